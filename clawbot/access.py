@@ -29,6 +29,7 @@ from clawbot.sessions.plain_lines import Spoken, spoken_around
 from clawbot.sessions.summary import given_title
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.encoding import decoded, encoded_like, encoding_of
+from clawbot.text.interface import _
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.listing import walk
 from clawbot.tools.protocol import ToolError
@@ -58,7 +59,7 @@ class Memory:
 
     async def search(self, query: str, limit: int = 30, sources: Sequence[Source] = EVERY_SOURCE) -> SearchResult:
         if self.index is None:
-            raise ClawbotError("The memory index is off.", hint="Set memory_search.enabled in the settings.")
+            raise ClawbotError(_("The memory index is off."), hint=_("Set memory_search.enabled in the settings."))
         request = SearchRequest(
             queries=(query,),
             max_results=limit,
@@ -189,7 +190,7 @@ class LocalModels:
     def _offers(self) -> list[LocalOffer]:
         here = self._shelf.files()
         served = [running.name for running in read_running(self._paths.local_file) if running.name not in here]
-        return [*(LocalOffer(name, True, "is served here") for name in served), *self._shelf.offers()]
+        return [*(LocalOffer(name, True, _("is served here")) for name in served), *self._shelf.offers()]
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
         if any(each.here and each.name == name for each in await self.offers()):
@@ -200,7 +201,7 @@ class LocalModels:
 
         def seen(there: int, size: int | None) -> None:
             if left.is_set():
-                raise ClawbotError("The download was stopped.")
+                raise ClawbotError(_("The download was stopped."))
             loop.call_soon_threadsafe(watch, there, size)
 
         def settle(error: ClawbotError | OSError | None) -> None:

@@ -20,6 +20,7 @@ from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, prompt_of, skip_reason
 from clawbot.scheduling.timer import Timer
 from clawbot.sessions.errors import SessionLockedError
+from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,7 @@ class Background:
             return await agent.look_at_clock()
         except ClawbotError as error:
             log.warning("an expired session could not be ended: %s", error)
-            self._tell_once(f"The session should have ended, but could not be closed: {error}")
+            self._tell_once(_("The session should have ended, but could not be closed: {error}").format(error=error))
             return None
 
     async def _run(self, job: Job) -> str:
@@ -95,11 +96,11 @@ class Background:
     def _tell(self, ran: Ran) -> None:
         job = ran.job
         if ran.status == "failed":
-            self._announce("warning", f"The job {job.name} failed: {ran.error}")
+            self._announce("warning", _("The job {name} failed: {error}").format(name=job.name, error=ran.error))
         elif ran.reply and self._open_in(job) is None:
             said = " ".join(ran.reply.split())
             cut = said if len(said) <= _LINE_CHARS else f"{said[:_LINE_CHARS].rstrip()}…"
-            self._announce("info", f"{job.name}: {cut} (full text: /sessions)")
+            self._announce("info", _("{name}: {text} (full text: /sessions)").format(name=job.name, text=cut))
 
     def _announce(self, level: Literal["info", "warning"], text: str) -> None:
         for agent in self.agents:
@@ -107,7 +108,7 @@ class Background:
 
     def _failed(self, error: Exception) -> None:
         text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (see the log for details)"
-        self._tell_once(f"The schedule could not be checked: {text}")
+        self._tell_once(_("The schedule could not be checked: {error}").format(error=text))
 
     def _tell_once(self, text: str) -> None:
         """Report a failure that would otherwise be repeated at each look."""

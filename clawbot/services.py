@@ -46,6 +46,7 @@ from clawbot.memory.values import TRANSCRIPTS, Progress
 from clawbot.sessions.reset import policy_of, type_of
 from clawbot.sessions.store import SessionStore
 from clawbot.skills.discovery import SkillShelf
+from clawbot.text.interface import _
 from clawbot.tools.agent_fence import agent_fence, hook_places
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.fence import Fence
@@ -213,16 +214,19 @@ class SharedServices:
     def _hooks_found(self, hooks: tuple[FoundHook, ...]) -> None:
         """Tell once of each hook of the workspace that is off although the user switched it on."""
         agent = "" if self.agent_id == MAIN_AGENT else f" --agent {self.agent_id}"
+        said = _("The hook {name} is off: {reason}. Read {folder}, then `clawbot hooks enable {name}{agent}`.")
         for hook in (hook for hook in hooks if hook.off_because and hook.digest not in self._hooks_told):
             self._hooks_told.add(hook.digest)
-            do = f"Read {hook.folder}, then `clawbot hooks enable {hook.name}{agent}`."
-            self._warn(f"The hook {hook.name} is off: {hook.off_because}. {do}")
+            reason = _(hook.off_because)
+            self._warn(said.format(name=hook.name, reason=reason, folder=hook.folder, agent=agent))
 
     def _hook_failed(self, name: str, run: LastRun) -> None:
         """Report a failure, unless it is the same as the last one of that hook."""
         if run.status != "cancelled" and self._hook_errors.get(name) != run.error:
             self._hook_errors[name] = run.error
-            self._warn(f"The hook {name} failed at {run.topic}: {run.error}")
+            self._warn(
+                _("The hook {name} failed at {event}: {error}").format(name=name, event=run.topic, error=run.error)
+            )
 
     def _warn(self, text: str) -> None:
         self._announce(Notice(level="warning", text=text))
@@ -262,7 +266,8 @@ class SharedServices:
             try:
                 return CurrentModel(self.open_model, await self.open_model(chosen), chosen)
             except ClawbotError as error:
-                text = f"{chosen}, chosen for this session, can't be used ({error}), so {self.usual_model} answers."
+                text = _("{model}, chosen for this session, can't be used ({error}), so {other} answers.")
+                text = text.format(model=chosen, error=error, other=self.usual_model)
                 notices.append(Notice(level="warning", text=text))
         return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from clawbot import __version__
 from clawbot.files import PRIVATE_FILE, read_plain, write_atomic
+from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,9 @@ def look_later(url: str, file: Path, now: datetime, tell: Callable[[str], object
         if newer:
             # The loop is closed when the program has ended meanwhile.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(tell, f"clawbot {newer} is out; this is {__version__}.")
+                loop.call_soon_threadsafe(
+                    tell, _("clawbot {newer} is out; this is {now}.").format(newer=newer, now=__version__)
+                )
 
     threading.Thread(target=look, name="look-for-update", daemon=True).start()
 

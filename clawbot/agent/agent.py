@@ -56,6 +56,7 @@ from clawbot.sessions.names import short_name
 from clawbot.sessions.reset import Expiry
 from clawbot.sessions.store import OpenSession
 from clawbot.sessions.summary import given_title
+from clawbot.text.interface import _
 from clawbot.text.secrets import left_out, redact
 from clawbot.tools.protocol import Decision
 
@@ -272,7 +273,9 @@ class Agent:
             return await self.deps.model.open(ref)
         except ClawbotError as error:
             log.warning("the model of the session can't be opened: %s", error)
-            text = f"{ref} can't be used ({error}), so {self.deps.model.info.ref} answers."
+            text = _("{model} can't be used ({error}), so {other} answers.").format(
+                model=ref, error=error, other=self.deps.model.info.ref
+            )
             self._owed.append(Notice(level="warning", text=text))
             return None
 
@@ -320,8 +323,9 @@ class Agent:
             write_export, transcript, target, form, clock, title=title, with_secrets=with_secrets
         )
         if count:
-            kept = "`/export --with-secrets` keeps what is in this conversation."
-            self.announce(Notice(level="info", text=f"{left_out(count)} of {target.name}. {kept}"))
+            kept = _("`/export --with-secrets` keeps what is in this conversation.")
+            said = _("{secrets} of {file}.").format(secrets=left_out(count), file=target.name)
+            self.announce(Notice(level="info", text=f"{said} {kept}"))
         return target
 
     async def look_for_unsent(self) -> None:
@@ -402,7 +406,7 @@ class Agent:
     async def _run(self, text: str, scope: Scope) -> TurnEnded:
         try:
             if self._closing:
-                raise ClawbotError("The conversation was closed before this was taken up.", hint="Send it again.")
+                raise ClawbotError(_("The conversation was closed before this was taken up."), hint=_("Send it again."))
             if (asked := self._shell_command(text, scope)) is not None:
                 await self._run_shell(asked, text, scope)
                 return TurnEnded(status="done")
@@ -428,8 +432,10 @@ class Agent:
             return TurnEnded(
                 status="failed",
                 error_kind="internal",
-                error=redact(f"Something in clawbot failed: {type(error).__name__}: {error}"),
-                hint="The log has the details (clawbot doctor says where it is); the conversation is kept.",
+                error=redact(
+                    _("Something in clawbot failed: {kind}: {error}").format(kind=type(error).__name__, error=error)
+                ),
+                hint=_("The log has the details (clawbot doctor says where it is); the conversation is kept."),
             )
         return TurnEnded(status="done")
 
@@ -474,7 +480,10 @@ class Agent:
                 # The clock requested it, not the user, who is answered in the old session.
                 log.warning("an expired session could not be ended: %s", error)
                 scope.emit(
-                    Notice(level="warning", text=f"The session should have ended, but could not be closed: {error}")
+                    Notice(
+                        level="warning",
+                        text=_("The session should have ended, but could not be closed: {error}").format(error=error),
+                    )
                 )
 
     async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> None:

@@ -35,15 +35,16 @@ from clawbot.agent.offers import (
 from clawbot.context.detached import Detached
 from clawbot.deadline import InterruptedTurnError
 from clawbot.sessions.entries import FINAL, OFFER, CompactionEntry, CustomEntry, Exit, MemoryWrite, Offer, Phase, Result
+from clawbot.text.interface import N_, _
 from clawbot.text.secrets import left_out
 from clawbot.tools.append_only import BeforeWrite, is_on_disk
 from clawbot.tools.folder import WorkspaceFolder
 
 log = logging.getLogger(__name__)
 
-FAILED_BEFORE = "It failed before."
-GOES_ON = "The conversation goes on, and its transcript is whole."
-WHOLE = "Its transcript keeps every word."
+FAILED_BEFORE = N_("It failed before.")
+GOES_ON = N_("The conversation goes on, and its transcript is whole.")
+WHOLE = N_("Its transcript keeps every word.")
 
 
 class FlushTarget(Protocol):
@@ -217,7 +218,8 @@ class MemoryGate:
         """One notice per cycle: when memory is given up, or when text leaves without having been saved."""
         if not self._told:
             self._told = True
-            text = f"Nothing could be saved to memory: {ended.error} {self._after_failure}"
+            text = _("Nothing could be saved to memory: {error}").format(error=_(ended.error))
+            text = f"{text} {_(self._after_failure)}"
             scope.emit(Notice(level="warning", text=text))
 
     def note_write(self, begun: Offer, write: MemoryWrite) -> None:
@@ -289,7 +291,12 @@ def _tell_writes(ended: Offer, scope: Scope) -> None:
     for write in ended.writes:
         scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
         if write.secrets:
-            scope.emit(Notice(level="info", text=f"{left_out(write.secrets)} of {write.path}."))
+            scope.emit(
+                Notice(
+                    level="info",
+                    text=_("{secrets} of {file}.").format(secrets=left_out(write.secrets), file=write.path),
+                )
+            )
 
 
 def offer_to(name: str, way: Exit, conversation: Conversation, span: Span, ident: str = "") -> Offer:

@@ -40,11 +40,12 @@ from clawbot.llm.tokens import count_now
 from clawbot.messages import OFFLINE, AssistantMessage, UserMessage
 from clawbot.sessions.conversation import REQUEST, repair_pairs
 from clawbot.sessions.entries import KEPT_NOTES, CompactionEntry
+from clawbot.text.interface import N_, _
 from clawbot.text.secrets import MARK, left_out
 
 log = logging.getLogger(__name__)
 
-NO_GAIN = "The summary would take as much room as what it stands for."
+NO_GAIN = N_("The summary would take as much room as what it stands for.")
 _FLUSH_PROMPT_TOKENS = 600  # the prompts of a silent turn, beside the copy
 _LEAST_COPY = 500  # minimum tokens of a useful copy
 _REQUEST_SHARE = 4  # the running request may take 1/n of the room for a conversation
@@ -156,7 +157,7 @@ class Compactor:
             summary = await self._ask(trigger, prepared, cut, focus, scope=scope, running=running)
             finished = await self._store(trigger, prepared, cut, summary, scope)
         except InterruptedTurnError:
-            self._tell(CompactionFinished(trigger=trigger, status="interrupted", error="It was stopped."), scope)
+            self._tell(CompactionFinished(trigger=trigger, status="interrupted", error=_("It was stopped.")), scope)
             raise
         except ClawbotError as error:
             log.warning("a compaction (%s) failed: %s", trigger, error)
@@ -164,7 +165,7 @@ class Compactor:
         self._tell(finished, scope)
         earlier = before.summary if before else ""
         if (count := finished.summary.count(MARK) - earlier.count(MARK)) > 0:
-            scope.emit(Notice(level="info", text=f"{left_out(count)} of the summary."))
+            scope.emit(Notice(level="info", text=_("{secrets} of the summary.").format(secrets=left_out(count))))
         return finished
 
     def _tell(self, finished: CompactionFinished, scope: Scope) -> None:
@@ -205,7 +206,9 @@ class Compactor:
                 return await self._deps.compaction.summarise(job, model, scope.cancel, running)
             except JunkSummaryError as error:
                 junk = error
-        scope.emit(Notice(level="info", text=f"{junk.message} It was made of extracts instead."))
+        scope.emit(
+            Notice(level="info", text=_("{problem} It was made of extracts instead.").format(problem=junk.message))
+        )
         job = structs.replace(job, request=None)
         async with self._deps.model.borrow(OFFLINE, scope.cancel) as offline:
             return await self._deps.compaction.summarise(job, offline, scope.cancel, running)

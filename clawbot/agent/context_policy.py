@@ -26,6 +26,7 @@ from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import Exit
 from clawbot.sessions.messages_tail import is_said
+from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -172,11 +173,11 @@ class ContextPolicy:
             return
         self._told_no_room = session
         start = _MORE.get(self._deps.model.info.ref.partition("/")[0], _MORE["llamafile"])
-        text = (
-            f"Prompt and tools take {fixed:,} of the window's {window:,} tokens: there is hardly room for a "
-            f"conversation. With a server of your own, start it with more ({start}). Else choose a model with a larger "
+        text = _(
+            "Prompt and tools take {fixed:,} of the window's {window:,} tokens: there is hardly room for a "
+            "conversation. With a server of your own, start it with more ({start}). Else choose a model with a larger "
             "window (/model), or shorten the files of the workspace; /context detail shows which part is how large."
-        )
+        ).format(fixed=fixed, window=window, start=start)
         scope.emit(Notice(level="warning", text=text))
 
     # -- decisions ----------------------------------------------------------------------------------------------------

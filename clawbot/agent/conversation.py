@@ -26,6 +26,7 @@ from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title
+from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
@@ -242,7 +243,7 @@ class Conversation:
         branch = transcript.branch_before(entry_id)
         entry = branch.path[branch.at]
         if not (isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage)):
-            raise SessionStoreError("Only a message of yours can be taken back.", hint="Choose another place.")
+            raise SessionStoreError(_("Only a message of yours can be taken back."), hint=_("Choose another place."))
         offers = carried_over(branch.path, context_items(branch.kept))
         data = {"to": entry_id, "left": branch.path[-1].id, **offers}
         transcript.go_on_from(branch, CustomEntry(custom_type=REWIND, data=data))

@@ -32,6 +32,7 @@ from clawbot.errors import ClawbotError
 from clawbot.sessions.entries import Exit
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.index import SessionRecord
+from clawbot.text.interface import _, ngettext
 
 log = logging.getLogger(__name__)
 
@@ -196,7 +197,8 @@ class EndedTalks:
         writes = [event for event in heard if isinstance(event, MemoryWritten)]
         if writes:
             lines = sum(write.end_line - write.line + 1 for write in writes)
-            text = f"memory: {lines} line{'' if lines == 1 else 's'} from the talk before"
+            text = ngettext("memory: {n} line from the talk before", "memory: {n} lines from the talk before", lines)
+            text = text.format(n=lines)
             self._announce(Notice(level="info", text=text, path=writes[0].path, line=writes[0].line))
         for event in heard:
             if isinstance(event, Notice):
@@ -206,7 +208,8 @@ class EndedTalks:
         """Try again later, and say so once."""
         log.warning("memory was not offered what an ended session left: %s", error)
         if session_id not in self._failures:
-            text = f"The talk before is not in memory yet: {error} It is tried again, also at the next start."
+            text = _("The talk before is not in memory yet: {error} It is tried again, also at the next start.")
+            text = text.format(error=error)
             self._announce(Notice(level="warning", text=text))
         self._failures[session_id] = self._failures.get(session_id, 0) + 1
         self._later()

@@ -7,10 +7,11 @@ import asyncio
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import ModelChanged, Notice, Scope
 from clawbot.llm.protocol import FoundServer
+from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
 
-ASKS = "Let a model server of this machine answer?"
-REACH = (
+ASKS = N_("Let a model server of this machine answer?")
+REACH = N_(
     "It was found on its usual port, no setting names it. What you say, and the notes that go with it, are sent there."
 )
 
@@ -22,39 +23,42 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     found, consent = deps.model.info.found, deps.consent
     if found is None or consent is None or not consent.is_open(found.base):
         return False
-    where = f"{found.server} at {found.base}"
+    where = _("{server} at {address}").format(server=found.server, address=found.base)
     answer = await scope.cancel.run(lambda: approve(_question(found)))
     if answer.decision == "deny":
         asked = answer.reason == DECLINED
         if asked or scope.origin == "user":
             consent.settle(found.base)
-            said = "is not used" if asked else "waits for your word, and nobody can be asked here"
-            scope.emit(
-                Notice(
-                    level="info" if asked else "warning",
-                    text=f"{where} {said}: the offline model answers. {_remedy(found)}",
-                )
-            )
+            said = _("{server} waits for your word, and nobody can be asked here: the offline model answers. {remedy}")
+            if asked:
+                said = _("{server} is not used: the offline model answers. {remedy}")
+            text = said.format(server=where, remedy=_remedy(found))
+            scope.emit(Notice(level="info" if asked else "warning", text=text))
         return False
     try:
         await asyncio.to_thread(consent.allow, found.base, always=answer.decision == "always")
     except OSError as error:
-        scope.emit(Notice(level="warning", text=f"That {where} may be used is not kept: {error}"))
+        scope.emit(
+            Notice(
+                level="warning",
+                text=_("That {server} may be used is not kept: {error}").format(server=where, error=error),
+            )
+        )
     await deps.model.replace(await deps.model.open(deps.model.ref), deps.model.ref)
-    scope.emit(ModelChanged(model=deps.model.info.ref, reason=f"{where}, as you allowed"))
+    scope.emit(ModelChanged(model=deps.model.info.ref, reason=_("{server}, as you allowed").format(server=where)))
     return True
 
 
 def _question(found: FoundServer) -> ApprovalQuestion:
     return ApprovalQuestion(
         "server",
-        f"{found.server} at {found.base}, model {found.ref}",
+        _("{server} at {address}, model {model}").format(server=found.server, address=found.base, model=found.ref),
         folder="",
         pattern=found.base,
-        reach=REACH,
-        asks=ASKS,
+        reach=_(REACH),
+        asks=_(ASKS),
     )
 
 
 def _remedy(found: FoundServer) -> str:
-    return f"`--model {found.ref}` or /model chooses it."
+    return _("`--model {model}` or /model chooses it.").format(model=found.ref)

@@ -45,6 +45,7 @@ from clawbot.messages import OFFLINE, AssistantMessage, ToolCallBlock
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_said, last_words_at
 from clawbot.sessions.transcript import Transcript
+from clawbot.text.interface import _
 from clawbot.text.secrets import left_out, redact
 from clawbot.text.statements import is_refusal
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
@@ -274,13 +275,18 @@ class SessionServices:
             kept = await asyncio.shield(writing)
         finally:
             # A thread can't be stopped: what it has begun belongs to this session, and is waited for.
-            done, _ = await asyncio.wait({writing}, timeout=_THREAD_SECONDS)
+            done, _pending = await asyncio.wait({writing}, timeout=_THREAD_SECONDS)
             self._is_over = not done
             if done and writing.exception() is None:
                 self.kept = writing.result()
                 self._hooks.announce(NoteKept(session_id=self._event.session_id, path=self.kept.path))
                 if self.kept.write and (secrets := self.kept.write.secrets):
-                    self._hooks.announce(Notice(level="info", text=f"{left_out(secrets)} of {self.kept.path}."))
+                    self._hooks.announce(
+                        Notice(
+                            level="info",
+                            text=_("{secrets} of {file}.").format(secrets=left_out(secrets), file=self.kept.path),
+                        )
+                    )
         return kept.path
 
     def stop_recording(self) -> None:
@@ -291,7 +297,7 @@ class SessionServices:
     def _allow(self, write: MemoryWrite) -> None:
         """Record that `write` is about to happen. Blocks."""
         if self._is_over:
-            raise NoteError("The note comes too late: its session goes on without it.")
+            raise NoteError(_("The note comes too late: its session goes on without it."))
         self._before_write(write)
 
     async def rename_note(self, path: str, slug: str) -> str:

@@ -24,11 +24,12 @@ from clawbot.hooks.events import CommandNew, CommandReset, SessionAutoReset, Ses
 from clawbot.sessions.entries import NOTE, CustomEntry, MemoryWrite
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.reset import Expiry, expiry, next_look
+from clawbot.text.interface import N_, _
 
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 600.0  # backoff after a failed reset, usually caused by a full disk
-_NOT_KEPT = "The hook that keeps sessions did not keep this one"
+_NOT_KEPT = N_("The hook that keeps sessions did not keep this one")
 
 
 class Resets:
@@ -110,7 +111,11 @@ class Resets:
             await keeper.run(self._gate.keeping(KEEPER), scope)
         except ClawbotError as error:
             log.warning("what became of the note of a session could not be recorded: %s", error)
-            scope.emit(Notice(level="warning", text=f"Nothing was recorded of the session's note: {error}"))
+            scope.emit(
+                Notice(
+                    level="warning", text=_("Nothing was recorded of the session's note: {error}").format(error=error)
+                )
+            )
 
     async def _rotate(self, reason: ResetReason, *, pending: bool) -> SessionChanged:
         old = self._conversation.session
@@ -163,7 +168,7 @@ class _Keeper:
         last = hooks.last_run(KEEPER) if hooks.is_ready(KEEPER, topic) else None
         if stopped or last is None or last.topic != topic or last.status == "ok":
             return FlushOutcome("interrupted" if stopped else "nothing")
-        return FlushOutcome("failed", error=f"{_NOT_KEPT}: {last.error}")
+        return FlushOutcome("failed", error=f"{_(_NOT_KEPT)}: {last.error}")
 
     def _note_write(self, write: MemoryWrite) -> None:
         """Record a write that is not an offer, so that the note is known as ours. Blocks."""

@@ -14,23 +14,26 @@ from clawbot.manifests import ManifestError
 from clawbot.messages import TextBlock
 from clawbot.skills.discovery import FoundSkill, SkillShelf
 from clawbot.skills.manifest import SKILL_FILE, SkillText
+from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean_line
 
-NO_SKILLS = "No skills: `skills/` in the state folder and in the workspace hold none (docs/skills.md)."
+NO_SKILLS = N_("No skills: `skills/` in the state folder and in the workspace hold none (docs/skills.md).")
 ATTACHED_SHARE = 2  # characters of what is attached for a token of the window: half of it, in English
 DESCRIPTION_CHARS = 200
 
 
 def skills_text(skills: Sequence[FoundSkill]) -> str:
     """A line for each skill, as Markdown, and why it can't be used below it."""
-    return "\n".join(line for skill in skills for line in _lines(skill)) or NO_SKILLS
+    return "\n".join(line for skill in skills for line in _lines(skill)) or _(NO_SKILLS)
 
 
 def _lines(skill: FoundSkill) -> list[str]:
     manifest = skill.manifest
-    who = " · only you call it" if manifest.disable_model_invocation else ""
-    lines = [f"- **{skill.name}** {skill.state} · {skill.source}{who}"]
-    enable = "" if skill.enabled or skill.problem else f". `clawbot skills enable {skill.name}` after reading it"
+    who = f" · {_('only you call it')}" if manifest.disable_model_invocation else ""
+    lines = [f"- **{skill.name}** {_(skill.state)} · {skill.source}{who}"]
+    enable = ""
+    if not (skill.enabled or skill.problem):
+        enable = _(". `clawbot skills enable {name}` after reading it").format(name=skill.name)
     about = (clean_line(manifest.description, DESCRIPTION_CHARS), clean_line(skill.why) + enable)
     return lines + [f"  - {text}" for text in about if text]
 
@@ -57,8 +60,10 @@ def named(skills: Sequence[FoundSkill], name: str) -> FoundSkill:
     if found:
         return found[0]
     near = get_close_matches(name, [skill.name for skill in skills], n=1)
-    hint = f"Did you mean {near[0]}?" if near else "/skills and `clawbot skills list` show all."
-    raise ClawbotError(f"There is no skill {clean_line(name)!r}.", hint=hint)
+    hint = _("/skills and `clawbot skills list` show all.")
+    if near:
+        hint = _("Did you mean {name}?").format(name=near[0])
+    raise ClawbotError(_("There is no skill {name!r}.").format(name=clean_line(name)), hint=hint)
 
 
 def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
@@ -66,12 +71,13 @@ def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
     ClawbotError where it can't be used. Blocks."""
     skill = named(shelf.look(), name)
     if not skill.ready:
-        hint = "`clawbot skills check` says what to do."
-        raise ClawbotError(f"The skill {name} can't be used: {clean_line(skill.why)}.", hint=hint)
+        hint = _("`clawbot skills check` says what to do.")
+        problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(skill.why))
+        raise ClawbotError(problem, hint=hint)
     try:
         text = shelf.text(skill)
     except ManifestError as error:
-        raise ClawbotError(f"The skill {name} can't be used: {error}.") from None
+        raise ClawbotError(_("The skill {name} can't be used: {reason}.").format(name=name, reason=error)) from None
     return quoted(text, skill.folder, words, min(room, shelf.settings.max_chars))
 
 

@@ -176,7 +176,7 @@ def _context(now: RuntimeStatus) -> str:
         said = _("{used:,} of {window:,} tokens ({percent}%)")
     elif now.stale:
         said = _("{used:,} of {window:,} tokens ({percent}%), estimated until the next answer")
-    source = " · " + _("window {source}").format(source=now.window_source) if now.window_source else ""
+    source = " · " + _("window {source}").format(source=_(now.window_source)) if now.window_source else ""
     return said.format(used=now.tokens, window=now.window, percent=percent) + source
 
 
@@ -256,7 +256,7 @@ def _lines(hook: HookStatus, zone: tzinfo | None) -> list[str]:
 
 def _troubles(hook: HookStatus) -> tuple[str, ...]:
     enable = _("{reason}: read it, then `clawbot hooks enable {name}`") if hook.off_because else ""
-    return hook.problem, enable.format(reason=hook.off_because, name=hook.name), ", ".join(hook.missing), hook.error
+    return hook.problem, enable.format(reason=_(hook.off_because), name=hook.name), ", ".join(hook.missing), hook.error
 
 
 def _last(hook: HookStatus, zone: tzinfo | None) -> str:

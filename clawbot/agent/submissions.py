@@ -18,6 +18,7 @@ from clawbot.messages import scrub
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.store import OpenSession
 from clawbot.sessions.unsent import Unsent, UnsentFile, said_before
+from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
 
@@ -177,7 +178,11 @@ class Outbox:
                 await asyncio.to_thread(file.keep, [unsent], instead_of)
             except SessionStoreError as error:
                 log.warning("a message that waits could not be kept: %s", error)
-                self._announce(Notice(level="warning", text=f"What waits is lost when the program ends: {error}"))
+                self._announce(
+                    Notice(
+                        level="warning", text=_("What waits is lost when the program ends: {error}").format(error=error)
+                    )
+                )
             else:
                 for ident in instead_of:
                     self._forget(ident)

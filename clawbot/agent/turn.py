@@ -51,6 +51,7 @@ from clawbot.messages import (
     ToolResultMessage,
 )
 from clawbot.sessions.silence import CONTEXT, completed, end_of, spoken, start_of
+from clawbot.text.interface import _
 from clawbot.text.secrets import redact
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Tell, ToolOutcome
 
@@ -175,7 +176,7 @@ async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[Tur
     InterruptedTurnError when it was told to stop and ModelError when the model failed, or what else went wrong; what
     was said until then has been committed, and every tool call has its result.
     """
-    for _ in range(setup.max_rounds):
+    for _round in range(setup.max_rounds):
         calls: list[ToolCallBlock] = []
         async with aclosing(_answer(setup, cancel)) as answer:
             async for step in answer:
@@ -192,8 +193,9 @@ async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[Tur
         await setup.steer()
     yield Notice(
         level="warning",
-        text=f"Stopped after {setup.max_rounds} rounds of tool calls (tools.max_rounds in the config). "
-        "Say `continue` to go on.",
+        text=_(
+            "Stopped after {n} rounds of tool calls (tools.max_rounds in the config). Say `continue` to go on."
+        ).format(n=setup.max_rounds),
     )
 
 

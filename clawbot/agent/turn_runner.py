@@ -52,13 +52,15 @@ from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, Te
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
+from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalAnswer, ApprovalQuestion, Approver, Decision
 
 log = logging.getLogger(__name__)
 
-TOO_LARGE_HINT = (
-    "Nothing is lost. Shorten the message or put it into a file of the workspace, choose a model with a larger window "
-    "(/model), or start afresh (/new); /context shows where the tokens go."
+TOO_LARGE_HINT = N_(
+    "Nothing is lost. Shorten the message or put it into a file of the workspace, choose "
+    "a model with a larger window (/model), or start afresh (/new); /context shows where "
+    "the tokens go."
 )
 
 
@@ -309,11 +311,11 @@ class TurnRunner:
             return error
         fixed, last = request.measure.fixed, request.tokens[-1]
         rest = max(0, request.measure.counted - fixed - last)
-        text = (
-            f"The context does not fit into the model's window of {request.budget.window:,} tokens: prompt and tools "
-            f"take {fixed:,}, what was said before {rest:,}, the last message {last:,}. ({error.message})"
-        )
-        return ContextOverflowError(text, provider=error.provider, hint=TOO_LARGE_HINT, limit=error.limit)
+        text = _(
+            "The context does not fit into the model's window of {window:,} tokens: prompt and tools "
+            "take {fixed:,}, what was said before {rest:,}, the last message {last:,}. ({error})"
+        ).format(window=request.budget.window, fixed=fixed, rest=rest, last=last, error=error.message)
+        return ContextOverflowError(text, provider=error.provider, hint=_(TOO_LARGE_HINT), limit=error.limit)
 
     async def _commit(self, step: Committed, emit: Emit) -> None:
         """Store a message, and tell of an answer unless nobody is to see it."""

@@ -17,6 +17,7 @@ from clawbot.attachments.pictures import HEAD, picture_type
 from clawbot.config.schema_context import AttachmentSettings
 from clawbot.context.bootstrap import fence_for, fenced, tamed
 from clawbot.messages import ImageBlock, TextBlock, UserBlock
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.names import on_disk
 from clawbot.text.visible import one_line
 from clawbot.tools.fence import Fence
@@ -27,7 +28,7 @@ from clawbot.tools.text import PROBE_BYTES, describe_binary, in_utf8, is_binary,
 
 LEAST_ROOM = 200  # characters; with less room left, nothing more is read
 ALL_LINES = 1_000_000_000
-REACH = "It lies outside the workspace. What is in it becomes part of this conversation and is sent to the model."
+REACH = N_("It lies outside the workspace. What is in it becomes part of this conversation and is sent to the model.")
 REMEDY = "Copy it into the workspace, or attach it in the chat, which asks."
 
 
@@ -80,10 +81,10 @@ class Attachments:
 
     async def _refusal(self, found: Found, approve: Approver) -> str:
         question = ApprovalQuestion(
-            "attach", found.place.shown, str(self._workspace), pattern="", reach=REACH, remedy=REMEDY
+            "attach", found.place.shown, str(self._workspace), pattern="", reach=_(REACH), remedy=REMEDY
         )
         answer = await approve(question)
-        return "" if answer.decision != "deny" else answer.reason or "You declined."
+        return "" if answer.decision != "deny" else answer.reason or _("You declined.")
 
     def _find(self, text: str, folder: WorkspaceFolder) -> tuple[list[Found], list[str]]:
         """Where the mentions of `text` lead, and what is said of those that lead nowhere. Blocks."""
@@ -94,7 +95,7 @@ class Attachments:
                 place, outside = self._locate(mention.path, folder)
             except MissingFileError:
                 if mention.looks_like_a_path:
-                    problems.append(_told(mention, "there is no such file"))
+                    problems.append(_told(mention, _("there is no such file")))
             except ToolError as error:
                 problems.append(_told(mention, str(error)))
             else:
@@ -108,23 +109,25 @@ class Attachments:
             real = Path(os.path.realpath(on_disk(root / Path(path).expanduser())))
             real.stat()
         except (FileNotFoundError, NotADirectoryError):
-            raise MissingFileError(f"{path} does not exist.") from None
+            raise MissingFileError(_("{path} does not exist.").format(path=path)) from None
         except (OSError, ValueError, RuntimeError) as error:
-            raise ToolError(f"it can't be opened: {getattr(error, 'strerror', None) or error}") from None
+            raise ToolError(
+                _("it can't be opened: {reason}").format(reason=getattr(error, "strerror", None) or error)
+            ) from None
         verdict = folder.bounds().verdict(str(real))
         if verdict.access != "none":
             return folder.locate(str(real)), False
         if verdict.why or root in real.parents:
-            raise ToolError(verdict.why or "it is out of reach")
+            raise ToolError(verdict.why or _("it is out of reach"))
         state = Path(os.path.realpath(self._state))
         if real == state or state in real.parents:
-            raise ToolError("it belongs to clawbot itself")
+            raise ToolError(_("it belongs to clawbot itself"))
         base = real if real.is_dir() else real.parent
         return WorkspacePath(real.relative_to(base).parts, str(base)), True
 
 
 def _told(mention: Mention, why: str) -> str:
-    return f"@{one_line(mention.name)} is not attached: {why.rstrip('.')}."
+    return _("@{name} is not attached: {reason}.").format(name=one_line(mention.name), reason=why.rstrip("."))
 
 
 class _Reader:
@@ -157,14 +160,14 @@ class _Reader:
             if kind := picture_type(head[:HEAD]):
                 return self._picture(found, kind, size, stream.read(self._settings.image_max_bytes + 1))
             if is_binary(head):
-                raise ToolError(f"it is no text ({describe_binary(place.shown, size)})")
+                raise ToolError(_("it is no text ({kind})").format(kind=describe_binary(place.shown, size)))
             room = self._take_room()
             mention = found.mention
             limit = mention.last - mention.first + 1 if mention.first else ALL_LINES
             text, size = in_utf8(stream, size)
             window = read_window(text, size, mention.first or 1, limit, room)
         if mention.first and window.last < mention.first:
-            raise ToolError(f"it has {window.last:,} lines")
+            raise ToolError(ngettext("it has {n:,} line", "it has {n:,} lines", window.last).format(n=window.last))
         whole = not window.more and not window.cut and (window.first == 1 or bool(mention.first))
         lines = max(0, window.last - window.first + 1) if window.text else 0
         count = f"{lines:,} {'line' if lines == 1 else 'lines'}"
@@ -198,9 +201,10 @@ class _Reader:
 
     def _picture(self, found: Found, kind: str, size: int, data: bytes) -> UserBlock:
         if not self._pictures:
-            raise ToolError("this model takes no pictures. /model chooses another")
+            raise ToolError(_("this model takes no pictures. /model chooses another"))
         if len(data) > self._settings.image_max_bytes:
-            raise ToolError(f"it is larger than {_bytes(self._settings.image_max_bytes)} (attachments.image_max_bytes)")
+            most = _bytes(self._settings.image_max_bytes)
+            raise ToolError(_("it is larger than {size} (attachments.image_max_bytes)").format(size=most))
         label = f"{one_line(found.mention.name)} · {_bytes(size)}"
         return ImageBlock(data=base64.b64encode(data).decode(), mime_type=kind, attached=label)
 
@@ -212,7 +216,7 @@ class _Reader:
 
     def _take_room(self) -> int:
         if self._room < LEAST_ROOM:
-            raise ToolError("what was attached before it takes all the room (attachments.total_max_chars)")
+            raise ToolError(_("what was attached before it takes all the room (attachments.total_max_chars)"))
         return min(self._room, self._settings.max_chars)
 
 

@@ -11,39 +11,23 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from clawbot.agent.events import (
     ApprovalRequested,
-    CommandOutput,
-    CompactionFinished,
-    CompactionRunning,
     Event,
-    MemoryWritten,
     MessageFinished,
-    ModelChanged,
-    ModelLoading,
-    ModelRetry,
-    NoteKept,
-    NotesQuoted,
-    Notice,
     PlanReady,
     ReasoningDelta,
-    SessionChanged,
-    SubagentStep,
     TextDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnEnded,
 )
 from clawbot.agent.slash import parse_command
+from clawbot.cli.event_lines import LINES
 from clawbot.cli.output import Speech
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.signals import on_signals
 from clawbot.text.interface import N_, _
-from clawbot.text.sanitize import clean
 from clawbot.text.visible import were_not_sent
 from clawbot.tools.protocol import Decision
 
@@ -52,7 +36,7 @@ log = logging.getLogger(__name__)
 PROMPT = "> "
 GO_ON = "\\"
 """The end of a line that the next one belongs to."""
-KEYS = (
+KEYS = N_(
     "Enter sends, a backslash at the end continues the line. !command runs in the shell, !!command shares its output "
     "with the model. Ctrl+C stops an answer or leaves. /help, /quit."
 )
@@ -66,7 +50,6 @@ _PLAN_ANSWERS = (
     N_("no: say what should change"),
 )
 _READ = 65_536
-LINE_END = "\n"
 
 
 class TypedLines:
@@ -149,7 +132,7 @@ class Teller:
                 self._write(text)
             case ReasoningDelta() if not self._told_thinking:
                 self._told_thinking = True
-                self.line("thinking")
+                self.line(_("thinking"))
             case MessageFinished(text=text):
                 if not self._streamed:
                     self._write(text)
@@ -188,70 +171,6 @@ class Teller:
             except OSError as error:
                 log.info("the terminal is gone: %s", error)
                 self._gone = True
-
-
-def _tool_finished(event: ToolFinished) -> str:
-    if isinstance(event.details, dict) and isinstance(shared := event.details.get("shared"), bool):
-        seen = "the model sees it" if shared else "the model does not see it"
-        return LINE_END.join(filter(None, (clean(event.output), f"shell: {event.summary}; {seen}")))
-    if event.is_error:
-        return f"tool {event.name} failed: {event.output.strip().partition(LINE_END)[0]}"
-    return f"tool {event.name} done{event.summary and ': '}{event.summary}"
-
-
-def _memory_written(event: MemoryWritten) -> str:
-    count = event.end_line - event.line + 1
-    return f"memory: {count:,} {'line' if count == 1 else 'lines'} to {event.path}, from line {event.line}"
-
-
-def _note_kept(event: NoteKept) -> str:
-    return f"the note {event.was} is now {event.path}" if event.was else f"the conversation is kept as {event.path}"
-
-
-def _compacted(event: CompactionFinished) -> str:
-    if event.status != "done":
-        return f"earlier turns could not be summarised: {event.error}"
-    return f"earlier turns are summarised: {event.tokens_before:,} to {event.tokens_after:,} tokens"
-
-
-def _model_changed(event: ModelChanged) -> str:
-    withdrawn = "; the text above is withdrawn" if event.discard else ""
-    return f"{event.model} answers{event.reason and ': '}{event.reason}{withdrawn}"
-
-
-def _noticed(event: Notice) -> str:
-    place = f" ({event.path}{f':{event.line}' if event.line else ''})" if event.path else ""
-    return f"{'' if event.level == 'info' else f'{event.level}: '}{event.text}{place}"
-
-
-def _ended(event: TurnEnded) -> str:
-    if event.status == "failed":
-        return f"failed: {event.error} {event.hint}".rstrip()
-    return "interrupted; what was said is kept" if event.status == "interrupted" else ""
-
-
-def _begins(event: SubagentStep) -> bool:
-    return isinstance(event.step, ToolStarted)
-
-
-LINES: dict[type[Event], Callable[[Any], str]] = {
-    CommandOutput: lambda event: event.text,
-    ToolStarted: lambda event: f"tool: {event.title}",
-    SubagentStep: lambda event: f"sub-agent “{event.description}”: {event.step.title}" if _begins(event) else "",
-    ToolFinished: _tool_finished,
-    MemoryWritten: _memory_written,
-    NoteKept: _note_kept,
-    NotesQuoted: lambda event: f"notes quoted: {', '.join(event.files)}",
-    CompactionRunning: lambda event: "summarising earlier turns" if event.part == 1 else "",
-    CompactionFinished: _compacted,
-    ModelRetry: lambda event: f"{event.reason} Trying again in {event.wait:.0f} s.",
-    ModelLoading: lambda event: f"{event.model} is loaded" if event.done else f"loading {event.model}",
-    ModelChanged: _model_changed,
-    SessionChanged: lambda event: f"conversation {event.session_key} ({event.reason})",
-    Notice: _noticed,
-    TurnEnded: _ended,
-}
-"""The line of each event that is told by one; nothing where it is empty."""
 
 
 class LineChat:
@@ -296,7 +215,7 @@ class LineChat:
         elif self._asking is None:
             # The terminal has thrown away what was typed.
             self._warned = True
-            self._teller.line("Ctrl+C again, or Ctrl+D, leaves.")
+            self._teller.line(_("Ctrl+C again, or Ctrl+D, leaves."))
             self._ask_for("")
 
     def leave(self) -> None:
@@ -308,16 +227,22 @@ class LineChat:
     async def _begin(self) -> None:
         """Tell where the conversation stands, and what nobody has been asked about yet."""
         status = self._runtime.agent.status
-        where = f"agent {status.agent_id}, conversation {status.session_key}, model {status.model.ref}"
-        self._teller.line(f"clawbot, {where}.")
-        self._teller.line(KEYS)
+        said = _("clawbot, agent {agent}, conversation {session}, model {model}.")
+        self._teller.line(said.format(agent=status.agent_id, session=status.session_key, model=status.model.ref))
+        self._teller.line(_(KEYS))
         for notice in self._runtime.notices:
             self._teller.tell(notice)
         for item in await self._runtime.sessions.history(limit=_EARLIER):
             if isinstance(item.message, UserMessage | AssistantMessage) and (text := item.message.text.strip()):
-                self._teller.line(f"earlier, {'you' if isinstance(item.message, UserMessage) else 'clawbot'}: {text}")
+                said = (
+                    _("earlier, you: {text}")
+                    if isinstance(item.message, UserMessage)
+                    else _("earlier, clawbot: {text}")
+                )
+                self._teller.line(said.format(text=text))
         if status.answered_before:
-            self._teller.line(f"{status.answered_before} answered so far, {status.model.ref} from here on.")
+            said = _("{before} answered so far, {model} from here on.")
+            self._teller.line(said.format(before=status.answered_before, model=status.model.ref))
         await self._offer_unsent()
 
     async def _offer_unsent(self) -> None:
@@ -328,7 +253,7 @@ class LineChat:
         self._teller.line(were_not_sent(len(left)))
         for unsent in left:
             self._teller.line(f"  {unsent.text}")
-        match await self._answer("s sends, d drops, l asks later", {"s", "d", "l"}):
+        match await self._answer(_("s sends, d drops, l asks later"), {"s", "d", "l"}):
             case "s":
                 for unsent in left:
                     await self._turn(unsent.text, unsent.id)
@@ -348,7 +273,7 @@ class LineChat:
                 elif isinstance(event, PlanReady):
                     plan = event
         except (ClawbotError, OSError) as error:
-            self._teller.line(f"failed: {error}")
+            self._teller.line(_("failed: {error}").format(error=error))
         finally:
             self._running = False
         aside, self._aside = self._aside, []
@@ -373,10 +298,7 @@ class LineChat:
             self._teller.line(line)
         keys = {"y", "yes", "n", "no"} | ({"a"} if request.pattern else set())
         keys |= {_WITH_NETWORK} if request.network else set()
-        always = f", a always allows {request.pattern}" if request.pattern else ""
-        network = f", {_WITH_NETWORK} runs it once with the network" if request.network else ""
-        once = "y allows it until you quit" if request.asks else "y runs it once"
-        answer = await self._answer(f"{once}{network}{always}, n refuses", keys)
+        answer = await self._answer(_answers(request), keys)
         if answer == _WITH_NETWORK:
             self._runtime.agent.answer(request.request_id, "once", network=True)
         else:
@@ -400,7 +322,7 @@ class LineChat:
             self._teller.entered()
             if line is None or (said := line.strip().lower()) in known:
                 return None if line is None else said
-            self._teller.line("That is none of the answers.")
+            self._teller.line(_("That is none of the answers."))
 
     def _ask_for(self, question: str) -> None:
         self._teller.prompt(f"{question}{question and ' '}{PROMPT}")
@@ -414,15 +336,31 @@ class LineChat:
         self._ask_for("")
 
 
+def _answers(request: ApprovalRequested) -> str:
+    """The keys that answer `request`, and what each does."""
+    parts = [_("y allows it until you quit") if request.asks else _("y runs it once")]
+    if request.network:
+        parts.append(_("{key} runs it once with the network").format(key=_WITH_NETWORK))
+    if request.pattern:
+        parts.append(_("a always allows {pattern}").format(pattern=request.pattern))
+    return _(", ").join([*parts, _("n refuses")])
+
+
 def _question(request: ApprovalRequested) -> Iterator[str]:
     if request.asks:
-        yield f"question: {request.asks} {request.command}"
+        yield _("question: {question} {about}").format(question=request.asks, about=request.command)
         yield request.reach
         return
-    who = f"the sub-agent “{request.by}”, by {request.tool}," if request.by else request.tool
-    yield f"approval: {who} wants to {'change' if request.diff else 'run'} {request.command}"
-    yield f"in {request.folder}{request.reach and ': '}{request.reach}"
-    yield from (f"risk: {risk}" for risk in request.risks)
+    who = (
+        _("the sub-agent “{agent}”, by {tool},").format(agent=request.by, tool=request.tool)
+        if request.by
+        else request.tool
+    )
+    wants = _("approval: {who} wants to change {what}") if request.diff else _("approval: {who} wants to run {what}")
+    yield wants.format(who=who, what=request.command)
+    where = _("in {folder}").format(folder=request.folder)
+    yield f"{where}: {request.reach}" if request.reach else where
+    yield from (_("risk: {risk}").format(risk=_(risk)) for risk in request.risks)
     if request.diff:
         yield request.diff
 
@@ -459,13 +397,13 @@ class _Ending:
 
     def listen(self) -> None:
         """Take the signals of this process. On the running loop."""
-        on_signals((signal.SIGINT,), lambda _: self._interrupted())
+        on_signals((signal.SIGINT,), lambda _number: self._interrupted())
         on_signals((signal.SIGTERM, signal.SIGHUP), self._ended)
 
     async def close(self, teller: Teller) -> None:
         """Close the runtime, which may save what was said to memory first; Ctrl+C skips that."""
         if self._runtime.agent.will_flush and not self.signal:
-            teller.line("Saving what matters to memory ... (Ctrl+C skips)")
+            teller.line(_("Saving what matters to memory ... (Ctrl+C skips)"))
         self._closing = asyncio.create_task(self._runtime.close(hasty=bool(self.signal)))
         try:
             await self._closing

@@ -47,9 +47,9 @@ class _Printer:
             case CommandOutput(text=text):
                 say_content(text)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
-                _warn(f"earlier turns could not be summarised: {error}")
+                _warn(_("earlier turns could not be summarised: {error}").format(error=error))
             case ModelRetry(wait=wait, reason=reason):
-                _warn(f"{reason} Trying again in {wait:.0f} s.")
+                _warn(_("{reason} Trying again in {n:.0f} s.").format(reason=reason, n=wait))
             case ModelLoading(model=model, done=False):
                 self._load(model)
             case TurnEnded():
@@ -59,7 +59,7 @@ class _Printer:
 
     def _load(self, model: str) -> None:
         """Say that `model` is loaded; on a terminal until the next event."""
-        text = f"loading {model} ..."
+        text = _("loading {model} ...").format(model=model)
         self._drawn = sys.stderr.isatty()
         if self._drawn:
             draw(sys.stderr, f"clawbot: {text}")
@@ -73,7 +73,7 @@ class _Printer:
         if event.status == "failed":
             _warn(f"{event.error} {event.hint}")
         elif event.status == "interrupted":
-            _warn("Interrupted; what was said is kept.")
+            _warn(_("Interrupted; what was said is kept."))
 
 
 class _JsonPrinter:
@@ -123,8 +123,8 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
         for notice in runtime.notices:
             printer.take(notice)
         if unsent := len(runtime.agent.outbox.left):
-            text_of_unsent = f"{were_not_sent(unsent)} in this conversation; the chat screen offers them."
-            printer.take(Notice(level="warning", text=text_of_unsent))
+            told = _("{messages} in this conversation; the chat screen offers them.")
+            printer.take(Notice(level="warning", text=told.format(messages=were_not_sent(unsent))))
         has_plan = False
         async for event in runtime.agent.submit(text):
             printer.take(event)

@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from clawbot.context.privacy import Privacy
 from clawbot.context.truncate import shorten
 from clawbot.files import RefusedFileError, read_guarded
+from clawbot.text.interface import _
 
 if TYPE_CHECKING:
     # As in window.py.
@@ -113,9 +114,9 @@ def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, 
     for one in hooked:
         path = workspace.absolute() / one.name
         if problem := _problem(one.name, path, workspace):
-            notices.append(f"A file that a hook added is not in the prompt: {problem}.")
+            notices.append(_("A file that a hook added is not in the prompt: {problem}.").format(problem=problem))
         elif one.name in files:
-            notices.append(f"A hook added {one.name} twice; the first one is in the prompt.")
+            notices.append(_("A hook added {name} twice; the first one is in the prompt.").format(name=one.name))
         elif privacy.injects(one.name) and not (privacy.hidden and privacy.hides(_real_parts(workspace, path))):
             before = known.get(one.name)
             files[one.name] = before if before and before.text == one.text else _file(one.name, path, one.text)
@@ -130,15 +131,23 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
     for index, file in enumerate(read.files):
         if room < LEAST_ROOM:
             left_out = ", ".join(rest.name for rest in read.files[index:])
-            notices.append(f"Not in the prompt, as bootstrap.total_max_chars is used up: {left_out}.")
+            notices.append(
+                _("Not in the prompt, as bootstrap.total_max_chars is used up: {files}.").format(files=left_out)
+            )
             break
         text = shorten(file.text, min(limits.max_chars, room), file.name)
         if len(text) < len(file.text):
             notices.append(
-                f"{file.name} is cut in the prompt: {file.raw_chars:,} characters, {len(text):,} of them fit."
+                _("{name} is cut in the prompt: {all:,} characters, {kept:,} of them fit.").format(
+                    name=file.name, all=file.raw_chars, kept=len(text)
+                )
             )
         if (tame := tamed(text)) != text:
-            notices.append(f"{file.name} is cut in the prompt: it has more than {LONGEST_RUN} backticks in a row.")
+            notices.append(
+                _("{name} is cut in the prompt: it has more than {n} backticks in a row.").format(
+                    name=file.name, n=LONGEST_RUN
+                )
+            )
             text = tame
         room -= len(text)
         kept.append(file if text == file.text else structs.replace(file, text=text, truncated=True))
@@ -148,11 +157,11 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
 def _problem(name: str, path: Path, workspace: Path) -> str:
     """Why a file of this name is not allowed in any prompt."""
     if not name.strip():
-        return "it has no name"
+        return _("it has no name")
     if not name.isprintable():
-        return "its name holds control characters"
+        return _("its name holds control characters")
     if Path(os.path.realpath(workspace)) not in Path(os.path.realpath(path)).parents:
-        return f"{name} lies outside the workspace"
+        return _("{name} lies outside the workspace").format(name=name)
     return ""
 
 
@@ -178,12 +187,12 @@ def _load(
                 raise RefusedFileError("is a symlink to what only the user may hear of")
             text = read_guarded(workspace, name)
         except RefusedFileError as problem:
-            notices.append(f"{name} is not in the prompt: it {problem}.")
+            notices.append(_("{name} is not in the prompt: it {problem}.").format(name=name, problem=problem))
             break
         if text is None:
             continue
         if "\ufffd" in text:
-            notices.append(f"{name} is not valid UTF-8: bad bytes are shown to the model as \ufffd.")
+            notices.append(_("{name} is not valid UTF-8: bad bytes are shown to the model as �.").format(name=name))
         file = _file(name, workspace / name, text)
         return file if file.text or not optional else None
     if optional:

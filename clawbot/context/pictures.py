@@ -10,6 +10,7 @@ from clawbot.context.counting import Kept
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import ImageBlock, Message, TextBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
+from clawbot.text.interface import _
 
 
 class Pictures:
@@ -30,7 +31,8 @@ class Pictures:
         if model.supports_images or place == self._told or not any(has_pictures(item.message) for item in items):
             return ""
         self._told = place
-        return f"{model.ref} takes no pictures: those of this conversation are left out. /model chooses another."
+        said = _("{model} takes no pictures: those of this conversation are left out. /model chooses another.")
+        return said.format(model=model.ref)
 
 
 def has_pictures(message: Message) -> bool:

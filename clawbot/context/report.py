@@ -224,7 +224,7 @@ _NUMBERS = {N_("tokens"), N_("share"), N_("characters"), N_("raw characters"), N
 def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo | None = None) -> str:
     """The report as Markdown: a stacked bar, the parts, what comes next; `detail` adds files, tools and sections.
     Times are those of `zone`, None: of this machine."""
-    source = f" ({report.window_source})" if report.window_source else ""
+    source = f" ({_(report.window_source)})" if report.window_source else ""
     tokens = ngettext("{n:,} token", "{n:,} tokens", report.window)
     blocks = [
         f"**{_('Context window')}** · {prompt_literal(report.model)} · {tokens.format(n=report.window)}{source}",

@@ -19,6 +19,7 @@ from clawbot.context.prompt import prompt_literal
 from clawbot.context.truncate import head_and_tail, tail_of
 from clawbot.files import RefusedFileError, read_guarded
 from clawbot.messages import NOTES_HEAD, Message, quotes_notes
+from clawbot.text.interface import _
 from clawbot.text.secrets import redact
 
 FOLDER = "memory"
@@ -98,7 +99,11 @@ def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
     """The dated notes in the memory folder, in no order."""
     folder = Path(os.path.realpath(workspace / FOLDER))
     if Path(os.path.realpath(workspace)) not in folder.parents:
-        notices.append(f"No notes are quoted to the model: {FOLDER} is a symlink that leads out of the workspace.")
+        notices.append(
+            _("No notes are quoted to the model: {folder} is a symlink that leads out of the workspace.").format(
+                folder=FOLDER
+            )
+        )
         return []
     try:
         with os.scandir(folder) as entries:
@@ -106,7 +111,11 @@ def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        notices.append(f"No notes are quoted to the model: {FOLDER} cannot be read ({error.strerror}).")
+        notices.append(
+            _("No notes are quoted to the model: {folder} cannot be read ({error}).").format(
+                folder=FOLDER, error=error.strerror
+            )
+        )
         return []
 
 
@@ -143,7 +152,7 @@ def _text(workspace: Path, note: _Note, notices: list[str]) -> str:
     try:
         text = read_guarded(workspace, note.path) or ""
     except RefusedFileError as problem:
-        notices.append(f"{note.path} is not quoted to the model: it {problem}.")
+        notices.append(_("{name} is not quoted to the model: it {problem}.").format(name=note.path, problem=problem))
         return ""
     return redact(text.replace("\r\n", "\n").strip())
 

@@ -12,6 +12,7 @@ from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, Kept, Token
 from clawbot.context.prompt import SystemPrompt
 from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolResultMessage, ToolSpec, Usage, quotes_notes
+from clawbot.text.interface import N_
 
 if TYPE_CHECKING:
     # The screen reads the names below before its first frame, which pydantic is not for.
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 DEFAULT_WINDOW = 128_000
 """Tokens, if the model is unknown."""
-ASSUMED = "assumed: neither the model's data nor its server says"
+ASSUMED = N_("assumed: neither the model's data nor its server says")
 # The most that a summary may take, in tokens: some 16,000 characters.
 _SUMMARY = 4_000
 _LEAST_SUMMARY = 200
@@ -58,7 +59,7 @@ def window_of(info: ModelInfo, cap: int | None) -> Window:
 
 LEAST_WINDOW = 2_000
 """Tokens. No model has a smaller window: a limit below it that an error names was misread."""
-LEARNT = "from an error of the provider"
+LEARNT = N_("from an error of the provider")
 
 
 class Windows:

@@ -24,12 +24,13 @@ from typing import Literal, cast
 
 from clawbot.hooks.api import HookServiceError
 from clawbot.hooks.events import HookEvent
+from clawbot.text.interface import N_
 from clawbot.text.sanitize import clean_line
 
 HOOK_FILE, HANDLER_FILE = "HOOK.md", "handler.py"
 MOST_FILES, MOST_CODE = 200, 4 * 1024**2
 """Files, folders and bytes of Python of a hook that is trusted by its content."""
-CHANGED = "its HOOK.md or its code changed since you enabled it"
+CHANGED = N_("its HOOK.md or its code changed since you enabled it")
 EXPECTED = "async def handle(event)"
 
 Handle = Callable[[HookEvent], Awaitable[None]]

@@ -12,8 +12,9 @@ from pathlib import Path
 from clawbot.config.switches import adopt, read_switches
 from clawbot.hooks.loading import code_digest
 from clawbot.manifests import UNUSABLE
+from clawbot.text.interface import N_
 
-BY_NAME = "it is switched on by name, and one of a workspace counts for its folder and content"
+BY_NAME = N_("it is switched on by name, and one of a workspace counts for its folder and content")
 
 
 def trusted_hooks(file: Path, workspaces: Iterable[Path]) -> Mapping[str, str]:

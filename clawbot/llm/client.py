@@ -25,6 +25,7 @@ from clawbot.llm.protocol import CAPPED, ChatRequest, FinalPart, ModelInfo, Reas
 from clawbot.llm.providers import answerer, base_of_environment, is_loopback, key_names, provider_name
 from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import Speller
+from clawbot.text.interface import _
 from clawbot.text.secrets import remember_secret
 
 if TYPE_CHECKING:
@@ -269,7 +270,7 @@ class LiteLLMModel:
     def worker(self) -> WorkerClient:
         """The worker process. Raises UnreachableError after `aclose`."""
         if self._worker is None:
-            raise UnreachableError("the model is closed.", provider=self._target.answerer)
+            raise UnreachableError(_("the model is closed."), provider=self._target.answerer)
         return self._worker
 
     async def warm(self) -> None:
@@ -324,9 +325,9 @@ class LiteLLMModel:
             raise self._lost(started) from error
         except TimeoutError as error:
             raise UnreachableError(
-                f"nothing was heard for {self._options.timeout:.0f} seconds.",
+                _("nothing was heard for {timeout:.0f} seconds.").format(timeout=self._options.timeout),
                 provider=self._target.answerer,
-                hint="Try again, or raise agents.defaults.request_timeout.",
+                hint=_("Try again, or raise agents.defaults.request_timeout."),
             ) from error
         for part in collector.finish():
             yield part
@@ -344,12 +345,14 @@ class LiteLLMModel:
         return to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
 
     def _lost(self, started: bool) -> ModelError:
-        where = f" The log says more: {self._options.log_path}" if self._options.log_path else ""
+        hint = _("Send the message again; it is started anew.")
+        if self._options.log_path:
+            hint += " " + _("The log says more: {file}").format(file=self._options.log_path)
         kind = BadResponseError if started else UnreachableError
         return kind(
-            "the process that talks to the model ended unexpectedly.",
+            _("the process that talks to the model ended unexpectedly."),
             provider=self._target.answerer,
-            hint=f"Send the message again; it is started anew.{where}",
+            hint=hint,
         )
 
     async def aclose(self) -> None:

@@ -16,9 +16,10 @@ from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart,
 from clawbot.llm.repetition import RepetitionGuard
 from clawbot.llm.tokens import Prices, merge_usage, usage_from
 from clawbot.messages import AssistantBlock, AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
+from clawbot.text.interface import _
 
 API = "openai-completions"
-REPEATED = "The model said the same over and over and was stopped. What it repeated is kept once."
+REPEATED = _("The model said the same over and over and was stopped. What it repeated is kept once.")
 REDACTED = "redacted:"
 """Marks a `ThinkingBlock.signature` that holds Anthropic's encrypted reasoning instead of signing a text."""
 
@@ -101,15 +102,15 @@ class DeltaCollector:
             return [FinalPart(self._message([]), notice=REPEATED)]
         if self.finish_reason is None:
             raise BadResponseError(
-                "the answer broke off: the connection ended before the model was done.",
+                _("the answer broke off: the connection ended before the model was done."),
                 provider=self._answerer,
-                hint="Send the message again.",
+                hint=_("Send the message again."),
             )
         if self.finish_reason.lower() in _REFUSALS:
             raise RefusedError(
-                f"the provider stopped the answer ({self.finish_reason}).",
+                _("the provider stopped the answer ({finish_reason}).").format(finish_reason=self.finish_reason),
                 provider=self._answerer,
-                hint="Say it in other words, or choose another model with /model.",
+                hint=_("Say it in other words, or choose another model with /model."),
             )
         calls = self._calls.blocks()
         return [*(ToolCallPart(call) for call in calls), FinalPart(self._message(calls))]
@@ -272,7 +273,7 @@ def _is_deep(value: dict[str, Any], raw: str) -> bool:
     level: list[Any] = [value]
     if raw.count("{") + raw.count("[") <= DEEPEST:
         return False
-    for _ in range(DEEPEST):
+    for _level in range(DEEPEST):
         level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
         level = [inner for inner in level if isinstance(inner, dict | list)]
         if not level:

@@ -51,6 +51,7 @@ from clawbot.llm.scripted.model import ScriptModel
 from clawbot.llm.served import ServedModel
 from clawbot.local_model.register import Running
 from clawbot.local_model.shelf import LOCAL
+from clawbot.text.interface import _
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
@@ -264,7 +265,7 @@ class _Opener:
         facts = (await asyncio.to_thread(look_up, [target.ref]))[target.ref]
 
         async def ask() -> tuple[Target, ModelInfo]:
-            again = await describe(found.info.ref, self._settings, reason=found.info.reason.removesuffix(LOADS))
+            again = await describe(found.info.ref, self._settings, reason=found.info.reason.removesuffix(_(LOADS)))
             return self._target(again), again.info
 
         asked = None if is_vendors_own(target.ref, target.base) else ask

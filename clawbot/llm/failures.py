@@ -26,6 +26,7 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.providers import answerer, is_loopback, key_names
+from clawbot.text.interface import N_, _
 from clawbot.text.secrets import redact
 
 # Each row: who says it, and what is said (lower case). Taken from the providers' servers and documents; the tests
@@ -202,18 +203,20 @@ _EXHAUSTED = re.compile(
 _NO_MODEL = re.compile(
     r"model\b.{0,60}(?:not found|does not exist|not exist|unknown|not supported)|no such model", re.IGNORECASE
 )
-_OVERFLOW_HINT = (
-    "/compact makes room by summarising what was said; "
-    "/new begins another conversation and leaves this one in /sessions."
+_OVERFLOW_HINT = N_(
+    "/compact makes room by summarising what was said; /new begins another conversation "
+    "and leaves this one in /sessions."
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
-_NAME_HINT = "Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here."
+_NAME_HINT = N_("Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here.")
 _DNS = re.compile(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
 # What llama.cpp, text-generation-inference and gateways before them say while weights are read.
 _LOADING = re.compile(
     r"loading model|model\b.{0,60}\b(?:is|still) (?:currently )?(?:being )?load(?:ing|ed)", re.IGNORECASE
 )
-_LOADING_HINT = "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
+_LOADING_HINT = N_(
+    "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
+)
 # What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
 _LOST = re.compile(
     r"payload is not completed|transferencoding|contentlengtherror|server disconnected|peer closed|incomplete read|"
@@ -256,13 +259,17 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     if kind is RateLimitError:
         return _rate_limit(failure, text, provider, now)
     if kind is ContextOverflowError:
-        return ContextOverflowError(text, provider=provider, hint=_OVERFLOW_HINT, limit=stated_limit(failure.message))
+        return ContextOverflowError(
+            text, provider=provider, hint=_(_OVERFLOW_HINT), limit=stated_limit(failure.message)
+        )
     if kind is UnreachableError:
         return _unreachable(failure, text, provider, base)
     if kind is BadResponseError:
-        return BadResponseError(_broken_text(failure, text), provider=provider, hint="Send the message again.")
+        return BadResponseError(_broken_text(failure, text), provider=provider, hint=_("Send the message again."))
     if _NO_PROVIDER in failure.message:
-        return RefusedError(f"litellm knows no provider of that name ({ref}).", provider=provider, hint=_NAME_HINT)
+        return RefusedError(
+            _("litellm knows no provider of that name ({ref}).").format(ref=ref), provider=provider, hint=_(_NAME_HINT)
+        )
     return RefusedError(text, provider=provider, hint=_refusal_hint(failure))
 
 
@@ -283,11 +290,13 @@ def _kind(failure: Failure) -> type[ModelError]:
 
 def _rate_limit(failure: Failure, text: str, provider: str, now: datetime | None) -> RateLimitError:
     if failure.status == 402 or _EXHAUSTED.search(failure.message):
-        hint = "Look at the account's plan and billing, or choose another model with /model."
+        hint = _("Look at the account's plan and billing, or choose another model with /model.")
         return RateLimitError(text, provider=provider, hint=hint, exhausted=True)
     wait = retry_after(failure.retry_after, now)
-    hint = f"Try again in {wait:.0f} seconds, " if wait else "Try again later, "
-    return RateLimitError(text, provider=provider, hint=hint + "or choose another model with /model.", retry_after=wait)
+    hint = _("Try again later, or choose another model with /model.")
+    if wait:
+        hint = _("Try again in {n:.0f} seconds, or choose another model with /model.").format(n=wait)
+    return RateLimitError(text, provider=provider, hint=hint, retry_after=wait)
 
 
 def retry_after(header: str, now: datetime | None = None) -> float | None:
@@ -314,40 +323,52 @@ def shown(message: str) -> str:
         text = stripped
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT].rstrip() + " …"
-    text = text or "no reason was given"
+    text = text or _("no reason was given")
     return text if text[-1] in ".!?…。" else f"{text}."
 
 
 def _key_hint(ref: str) -> str:
     names = key_names(ref)
-    where = f"set {names[0]}" if names else "set agents.defaults.api_key_env to a variable with one"
-    near = "/model chooses another model, and takes a key there (ctrl+k)" if names else "/model chooses another model"
-    return f"{near}. Or {where} to a valid key; `clawbot doctor` shows which are found."
+    near = (
+        _("/model chooses another model, and takes a key there (ctrl+k)")
+        if names
+        else _("/model chooses another model")
+    )
+    if names:
+        return _("{near}. Or set {name} to a valid key; `clawbot doctor` shows which are found.").format(
+            near=near, name=names[0]
+        )
+    return _(
+        "{near}. Or set agents.defaults.api_key_env to a variable with one to a valid key; `clawbot doctor` shows "
+        "which are found."
+    ).format(near=near)
 
 
 def _address_hint(base: str | None) -> str:
     if base:
-        return f"Is the server at {redact(base)} running? `clawbot doctor` checks it, /model chooses another."
-    return "Look at the network connection, or choose another model with /model. `clawbot doctor` checks it."
+        return _("Is the server at {base} running? `clawbot doctor` checks it, /model chooses another.").format(
+            base=redact(base)
+        )
+    return _("Look at the network connection, or choose another model with /model. `clawbot doctor` checks it.")
 
 
 def _broken_text(failure: Failure, text: str) -> str:
     """In our own words where only the connection failed: libraries say that in terms of chunks and payloads."""
     if failure.name == BAD_VECTORS:
-        return f"the answer cannot be used: {text}"
+        return _("the answer cannot be used: {text}").format(text=text)
     if _SILENT.search(failure.message):
-        return "the answer broke off: nothing more came in time."
+        return _("the answer broke off: nothing more came in time.")
     if _LOST.search(failure.message):
-        return "the answer broke off: the connection was lost before the model was done."
-    return f"the answer broke off: {text}"
+        return _("the answer broke off: the connection was lost before the model was done.")
+    return _("the answer broke off: {text}").format(text=text)
 
 
 def _unreachable(failure: Failure, text: str, provider: str, base: str | None) -> UnreachableError:
     if failure.status == 503 and _LOADING.search(failure.message):
-        return LoadingError("the server loads its model.", provider=provider, hint=_LOADING_HINT)
+        return LoadingError(_("the server loads its model."), provider=provider, hint=_(_LOADING_HINT))
     if failure.refused:
         dead = base is not None and is_loopback(base)
-        what = "no server answers there; the connection was refused."
+        what = _("no server answers there; the connection was refused.")
         return UnreachableError(what, provider=provider, hint=_address_hint(base), dead=dead)
     return UnreachableError(_unreachable_text(failure, text), provider=provider, hint=_address_hint(base))
 
@@ -357,21 +378,21 @@ def _unreachable_text(failure: Failure, text: str) -> str:
         return text
     lowered = _TLS_SETTINGS.sub("", failure.message).lower()
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:
-        return f"no answer in time: {text}"
+        return _("no answer in time: {text}").format(text=text)
     if _SILENT.search(failure.message):
-        return "no answer in time."
+        return _("no answer in time.")
     if _LOST.search(failure.message):
-        return "the connection was lost before the answer began."
+        return _("the connection was lost before the answer began.")
     if failure.status >= 500 and "connect" not in lowered:
-        return f"the server failed with status {failure.status}: {text}"
+        return _("the server failed with status {status}: {text}").format(status=failure.status, text=text)
     if _CERTIFICATE.search(lowered):
-        return f"no secure connection: {text}"
-    return f"not found on the network: {text}" if _DNS.search(lowered) else f"no connection: {text}"
+        return _("no secure connection: {text}").format(text=text)
+    return _("not found on the network: {text}").format(text=text) if _DNS.search(lowered) else f"no connection: {text}"
 
 
 def _refusal_hint(failure: Failure) -> str:
     if failure.status == 404 or _NO_MODEL.search(failure.message):
-        return "Is the name of the model right? /model shows those that can be used here."
+        return _("Is the name of the model right? /model shows those that can be used here.")
     if failure.name == "ContentPolicyViolationError":
-        return "Say it in other words, or choose another model with /model."
-    return "The request was not accepted; /model chooses another model, the log says more."
+        return _("Say it in other words, or choose another model with /model.")
+    return _("The request was not accepted; /model chooses another model, the log says more.")

@@ -17,6 +17,7 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, VLLM, LocalServer
 from clawbot.local_model.register import Running, answers, read_running
 from clawbot.local_model.shelf import LOCAL
+from clawbot.text.interface import N_
 
 PROBE_SECONDS = 0.5
 """A server on this machine answers in a few milliseconds; this is for one that is busy."""
@@ -25,7 +26,7 @@ OLLAMA_WINDOW = 32_768
 this is asked for, where the model can do it and was not set to anything else."""
 OLLAMA_USUAL = 4_096
 """What Ollama loads a model with when nobody asked for anything."""
-FROM_SERVER = "from the server"
+FROM_SERVER = N_("from the server")
 ANY_NAME = "model"
 """What a model is called whose server has not said yet: llama.cpp answers to any name."""
 _LARGEST_ANSWER = 4 * 1024**2
@@ -164,10 +165,10 @@ def _ollama_window(set_to: int | None, running: int | None, made_for: int | None
     """The window that Ollama is asked for, and why. One that somebody chose goes first: another would make Ollama load
     the model anew."""
     if set_to:
-        return set_to, "num_ctx of the model in Ollama"
+        return set_to, N_("num_ctx of the model in Ollama")
     if running and running > OLLAMA_USUAL:
-        return running, "Ollama runs it with that"
-    return min(made_for or OLLAMA_WINDOW, OLLAMA_WINDOW), "Ollama is asked for that"
+        return running, N_("Ollama runs it with that")
+    return min(made_for or OLLAMA_WINDOW, OLLAMA_WINDOW), N_("Ollama is asked for that")
 
 
 def _num_ctx(shown: Mapping[str, Any]) -> int | None:
@@ -196,7 +197,7 @@ def _lm_studio_model(base: str, entry: Mapping[str, Any]) -> LocalModel:
         server=LM_STUDIO.title,
         base=base,
         window=loaded or _size(entry.get("max_context_length")),
-        window_source=FROM_SERVER if loaded else "the most it can; LM Studio has not loaded it",
+        window_source=FROM_SERVER if loaded else N_("the most it can; LM Studio has not loaded it"),
         images=entry.get("type") == "vlm",
     )
 

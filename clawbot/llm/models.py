@@ -38,6 +38,7 @@ from clawbot.local_model.keeper import is_installed
 from clawbot.local_model.machine import free_memory
 from clawbot.local_model.register import read_running
 from clawbot.local_model.shelf import LOCAL, Shelf
+from clawbot.text.interface import N_, _
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
@@ -45,11 +46,11 @@ if TYPE_CHECKING:
 AUTO = "auto"
 OFFLINE = "offline"
 SCRIPT = "script:"
-LOADS = " and loads its model"
+LOADS = N_(" and loads its model")
 """What the reason for a model ends with while its server can't say more."""
-NOTHING_FOUND = (
-    "no key was found in the environment and no model server answers on this machine; it needs neither. "
-    "`clawbot doctor` says how to connect a model"
+NOTHING_FOUND = N_(
+    "no key was found in the environment and no model server answers on this machine; it "
+    "needs neither. `clawbot doctor` says how to connect a model"
 )
 
 
@@ -75,7 +76,7 @@ async def find_models(settings: AgentSettings) -> list[ModelInfo]:
         listed.setdefault(entry.info.ref, entry.info)
     for info in await asyncio.to_thread(_on_shelf, settings):
         listed.setdefault(info.ref, info)
-    offline = ModelInfo(OFFLINE, reason="always there; it is no language model")
+    offline = ModelInfo(OFFLINE, reason=_("always there; it is no language model"))
     return [*listed.values(), offline]
 
 
@@ -86,14 +87,14 @@ async def resolve_auto(settings: AgentSettings) -> UsableModel:
         return await describe(found[0][0], settings, reason=found[0][1])
     available = await _available(settings)
     if not available:
-        return UsableModel(ModelInfo(OFFLINE, reason=NOTHING_FOUND))
+        return UsableModel(ModelInfo(OFFLINE, reason=_(NOTHING_FOUND)))
     first = available[0]
     return first if first.local else await describe(first.info.ref, settings, reason=first.info.reason)
 
 
 async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> UsableModel:
     """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
-    full, reason = normal_ref(ref), reason or "chosen"
+    full, reason = normal_ref(ref), reason or _("chosen")
     server = local_server(full)
     base, key = (settings.api_base, _own_key(settings)) if is_own(ref, settings) else (None, None)
     if base is None and (base := base_of_environment(full)):
@@ -127,7 +128,7 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
         head = read_head(file)
         tools = head.tools
         window = window or window_for(head, free_memory())
-    window, source = capped(window, FROM_SERVER if served else "what fits this machine", settings)
+    window, source = capped(window, FROM_SERVER if served else N_("what fits this machine"), settings)
     info = ModelInfo(f"{LOCAL}{name}", reason=reason, window=window, supports_tools=tools, window_source=source)
     return file, info
 
@@ -137,7 +138,8 @@ def _on_shelf(settings: AgentSettings) -> list[ModelInfo]:
     paths = Paths(find_home())
     names = Shelf(paths.models).files() if is_installed() else ()
     return [
-        describe_local(f"{LOCAL}{name}", settings, paths, "on this machine; it starts when chosen")[1] for name in names
+        describe_local(f"{LOCAL}{name}", settings, paths, _("on this machine; it starts when chosen"))[1]
+        for name in names
     ]
 
 
@@ -163,7 +165,8 @@ async def _available(settings: AgentSettings) -> list[UsableModel]:
 
 
 def _runs(model: LocalModel) -> str:
-    return f"{model.server} runs on this machine{LOADS if model.loading else ''}"
+    runs = _("{server} runs on this machine").format(server=model.server)
+    return f"{runs}{_(LOADS)}" if model.loading else runs
 
 
 def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:
@@ -174,7 +177,7 @@ def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:
     for name in [*names, *(name for provider in PROVIDERS for name in provider.keys)]:
         provider: Provider = KEYS[name]
         if os.environ.get(name, "").strip():
-            found.setdefault(provider.name, (provider.default, f"{name} is set"))
+            found.setdefault(provider.name, (provider.default, _("{name} is set").format(name=name)))
     return list(found.values())
 
 
@@ -183,7 +186,7 @@ def _from_base(settings: AgentSettings) -> list[tuple[str, str]]:
     base = settings.api_base
     if not base:
         return []
-    return [(f"openai/{name}", "the server at api_base has it") for name in listed_models(base, _own_key(settings))]
+    return [(f"openai/{name}", _("the server at api_base has it")) for name in listed_models(base, _own_key(settings))]
 
 
 def _own_key(settings: AgentSettings) -> str | None:
@@ -227,7 +230,7 @@ def capped(window: int | None, source: str, settings: AgentSettings) -> tuple[in
 
 
 TABLE = "model_prices_and_context_window_backup.json"
-SOURCE = "litellm's model data"
+SOURCE = N_("litellm's model data")
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 

@@ -9,10 +9,11 @@ from typing import Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec
+from clawbot.text.interface import N_
 
 Purpose = Literal["chat", "flush", "summary", "slug", "title", "rerank"]
 
-CAPPED = "context_tokens in the settings"
+CAPPED = N_("context_tokens in the settings")
 """The source of a window that the settings made smaller."""
 
 

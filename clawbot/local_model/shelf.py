@@ -13,6 +13,7 @@ from msgspec import Struct
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 from clawbot.local_model.gguf import MAGIC
+from clawbot.text.interface import _
 
 SUFFIX = ".gguf"
 LOCAL = "local/"
@@ -79,10 +80,16 @@ class Shelf:
     def offers(self) -> list[LocalOffer]:
         """The models that are here, then those that can be had by name."""
         here = self.files()
-        found = [LocalOffer(name, True, "is here") for name in here]
+        found = [LocalOffer(name, True, _("is here")) for name in here]
         others = [offer for offer in OFFERS if offer.name not in here]
         return found + [
-            LocalOffer(each.name, False, f"{each.machine} GB of memory and more · {each.licence} · from {each.host}")
+            LocalOffer(
+                each.name,
+                False,
+                _("{memory} GB of memory and more · {licence} · from {host}").format(
+                    memory=each.machine, licence=each.licence, host=each.host
+                ),
+            )
             for each in others
         ]
 

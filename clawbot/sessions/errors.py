@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import _
 
 
 class SessionStoreError(ClawbotError):
@@ -40,8 +41,8 @@ class SessionLockedError(ClawbotError):
         self.command = command
         self.tty = tty
         super().__init__(
-            f"Session {name} is open in {self._holder()}.",
-            hint="Continue there, use another one with --session NAME, or start a new one with --new.",
+            _("Session {name} is open in {holder}.").format(name=name, holder=self._holder()),
+            hint=_("Continue there, use another one with --session NAME, or start a new one with --new."),
         )
 
     def _holder(self) -> str:

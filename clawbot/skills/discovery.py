@@ -30,10 +30,11 @@ from clawbot.manifests import (
     unmet,
 )
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
+from clawbot.text.interface import N_, _
 
 FOLDER = "skills"
 """The name of the folder with skills in a workspace."""
-CHANGED = "its SKILL.md changed since you enabled it"
+CHANGED = N_("its SKILL.md changed since you enabled it")
 
 Source = Literal["dir", "home", "workspace"]
 
@@ -70,9 +71,13 @@ class FoundSkill(Struct, frozen=True):
     @property
     def why(self) -> str:
         """Why it can't be used; "" if it can."""
-        parts = [] if self.enabled or self.problem else [f"off: {CHANGED}" if self.changed else "off"]
+        parts = (
+            []
+            if self.enabled or self.problem
+            else [_("off: {reason}").format(reason=_(CHANGED)) if self.changed else _("off")]
+        )
         parts += [self.problem] if self.problem else []
-        parts += [f"missing {', '.join(self.missing)}"] if self.missing else []
+        parts += [_("missing {names}").format(names=", ".join(self.missing))] if self.missing else []
         return "; ".join(parts)
 
     @property

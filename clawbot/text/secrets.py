@@ -15,6 +15,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from clawbot.text.interface import ngettext
 from clawbot.text.language import fold
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_shapes import shapes_in
@@ -131,7 +132,7 @@ def holds_secret(text: str) -> bool:
 
 def left_out(count: int) -> str:
     """`1 secret left out`, `3 secrets left out`: for the user."""
-    return f"{count:,} secret{'' if count == 1 else 's'} left out"
+    return ngettext("{n:,} secret left out", "{n:,} secrets left out", count).format(n=count)
 
 
 @functools.lru_cache(1024)

@@ -18,6 +18,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from clawbot.text.interface import ngettext
+
 OPEN, CLOSE = "⟦", "⟧"
 LONG = 8  # so many spaces in a row are counted: fewer can be seen to be few
 MARKS = 3  # on one letter; more can cover what stands around it
@@ -191,9 +193,9 @@ def title_of(name: str, subject: object = "") -> str:
 
 def messages(count: int) -> str:
     """`1 message`, `48 messages`."""
-    return f"{count:,} message{'' if count == 1 else 's'}"
+    return ngettext("{n:,} message", "{n:,} messages", count).format(n=count)
 
 
 def were_not_sent(count: int) -> str:
     """`1 message was not sent`, `48 messages were not sent`."""
-    return f"{messages(count)} {'was' if count == 1 else 'were'} not sent"
+    return ngettext("{n:,} message was not sent", "{n:,} messages were not sent", count).format(n=count)

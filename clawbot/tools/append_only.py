@@ -23,7 +23,7 @@ from clawbot.messages import ToolSpec
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.silence import is_silent
 from clawbot.text.encoding import as_utf8, encoding_of
-from clawbot.text.secrets import left_out, without_secrets
+from clawbot.text.secrets import without_secrets
 from clawbot.text.visible import one_line, title_of
 from clawbot.tools.arguments import Arguments, TypedTool, schema_of
 from clawbot.tools.changing import CHANGE_BYTES
@@ -205,7 +205,8 @@ class AppendOnlyFile:
         self._texts.add(text.strip())
         self._writes.append(write)
         count = write.end_line - write.line + 1
-        without = f", {left_out(write.secrets)}" if write.secrets else ""
+        secrets = write.secrets
+        without = f", {secrets:,} {'secret' if secrets == 1 else 'secrets'} left out" if secrets else ""
         return ToolOutcome(
             f"Added lines {write.line}-{write.end_line} to {self.path}{without}.",
             summary=f"+{count}",

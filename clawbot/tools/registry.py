@@ -12,6 +12,7 @@ from clawbot.clock import Clock
 from clawbot.config.paths import Paths
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.text.interface import _
 from clawbot.text.visible import one_line
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.environment import SecretNames
@@ -180,7 +181,9 @@ class Toolbox:
             raise ToolError(ruling.reason)
         if ruling.way == "ask":
             remedy = f"The user can allow it with `{call.name}` in permissions.allow of the config."
-            if await ask_to_run(call, approve, folder="", reach=f"Asked since {ruling.reason}.", remedy=remedy):
+            if await ask_to_run(
+                call, approve, folder="", reach=_("Asked since {reason}.").format(reason=ruling.reason), remedy=remedy
+            ):
                 self.permissions.granted.add(call.name)
         return _yes
 

@@ -21,6 +21,7 @@ from msgspec import Meta, Struct
 
 from clawbot.config.schema_agent import ShellSettings
 from clawbot.messages import ToolSpec
+from clawbot.text.interface import _
 from clawbot.text.visible import title_of, unwritten, visible
 from clawbot.tools.arguments import Arguments, parse, schema_of
 from clawbot.tools.environment import SecretNames, command_environment, is_below, search_path
@@ -348,7 +349,7 @@ class ShellTool:
             command,
             str(self._workspace),
             rule,
-            reach_text(network=network, git=self._sets_up_git(command)) if sandboxed else REACH,
+            reach_text(network=network, git=self._sets_up_git(command)) if sandboxed else _(REACH),
             risks_of(command, self._workspace),
             remedy=f"The user can allow it with the rule {rule!r} in tools.shell.allow of the config, or run it in "
             "the chat.",

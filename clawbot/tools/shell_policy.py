@@ -19,6 +19,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from clawbot.text.interface import N_
 from clawbot.tools.environment import is_below, search_path
 from clawbot.tools.fence import Bounds, Fence
 from clawbot.tools.shell_reading import Reading, reading, simple_words, stays_inside
@@ -100,7 +101,7 @@ Verdict = Literal["run", "ask", "refuse"]
 # The last word of a rule. No simple command holds one: `<` is a redirection.
 READING = "<reading>"
 ANYTHING = "<anything>"
-REACH = (
+REACH = N_(
     "Not sandboxed: it runs as you and can read, change and delete whatever you can on this machine, "
     "and use the network. Keys are taken out of its environment."
 )

@@ -7,13 +7,14 @@ from typing import Any
 
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
+from clawbot.text.interface import N_, _
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import session_line
 from clawbot.tui.writer import TranscriptWriter
 
-THINKING = "thinking"
+THINKING = N_("thinking")
 WRITING = "writing"
-SUMMARISING = "summarising"
+SUMMARISING = N_("summarising")
 TOLD_BY_A_LINE = ("/new", "/reset", "/fork")  # commands that say no more than the divider that they cause
 
 
@@ -87,7 +88,7 @@ class EventView:
 
         def show(event: Any) -> None:
             write(event)
-            self._bar.runs(activity)
+            self._bar.runs(_(activity))
 
         return show
 
@@ -111,12 +112,12 @@ class EventView:
         self._writer.user(event.text, event.entry_id)
         self._writer.attached(event.attached)
         command = parse_command(event.text)
-        self._bar.runs(f"/{command.name}" if command else THINKING)
+        self._bar.runs(f"/{command.name}" if command else _(THINKING))
         self._accepted()
 
     def _steered(self, event: events.MessageSteered) -> None:
         self._writer.user(event.text, event.entry_id)
-        self._writer.divider("said while the turn runs")
+        self._writer.divider(_("said while the turn runs"))
         self._accepted()
 
     def _tool_started(self, event: events.ToolStarted) -> None:
@@ -129,11 +130,11 @@ class EventView:
         self._asks(event)
 
     def _compaction_running(self, event: events.CompactionRunning) -> None:
-        self._bar.runs(SUMMARISING, f"{event.part}/{event.parts}" if event.parts > 1 else "")
+        self._bar.runs(_(SUMMARISING), f"{event.part}/{event.parts}" if event.parts > 1 else "")
 
     def _compaction_finished(self, event: events.CompactionFinished) -> None:
         self._writer.compacted(event)
-        self._bar.runs(THINKING)
+        self._bar.runs(_(THINKING))
         self._bar.refresh()
 
     def _command_output(self, event: events.CommandOutput) -> None:
@@ -141,15 +142,18 @@ class EventView:
             self._writer.output(event.command, event.text)
 
     def _model_retry(self, event: events.ModelRetry) -> None:
-        self._bar.runs(f"attempt {event.attempt} in {event.wait:.0f} s: {event.reason}")
+        said = _("attempt {n} in {seconds:.0f} s: {reason}")
+        self._bar.runs(said.format(n=event.attempt, seconds=event.wait, reason=event.reason))
 
     def _model_loading(self, event: events.ModelLoading) -> None:
-        self._bar.runs(THINKING if event.done else f"loading {event.model}")
+        self._bar.runs(_(THINKING) if event.done else _("loading {model}").format(model=event.model))
 
     def _model_changed(self, event: events.ModelChanged) -> None:
         if event.discard:
             self._writer.discard()
-        self._writer.divider(" · ".join(part for part in (f"{event.model} answers", event.reason) if part))
+        self._writer.divider(
+            " · ".join(part for part in (_("{model} answers").format(model=event.model), event.reason) if part)
+        )
         self._bar.changed()
 
     def _session_changed(self, event: events.SessionChanged) -> None:

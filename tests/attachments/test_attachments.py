@@ -118,7 +118,7 @@ async def test_a_missing_and_a_binary_file_say_so(house: House) -> None:
     assert attached.problems == (
         "@gone.md is not attached: there is no such file.",
         "@x.bin is not attached: it is no text (application/octet-stream, 50 bytes).",
-        "@short.md:7 is not attached: it has 1 lines.",
+        "@short.md:7 is not attached: it has 1 line.",
     )
 
 

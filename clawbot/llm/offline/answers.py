@@ -107,6 +107,11 @@ ANSWERS: dict[str, tuple[str, str]] = {
 """Key -> what is said in English and in Chinese, with named places (`str.format`)."""
 
 _MARKER = re.compile(r"\s{0,8}(?:[-*+]\s{1,4}(?:\[[ xX]\]\s{1,4})?|\d{1,3}[.)]\s{1,4}|#{1,6}\s{1,4}|>\s?)")
+_DONE = re.compile(
+    r"(?P<verb>Created|Replaced|Edited|Appended to) (?P<path>.+?)(?: in (?P<places>\d+) places)? "
+    r"\((?P<lines>[-+\d, ]+) lines(?:, [\d,]+ bytes)?\)\."
+)
+_VERBS = {"Created": "新建了", "Edited": "修改了", "Replaced": "替换了", "Appended to": "追加到了"}
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -114,6 +119,16 @@ def say(language: Language, key: str, **values: Any) -> str:
     """The sentence `key` with its places filled."""
     english, chinese = ANSWERS[key]
     return (chinese if language == "zh" else english).format(**values)
+
+
+def done_words(language: Language, told: str) -> str:
+    """What a tool said that it did to a file (`Edited a.md (+1 -1 lines).`), in the user's language; another sentence
+    stays as it is."""
+    found = _DONE.fullmatch(told)
+    if language == "en" or found is None:
+        return told
+    places = f"(共 {found['places']} 处)" if found["places"] else ""
+    return f"{_VERBS[found['verb']]} {found['path']}{places}({found['lines']} 行)。"
 
 
 def bare(line: str) -> str:

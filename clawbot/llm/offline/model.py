@@ -19,10 +19,11 @@ from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read
 from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage
+from clawbot.text.interface import N_
 from clawbot.text.language import COMMON_HAN as HAN
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
-WINDOW_SOURCE = "set here, so that compaction works as with other models"
+WINDOW_SOURCE = N_("set here, so that compaction works as with other models")
 MAX_PIECES = 400  # a long text streams in longer pieces, so that reading it stays cheap
 MESSAGE_TOKENS = 4  # what the frame of a message costs
 

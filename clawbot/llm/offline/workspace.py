@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator, Sequence
 from pathlib import PurePosixPath
 
-from clawbot.llm.offline.answers import bare, block, one_line, quote, say
+from clawbot.llm.offline.answers import bare, block, done_words, one_line, quote, say
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
 from clawbot.messages import UserMessage
@@ -171,5 +171,5 @@ def _call(turn: Turn, call: PlannedCall, what: str = "") -> Plan:
     return (
         block(turn.language, what, outcome.text)
         if what
-        else say(turn.language, "written", detail=one_line(outcome.text))
+        else say(turn.language, "written", detail=done_words(turn.language, one_line(outcome.text)))
     )

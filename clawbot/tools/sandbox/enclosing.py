@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.config.schema_agent import LimitSettings, ShellSettings
+from clawbot.text.interface import _
 from clawbot.tools.fence import Fence
 from clawbot.tools.process import CommandLine, Finished
 from clawbot.tools.protocol import ToolError
@@ -106,10 +107,10 @@ class Sandbox:
         if isinstance(found, Walls) or self._told:
             return ""
         self._told = True
-        return (
-            f"Commands run without a sandbox: {found.reason}. To have one: {found.remedy} "
+        return _(
+            "Commands run without a sandbox: {reason}. To have one: {remedy} "
             "(`clawbot doctor` looks again; tools.shell.sandbox: off in the config ends this notice)."
-        )
+        ).format(reason=found.reason, remedy=found.remedy)
 
     @asynccontextmanager
     async def enclose(
@@ -218,9 +219,11 @@ def _nothing(count: int) -> tuple[int, ...]:
 
 def reach_text(*, network: bool, git: bool) -> str:
     """What a command in the sandbox can touch, for the question to the user."""
-    reaches = "the network" if network else "no network"
-    writes = "in the workspace, there git's settings as well" if git else "in the workspace"
-    return f"Sandboxed: it writes only {writes}, has {reaches}, and sees none of your keys."
+    writes = _("in the workspace, there git's settings as well") if git else _("in the workspace")
+    said = _("Sandboxed: it writes only {writes}, has no network, and sees none of your keys.")
+    if network:
+        said = _("Sandboxed: it writes only {writes}, has the network, and sees none of your keys.")
+    return said.format(writes=writes)
 
 
 def explained(output: str, failed: bool, *, network: bool, outer: Sequence[str] = ()) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from clawbot.text.sanitize import clean_line, isolate
 from clawbot.tui.render.items import TEXT_INDENT, Item, Page, indented
 from clawbot.tui.render.lines import StyledLine, StyledSpan, ellipsis, width_of
+from clawbot.tui.render.verbs import summary_words
 
 APART = "  "
 
@@ -24,7 +25,7 @@ class ChipsItem(Item):
         rows: list[list[StyledSpan]] = [[]]
         used = 0
         for name in self.names:
-            chip = f" @{ellipsis(isolate(clean_line(name)), max(1, room - 3))} "
+            chip = f" @{ellipsis(isolate(clean_line(_told(name))), max(1, room - 3))} "
             width = width_of(chip)
             if rows[-1] and used + len(APART) + width > room:
                 rows.append([])
@@ -35,6 +36,12 @@ class ChipsItem(Item):
             rows[-1].append(StyledSpan(chip, "code-inline"))
             used += width
         return indented([StyledLine(tuple(row)) for row in rows])
+
+
+def _told(name: str) -> str:
+    """A name with how much of it is attached (`a.md · 12 lines`)."""
+    file, between, size = name.rpartition(" · ")
+    return f"{file}{between}{summary_words(size)}"
 
 
 def chips(names: Sequence[str]) -> list[Item]:

@@ -272,7 +272,7 @@ class ChatScreen(Screen[None]):
             self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
         if call := self.questions.answered(event.request_id):
             self.writer.answered(call)
-        self.status_bar.runs(THINKING if event.decision == "deny" else self.view.asked_by)
+        self.status_bar.runs(_(THINKING) if event.decision == "deny" else self.view.asked_by)
         self.questions.ask_next()
         self._show_title()
 

@@ -86,7 +86,7 @@ def _title(report: ContextReport, width: int) -> Content:
     head, figures = _("context window"), _tokens(report.window)
     model = ellipsis(clean_line(report.model), max(12, width - width_of(head) - 3 - width_of(figures)))
     room = width - width_of(head) - 3 - width_of(model) - width_of(figures)
-    source = f" · {clean_line(report.window_source)}" if report.window_source else ""
+    source = f" · {clean_line(_(report.window_source))}" if report.window_source else ""
     if width_of(source) > room:
         source = source.partition(":")[0]
     return Content.assemble(

@@ -111,7 +111,7 @@ def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
         (_("folder"), clean_line(hook.folder), ""),
         (_("events"), clean_line(", ".join(hook.events)), ""),
         (_("problem"), clean_line(hook.problem), "$text-error"),
-        (_("off"), clean_line(hook.off_because), "$text-warning"),
+        (_("off"), clean_line(_(hook.off_because)), "$text-warning"),
         (_("missing"), clean_line(", ".join(hook.missing)), "$text-warning"),
         (_("last run"), _last_run(hook, zone), ""),
         (_("error"), clean(hook.error).strip(), "$text-error"),

@@ -184,7 +184,7 @@ class PickerScreen(OverScreen[ResultT]):
         """The filter, the list and what is beside it, the keys."""
         with Vertical(id="frame"):
             with Horizontal(id="head"):
-                yield Static("❯ " if self.framed else f"{self.heading} ❯ ", id="title")
+                yield Static("❯ " if self.framed else f"{_(self.heading)} ❯ ", id="title")
                 yield Input(id="filter", compact=True)
                 yield Static(id="count")
             with Horizontal(id="body"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from clawbot.llm.offline.answers import done_words
 from clawbot.text.statements import is_refusal
 from tests.llm.offline.talk import Files, Talk
 
@@ -106,3 +107,18 @@ async def test_small_talk_is_one_short_line_that_no_note_keeps(said: str, part: 
     assert len(reply) < 320
     assert is_refusal(reply)
     assert not talk.files.calls
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ("Edited 购物.md (+1 -1 lines).", "修改了 购物.md(+1 -1 行)。"),
+        ("Edited a.md in 3 places (+3 -3 lines).", "修改了 a.md(共 3 处)(+3 -3 行)。"),
+        ("Created a.md (+2 lines).", "新建了 a.md(+2 行)。"),
+        ("Replaced a.md (+2 -1 lines, 1,024 bytes).", "替换了 a.md(+2 -1 行)。"),
+        ("Something else.", "Something else."),
+    ],
+)
+def test_what_was_done_to_a_file_is_told_in_one_language(told: str, said: str) -> None:
+    assert done_words("zh", told) == said
+    assert done_words("en", told) == told

@@ -1,0 +1,115 @@
+"""The line of each event in the chat in lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clawbot.agent.events import (
+    CommandOutput,
+    CompactionFinished,
+    CompactionRunning,
+    Event,
+    MemoryWritten,
+    ModelChanged,
+    ModelLoading,
+    ModelRetry,
+    NoteKept,
+    NotesQuoted,
+    Notice,
+    SessionChanged,
+    SubagentStep,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
+from clawbot.sessions.listing import ended_words
+from clawbot.text.interface import _, ngettext
+from clawbot.text.sanitize import clean
+from clawbot.tui.render.verbs import summary_words
+
+LINE_END = "\n"
+
+
+def _tool_finished(event: ToolFinished) -> str:
+    if isinstance(event.details, dict) and isinstance(shared := event.details.get("shared"), bool):
+        said = _("shell: {summary}; the model sees it") if shared else _("shell: {summary}; the model does not see it")
+        return LINE_END.join(filter(None, (clean(event.output), said.format(summary=summary_words(event.summary)))))
+    if event.is_error:
+        return _("tool {name} failed: {error}").format(
+            name=event.name, error=event.output.strip().partition(LINE_END)[0]
+        )
+    said = _("tool {name} done: {summary}") if event.summary else _("tool {name} done")
+    return said.format(name=event.name, summary=summary_words(event.summary))
+
+
+def _memory_written(event: MemoryWritten) -> str:
+    count = event.end_line - event.line + 1
+    said = ngettext(
+        "memory: {n:,} line to {file}, from line {line}", "memory: {n:,} lines to {file}, from line {line}", count
+    )
+    return said.format(n=count, file=event.path, line=event.line)
+
+
+def _note_kept(event: NoteKept) -> str:
+    said = _("the note {was} is now {file}") if event.was else _("the conversation is kept as {file}")
+    return said.format(was=event.was, file=event.path)
+
+
+def _compacted(event: CompactionFinished) -> str:
+    if event.status != "done":
+        return _("earlier turns could not be summarised: {error}").format(error=event.error)
+    said = _("earlier turns are summarised: {before:,} to {after:,} tokens")
+    return said.format(before=event.tokens_before, after=event.tokens_after)
+
+
+def _model_changed(event: ModelChanged) -> str:
+    said = _("{model} answers: {reason}") if event.reason else _("{model} answers")
+    said = said.format(model=event.model, reason=event.reason)
+    return _("{model_answers}; the text above is withdrawn").format(model_answers=said) if event.discard else said
+
+
+def _retry(event: ModelRetry) -> str:
+    return _("{reason} Trying again in {n:.0f} s.").format(reason=event.reason, n=event.wait)
+
+
+def _noticed(event: Notice) -> str:
+    place = f" ({event.path}{f':{event.line}' if event.line else ''})" if event.path else ""
+    said = {"warning": _("warning: {text}"), "error": _("error: {text}")}.get(event.level, "{text}")
+    return said.format(text=f"{event.text}{place}")
+
+
+def _ended(event: TurnEnded) -> str:
+    if event.status == "failed":
+        return _("failed: {error}").format(error=f"{event.error} {event.hint}").rstrip()
+    return _("interrupted; what was said is kept") if event.status == "interrupted" else ""
+
+
+def _subagent_step(event: SubagentStep) -> str:
+    if not isinstance(event.step, ToolStarted):
+        return ""
+    return _("sub-agent “{agent}”: {title}").format(agent=event.description, title=event.step.title)
+
+
+LINES: dict[type[Event], Callable[[Any], str]] = {
+    CommandOutput: lambda event: event.text,
+    ToolStarted: lambda event: _("tool: {title}").format(title=event.title),
+    SubagentStep: _subagent_step,
+    ToolFinished: _tool_finished,
+    MemoryWritten: _memory_written,
+    NoteKept: _note_kept,
+    NotesQuoted: lambda event: _("notes quoted: {files}").format(files=", ".join(event.files)),
+    CompactionRunning: lambda event: _("summarising earlier turns") if event.part == 1 else "",
+    CompactionFinished: _compacted,
+    ModelRetry: _retry,
+    ModelLoading: lambda event: (_("{model} is loaded") if event.done else _("loading {model}")).format(
+        model=event.model
+    ),
+    ModelChanged: _model_changed,
+    SessionChanged: lambda event: _("conversation {session} ({reason})").format(
+        session=event.session_key, reason=ended_words(event.reason)
+    ),
+    Notice: _noticed,
+    TurnEnded: _ended,
+}
+"""The line of each event that is told by one; nothing where it is empty."""
