@@ -1,6 +1,7 @@
-"""Measures the screen: resume of a long session, a streamed answer, idle CPU, a large paste. Prints a table.
+"""Measures the screen: resume of a long session, a search in it, a streamed answer, idle CPU, a large paste.
 
-Runs headless on a scripted runtime: `python benchmarks/tui.py [--tiny]`. Times are this machine's; compare ratios.
+Prints a table. Runs headless on a scripted runtime: `python benchmarks/tui.py [--tiny]`. Times are this machine's;
+compare ratios.
 """
 
 from __future__ import annotations
@@ -134,6 +135,33 @@ async def resume(home: Path, messages: int) -> list[Row]:
     return await _with_app(runtime, act)
 
 
+async def search(home: Path, messages: int) -> list[Row]:
+    """A word in all of a long session, of which the end is loaded; then another one."""
+    runtime = FakeRuntime(home, history=conversation(messages // 2))
+
+    async def act(app: ClawbotApp) -> list[Row]:
+        page = app.chat.page
+
+        async def find(word: str) -> float:
+            cpu = time.process_time()
+            app.chat.search.look_for(word)
+            await _until(lambda: not app.chat.earlier.has_more)
+            await _until(lambda: not list(page.stack.unsearched(range(len(page.stack)))))
+            return time.process_time() - cpu
+
+        with Stalls() as stalls:
+            app.chat.search.open()
+            first = await find("answer")
+            other = await find("sentence")
+        return [
+            (f"search {messages:,} messages, loading them: CPU", f"{first:.2f} s", "3 s"),
+            ("    another word in them: CPU", f"{other * 1000:.0f} ms", "100 ms"),
+            ("    longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
+        ]
+
+    return await _with_app(runtime, act)
+
+
 async def stream(home: Path, name: str, size: int) -> list[Row]:
     """One long answer in small pieces."""
     head = HEADS.get(name, "")
@@ -209,6 +237,10 @@ async def paste(home: Path, size: int) -> list[Row]:
     return await _with_app(runtime, act)
 
 
+def _peak() -> str:
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
+
+
 async def measure(sizes: Sizes) -> None:
     """Run all, print the table."""
     with tempfile.TemporaryDirectory() as folder:
@@ -218,7 +250,9 @@ async def measure(sizes: Sizes) -> None:
             rows += await stream(home, name, sizes.stream_chars)
         rows += await paste(home, sizes.paste_chars)
         rows += await idle(home, sizes.idle_seconds)
-    rows.append(("peak memory", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB", "100 MB"))
+        rows.append(("peak memory", _peak(), "100 MB"))
+        rows += await search(home, sizes.messages)
+        rows.append(("    peak memory with it", _peak(), "120 MB"))
     width = max(len(row[0]) for row in rows)
     print(f"{'what':<{width}}  {'measured':>14}  {'target':>12}")
     for what, measured, target in rows:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 LOOKING = N_("enter next · ↑ previous · esc back to where you were")
 STAYING = N_("enter next · ↑ previous · esc stays here")
+TELL_EVERY = 0.1  # seconds between two counts while more is looked through
 MOST_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages each
 
 
@@ -49,6 +50,7 @@ class PageSearch:
         self._left = 0  # parts that may be read unasked
         self._unfolded: Item | None = None  # by the search, for the place that the reader is at
         self._above: Item | None = None  # stands above the item of that place
+        self._told = 0.0  # when the line had the count
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -194,7 +196,9 @@ class PageSearch:
         self._keep_place()
         if marked:
             self._page.refresh()
-        self._tell(done=not looked)
+        if not looked or started - self._told >= TELL_EVERY:
+            self._told = started
+            self._tell(done=not looked)
         return looked
 
     def _tell(self, *, done: bool = True) -> None:

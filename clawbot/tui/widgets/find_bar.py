@@ -59,6 +59,7 @@ class FindBar(Horizontal):
         super().__init__()
         self.display = False
         self.look_for: Callable[[str], None] = lambda query: None
+        self._shown = ""
 
     def compose(self) -> ComposeResult:
         """What is looked for, and what came of it."""
@@ -77,7 +78,10 @@ class FindBar(Horizontal):
         """Say what came of it, and the keys where there is room."""
         told = "   ".join(filter(None, (count, keys)))
         fits = self.screen.size.width - width_of(told) >= LEAST_FIELD
-        self.query_one("#find-count", Static).update(told if fits else count)
+        shown = told if fits else count
+        if shown != self._shown:
+            self._shown = shown
+            self.query_one("#find-count", Static).update(shown)
 
     @on(TextArea.Changed)
     def _changed(self, event: TextArea.Changed) -> None:
