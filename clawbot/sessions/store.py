@@ -6,6 +6,7 @@ All calls block and are thread-safe; call them in a thread from the event loop.
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -220,11 +221,16 @@ class SessionStore:
         return self._put(structs.replace(record, updated_at=epoch_ms(self._clock.now())))
 
     def rename(self, name: str, title: str) -> SessionRecord:
-        """Give the session `name` the title `title`, as `named` does; returns its record. Raises SessionLockedError
-        while it is open elsewhere."""
+        """Give the session `name` the title `title`, as `named` does; returns its record. It is used no later for that.
+        Raises SessionLockedError while it is open elsewhere."""
         record = self.find(name)
         with self.borrow(record) as opened:
-            return self.named(opened, title)
+            path = opened.transcript.path
+            before = path.stat()
+            named = self.named(opened, title)
+        with suppress(OSError):
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        return named
 
     def named(self, opened: OpenSession, title: str, by: str = "") -> SessionRecord:
         """Record `title`, the user's name for the open session or that of the model `by`, in its transcript and in the

@@ -175,7 +175,9 @@ def _note(summary: TranscriptSummary, glance: _Glance, raw: bytes, *, nameless: 
     if summary.ended and _is_offer(entry):
         return
     summary.started = summary.started or moment
-    summary.updated = max(summary.updated, moment)
+    if glance.type != "session_info":
+        # Who gives a session a name does not talk in it.
+        summary.updated = max(summary.updated, moment)
     if glance.type != "session":
         summary.ended, summary.pending = "", False
     match glance.type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -43,6 +44,16 @@ def test_a_title_comes_before_the_first_words_and_outlives_the_index(store: Sess
     assert titles(store) == {"work": "The Falcon project"}
     (folder / "sessions.json").unlink()
     assert titles(store) == {"work": "The Falcon project"}
+
+
+def test_a_title_makes_a_session_no_newer(store: SessionStore, folder: Path) -> None:
+    session = talk(store, "work", "hi")
+    path = folder / f"{session}.jsonl"
+    os.utime(path, (2e9, 2e9))
+    newer = store.list()[0].updated_at
+    store.rename("work", "Falcon")
+    assert store.list()[0].updated_at == newer
+    assert path.stat().st_mtime == 2e9
 
 
 def test_no_title_is_the_first_words_again(store: SessionStore) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from clawbot.agent.events import ApprovalRequested, ToolStarted
+from clawbot.agent.events import ApprovalRequested, SessionTitled, ToolStarted
 from clawbot.tui.attention import (
     BELL,
     BUSY,
@@ -127,3 +128,25 @@ async def test_a_question_and_a_long_turn_call(tmp_path: Path) -> None:
         hold.release()
         await until(pilot, lambda: sent.count(BELL) == 2)
         await until(pilot, lambda: sent[-1] == "\x1b]2;clawbot · main\a" or sent[-2] == "\x1b]2;clawbot · main\a")
+
+
+async def test_the_title_is_that_of_the_conversation_whoever_gave_it(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    sent: list[str] = []
+
+    def last() -> str:
+        return sent[-1].rpartition("\x1b]2;")[2].strip("\a") if sent else ""
+
+    async with chatting(runtime) as (app, pilot):
+        app.chat.attention = Attention(sent.append, XTERM, lambda: True)
+        runtime.status = structs.replace(runtime.status, title="Trip to Rome")
+        runtime.tell(SessionTitled(session_id=runtime.status.session_id, title="Trip to Rome"))
+        await until(pilot, lambda: last() == "clawbot · Trip to Rome")
+        await pilot.press("f1")
+        await until(pilot, lambda: app.screen is not app.chat)
+        runtime.status = structs.replace(runtime.status, title="护照续签")
+        await pilot.press("escape")
+        await until(pilot, lambda: last() == "clawbot · 护照续签")
+        runtime.status = structs.replace(runtime.status, title="")
+        await app.chat.reload()
+        assert last() == "clawbot · main"

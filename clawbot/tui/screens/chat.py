@@ -134,6 +134,10 @@ class ChatScreen(Screen[None]):
         )
         self.view.handlers[events.SessionTitled] = lambda _: self._show_title()
 
+    def on_screen_resume(self) -> None:
+        """Another screen is left, in which the conversation may have been renamed."""
+        self._show_title()
+
     def on_unmount(self) -> None:
         """The terminal gets its title back."""
         self.attention.leave()
@@ -201,6 +205,7 @@ class ChatScreen(Screen[None]):
             self.writer.divider(said.format(before=status.answered_before, model=status.model.ref))
         self.status_bar.refresh()
         self.side.reloaded()
+        self._show_title()
 
     def hint(self, text: str, seconds: float) -> None:
         """Show `text` at the end of the status line for some seconds."""
