@@ -138,7 +138,7 @@ class SessionsScreen(PlacePicker):
             age(summary.updated_at, self.clock.now()),
             _("this session") if here else ended_words(summary.ended),
             turns(summary.turns),
-            _("{n} tokens").format(n=short(summary.tokens)),
+            *([_("{n} tokens").format(n=short(summary.tokens))] if summary.tokens else []),
         ]
         return Row(
             id=summary.session_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -262,6 +263,14 @@ async def test_without_an_index_the_titles_have_to_do() -> None:
         await until(pilot, lambda: not host.screen.workers)
         assert "launch party" in seen(host)
         assert host.notices == []
+
+
+async def test_a_size_that_is_not_known_is_not_told() -> None:
+    below = runtime()
+    below.summaries = [structs.replace(each, tokens=0) for each in below.summaries[:1]]
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "Sessions · 1" in seen(host) and "turn" in seen(host))
+        assert "tokens" not in seen(host)
 
 
 async def test_a_session_gets_another_title() -> None:
