@@ -31,7 +31,7 @@ from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
-from clawbot.hooks.trust import trusted_hooks
+from clawbot.hooks.trust import NOTHING, trusted_hooks
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent
@@ -364,7 +364,7 @@ class SharedServices:
             trusted = trusted_hooks(self.paths.switches_file, self.loaded.settings.workspaces)
         except ConfigError as error:
             log.warning("no hook of the workspace is trusted: %s", error)
-            trusted = {}
+            trusted = NOTHING
         return discover(hook_paths(self.paths, settings, self.workspace), settings, trusted)
 
     def _hook_folders(self) -> list[Path]:

@@ -205,6 +205,14 @@ def _keep(found: AgentHooks, hook: FoundHook, *, on: bool) -> None:
         switch(found.switches_file, hook.name, on=True)
     elif by_name and not on:
         switch(found.switches_file, hook.name, on=None)
+        if found.config_file.is_file() and _named_by(found.config_file, hook.name):
+            switch(found.switches_file, hook.name, on=False)
+
+
+def _named_by(config_file: Path, name: str) -> bool:
+    """Whether the settings still switch on the hook called `name`."""
+    settings = load_settings(Paths(find_home()), config_file=config_file).settings
+    return settings.hooks.entry(name).enabled is True
 
 
 def _warn(found: AgentHooks) -> None:

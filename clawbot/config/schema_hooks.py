@@ -15,7 +15,8 @@ class HookEntry(SettingsSection):
     model_config = ConfigDict(extra="allow")
 
     enabled: Switch | None = None
-    """Whether it runs; null for the default in its HOOK.md. One of a workspace needs `clawbot hooks enable`."""
+    """Whether it runs; null for the default in its HOOK.md, and for one of a workspace: no. `true` runs whatever has
+    that name in a workspace; `clawbot hooks enable` trusts the one folder and content that you have read."""
     timeout: Annotated[Duration, Field(gt=0)] | None = None
     """Time limit for one event; null for the one in its HOOK.md, else `hooks.timeout`."""
     env: dict[VariableName, str] = Field({})

@@ -2,8 +2,8 @@
 
 Sources from lowest to highest priority: packages (entry points of the group `clawbot.hooks`), the folders of
 `hooks.dirs`, the shipped hooks, the user's own. A higher one replaces a hook of the same name. Hooks in a workspace,
-where the agent itself can write, replace nothing and run only as the user enabled them: in this folder, with this
-content.
+where the agent itself can write, replace nothing and run only as the user enabled them: in this folder with this
+content, or by name in the settings file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from clawbot.config.schema_hooks import HookSettings
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.hooks.loading import CHANGED, HANDLER_FILE, HOOK_FILE, code_digest
 from clawbot.hooks.manifest import Manifest, parse_manifest
-from clawbot.hooks.trust import BY_NAME
+from clawbot.hooks.trust import BY_NAME, NOTHING, Trust
 from clawbot.manifests import (
     UNUSABLE,
     ManifestError,
@@ -119,10 +119,9 @@ class FoundHook(Struct, frozen=True):
         return self.ready and has_work and self.manifest.wants(topic)
 
 
-def discover(paths: HookPaths, settings: HookSettings, trusted: Mapping[str, str] = {}) -> list[FoundHook]:
+def discover(paths: HookPaths, settings: HookSettings, trusted: Trust = NOTHING) -> list[FoundHook]:
     """All hooks in the order in which they run, including unusable ones with their `problem`. `trusted` are those of
-    workspaces: their real folders, each with the digest of its code. Reads folders and imports hook packages:
-    blocks."""
+    workspaces. Reads folders and imports hook packages: blocks."""
     chosen: dict[str, FoundHook] = {}
     unused: list[FoundHook] = []
     for hook in _all(paths, settings, trusted):
@@ -140,7 +139,7 @@ def _place(hook: FoundHook) -> tuple[int, int, str, str]:
     return hook.manifest.order, _PRECEDENCE.index(hook.source), hook.name, str(hook.folder)
 
 
-def _all(paths: HookPaths, settings: HookSettings, trusted: Mapping[str, str]) -> Iterator[FoundHook]:
+def _all(paths: HookPaths, settings: HookSettings, trusted: Trust) -> Iterator[FoundHook]:
     """The hooks from the lowest source to the highest. Within a source the first of a name wins."""
     for extension in installed(GROUP) if paths.packages else ():
         folder = extension.use(_folder)
@@ -161,21 +160,23 @@ def _all(paths: HookPaths, settings: HookSettings, trusted: Mapping[str, str]) -
         yield _of_workspace(_found(folder, "workspace", settings), settings, trusted)
 
 
-def _of_workspace(hook: FoundHook, settings: HookSettings, trusted: Mapping[str, str]) -> FoundHook:
-    """`hook` with whether it may run: only if its folder is trusted with its content."""
+def _of_workspace(hook: FoundHook, settings: HookSettings, trusted: Trust) -> FoundHook:
+    """`hook` with whether it may run: only if its folder is trusted with its content, or the settings file names it."""
     digest = problem = ""
     try:
         digest = "" if hook.problem else code_digest(hook.folder)
     except UNUSABLE as error:
         problem = str(error)
-    by_name, known = settings.entry(hook.name).enabled, trusted.get(os.path.realpath(hook.folder))
+    by_name, known = settings.entry(hook.name).enabled, trusted.folders.get(os.path.realpath(hook.folder))
     wanted = by_name is not False and bool(digest)
+    named = by_name is True and hook.name not in trusted.switched
+    may_run = known == digest or named
     return msgspec.structs.replace(
         hook,
-        enabled=settings.enabled and wanted and known == digest,
-        digest=digest,
+        enabled=settings.enabled and wanted and may_run,
+        digest="" if named else digest,
         problem=hook.problem or problem,
-        off_because="" if not wanted or known == digest else CHANGED if known else BY_NAME if by_name else "",
+        off_because="" if not wanted or may_run else CHANGED if known else BY_NAME if by_name else "",
     )
 
 

@@ -192,6 +192,15 @@ def test_what_was_enabled_by_name_stays_on_where_it_is(hooks: Path, home: Path) 
     assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
 
 
+def test_a_hook_of_the_workspace_that_the_users_file_names_runs_until_it_is_disabled(hooks: Path, home: Path) -> None:
+    (home / "config.yaml").write_text("hooks: {entries: {found: {enabled: true}}}\n")
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
+    assert data("disable", "found")["enabled"] is False
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is False
+    assert data("enable", "found")["enabled"] is True
+    assert own_hooks(data("list")["hooks"])["found"]["eligible"] is True
+
+
 def test_disable_counts_over_the_users_file_and_leaves_it_as_it_is(hooks: Path, home: Path) -> None:
     config = "hooks: {entries: {greet: {enabled: true, tone: warm}}} # mine\n"
     (home / "config.yaml").write_text(config)

@@ -18,6 +18,7 @@ from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, Injected
 from clawbot.hooks.discovery import HookPaths, discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.loading import code_digest
+from clawbot.hooks.trust import Trust
 
 HOSTS = ["shipped", "home"]
 """The sources whose handlers run in this process and in one of their own."""
@@ -36,9 +37,9 @@ def write_handler(folder: Path, handler: str) -> None:
     folder.joinpath("handler.py").write_text(dedent(handler), encoding="utf-8")
 
 
-def trusting(*folders: Path) -> dict[str, str]:
+def trusting(*folders: Path) -> Trust:
     """Hooks of workspaces as they are now, trusted by the user."""
-    return {os.path.realpath(folder): code_digest(folder) for folder in folders}
+    return Trust({os.path.realpath(folder): code_digest(folder) for folder in folders})
 
 
 def settings(**entries: dict[str, Any]) -> HookSettings:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,14 +11,15 @@ from clawbot import manifests
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, missing
 from clawbot.hooks.manifest import Manifest
+from clawbot.hooks.trust import NOTHING, Trust
 from clawbot.manifests import Requires
 from tests.hooks.stage import places, settings, trusting, write_hook
 
 HANDLER = "async def handle(event): pass\n"
 
 
-def one(where: HookPaths, config: HookSettings | None = None, trusted: Mapping[str, str] | None = None) -> FoundHook:
-    (found,) = discover(where, config or HookSettings(), trusted or {})
+def one(where: HookPaths, config: HookSettings | None = None, trusted: Trust = NOTHING) -> FoundHook:
+    (found,) = discover(where, config or HookSettings(), trusted)
     return found
 
 

@@ -11,14 +11,14 @@ from clawbot.config.switches import Switches, read_switches, switch
 from clawbot.hooks.discovery import FoundHook, discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.loading import CHANGED, MOST_FILES, code_digest
-from clawbot.hooks.trust import BY_NAME, trusted_hooks
+from clawbot.hooks.trust import BY_NAME, NOTHING, Trust, trusted_hooks
 from tests.clocks import StillClock
 from tests.hooks.stage import Services, command, places, settings, trusting, write_handler, write_hook
 
 HANDLER = "async def handle(event): await event.hook.tell('{}')\n"
 
 
-def found(root: Path, trusted: dict[str, str], **entries: dict[str, object]) -> FoundHook:
+def found(root: Path, trusted: Trust, **entries: dict[str, object]) -> FoundHook:
     [hook] = discover(places(root, workspace=root / "workspace" / "hooks"), settings(**entries), trusted)
     return hook
 
@@ -53,21 +53,31 @@ def test_what_it_writes_beside_its_code_changes_nothing(tmp_path: Path, lint: Pa
 def test_a_copy_in_another_workspace_is_not_trusted_though_its_name_is_switched_on(tmp_path: Path, lint: Path) -> None:
     trusted = trusting(lint)
     write_hook(tmp_path / "other" / "workspace" / "hooks", "lint", HANDLER.format("one"))
-    there = found(tmp_path / "other", trusted, lint={"enabled": True})
+    switched = Trust(trusted.folders, {"lint"})
+    there = found(tmp_path / "other", switched, lint={"enabled": True})
     assert (there.enabled, there.changed, there.off_because) == (False, False, BY_NAME)
     assert not found(tmp_path / "other", trusted).off_because
     assert not found(tmp_path, trusted, lint={"enabled": False}).off_because
 
 
+def test_a_name_in_the_settings_file_trusts_what_has_it_also_after_a_change(tmp_path: Path, lint: Path) -> None:
+    named: dict[str, object] = {"enabled": True}
+    assert found(tmp_path, NOTHING, lint=named).ready
+    trusted = trusting(lint)
+    write_handler(lint, HANDLER.format("two"))
+    assert found(tmp_path, trusted, lint=named).ready
+    assert not found(tmp_path, NOTHING).ready
+
+
 def test_more_code_than_a_hook_needs_is_not_read(tmp_path: Path, lint: Path) -> None:
     for name in ("round", "again"):
         (lint / name).symlink_to(lint)
-    assert "circle" in found(tmp_path, {}).problem
+    assert "circle" in found(tmp_path, NOTHING).problem
     for name in ("round", "again"):
         (lint / name).unlink()
     for number in range(MOST_FILES):
         (lint / f"m{number}.py").write_text("")
-    assert f"more than {MOST_FILES} Python files" in found(tmp_path, {}).problem
+    assert f"more than {MOST_FILES} Python files" in found(tmp_path, NOTHING).problem
 
 
 class TestNamesThatWereEnabled:
@@ -83,7 +93,7 @@ class TestNamesThatWereEnabled:
     def test_are_kept_for_the_folders_that_they_meant(self, tmp_path: Path, file: Path, lint: Path) -> None:
         write_hook(tmp_path / "workspace" / "hooks", "off", HANDLER)
         trusted = trusted_hooks(file, [tmp_path / "workspace", tmp_path / "nowhere"])
-        assert trusted == {os.path.realpath(lint): code_digest(lint)}
+        assert trusted.folders == {os.path.realpath(lint): code_digest(lint)}
         assert read_switches(file).enabled["lint"] is True
 
     def test_trust_nothing_that_comes_later(self, tmp_path: Path, file: Path, lint: Path) -> None:
@@ -91,16 +101,16 @@ class TestNamesThatWereEnabled:
         write_handler(lint, HANDLER.format("two"))
         write_hook(tmp_path / "other" / "hooks", "lint", HANDLER.format("two"))
         write_hook(tmp_path / "workspace" / "hooks", "gone", HANDLER.format("two"))
-        trusted = trusted_hooks(file, [tmp_path / "workspace", tmp_path / "other"])
+        trusted = trusted_hooks(file, [tmp_path / "workspace", tmp_path / "other"]).folders
         assert list(trusted) == [os.path.realpath(lint)]
         assert trusted[os.path.realpath(lint)] != code_digest(lint)
 
     def test_are_none_in_a_file_of_now(self, tmp_path: Path, lint: Path) -> None:
         file = tmp_path / "hooks.json"
-        assert trusted_hooks(file, [tmp_path / "workspace"]) == {}
+        assert trusted_hooks(file, [tmp_path / "workspace"]) == Trust({}, {})
         assert not file.exists()
         switch(file, "lint", on=True)
-        assert trusted_hooks(file, [tmp_path / "workspace"]) == {}
+        assert trusted_hooks(file, [tmp_path / "workspace"]) == Trust({}, {"lint": True})
         assert read_switches(file) == Switches({"lint": True}, {})
 
 
