@@ -144,14 +144,15 @@ ASKS = ApprovalRequested(
 )
 
 
-async def test_the_conversation_speaks_the_language(tmp_path: Path) -> None:
+@pytest.mark.parametrize("size", [(120, 40), (170, 42)])
+async def test_the_conversation_speaks_the_language(tmp_path: Path, size: tuple[int, int]) -> None:
     done: list[Event | Hold] = [
         ToolFinished(call_id="c1", name="shell", output="", summary="exit 0", duration_ms=2_500),
         MemoryWritten(path="memory/2026-10-02.md", line=3, end_line=4, bytes=9),
         NoteKept(session_id="1", path="memory/2026-10-01-tea.md"),
         *reply("好的"),
     ]
-    async with chatting(a_runtime(tmp_path, [SHELL, ASKS, *done]), (120, 40)) as (app, pilot):
+    async with chatting(a_runtime(tmp_path, [SHELL, ASKS, *done]), size) as (app, pilot):
         assert left(screen_text(app)) == []
         await send(app, pilot, "列出文件")
         await until(pilot, lambda: app.chat.approval.request is not None)

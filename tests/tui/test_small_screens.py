@@ -8,6 +8,7 @@ import pytest
 
 from clawbot.agent.events import ApprovalRequested, Notice, ToolFinished, ToolStarted
 from clawbot.config.keys import KeyMap
+from clawbot.tui.render.lines import width_of
 from clawbot.tui.status_bar import keys_of
 from clawbot.tui.widgets.status_line import keys_line
 from tests.tui.chat_host import chatting, screen_text, send, until
@@ -129,3 +130,25 @@ async def test_shift_tab_goes_through_the_modes_and_the_footer_tells(tmp_path: P
         await until(pilot, lambda: "mode: ask" in screen_text(app))
         await pilot.press("shift+tab")
         await until(pilot, lambda: runtime.status.mode == "edits")
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize("size", SMALL)
+async def test_a_question_in_chinese_leaves_its_keys_in_view(tmp_path: Path, size: tuple[int, int]) -> None:
+    started = ToolStarted(call_id="c1", name="shell", title="shell make test")
+    runtime = FakeRuntime(tmp_path, turns=[[started, ASKED, *reply("完成")]])
+    async with chatting(runtime, size) as (app, pilot):
+        await send(app, pilot, "测试一下")
+        await until(pilot, lambda: "make test" in screen_text(app) and app.chat.approval.question.was_read)
+        shown = screen_text(app)
+        assert all(f"{key} {text}" in shown for key, text in (("y", "允许一次"), ("n", "拒绝"), ("e", "先编辑")))
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_the_footer_in_chinese_is_cut_between_its_keys(width: int) -> None:
+    keys = keys_of(KeyMap(), "edits", asking=False, reading=False, busy=False)
+    shown = "".join(span.text for span in keys_line(keys, width))
+    assert shown.startswith(" shift+tab 模式：edits · / 命令")
+    assert width_of(shown) < width
+    assert any(shown.endswith(f"{key} {text}") for key, text in keys)
