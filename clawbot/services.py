@@ -65,8 +65,8 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
 
     `approvals`: somebody can answer questions. `mentions`: `@path` in a message attaches a file.
     `watch`: keep the index up to date by watching the files (useful for
-    more than one search). `background`: run the schedule and automatic session ends, and let the model
-    give sessions their titles. `flush_at_end`: save the
+    more than one search). `background`: run the schedule and automatic session ends. `titles`: let the
+    model give sessions their titles, if the settings do. `flush_at_end`: save the
     conversation to memory when the session is closed. `warm`: load what a call of the model needs while the session is
     opened, since one follows at once. `approved`: tools whose questions are answered with yes where nobody can be
     asked. `client`: what the program through which the user talks asks for at the moment, for the prompt.
@@ -83,6 +83,7 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
     mentions: bool = True
     watch: bool = True
     background: bool = True
+    titles: bool = True
     flush_at_end: bool = True
     warm: bool = False
     approved: frozenset[str] = frozenset()
@@ -91,7 +92,7 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
 
     def unattended(self) -> RuntimeOptions:
         """The same for a single turn with nobody there to answer."""
-        return structs.replace(self, approvals=False, watch=False, background=False, flush_at_end=False)
+        return structs.replace(self, approvals=False, watch=False, background=False, titles=False, flush_at_end=False)
 
     def elsewhere(self, session: str) -> RuntimeOptions:
         """The same for a turn that the program itself takes in another session."""
@@ -433,7 +434,7 @@ class SharedServices:
             approved=options.approved,
             client=options.client,
             flush_at_end=options.flush_at_end,
-            titles=options.background and self.loaded.settings.session.titles == "auto",
+            titles=options.titles and self.loaded.settings.session.titles == "auto",
             skills=self.skills,
             recall=self.memory,
             citations=self.loaded.settings.memory.citations,

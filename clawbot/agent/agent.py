@@ -10,8 +10,6 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import structs
-
 from clawbot.agent.commands import CommandResult, run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
@@ -55,7 +53,6 @@ from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.names import short_name
 from clawbot.sessions.reset import Expiry
 from clawbot.sessions.store import OpenSession
-from clawbot.sessions.summary import given_title
 from clawbot.text.interface import _
 from clawbot.text.secrets import left_out, redact
 from clawbot.tools.protocol import Decision
@@ -71,7 +68,8 @@ class Agent:
     a silent turn, which yields no events; `on_saving` is called on the event loop when it changes. `on_event` receives
     events that belong to no submission. `steers`: a message that waits is said in the running turn, once the tools that
     the model has called are done. `runs_shell`: `!command` runs in the shell, which only a front end may allow at whose
-    prompt the user sits: what is piped into a single turn, or comes by HTTP, may be somebody else's words."""
+    prompt the user sits: what is piped into a single turn, or comes by HTTP, may be somebody else's words. `stays`: who
+    talks here knows the session by its key, so a fork of it is made and not gone on with."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
         self.deps = deps
@@ -88,7 +86,7 @@ class Agent:
         self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=tell)
         self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
-        self.saving = self.steers = self.runs_shell = False
+        self.saving = self.steers = self.runs_shell = self.stays = False
         self.on_saving: Callable[[], None] | None = None
         self.on_event: Callable[[Event], None] | None = None
         self._notes = 0
@@ -254,16 +252,16 @@ class Agent:
         up to `at`, an answer or a message of the user, whose text is returned. The other session stays as it is, and
         answers for what memory was not offered of it. Raises SessionStoreError; then nothing has changed."""
         async with self.exclusive():
-            await self.conversation.save_rest()
-            store, left, leaves = self.deps.store, self.conversation.session.record, self._will_offer
-            left = await asyncio.to_thread(store.update, left)
-            forked = await asyncio.to_thread(store.fork, left.session_id, at, given_title(title))
-            changed = await self.switch(await asyncio.to_thread(store.open, forked.record.key))
-            if leaves:
-                await asyncio.to_thread(store.left_pending, left)
-                self.ended.wake()
-        self.hooks.emit(SessionStart, reason="fork", previous_id=left.session_id)
-        return structs.replace(changed, reason="fork"), forked.text
+            left, leaves = self.conversation.session.record, self._will_offer
+            forked = await self.conversation.fork(title, at)
+            if not self.stays:
+                await self.switch(await asyncio.to_thread(self.deps.store.open, forked.record.key))
+                if leaves:
+                    await asyncio.to_thread(self.deps.store.left_pending, left)
+                    self.ended.wake()
+                self.hooks.emit(SessionStart, reason="fork", previous_id=left.session_id)
+        key, made = short_name(forked.record.key), forked.record.session_id
+        return SessionChanged(session_key=key, session_id=made, reason="fork"), forked.text
 
     async def _open_for_session(self, ref: str) -> ChatModel | None:
         """The model `ref`; None if it is already in use, or can't be opened, which is reported."""

@@ -295,10 +295,14 @@ async def _rename(host: AgentHost, argument: str) -> CommandResult:
 async def _fork(host: AgentHost, argument: str) -> CommandResult:
     was = host.conversation.key
     changed, _text = await host.fork(argument)
-    named = clean_line(host.status.title) or changed.session_key
-    text = _("This is now **{named}**, a fork; the conversation {was} stays as it is: `/sessions` leads back to it.")
-    data = {"sessionKey": changed.session_key, "sessionId": changed.session_id}
-    return CommandResult((changed, CommandOutput(command="/fork", text=text.format(named=named, was=was), data=data)))
+    key, is_here = changed.session_key, changed.session_id == host.conversation.session_id
+    if is_here:
+        text = _("This is now **{key}**, a fork; the conversation {was} stays as it is: `/sessions` leads back to it.")
+    else:
+        text = _("The fork is the conversation **{key}**; this one goes on as it is.")
+    data = {"sessionKey": key, "sessionId": changed.session_id}
+    said = CommandOutput(command="/fork", text=text.format(key=key, was=was), data=data)
+    return CommandResult((changed, said) if is_here else (said,))
 
 
 @command("/rewind")

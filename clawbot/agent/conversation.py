@@ -23,6 +23,7 @@ from clawbot.sessions.entries import (
     ModelChangeEntry,
 )
 from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.forking import ForkedSession
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title
@@ -255,6 +256,13 @@ class Conversation:
         await self.save_rest()
         self.session.record = await asyncio.to_thread(self._store.named, self.session, title)
         return title
+
+    async def fork(self, title: str, at: str) -> ForkedSession:
+        """Create a session that begins with this one up to `at` ("": all of it), with the user's `title`. Raises
+        SessionStoreError; then there is none."""
+        await self.save_rest()
+        await asyncio.to_thread(self._store.update, self.session.record)
+        return await asyncio.to_thread(self._store.fork, self.session_id, at, given_title(title))
 
     async def take_title(self, title: str, by: str) -> None:
         """Give the session the `title` that the model `by` found, while no turn runs. Raises SessionStoreError."""

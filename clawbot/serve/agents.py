@@ -128,8 +128,10 @@ class Agents:
         await self._make_room()
         self._opening += 1
         try:
-            options = structs.replace(self._options, agent=services.agent_id, session=key or FRESH, new=key is None)
-            runtime = await Runtime.open(options, services)
+            # A client asks for titles itself, where it wants them.
+            options = structs.replace(self._options, titles=False, agent=services.agent_id)
+            runtime = await Runtime.open(structs.replace(options, session=key or FRESH, new=key is None), services)
+            runtime.agent.stays = True
         finally:
             self._opening -= 1
         room = Room(runtime, self._clock.monotonic())

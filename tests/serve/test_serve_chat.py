@@ -55,6 +55,17 @@ async def test_the_header_names_the_session_and_commands_work(monkeypatch: pytes
     assert any("two" in note.read_text(encoding="utf-8") for note in notes)
 
 
+async def test_a_fork_is_made_and_the_session_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with asked(monkeypatch) as server:
+        assert await server.say("one", session="work") == ("1: one", "work")
+        reply, session = await server.say("/fork", session="work")
+        assert session == "work"
+        fork = reply.split("**")[1]
+        assert await server.say("two", session="work") == ("2: two", "work")
+        assert await server.say("two of its own", session=fork) == ("2: two of its own", fork)
+        assert await server.say("three", session="work") == ("3: three", "work")
+
+
 async def test_a_stream_is_what_openais_clients_read(monkeypatch: pytest.MonkeyPatch) -> None:
     look = calls(ToolCallBlock("c1", "list", {}), text="let me look")
     async with asked(monkeypatch, PurposeModel(chat=[look, says("an empty folder")])) as server:
