@@ -148,3 +148,7 @@ def test_plain_words_are_searched_without_patterns_of_wide_characters() -> None:
 
 def test_the_screen_is_loaded_without_patterns_of_wide_characters() -> None:
     assert wide_patterns("import clawbot.cli.chat, clawbot.tui.app") == 0
+
+
+def test_the_runtime_is_loaded_without_patterns_of_wide_characters() -> None:
+    assert wide_patterns("import clawbot.runtime") == 0

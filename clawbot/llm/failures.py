@@ -27,6 +27,7 @@ from clawbot.llm.errors import (
 )
 from clawbot.llm.providers import answerer, is_loopback, key_names
 from clawbot.text.interface import N_, _
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact
 
 # Each row: who says it, and what is said (lower case). Taken from the providers' servers and documents; the tests
@@ -120,11 +121,11 @@ LIMITS: tuple[tuple[str, str], ...] = (
     ("Qwen", rf"input length should be \[\d+, ?{_TOKENS}\]"),
     ("GitHub Models", rf"max size: {_TOKENS} tokens"),
 )
-_SIZES = re.compile(r"\b(\d[\d,_]{0,12}) (?:input |prompt )?tokens\b|\b(?:given|requested):? (\d[\d,_]{0,12})\b")
+_SIZES = lazy_re(r"\b(\d[\d,_]{0,12}) (?:input |prompt )?tokens\b|\b(?:given|requested):? (\d[\d,_]{0,12})\b")
 _SMALLEST_LIMIT, _LARGEST_LIMIT = 256, 100_000_000
 
 # A quota for a stretch of time speaks of tokens and of limits too.
-_QUOTA = re.compile(
+_QUOTA = lazy_re(
     r"per (?:min|minute|hour|day)\b|\((?:tpm|tpd|rpm|itpm|otpm)\)|\b(?:tpm|tpd)\b|rate[ _-]?limit|throttl|quota"
 )
 # Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
@@ -192,15 +193,15 @@ _CONNECTION_NAMES = {
     "InternalServerError",
 }
 _BROKEN_NAMES = {"APIResponseValidationError", "JSONSchemaValidationError", BAD_VECTORS}
-_BAD_KEY = re.compile(
+_BAD_KEY = lazy_re(
     r"(?:invalid|incorrect|missing|wrong) .{0,20}api[ _-]?key|"
     r"api[ _-]?key\b.{0,40}(?:not valid|invalid|must be set|missing)",
     re.IGNORECASE,
 )
-_EXHAUSTED = re.compile(
+_EXHAUSTED = lazy_re(
     r"insufficient_quota|exceeded your current quota|billing|credit balance|payment required", re.IGNORECASE
 )
-_NO_MODEL = re.compile(
+_NO_MODEL = lazy_re(
     r"model\b.{0,60}(?:not found|does not exist|not exist|unknown|not supported)|no such model", re.IGNORECASE
 )
 _OVERFLOW_HINT = N_(
@@ -209,29 +210,29 @@ _OVERFLOW_HINT = N_(
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
 _NAME_HINT = N_("Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here.")
-_DNS = re.compile(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
+_DNS = lazy_re(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
 # What llama.cpp, text-generation-inference and gateways before them say while weights are read.
-_LOADING = re.compile(
+_LOADING = lazy_re(
     r"loading model|model\b.{0,60}\b(?:is|still) (?:currently )?(?:being )?load(?:ing|ed)", re.IGNORECASE
 )
 _LOADING_HINT = N_(
     "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
 )
 # What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
-_LOST = re.compile(
+_LOST = lazy_re(
     r"payload is not completed|transferencoding|contentlengtherror|server disconnected|peer closed|incomplete read|"
     r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked",
     re.IGNORECASE,
 )
-_SILENT = re.compile(r"timeout on reading", re.IGNORECASE)
-_CERTIFICATE = re.compile(r"certificate|\bssl\b", re.IGNORECASE)
+_SILENT = lazy_re(r"timeout on reading", re.IGNORECASE)
+_CERTIFICATE = lazy_re(r"certificate|\bssl\b", re.IGNORECASE)
 # litellm's own words before those of the provider: "litellm.BadRequestError: OpenAIException - ".
-_PREFIX = re.compile(r"^(?:litellm\.)?\w*(?:Error|Timeout|Exception): ?")
+_PREFIX = lazy_re(r"^(?:litellm\.)?\w*(?:Error|Timeout|Exception): ?")
 # aiohttp names the TLS settings of every address it can't reach, of plain HTTP ones too: " ssl:<ssl.SSLContext …>".
-_TLS_SETTINGS = re.compile(r" ssl:(?:<[^<>]*>|default|True|False|None)")
+_TLS_SETTINGS = lazy_re(r" ssl:(?:<[^<>]*>|default|True|False|None)")
 # What litellm appends to the words of errors that it does not know.
 _TRACEBACK = "Traceback (most recent call last)"
-_ORIGIN = re.compile(r"^\w*Exception(?: -|:) ?")
+_ORIGIN = lazy_re(r"^\w*Exception(?: -|:) ?")
 
 
 class Failure(Struct, frozen=True):

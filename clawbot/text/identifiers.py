@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from clawbot.text.language import COMMON_HAN as HAN
+from clawbot.text.patterns import lazy_re
 
 MAX_CHARS = 200
 """Longer matches are data, not names."""
@@ -16,7 +17,7 @@ _HOST = (
     r"[a-z][a-z-]{0,40}\d{1,6}(?:\.[a-z][a-z0-9-]{1,62}){1,4})(?![\w-])"
 )
 _SEGMENT = rf"[^{_HAN_OR_MARK}/,;:()\[\]]{{1,80}}"
-_PATTERN = re.compile(
+_PATTERN = lazy_re(
     "|".join(
         (
             rf"https?://[^{_HAN_OR_MARK}]{{3,200}}",
@@ -44,7 +45,7 @@ _PATTERN = re.compile(
     ),
     re.ASCII,  # a name may touch Chinese text
 )
-_EXACT = re.compile(
+_EXACT = lazy_re(
     "|".join(
         (
             r"https?://\S+",
@@ -63,9 +64,9 @@ _EXACT = re.compile(
     ),
     re.ASCII,
 )
-_PORT = re.compile(r"(?:\b[Pp]orts?|端口)(?:\s?(?:is|to|是|为|号|改成|改为|=|:|\uff1a)){0,2}\s?\d{2,5}(?!\d)", re.ASCII)
-_QUOTED = re.compile(r"`([^`\n]{1,200})`")
-_TITLE = re.compile(r"[「『《]([^「」『』《》\n]{2,40})[」』》]")
+_PORT = lazy_re(r"(?:\b[Pp]orts?|端口)(?:\s?(?:is|to|是|为|号|改成|改为|=|:|\uff1a)){0,2}\s?\d{2,5}(?!\d)", re.ASCII)
+_QUOTED = lazy_re(r"`([^`\n]{1,200})`")
+_TITLE = lazy_re(r"[「『《]([^「」『』《》\n]{2,40})[」』》]")
 _TRAILING = ".,;:!?)]}"
 
 

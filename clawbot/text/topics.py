@@ -25,6 +25,7 @@ from clawbot.text.language import (
     STOP_WORDS,
     TALKING,
 )
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import MARK
 from clawbot.text.stems import stem
 
@@ -37,22 +38,22 @@ _CLAUSE = 40  # characters of Chinese without a word that parts it; a longer one
 _MOST_PARTS = 400  # the most frequent recurring parts of Chinese
 _LONG_HAN = 8  # characters; a longer piece of Chinese is a clause
 # Code, what stands where a secret was, and greetings.
-_NOT_PROSE = re.compile(
+_NOT_PROSE = lazy_re(
     rf"```.*?(?:```|\Z)|`[^`\n]*`|{re.escape(MARK)}|\bgood (?:morning|afternoon|evening|night)\b",
     re.DOTALL | re.IGNORECASE,
 )
-_PLAIN_RUN = re.compile(r"[!-~]+")
+_PLAIN_RUN = lazy_re(r"[!-~]+")
 _EDGES = ".,:;!?()[]{}<>'\"*_"
-_FILE = re.compile(r"[\w-]+\.(?:md|txt|py|js|ts|json|ya?ml|toml|csv|pdf|html|sh|log|png|jpe?g)", re.IGNORECASE)
-_RUN = re.compile(f"[{_HAN}]+|[{KATAKANA}]+|[^{_HAN}{HIRAGANA}{KATAKANA}]+")
-_CHINESE = re.compile(f"[{_HAN}]")
+_FILE = lazy_re(r"[\w-]+\.(?:md|txt|py|js|ts|json|ya?ml|toml|csv|pdf|html|sh|log|png|jpe?g)", re.IGNORECASE)
+_RUN = lazy_re(f"[{_HAN}]+|[{KATAKANA}]+|[^{_HAN}{HIRAGANA}{KATAKANA}]+")
+_CHINESE = lazy_re(f"[{_HAN}]")
 _UNTELLING = STOP_WORDS | TALKING | ASKING
 # Behind 叫 stands a name, so that "called what" shows what the names of a talk are of.
 _PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING} - {"叫什么"}
-_CHINESE_STOP = re.compile("|".join(sorted(_PARTING, key=len, reverse=True)))
+_CHINESE_STOP = lazy_re("|".join(sorted(_PARTING, key=len, reverse=True)))
 _TRAILING = "叫是在还里要都的了"  # endings of clause parts that no subject word has
 # Letters and marks that show nothing: the fillers of Hangul, the joiner of graphemes, the selectors of variants.
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_INVISIBLE = lazy_re("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _APOSTROPHES = "'’"
 
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from clawbot.text.interface import ngettext
+from clawbot.text.patterns import lazy_re
 
 OPEN, CLOSE = "⟦", "⟧"
 LONG = 8  # so many spaces in a row are counted: fewer can be seen to be few
@@ -26,11 +27,11 @@ MARKS = 3  # on one letter; more can cover what stands around it
 
 SignKind = Literal["", "blank", "odd"]
 
-_RUN = re.compile(r" +|\t+|\n+|[!-~]+|([^ -~\t\n])\1*")
-_SIGN = re.compile(r"⟦(?:([1-9]\d{0,4})×)?(space|tab|↵|U\+(?:10|[0-9A-F])?[0-9A-F]{4})⟧")
+_RUN = lazy_re(r" +|\t+|\n+|[!-~]+|([^ -~\t\n])\1*")
+_SIGN = lazy_re(r"⟦(?:([1-9]\d{0,4})×)?(space|tab|↵|U\+(?:10|[0-9A-F])?[0-9A-F]{4})⟧")
 _BLANKS = {"space": " ", "tab": "\t", "↵": "\n"}
 # Invisible, empty or changing what stands before them, though their category is that of a letter, a mark or a symbol.
-_UNSEEN = re.compile(
+_UNSEEN = lazy_re(
     "[\u034f\u115f-\u11ff\u17b4\u17b5\u180b-\u180f\u2800\u3164\ud7b0-\ud7ff\ufe00-\ufe0f\uffa0\ufffc\ufffd"
     "\U00013441\U00013442\U00016fe4\U0001d159\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef⟦⟧〚〛⟬⟭]"
 )

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 from msgspec import Struct
 
+from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import pieces, visible
 from clawbot.tools.danger import Risk
 from clawbot.tools.fence import is_within
@@ -79,13 +80,13 @@ def _gives(word: str, options: Sequence[str]) -> bool:
 
 GIT_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
 # What `env -S`, also as `-iS` and `--split-string=`, splits into a command.
-ENV_TEXT = re.compile(r"-[a-zA-Z]*S|--split-string")
+ENV_TEXT = lazy_re(r"-[a-zA-Z]*S|--split-string")
 # Where a program of awk starts a shell: by a call, or by a pipe to or from a string.
-AWK_SHELL = re.compile(r"\bsystem\s*\(|\|&?\s*(?:getline\b|\")|\"\s*\|\s*getline\b")
+AWK_SHELL = lazy_re(r"\bsystem\s*\(|\|&?\s*(?:getline\b|\")|\"\s*\|\s*getline\b")
 # A reader may take what follows for a comment or for quoted. What Chinese text is written with is not among them.
-ALIKE = re.compile("[\uff03\ufe5f\u266f\u22d5\uff04\ufe69\uff06\ufe60\u037e\uff07\uff02\uff40\uff3c\ufe68\u2216\u29f5]")
-HARMLESS_DEVICE = re.compile(r"/dev/(?:null|zero|stdout|stderr|stdin|tty|full|fd/\d+)")
-SECRET = re.compile(
+ALIKE = lazy_re("[\uff03\ufe5f\u266f\u22d5\uff04\ufe69\uff06\ufe60\u037e\uff07\uff02\uff40\uff3c\ufe68\u2216\u29f5]")
+HARMLESS_DEVICE = lazy_re(r"/dev/(?:null|zero|stdout|stderr|stdin|tty|full|fd/\d+)")
+SECRET = lazy_re(
     r"(?:^|[/=@~\s\"'])(?:\.(?:ssh|aws|gnupg|kube|netrc|pgpass|npmrc|pypirc|git-credentials|docker/config|env)(?:$|[/.\s\"'])"
     r"|id_(?:rsa|ed25519|ecdsa)\b|shadow\b(?=$|\s))|/etc/(?:shadow|sudoers)|\.config/gcloud|login\.keychain"
 )
@@ -94,8 +95,8 @@ SECRET = re.compile(
 CALLS = 400  # simple commands that are looked at; the rest can't be read
 INNER = 12  # commands inside of commands that are followed
 WRAPPED = 16  # programs that start programs that are followed
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_NUMBER = re.compile(r"[\d.]+[smhd]?")
+_ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*=")
+_NUMBER = lazy_re(r"[\d.]+[smhd]?")
 
 
 def risks_of(command: str, workspace: Path) -> tuple[str, ...]:

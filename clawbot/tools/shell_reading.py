@@ -18,15 +18,17 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from clawbot.text.patterns import lazy_re
+
 OPERATORS = frozenset("();<>|&")  # what shlex splits off as punctuation
 # Expanded by the shell even inside double quotes; a simple command that needs them is asked about.
 EXPANSIONS = frozenset("$`")
 
-_PIECE = re.compile(r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<bare>[^ \t'"\\]+)""")
-_ESCAPED_IN_QUOTES = re.compile(r'\\(["\\])')
+_PIECE = lazy_re(r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<bare>[^ \t'"\\]+)""")
+_ESCAPED_IN_QUOTES = lazy_re(r'\\(["\\])')
 _QUOTED = "\0"  # stands for each quoted character; a simple command holds none
 # The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
-_TILDE = re.compile(r"(?:^|[=:])~")
+_TILDE = lazy_re(r"(?:^|[=:])~")
 
 
 class Word(Struct, frozen=True):
@@ -104,13 +106,13 @@ MOST_WORDS_OF_A_NAME = 3  # `git stash list`
 GIT_BEFORE_SUBCOMMAND = ("--no-pager", "--no-optional-locks")
 ANSWERS_ITSELF = ("--version", "--help")
 
-_NUMBER = re.compile(r"[-+]?\d+[bcwkKMG%]?")
+_NUMBER = lazy_re(r"[-+]?\d+[bcwkKMG%]?")
 # What git calls a way to show a commit. Any other name is one of the user's settings, which may run gpg.
-_FORMAT = re.compile(r"oneline|short|medium|full|fuller|reference|email|raw|(?:t?format:|[^%]*%).*")
+_FORMAT = lazy_re(r"oneline|short|medium|full|fuller|reference|email|raw|(?:t?format:|[^%]*%).*")
 # What begins with a wildcard may expand to an option, `.*` to `..`, and `**` means more in some shells.
-_UNSAFE_GLOB = re.compile(r"^[*?]|(?:^|/)\.[^/]*[*?]|\*\*")
+_UNSAFE_GLOB = lazy_re(r"^[*?]|(?:^|/)\.[^/]*[*?]|\*\*")
 # Where keys and passwords lie. A rule for reading was not given with these in mind, so the user is asked.
-_SECRET_PART = re.compile(
+_SECRET_PART = lazy_re(
     r"\.env(?:\..*)?|\.ssh|\.aws|\.azure|\.gnupg|\.kube|\.docker|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials"
     r"|\.clawbot|id_(?:rsa|dsa|ecdsa|ed25519).*|.*\.(?:pem|key|p12|pfx|kdbx)|credentials",
     re.IGNORECASE,

@@ -16,6 +16,7 @@ from clawbot.context.truncate import head_and_tail
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolResultMessage, UserMessage, quotes_notes
 from clawbot.sessions.silence import names_token, spoken
 from clawbot.text.identifiers import identifiers, titles
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import MARK, secret_values, without_secrets
 
 LAST_HEADING = "## Last user messages (verbatim)"
@@ -40,11 +41,11 @@ LINE_CHARS = 2_000
 
 USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
 
-_TELLING = re.compile(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
-_MEASURE = re.compile(r"\d+(?:[.,]\d+)?\s?\D{0,6}")
-_PORT = re.compile(r"(?:\bport|端口)\D{0,4}(\d{2,5})\b", re.IGNORECASE | re.ASCII)
+_TELLING = lazy_re(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
+_MEASURE = lazy_re(r"\d+(?:[.,]\d+)?\s?\D{0,6}")
+_PORT = lazy_re(r"(?:\bport|端口)\D{0,4}(\d{2,5})\b", re.IGNORECASE | re.ASCII)
 _MARKED = MARK.split(maxsplit=1)[0]  # in a name, of which a part was a secret
-_COMMAND = re.compile(r"\s")
+_COMMAND = lazy_re(r"\s")
 
 
 def carry(

@@ -23,6 +23,7 @@ from clawbot.context.compaction.prompts import (
     parse,
     render,
 )
+from clawbot.text.patterns import lazy_re
 
 LEAST_CHARS = 20
 """A shorter text without sections says nothing."""
@@ -34,12 +35,12 @@ OPENING_CHARS = 300
 """A short text before the first heading is not part of the summary: `Here is the summary:`"""
 
 _OURS = frozenset(heading.removeprefix("## ") for heading in (LAST_HEADING, FILES_HEADING))
-_THOUGHT = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
-_WRAPPED = re.compile(
+_THOUGHT = lazy_re(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_WRAPPED = lazy_re(
     r"\A\s*(?:```(?:markdown|md)?[ \t]*\n(?P<fenced>.*)\n```|<summary>(?P<tagged>.*)</summary>)\s*\Z",
     re.DOTALL | re.IGNORECASE,
 )
-_REFUSAL = re.compile(
+_REFUSAL = lazy_re(
     r"\bI(?:'m| am) (?:sorry|unable|not able)\b|\bI (?:can(?:no|')t|cannot|won't|will not|must decline)\b|"
     r"\bas an ai\b|\b(?:unable|not able) to (?:assist|help|comply|summari[sz]e)\b|抱歉|对不起|我(?:无法|不能)|"
     r"作为(?:一个)?(?:AI|人工智能)",
@@ -55,7 +56,7 @@ LEAST_SHARE, LEAST_SHARE_CUT = 0.1, 0.4
 """The share of them that must stand in the conversation. It may be in another language, so that only names are shared;
 an answer that was cut off was the model's last word on nothing, and is held to more."""
 _LONG_LINE = 12
-_WORD = re.compile(r"[^\W\d_\u2e80-\uffff]{4,}|[\u2e80-\uffff]")
+_WORD = lazy_re(r"[^\W\d_\u2e80-\uffff]{4,}|[\u2e80-\uffff]")
 
 
 def junk(text: str, source: str, *, cut_off: bool = False) -> str:

@@ -30,6 +30,7 @@ from clawbot.messages import (
     quotes_notes,
 )
 from clawbot.sessions.silence import spoken_message
+from clawbot.text.patterns import lazy_re
 
 GOAL, PROGRESS = "Goal", "Progress"
 DECISIONS, TODOS, CONSTRAINTS = "Decisions", "Open TODOs", "Constraints"
@@ -45,14 +46,14 @@ NOTHING = "(none)"
 _FRONT = frozenset({GOAL, CONSTRAINTS, ASKS})
 """When shortened, these keep their first lines; others keep the last, which are the newest."""
 
-_HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>\S[^\n]{0,79}?)[ \t]*#*[ \t]*$")
-_BOLD = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]*$")
-_INLINE = re.compile(
+_HEADING = lazy_re(r"^ {0,3}(?P<marks>#{1,6})(?P<gap>[ \t]*)(?P<title>\S[^\n]{0,79}?)[ \t]*#*[ \t]*$")
+_BOLD = lazy_re(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]*$")
+_INLINE = lazy_re(
     r"^ {0,3}(?:[-*]|\d{1,2}[.)、])?[ \t]*(?:\*\*|__)(?P<title>[^*_\n]{2,60})(?:\*\*|__)[ \t]*[:：]?[ \t]+"
     r"(?P<rest>\S.*)$"
 )
-_BARE = re.compile(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?P<title>[^\s\-*>`][^:：\n]{1,40})[:：][ \t]*$")
-_DECORATION = re.compile(r"^[\s\d.)、:：*_`]+(?=\S)|[\s:：*_`]+$")
+_BARE = lazy_re(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?P<title>[^\s\-*>`][^:：\n]{1,40})[:：][ \t]*$")
+_DECORATION = lazy_re(r"^[\s\d.)、:：*_`]+(?=\S)|[\s:：*_`]+$")
 _ALIASES = tuple(
     (name, re.compile(rf"(?:{pattern})", re.IGNORECASE))
     for name, pattern in (
@@ -216,8 +217,8 @@ RESULT_CHARS = 2_000
 THINKING_CHARS = 1_000
 ARGUMENT_CHARS = 300
 
-_TAG = re.compile(r"<(?=\s*/?\s*(?:conversation|messages|transcript|previous[-_]summary|summary)\b)", re.IGNORECASE)
-_LABEL = re.compile(
+_TAG = lazy_re(r"<(?=\s*/?\s*(?:conversation|messages|transcript|previous[-_]summary|summary)\b)", re.IGNORECASE)
+_LABEL = lazy_re(
     r"^(?=[ \t]{0,4}(?:[-*]{1,2} ?)?\[?(?:user|human|assistant|ai|system|tool)(?: [a-z]+){0,2}(?: \([^)\n]*\))?\]?"
     r"\*{0,2}[ \t]?[:：])|^(?=[ \t]{0,4}(?:用户|助手|工具)[ \t]?[:：])",
     re.IGNORECASE | re.MULTILINE,

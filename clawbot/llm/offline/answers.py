@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from clawbot.text.language import Language
+from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean, clean_line
 
 QUOTE_CHARS, SHOWN_LINES, SHOWN_CHARS = 300, 60, 4_000
@@ -106,13 +106,13 @@ ANSWERS: dict[str, tuple[str, str]] = {
 }
 """Key -> what is said in English and in Chinese, with named places (`str.format`)."""
 
-_MARKER = re.compile(r"\s{0,8}(?:[-*+]\s{1,4}(?:\[[ xX]\]\s{1,4})?|\d{1,3}[.)]\s{1,4}|#{1,6}\s{1,4}|>\s?)")
-_DONE = re.compile(
+_MARKER = lazy_re(r"\s{0,8}(?:[-*+]\s{1,4}(?:\[[ xX]\]\s{1,4})?|\d{1,3}[.)]\s{1,4}|#{1,6}\s{1,4}|>\s?)")
+_DONE = lazy_re(
     r"(?P<verb>Created|Replaced|Edited|Appended to) (?P<path>.+?)(?: in (?P<places>\d+) places)? "
     r"\((?P<lines>[-+\d, ]+) lines(?:, [\d,]+ bytes)?\)\."
 )
 _VERBS = {"Created": "新建了", "Edited": "修改了", "Replaced": "替换了", "Appended to": "追加到了"}
-_BACKTICKS = re.compile(r"`{3,}")
+_BACKTICKS = lazy_re(r"`{3,}")
 
 
 def say(language: Language, key: str, **values: Any) -> str:

@@ -10,28 +10,29 @@ from typing import NoReturn
 from msgspec import Struct
 
 from clawbot.text.language import fold
+from clawbot.text.patterns import lazy_re
 
 MAX_TASK, MAX_DEPTH = 160, 20  # characters; brackets within brackets
 MAX_BITS = 4_000  # of a numerator or denominator: a thousand digits
 SHOWN_DIGITS, EXACT_DIGITS = 12, 40  # of a rounded result; a whole number with more is rounded
 
-_LEAD = re.compile(
+_LEAD = lazy_re(
     r"(?:(?:please |can you |could you )?(?:what(?:'s| is| are)|how much (?:is|are)|calculate|compute|work out|"
     r"evaluate|solve)\s|(?:请问?|帮我|麻烦)?(?:计算|算)(?:一下|一算)?[:,\s]*)"
 )
-_TAIL = re.compile(r"\s*(?:=|equals|等于|是|得)?\s*(?:what|how much|多少|几)?[\s=?.呢啊吗]*\Z")
+_TAIL = lazy_re(r"\s*(?:=|equals|等于|是|得)?\s*(?:what|how much|多少|几)?[\s=?.呢啊吗]*\Z")
 _WORDS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(\d)\s*的\s*(\d[\d.]*)\s*%"), r"\1*\2%"),
-    (re.compile(r"%\s*of\b"), "%*"),
-    (re.compile(r"\b(?:times|multiplied by)\b|[×·⋅]|乘以?|(?<=\d)\s*x\s*(?=[\d(])"), "*"),
-    (re.compile(r"\bdivided by\b|÷|除以"), "/"),
-    (re.compile(r"\bplus\b|加上?"), "+"),
-    (re.compile(r"\bminus\b|减去?|−"), "-"),
-    (re.compile(r"\bto the power of\b|\*\*"), "^"),
+    (lazy_re(r"(\d)\s*的\s*(\d[\d.]*)\s*%"), r"\1*\2%"),
+    (lazy_re(r"%\s*of\b"), "%*"),
+    (lazy_re(r"\b(?:times|multiplied by)\b|[×·⋅]|乘以?|(?<=\d)\s*x\s*(?=[\d(])"), "*"),
+    (lazy_re(r"\bdivided by\b|÷|除以"), "/"),
+    (lazy_re(r"\bplus\b|加上?"), "+"),
+    (lazy_re(r"\bminus\b|减去?|−"), "-"),
+    (lazy_re(r"\bto the power of\b|\*\*"), "^"),
 )
-_DATE = re.compile(r"\d+([-/.])\d+\1\d+|0\d+.*")  # 2026-11-22, 22/11/2026, 0171-5551234
-_TOKEN = re.compile(r"\s*(?:(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)|([-+*/^()%]))")
-_SIGN = re.compile(r"[-+*/^]")
+_DATE = lazy_re(r"\d+([-/.])\d+\1\d+|0\d+.*")  # 2026-11-22, 22/11/2026, 0171-5551234
+_TOKEN = lazy_re(r"\s*(?:(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)|([-+*/^()%]))")
+_SIGN = lazy_re(r"[-+*/^]")
 
 
 class Sum(Struct, frozen=True):

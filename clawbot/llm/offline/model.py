@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import re
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 import msgspec
@@ -21,6 +20,7 @@ from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage
 from clawbot.text.interface import N_
 from clawbot.text.language import COMMON_HAN as HAN
+from clawbot.text.patterns import lazy_re
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
 WINDOW_SOURCE = N_("set here, so that compaction works as with other models")
@@ -42,7 +42,7 @@ PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
 }
 """What takes tools. Every other kind is answered at once, by the sentence of `answers` of that name."""
 
-_PIECE = re.compile(rf"\s*(?:[{HAN}]{{1,4}}|[^\s{HAN}]+|\s+)")
+_PIECE = lazy_re(rf"\s*(?:[{HAN}]{{1,4}}|[^\s{HAN}]+|\s+)")
 
 
 class OfflineModel:

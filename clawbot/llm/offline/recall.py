@@ -17,6 +17,7 @@ from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
 from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import AssistantMessage, UserMessage, read_compacted
 from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
 from clawbot.text.stems import stem
@@ -32,14 +33,14 @@ _FACTS = ("remember", "recall", "ask", "statement")
 _WRITTEN = ("create", "append")
 """What a message may be that says something, and what holds a text for a file."""
 
-_SPEAKER = re.compile(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant): ", re.IGNORECASE)
+_SPEAKER = lazy_re(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant): ", re.IGNORECASE)
 # Headings, comments and hints of a template, facts of a session, empty fields: lines that state nothing.
-_NO_FACT = re.compile(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|Source|Reason)\*\*|.*[:：]\**\s*\Z)")
-_SUMMARY_FRAME = re.compile(r"^#.*$|^- \(none\)$", re.MULTILINE)
-_REFERENCE = re.compile(r"\[quoted: [^\]\n]*\]")  # where the note of a talk leaves out what another note says
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-_HAN_STOP = re.compile("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
-_TOKEN = re.compile(f"[{HAN}]|[^{HAN}]+")
+_NO_FACT = lazy_re(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|Source|Reason)\*\*|.*[:：]\**\s*\Z)")
+_SUMMARY_FRAME = lazy_re(r"^#.*$|^- \(none\)$", re.MULTILINE)
+_REFERENCE = lazy_re(r"\[quoted: [^\]\n]*\]")  # where the note of a talk leaves out what another note says
+_DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
+_HAN_STOP = lazy_re("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
+_TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
 
 
 class RecalledLine(Struct, frozen=True):

@@ -25,6 +25,7 @@ from clawbot.messages import (
 )
 from clawbot.text.identifiers import identifiers, is_exact, ports, quoted, titles
 from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, STOP_WORDS, TALKING, detect, fold
+from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import holds_secret, redact
 from clawbot.text.statements import asks, is_durable, marks, sentences
@@ -47,27 +48,27 @@ SHARES = {"Decisions": 0.2, "Open TODOs": 0.15, "Constraints": 0.15, ASKS: 0.1, 
 NOTHING = "(none)"
 
 TITLE_WORDS, TITLE_CHARS, TITLE_HAN = 7, 48, 16
-_CLAUSES = re.compile(r"[,;:]\s|[，；：、]")
+_CLAUSES = lazy_re(r"[,;:]\s|[，；：、]")
 _EDGES = ' \t.,:;!?()[]{}<>"*_`#。，！？：；“”「」《》'
 _UNTELLING = STOP_WORDS | TALKING
-_LEADING = re.compile(
+_LEADING = lazy_re(
     f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_TALKING, key=len, reverse=True)))}|[我你您请])"
 )
-_ADDRESS = re.compile(r"https?://\S+")
-_TRAILING = re.compile(r"[\s的了吗呢吧啊呀嘛？?。！!，,]+$")
-_TARGET = re.compile(r"\bmemory/\d{4}-\d{2}-\d{2}[\w-]{0,80}\.md\b")
-_FLUSH_PROMPT = re.compile(r"pre-compaction memory flush", re.IGNORECASE)
-_TAGGED = re.compile(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
-_PREVIOUS = re.compile(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
-_LABEL = re.compile(
+_ADDRESS = lazy_re(r"https?://\S+")
+_TRAILING = lazy_re(r"[\s的了吗呢吧啊呀嘛？?。！!，,]+$")
+_TARGET = lazy_re(r"\bmemory/\d{4}-\d{2}-\d{2}[\w-]{0,80}\.md\b")
+_FLUSH_PROMPT = lazy_re(r"pre-compaction memory flush", re.IGNORECASE)
+_TAGGED = lazy_re(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_PREVIOUS = lazy_re(r"<previous[-_]summary>\n?(.*?)</previous[-_]summary>", re.DOTALL | re.IGNORECASE)
+_LABEL = lazy_re(
     r"^[ \t]{0,4}\[?(?P<role>user(?: command)?|assistant(?: thinking| tool calls?)?|tool(?: result| error)?|system)"
     r"(?: \([^)\n]{1,80}\))?\]?[ \t]?:[ \t]?",
     re.IGNORECASE | re.MULTILINE,
 )
-_LENGTH = re.compile(r"\bat most (\d{1,6}) tokens\b")
-_TURN_BEGINS = re.compile(r"\s*the unfinished turn begins here", re.IGNORECASE)
-_HEADING = re.compile(r"^#{1,4}\s+(.+?)\s*:?\s*$")
-_ITEM = re.compile(r"^\s*(?:[-*+]|\d+\.)\s+(?:\[[ xX]\]\s+)?")
+_LENGTH = lazy_re(r"\bat most (\d{1,6}) tokens\b")
+_TURN_BEGINS = lazy_re(r"\s*the unfinished turn begins here", re.IGNORECASE)
+_HEADING = lazy_re(r"^#{1,4}\s+(.+?)\s*:?\s*$")
+_ITEM = lazy_re(r"^\s*(?:[-*+]|\d+\.)\s+(?:\[[ xX]\]\s+)?")
 
 
 class Utterance(Struct, frozen=True):

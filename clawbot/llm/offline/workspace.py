@@ -11,6 +11,7 @@ from clawbot.llm.offline.answers import bare, block, done_words, one_line, quote
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
 from clawbot.messages import UserMessage
+from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import holds_secret, redact
 from clawbot.text.topics import words
@@ -19,22 +20,18 @@ MAX_FACT = 4_000  # characters that one note may hold; more belongs into a file 
 LOOKED_FOR = 900  # characters of the pattern that looks for facts in the notes; grep takes a thousand
 
 Looked = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
-_LIST_MARK = re.compile(r"\A(?:[-*+]\s{1,4})(?:\[[ xX]\]\s{1,4})?")
-_TRAILING = re.compile(
-    r"(?:\s*(?:please|ok(?:ay)?\??|thanks?(?: you)?|谢谢|好吗|可以吗|行吗)[.!?。!?]*)$", re.IGNORECASE
-)
-_INSISTING = re.compile(
+_LIST_MARK = lazy_re(r"\A(?:[-*+]\s{1,4})(?:\[[ xX]\]\s{1,4})?")
+_TRAILING = lazy_re(r"(?:\s*(?:please|ok(?:ay)?\??|thanks?(?: you)?|谢谢|好吗|可以吗|行吗)[.!?。!?]*)$", re.IGNORECASE)
+_INSISTING = lazy_re(
     r"[,.;:!，。；：！\s-]{0,5}(?:\b(?:anyway|anyhow|all the same|regardless|nevertheless|i insist)"
     r"|(?:无论如何|没关系|没事|不要紧|我坚持|即便如此)(?:[,，]?(?:都|也)?(?:请|要)?记(?:住|下来?|着)?)?)[.!。！\s]{0,5}\Z",
     re.IGNORECASE,
 )
-_INSISTING_FIRST = re.compile(
+_INSISTING_FIRST = lazy_re(
     r"\s{0,5}(?:(?:anyway|anyhow|nevertheless|still|regardless)\b|无论如何|还是|照样|我坚持|没关系)", re.IGNORECASE
 )
-_CLAUSE = re.compile(r"[^\w ]+|_")
-_FOUND = re.compile(
-    r"(?:\./)?(?P<path>memory\.md|memory/[^:\n]{1,400}\.md):(?P<line>\d{1,7}):(?P<text>.*)", re.IGNORECASE
-)
+_CLAUSE = lazy_re(r"[^\w ]+|_")
+_FOUND = lazy_re(r"(?:\./)?(?P<path>memory\.md|memory/[^:\n]{1,400}\.md):(?P<line>\d{1,7}):(?P<text>.*)", re.IGNORECASE)
 
 
 def remember(turn: Turn, intent: Intent) -> Plan:

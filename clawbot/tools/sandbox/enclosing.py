@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from clawbot.config.schema_agent import LimitSettings, ShellSettings
 from clawbot.text.interface import _
+from clawbot.text.patterns import lazy_re
 from clawbot.tools.fence import Fence
 from clawbot.tools.process import CommandLine, Finished
 from clawbot.tools.protocol import ToolError
@@ -51,7 +52,7 @@ def _orders(is_bash: bool, limits: LimitSettings) -> list[str]:
 
 
 # What programs say when a wall stops them, in the languages of this program.
-_STOPPED = re.compile(
+_STOPPED = lazy_re(
     r"Read-only file system|Permission denied|Operation not permitted|Device or resource busy|Invalid cross-device|"
     r"Network is unreachable|Could not resolve|Temporary failure in name resolution|Name or service not known|"
     r"No address associated|Failed to connect|Connection refused|EROFS|EACCES|ENETUNREACH|EAI_AGAIN|ENOTFOUND|EBUSY|"
@@ -59,14 +60,14 @@ _STOPPED = re.compile(
 )
 
 # What git and ssh say when they find no key.
-_NO_KEYS = re.compile(
+_NO_KEYS = lazy_re(
     r"Permission denied \(publickey|Host key verification failed|could not read (?:Username|Password)|"
     r"Authentication failed|Could not open a connection to your authentication agent"
 )
 # What programs say that would act as another user.
-_PRIVILEGES = re.compile(r"no new privileges|^(?:sudo|doas|pkexec|su): ", re.MULTILINE)
+_PRIVILEGES = lazy_re(r"no new privileges|^(?:sudo|doas|pkexec|su): ", re.MULTILINE)
 # What bubblewrap says of a place that is not there any more.
-_GONE = re.compile(r"bwrap: Can't (?:mkdir parents for|create file at|find source path|mkdir) [^\n]*\n?")
+_GONE = lazy_re(r"bwrap: Can't (?:mkdir parents for|create file at|find source path|mkdir) [^\n]*\n?")
 # What bubblewrap and the limit for open files of most systems have room for.
 MAX_PLACES = 2_000
 MAX_HIDDEN_FILES = 500
