@@ -4,7 +4,7 @@ it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Literal, Protocol
 
@@ -106,6 +106,15 @@ class Hit(Struct, frozen=True, rename="camel"):
             return f"{self.path}#{self.said.entry}"
         end = f"-L{self.end_line}" if self.end_line != self.start_line else ""
         return f"{self.path}#L{self.start_line}{end}"
+
+
+def without_copies(hits: Iterable[Hit]) -> list[Hit]:
+    """`hits` without those that say what one before them says, in a copy of the same entry: a fork of a conversation
+    holds what was said in it, too."""
+    kept: dict[object, Hit] = {}
+    for number, hit in enumerate(hits):
+        kept.setdefault(number if hit.said is None else (hit.said, hit.snippet), hit)
+    return list(kept.values())
 
 
 class Fallback(Struct, frozen=True, rename="camel", omit_defaults=True):

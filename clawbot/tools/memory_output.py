@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from clawbot.memory.values import Excerpt, Fallback, Hit, SearchResult
+from clawbot.memory.values import Excerpt, Fallback, Hit, SearchResult, without_copies
 from clawbot.tools.folder import well_formed
 from clawbot.tools.protocol import ToolOutcome
 
@@ -91,13 +91,13 @@ class Shown(Struct, frozen=True):
 
 
 def fit(hits: Sequence[Hit], snippets: int, whole: int, *, cite: bool = False) -> list[Shown]:
-    """Whole results until one does not fit; that one is truncated, and the rest left out.
+    """Whole results, each once, until one does not fit; that one is truncated, and the rest left out.
 
     `snippets` limits the characters of all snippets, `whole` those of all results as JSON. If the location of the first
     one uses most of these, its snippet may still have half of them.
     """
     shown: list[Shown] = []
-    for hit in hits:
+    for hit in without_copies(hits):
         one = Shown(hit, well_formed(hit.snippet))
         size = len(_json(_result(one, cite=cite)))
         if len(one.snippet) > snippets or size > whole:

@@ -26,7 +26,7 @@ from clawbot.memory.search.spelling import Spelling
 from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import id_range_of
 from clawbot.memory.translations import Thesaurus
-from clawbot.memory.values import MAX_QUERIES, Hit, SearchRequest, Source
+from clawbot.memory.values import MAX_QUERIES, Hit, SearchRequest, Source, without_copies
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import LineWeights, MemorySearchSettings, QuerySettings
@@ -76,7 +76,7 @@ class JoinedRanking:
             return Ranked(tuple(_fitting(said, self._budget)), talks.partial, talks.warnings)
         notes = self._notes.results(self._part(order, of_notes=True))
         known = [token_set(hit.snippet) for hit in notes.hits]
-        new = [hit for hit in said if not _is_known(token_set(hit.snippet), known)]
+        new = [hit for hit in without_copies(said) if not _is_known(token_set(hit.snippet), known)]
         results = self._budget.results
         room = max(results // TALKS_SHARE, 1, results - len(notes.hits))
         joined = sorted([*notes.hits, *new[:room]], key=lambda hit: -hit.score)

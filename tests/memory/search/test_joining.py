@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import msgspec
+
 from clawbot.memory.search.engine import JoinedRanking
 from clawbot.memory.search.protocols import Budget, Ranked
 from clawbot.memory.values import Hit, SaidBy
+from clawbot.tools.memory_output import fit
 
 BUDGET = Budget(6, 200, 0.05)
 
@@ -54,6 +57,14 @@ def test_without_talks_that_say_more_the_notes_are_as_they_are() -> None:
     assert joined(notes, Fixed(spoken(1.0, "User: the dog is called Bruno"))) == [
         (hit.snippet, hit.score) for hit in notes.hits
     ]
+
+
+def test_what_a_fork_holds_too_is_told_once() -> None:
+    first, again = spoken(0.8, "t1"), msgspec.structs.replace(spoken(0.8, "t1"), path="sessions/fork.jsonl")
+    other = msgspec.structs.replace(spoken(0.7, "t1", day=21), path="sessions/b.jsonl")
+    assert joined(Fixed(note(0.1, "n1")), Fixed(first, again, other)) == [("t1", 0.4), ("t1", 0.35), ("n1", 0.1)]
+    assert len(joined(None, Fixed(first, again))) == 2
+    assert [one.hit for one in fit([first, again, other], 1_000, 10_000)] == [first, other]
 
 
 def test_talks_take_a_third_of_the_places_that_notes_could_fill() -> None:
