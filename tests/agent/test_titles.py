@@ -210,3 +210,14 @@ async def test_the_offline_model_gives_titles_too(house: House, said: str, title
     assert [(line["name"], line["by"]) for line in given(agent)] == [(title, "offline")]
     entries = agent.conversation.session.transcript.entries
     assert [entry.by for entry in entries if isinstance(entry, SessionInfoEntry)] == ["offline"]
+
+
+async def test_an_export_is_headed_by_the_title(house: House) -> None:
+    agent = house.open(PurposeModel(title=[says("Passport renewal")]), titles=True)
+    await talk(agent, ASKED)
+    await agent.titles.settled()
+    path = await agent.export("md", house.folder / "talk.md")
+    assert path.read_text(encoding="utf-8").startswith("# Passport renewal\n")
+    await talk(agent, "/rename Mine")
+    again = await agent.export("md", house.folder / "again.md")
+    assert again.read_text(encoding="utf-8").startswith("# Mine\n")

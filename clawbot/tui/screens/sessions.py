@@ -267,6 +267,11 @@ class SessionsScreen(PlacePicker):
         row = self.current
         if row is None:
             return
+        now = self.runtime.agent.status
+        if now.busy and row.id == now.session_id:
+            # The fork would begin when nobody looks any more.
+            self.notify(_("A turn is running: stop it first, then fork."), severity="warning", markup=False)
+            return
         try:
             forked = await self.runtime.sessions.fork(row.id)
         except (ClawbotError, OSError) as error:

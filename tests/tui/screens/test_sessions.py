@@ -294,6 +294,16 @@ async def test_a_fork_of_a_session_is_gone_on_with(keys: tuple[str, ...]) -> Non
         assert below.forked == [f"{2:08x}"]
 
 
+async def test_the_open_session_is_not_forked_while_a_turn_runs() -> None:
+    below = runtime()
+    below.status = RuntimeStatus(session_id=f"{1:08x}", busy=True)
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        await pilot.press("ctrl+b")
+        await until(pilot, lambda: any("stop it first" in notice for notice in host.notices))
+        assert below.forked == []
+
+
 async def test_a_session_that_can_not_be_forked_stays_with_the_reason() -> None:
     below = runtime()
     below.faults["fork"] = ClawbotError("The disk is full.")
