@@ -294,3 +294,20 @@ async def test_the_name_of_a_talk_is_asked_for_behind_what_begins_the_next_one(h
         await each.ask("Name it.", system="Be short.", seconds=60.0, model="")
         systems.append(brain.of("slug")[-1].system)
     assert systems == [said.system, "Be short."]
+
+
+async def test_the_question_for_a_title_breaks_no_prefix(house: House) -> None:
+    brain = PurposeModel(title=[says("NO_REPLY"), says("Harbour depth")])
+    agent = house.open(brain, titles=True)
+    for text in ("how deep is the harbour?", "and the tide? 潮汐呢？", "thank you"):
+        await talk(agent, text)
+        await agent.titles.settled()
+    assert brain.purposes == ["chat", "title", "chat", "title", "chat"]
+    for ref in REFS:
+        first, asked, second, again, third = (spelled(request, ref) for request in brain.requests)
+        # The question goes on where the turn ended, and the next turn where the question begins.
+        assert begins_with(asked, first)
+        assert begins_with(again, second)
+        assert begins_with(second, asked[:-1])
+        assert begins_with(third, again[:-1])
+        assert begins_with(third, second)

@@ -184,6 +184,18 @@ def test_an_index_made_anew_keeps_forks_and_their_names_apart(store: SessionStor
     assert store.summary(store.find("main")).title == "Mine"
 
 
+def test_a_fork_outlives_the_session_that_it_came_of(store: SessionStore) -> None:
+    forked = store.fork("main").record
+    store.delete("main")
+    (store.folder / "sessions.json").unlink()
+    (left,) = store.list()
+    assert (left.session_id, left.key) == (forked.session_id, forked.key)
+    with store.open(forked.key) as opened:
+        assert texts(opened.transcript) == TALK
+    with store.open() as main:
+        assert main.is_new
+
+
 FORK_IT = """
     from pathlib import Path
     from clawbot.sessions.store import SessionStore
