@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clawbot.tui.render.finding import Part, compile_query, find_in, join
-from clawbot.tui.render.lines import StyledLine, StyledSpan
+from clawbot.tui.render.lines import StyledLine, StyledSpan, wrap
 
 
 def found(query: str, *rows: str) -> list[list[str]]:
@@ -29,6 +31,8 @@ def found(query: str, *rows: str) -> list[list[str]]:
         ("a.b*", ("a.b* axb",), [["a.b*"]]),
         ("שלום", ("a \u2068ש\u2069\u2068לום\u2069",), [["ש\u2069\u2068לום"]]),
         ("long/path", ("https://example.com/a/long/pa", "th/of/a/page"), [["long/pa", "th"]]),
+        ("long/path", ("  • https://example.com/a/long/pa", "    th/of/a/page"), [["long/pa", "th"]]),
+        ("isa", ("a line that is", "as long as this one is"), []),
         ("  spaces  ", ("more   spaces",), [["spaces"]]),
         ("a b", ("a   b",), [["a   b"]]),
         ("x", ("", "x", "", " x"), [["x"], ["x"]]),
@@ -36,6 +40,25 @@ def found(query: str, *rows: str) -> list[list[str]]:
 )
 def test_words_are_found(query: str, rows: tuple[str, ...], expected: list[list[str]]) -> None:
     assert found(query, *rows) == expected
+
+
+@given(
+    text=st.lists(st.text("abC中文，。:/", min_size=1, max_size=90), min_size=1, max_size=12).map(" ".join),
+    width=st.integers(16, 40),
+    data=st.data(),
+)
+def test_all_that_is_wrapped_is_found(text: str, width: int, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, len(text) - 1))
+    query = text[begin : data.draw(st.integers(begin + 1, len(text)))]
+    pattern = compile_query(query)
+    if pattern is None:
+        return
+    lines = [StyledLine((StyledSpan("   "), *line)) for line in wrap([StyledSpan(text)], width)]
+    places = find_in(join(lines), pattern)
+    assert places
+    for parts in places:
+        shown = "".join(lines[part.line].text[part.start : part.end] for part in parts)
+        assert "".join(shown.split()).lower() == "".join(query.split()).lower()
 
 
 def test_nothing_is_looked_for_by_white_space() -> None:

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clawbot.text.patterns import lazy_re
-from clawbot.tui.render.lines import WIDE, StyledLine
+from clawbot.tui.render.lines import WIDE, StyledLine, width_of
 
-# Between two lines stands a space, or nothing: where CJK was wrapped, and where a word as long as a line was cut.
+# Between two lines stands a space, or perhaps nothing: beside CJK and punctuation, and where a long word was
+# cut in two.
 _SPACE, _MAYBE = "\n", "\r"
-_LONG_WORD = 24  # cells of a line without a space that may be the part of a longer word
+_LONG_WORD = 12  # cells at the end of a line, without a space, that may be the part of a longer word
+_MARKER = 4  # cells before it, of a list or a quote
 _BETWEEN = "[\r\u2066-\u2069]*"  # what may stand between two characters that belong together
 _MARGIN = re.compile(r"[\s▌▎│]*")
 _WIDE = lazy_re(f"[{WIDE}]")
@@ -50,32 +52,38 @@ def compile_query(query: str) -> re.Pattern[str] | None:
 
 def join(lines: Sequence[StyledLine]) -> Joined:
     """`lines` without their margins, one behind the other."""
+    texts = [line.text for line in lines]
+    margins = [match.end() if (match := _MARGIN.match(text)) else 0 for text in texts]
+    bodies = [text[margin:].rstrip() for text, margin in zip(texts, margins, strict=True)]
+    cells = [margin + width_of(body) for body, margin in zip(bodies, margins, strict=True)]
+    full = max(cells, default=0) - 1  # a wide character may not have had room
     parts: list[str] = []
     starts: list[int] = []
-    margins: list[int] = []
-    at, last = 0, ""
-    for line in lines:
-        text = line.text
-        match = _MARGIN.match(text)
-        margin = match.end() if match else 0
-        body = text[margin:].rstrip()
-        if starts:
-            parts.append(_joint(last, body))
+    at = 0
+    for number, body in enumerate(bodies):
+        if number:
+            above = bodies[number - 1]
+            parts.append(_joint(above, body, is_full=cells[number - 1] >= full))
             at += 1
         starts.append(at)
-        margins.append(margin)
         parts.append(body)
         at += len(body)
-        last = body
     return Joined("".join(parts), tuple(starts), tuple(margins))
 
 
-def _joint(above: str, below: str) -> str:
+def _joint(above: str, below: str, *, is_full: bool) -> str:
+    """What stands between two lines; `is_full`: the upper one is as wide as any."""
     if not above or not below:
         return _SPACE
-    if not (above.isascii() and below.isascii()) and (_WIDE.match(above[-1]) or _WIDE.match(below[0])):
+    if not (_in_word(above[-1]) and _in_word(below[0])):
         return _MAYBE
-    return _MAYBE if len(above) >= _LONG_WORD and " " not in above else _SPACE
+    word = width_of(above[above.rfind(" ") + 1 :])
+    return _MAYBE if is_full and word >= max(_LONG_WORD, width_of(above) - _MARKER) else _SPACE
+
+
+def _in_word(character: str) -> bool:
+    """Whether words of `character` have a space between them."""
+    return character.isalnum() and (character.isascii() or not _WIDE.match(character))
 
 
 def find_in(joined: Joined, pattern: re.Pattern[str]) -> tuple[Found, ...]:
