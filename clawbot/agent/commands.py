@@ -176,12 +176,14 @@ def join_commands(extensions: Iterable[Extension]) -> CommandSet:
     for extension in extensions:
         found = extension.use(_packaged)
         if isinstance(found, BrokenExtension):
-            problems.append(f"A command is missing: {found.problem}.")
+            problems.append(_("A command is missing: {problem}.").format(problem=found.problem))
             continue
         name = found.info.name.removeprefix("/")
         if name in commands:
             problems.append(
-                f"{found.info.name} of the package {extension.distribution} is left out: the name is taken."
+                _("{command} of the package {package} is left out: the name is taken.").format(
+                    command=found.info.name, package=extension.distribution
+                )
             )
         else:
             commands[name] = found

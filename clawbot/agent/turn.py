@@ -239,7 +239,7 @@ async def _ask(
                 yield kept
             raise
     if not partial.finished:
-        problem = BadResponseError("The answer ended without its last part.", provider=setup.model.info.ref)
+        problem = BadResponseError(_("The answer ended without its last part."), provider=setup.model.info.ref)
         yield Committed(partial.message("error", str(problem)))
         raise problem
 

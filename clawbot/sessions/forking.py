@@ -103,7 +103,7 @@ def plan_fork(transcript: Transcript, at: str = "") -> ForkPlan:
                 branch = _after(transcript, branch)
             case _:
                 raise SessionStoreError(
-                    "A fork begins before a message of yours, or after an answer.", hint="Choose another place."
+                    _("A fork begins before a message of yours, or after an answer."), hint=_("Choose another place.")
                 )
     items = context_items(branch.kept)
     entries = [entry for entry in branch.path[: branch.at] if not _is_own(entry)]

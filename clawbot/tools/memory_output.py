@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.memory.values import Excerpt, Fallback, Hit, SearchResult, without_copies
+from clawbot.text.interface import N_
 from clawbot.tools.folder import well_formed
 from clawbot.tools.protocol import ToolOutcome
 
@@ -54,20 +55,20 @@ def _notes(answer: dict[str, Any]) -> Iterator[str]:
     elif "results" in answer:
         yield from _notes_of_search(answer)
     elif answer["status"] == "not_found":
-        yield "There is no such file."
+        yield N_("There is no such file.")
     elif not answer["text"]:
-        yield answer.get("continuation", "The file is empty.")
+        yield answer.get("continuation", N_("The file is empty."))
     elif answer.get("truncated"):
         yield f"Up to line {answer['to']:,} of {answer['totalLines']:,}."
 
 
 def _notes_of_search(answer: dict[str, Any]) -> Iterator[str]:
     if not answer["results"]:
-        yield "No hits."
+        yield N_("No hits.")
     if fallback := answer.get("fallback"):
         yield msgspec.convert(fallback, Fallback).in_words
     if answer.get("partial"):
-        yield "Time was up before everything was searched."
+        yield N_("Time was up before everything was searched.")
     yield from answer.get("notes", ())
 
 

@@ -87,3 +87,19 @@ def test_what_was_said_is_told_again_and_a_closed_window_loses_nothing(machine: 
     assert any(entry.get("message", {}).get("role") == "assistant" for entry in said)
     again = machine.open("--plain")
     again.wait_for("earlier, you: my parrot is called Zacharias")
+
+
+def test_the_chat_speaks_chinese_where_the_environment_does(machine: Machine) -> None:
+    machine.configure(OFFLINE)
+    machine.env["LANG"] = "zh_CN.UTF-8"
+    chat = machine.open("--plain")
+    chat.wait_for("会话 main，模型 offline。")
+    chat.send("/status\n")
+    chat.wait_for("**接下来** 再过")
+    chat.send("ctrl+d")
+    chat.wait_for("继续这次会话：clawbot")
+    chat.wait_end()
+    screen = machine.open()
+    screen.wait_for("输入问题，或用 / 输入命令")
+    screen.send("ctrl+d")
+    screen.wait_end()

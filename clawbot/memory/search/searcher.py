@@ -26,6 +26,7 @@ from clawbot.memory.store.locks import may_be_unsound
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.sync.synchroniser import Synchroniser, Ticket
 from clawbot.memory.values import MAX_QUERIES, Fallback, Hit, Mode, Progress, Reranker, SearchRequest, SearchResult
+from clawbot.text.interface import N_
 
 if TYPE_CHECKING:
     from clawbot.memory.search.protocols import Ranked
@@ -163,10 +164,10 @@ LOOK_SECONDS = 0.5
 PATIENT_SECONDS = 10.0
 """Time limit for reading the index on the command line, however long it waited for the provider before."""
 
-LATE_VECTOR = "The vector of the question was not ready in time."
+LATE_VECTOR = N_("The vector of the question was not ready in time.")
 """Why a result is by words alone although the embedding provider has not failed."""
 
-OTHER_SIZE = "The model's vectors have another size than those in the index: run `clawbot memory index --force`."
+OTHER_SIZE = N_("The model's vectors have another size than those in the index: run `clawbot memory index --force`.")
 
 
 class Searcher:

@@ -218,7 +218,7 @@ class ToolItem(Item):
         """The excerpt under its place, each line with its number, and the notes."""
         lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
         for note in self.notes or ():
-            lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(note)), "tool")], room)]
+            lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(_(note))), "tool")], room)]
         return lines
 
     def _output(self, room: int) -> list[StyledLine]:

@@ -396,8 +396,8 @@ def told(result: SearchResult | None, progress: Progress | None) -> list[str]:
             if result.mode != "fts-only":
                 words = _("{backend} is not used").format(backend=result.fallback.from_)
             away = result.fallback.since is not None
-            parts.append(result.fallback.in_words if away else f"{words}: {result.fallback.reason}")
+            parts.append(result.fallback.in_words if away else f"{words}: {_(result.fallback.reason)}")
         if result.partial:
             parts.append(_("not everything was searched"))
         parts += result.warnings
-    return list(dict.fromkeys(clean_line(part) for part in parts))
+    return list(dict.fromkeys(clean_line(_(part)) for part in parts))
