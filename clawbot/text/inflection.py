@@ -149,11 +149,15 @@ def _is_enough(base: str, word: str) -> bool:
 
 
 def _irregular(word: str, language: Language) -> tuple[str, ...]:
-    """The forms of an irregular verb that `word` may be a regular form of (zieht: ziehen, zog, gezogen)."""
-    if forms := irregular_forms(word, language):
-        return forms
-    infinitives = (base + ending for base in bases_of(word, language) for ending in _INFINITIVES[language])
-    return next(filter(None, (irregular_forms(each, language) for each in infinitives)), ())
+    """The forms of an irregular word that `word` may be, or be a regular form of (zieht, zogen: ziehen, gezogen)."""
+    bases = [word, *(base for base in bases_of(word, language) if len(base) >= _SHORTEST_VERB)]
+    infinitives = (base + ending for base in bases for ending in _INFINITIVES[language])
+    return next(filter(None, (irregular_forms(each, language) for each in (*bases, *infinitives))), ())
+
+
+def is_irregular(word: str, language: Language) -> bool:
+    """Whether `word`, in lower case, is a form of an irregular word of an inflected `language`."""
+    return bool(_irregular(word, language))
 
 
 @functools.cache

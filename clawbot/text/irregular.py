@@ -8,7 +8,7 @@ from functools import cache
 _ENGLISH = """
     arise arose arisen, awake awoke awoken, bear bore borne, become became, begin began begun, bend bent,
     bite bit bitten, bleed bled, blow blew blown, break broke broken, breed bred, bring brought, build built,
-    burn burnt, buy bought, catch caught, choose chose chosen, cling clung, come came, creep crept, deal dealt,
+    burn burnt, buy bought, catch caught, choose chose chosen, cling clung, creep crept, deal dealt,
     dig dug, draw drew drawn, dream dreamt, drink drank drunk, drive drove driven, eat ate eaten, fall fell fallen,
     feed fed, feel felt, fight fought, flee fled, fly flew flown flies, forbid forbade forbidden,
     forget forgot forgotten, forgive forgave forgiven, freeze froze frozen, give gave given, go went gone goes,

@@ -13,7 +13,7 @@ from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.note_words import LAST
 from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.translations import Translations
-from clawbot.text.inflection import INFLECTED, languages_of
+from clawbot.text.inflection import INFLECTED, is_irregular, languages_of
 from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import CALENDAR_WORDS, FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
@@ -21,7 +21,9 @@ from clawbot.text.stems import bases, stem
 from clawbot.text.tokens import words_of
 
 SHORTEST = 5
-"""Letters below which too many words are one slip apart."""
+"""Letters below which too many words are one slip apart: for shorter ones only some slips are forgiven."""
+
+SHORTEST_OF_ALL = 3
 
 LONG = 12
 """Letters from which a second slip is allowed."""
@@ -32,7 +34,9 @@ MOST = 2
 _SHORTEST_STEM = 3
 _USUAL = STOP_WORDS | FOREIGN_STOP_WORDS | CALENDAR_WORDS
 # A word by itself, not in quotes: no part of an identifier, a path or an address.
-_CANDIDATE = lazy_re(r"(?<![\w@#./:\\\"-])[^\W\d_]{5,}(?![\w@#/:\\\"-]|\.\w)")
+_CANDIDATE = lazy_re(r"(?<![\w@#./:\\\"-])[^\W\d_]{3,}(?![\w@#/:\\\"-]|\.\w)")
+_ASKING = frozenset({"what", "when", "where", "which", "who", "whom", "whose", "how", "why", "long", "many", "much"})
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # The index holds stems: these endings make them words again.
 _ENDINGS = ("", "s", "es", "e", "ed", "d", "ing", "y", "er", "n", "en")
 
@@ -72,7 +76,7 @@ class Spelling:
             if not finished and match.end() == len(text):
                 return match[0]
             word = match[0].lower()
-            is_right = any(each.knows(word) or irregular_forms(word, each.language) for each in foreign)
+            is_right = any(each.knows(word) or is_irregular(word, each.language) for each in foreign)
             meant = () if is_right else self.near(word, reader, people)
             if meant:
                 found[word] = meant
@@ -85,11 +89,11 @@ class Spelling:
         """The words that `word` may mean, the likeliest first: at most MOST. Words that only notes have are stems.
 
         A slip is a missing, additional or wrong letter, or two in the wrong order (Damerau, 1964); the first letter is
-        taken as right. Blocks: a few milliseconds for 30,000 different words, and once as long as it takes to read
-        them.
+        taken as right, but not its place. Of short words see `_short`. Blocks: a few milliseconds for 30,000 different
+        words, and once as long as it takes to read them.
         """
         spelled = "".join(words_of(word))
-        if len(spelled) < SHORTEST or not spelled.isalpha() or spelled in names or self._is_word(spelled):
+        if len(spelled) < SHORTEST_OF_ALL or not spelled.isalpha() or spelled in names or self._is_word(spelled):
             return ()
         if self._is_right(word, spelled, reader):
             return ()
@@ -112,11 +116,33 @@ class Spelling:
         return is_noted or self._is_frequent(word)
 
     def _nearest(self, word: str, names: Set[str]) -> tuple[str, ...]:
+        if len(word) < SHORTEST:
+            return tuple(_short(word, names, frozenset(self._stems)))[:MOST]
+        turned = f"{word[1]}{word[0]}{word[2:]}"
+        if turned in names or self._is_word(turned) or (turned != word and stem(turned) in self._stems):
+            return (turned,)
         usual = [each for each in (*names, *_USUAL, *self._lexicon.words()) if each[0] == word[0]]
         found = _nearest(word, [each for each in self._stems if each[0] == word[0]], usual)
         if found and found[0] in STOP_WORDS:
             return found[:1]
         return found[:MOST]
+
+
+def _short(word: str, names: Set[str], stems: Set[str]) -> list[str]:
+    """What a `word` of a few letters may mean: a word that asks by any slip, a name, a month or a weekday by any but a
+    wrong letter, else one of `stems` by two letters in the wrong order or, from four letters on, a missing one."""
+    ends = [(word[:at], word[at:]) for at in range(len(word) + 1)]
+    swapped = [f"{left}{right[1]}{right[0]}{right[2:]}" for left, right in ends if len(right) > 1]
+    longer = [f"{left}{letter}{right}" for left, right in ends[1:] for letter in _LETTERS]
+    shorter = [f"{left}{right[1:]}" for left, right in ends[1:] if right]
+    wrong = [f"{left}{letter}{right[1:]}" for left, right in ends[1:] if right for letter in _LETTERS]
+    usual = _ASKING | names | CALENDAR_WORDS
+    found = [each for each in (*swapped, *longer, *shorter) if each in usual]
+    found += [each for each in wrong if each in _ASKING]
+    if found:
+        return list(dict.fromkeys(found))[:1]
+    near = [*swapped[1:], *(longer if len(word) == SHORTEST - 1 else ())]
+    return list(dict.fromkeys(stem(each) for each in near if each != word and stem(each) in stems))
 
 
 def _nearest(word: str, stems: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:

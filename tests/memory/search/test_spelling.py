@@ -12,6 +12,7 @@ from tests.memory.search.notes import Searcher, build, write
 NOTES = {
     "memory/2026-10-02.md": "# Flat\n\n- the kitchen tiles are white\n- Kaution: 1.900 Euro\n- three monitors\n",
     "memory/2026-10-03.md": "# Depot\n\n- the parcel depot closes at nine\n- retries: five attempts\n- 水果摊在车站\n",
+    "memory/2026-10-04.md": "- eine Gabe\n",
 }
 LEXICON = Lexicon("city, town | 城市\n")
 
@@ -27,13 +28,21 @@ LEXICON = Lexicon("city, town | 城市\n")
         ("tlies", "tile"),
         ("Kuation", "kaution"),
         ("monitres", "monitor"),
+        ("edpot", "depot"),
+        # Of short words: two letters in the wrong order, or one missing of five.
+        ("fvie", "five"),
+        ("nien", "nine"),
+        ("whte", "white"),
+        ("tils", "tile"),
     ],
 )
 def test_one_slip_is_forgiven(tmp_path: Path, typed: str, meant: str) -> None:
     assert Spelling(LEXICON).near(typed, build(tmp_path / "i", NOTES))[0] == meant
 
 
-@pytest.mark.parametrize("typed", ["tils", "itchen", "ktchn", "k1tchen", "towns", "after", "nachdem", "水果店", ""])
+@pytest.mark.parametrize(
+    "typed", ["fve", "niny", "inne", "itchen", "ktchn", "k1tchen", "towns", "after", "nachdem", "水果店", ""]
+)
 def test_short_words_other_words_and_words_that_are_right_are_left_alone(tmp_path: Path, typed: str) -> None:
     assert Spelling(LEXICON).near(typed, build(tmp_path / "i", NOTES)) == ()
 
@@ -44,6 +53,11 @@ def test_short_words_other_words_and_words_that_are_right_are_left_alone(tmp_pat
         ("What did Melhnie cook?", "What did melanie cook?"),
         ("Where was I in Noevmber?", "Where was I in november?"),
         ("waile at the deopt", "while at the depot"),
+        ("Wehn did Gnia cook?", "when did gina cook?"),
+        ("hwo was it, Gna or oJhn?", "who was it, gina or john?"),
+        ("Whbn, in Jne or Jully?", "when, in june or july?"),
+        # Another name, and words that are right.
+        ("Did Gino or Joan see the wasp?", None),
         ("all the cites of the trip", "all the cites of the trip"),
         ("the deopt, five reties", "the depot, five retri"),
         # Not words of a sentence.
@@ -52,10 +66,11 @@ def test_short_words_other_words_and_words_that_are_right_are_left_alone(tmp_pat
         ("Wann ist die Kuation fällig?", "Wann ist die kaution fällig?"),
         # Right in its language, though no note has it.
         ("Wie weit ist es zum Zahnarzt?", None),
+        ("Wem gaben wir das?", None),
     ],
 )
 def test_a_question_is_corrected_before_it_is_understood(tmp_path: Path, question: str, corrected: str | None) -> None:
-    found = Spelling(LEXICON).correct(question, build(tmp_path / "i", NOTES), ["Melanie Reed"])
+    found = Spelling(LEXICON).correct(question, build(tmp_path / "i", NOTES), ["Melanie Reed", "Gina", "John"])
     assert found.text == (question if corrected is None else corrected)
     assert bool(found.words) == (found.text != question)
 
