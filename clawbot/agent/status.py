@@ -262,7 +262,8 @@ def _troubles(hook: HookStatus) -> tuple[str, ...]:
 def _last(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
         return _(NEVER)
-    return f"{hook.topic}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M}"
+    said = _("{event}: {result}, {time:%Y-%m-%d %H:%M}")
+    return said.format(event=hook.topic, result=result_of(hook), time=hook.at.astimezone(zone))
 
 
 _MODES = {

@@ -224,10 +224,11 @@ _NUMBERS = {N_("tokens"), N_("share"), N_("characters"), N_("raw characters"), N
 def render_report(report: ContextReport, *, detail: bool = False, zone: tzinfo | None = None) -> str:
     """The report as Markdown: a stacked bar, the parts, what comes next; `detail` adds files, tools and sections.
     Times are those of `zone`, None: of this machine."""
-    source = f" ({_(report.window_source)})" if report.window_source else ""
-    tokens = ngettext("{n:,} token", "{n:,} tokens", report.window)
+    window = ngettext("{n:,} token", "{n:,} tokens", report.window).format(n=report.window)
+    if report.window_source:
+        window = _("{window} ({source})").format(window=window, source=_(report.window_source))
     blocks = [
-        f"**{_('Context window')}** · {prompt_literal(report.model)} · {tokens.format(n=report.window)}{source}",
+        f"**{_('Context window')}** · {prompt_literal(report.model)} · {window}",
         f"```\n{_bar(report)}\n```",
         _table(("", N_("part"), "tokens", "share"), _rows(report)),
         _("{used:,} of {window:,} tokens in use, {certainty}.").format(

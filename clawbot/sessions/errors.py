@@ -47,14 +47,14 @@ class SessionLockedError(ClawbotError):
 
     def _holder(self) -> str:
         if self.pid is None:
-            return "another process"
-        parts = [f"process {self.pid}"]
+            return _("another process")
+        parts = [_("process {pid}").format(pid=self.pid)]
         if self.command:
             parts.append(f"({self.command})")
         if self.tty:
-            parts.append(f"on {self.tty}")
+            parts.append(_("on {terminal}").format(terminal=self.tty))
         if self.since:
-            parts.append(f"since {self.since[:16].replace('T', ' ')} UTC")
+            parts.append(_("since {time} UTC").format(time=self.since[:16].replace("T", " ")))
         return " ".join(parts)
 
 

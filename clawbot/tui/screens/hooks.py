@@ -125,7 +125,8 @@ def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
 def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
         return _(NEVER)
-    return f"{clean_line(hook.topic)}: {result_of(hook)}, {hook.at.astimezone(zone):%Y-%m-%d %H:%M:%S}"
+    said = _("{event}: {result}, {time:%Y-%m-%d %H:%M:%S}")
+    return said.format(event=clean_line(hook.topic), result=result_of(hook), time=hook.at.astimezone(zone))
 
 
 WIDEST = 122  # cells of the frame
