@@ -124,12 +124,14 @@ async def test_new_alone_asks_no_model_and_its_text_is_the_first_message(program
 
 
 def reads_of(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What is found each time that what the user said is read."""
+    """What is found by reading what the user said, whenever that is something else than before."""
     whole, reads = UserWords.read, list[list[str]]()
 
     def read(words: UserWords, transcript: Transcript) -> Asked:
         asked = whole(words, transcript)
-        reads.append([text.text for text in asked.texts])
+        found = [text.text for text in asked.texts]
+        if reads[-1:] != [found]:
+            reads.append(found)
         return asked
 
     monkeypatch.setattr(UserWords, "read", read)

@@ -102,7 +102,7 @@ def _changed(path: str, diff: str) -> UsedNote:
     for row in diff.splitlines():
         if hunk := HUNK.match(row):
             line = int(hunk[1])
-        elif row.startswith("+") and not row.startswith("+++"):
+        elif row.startswith("+") and row[:3] != 3 * "+":
             text = row[1:]
             break
         elif row.startswith(" "):
@@ -197,7 +197,7 @@ def _fitting(notes: Sequence[UsedNote], room: int) -> int:
 
 def _first_line(text: str) -> str:
     return next(
-        (row for line in text.split("\n") if (row := clean_line(line).lstrip("-*+>#").replace("**", "").strip())), ""
+        (row for line in text.split("\n") if (row := clean_line(line).lstrip("-+*>#").replace("**", "").strip())), ""
     )
 
 
