@@ -11,6 +11,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import _
 
 MAGIC = b"GGUF"
 OVERHEAD_BYTES = 640 * 1024**2
@@ -66,12 +67,13 @@ def window_for(model: ModelFile, memory: int, wanted: int | None = None) -> int:
     for window in windows:
         if model.memory(window) <= memory:
             return window
-    need, smaller = model.memory(windows[-1]), "a smaller --ctx, " if wanted else ""
-    raise NoModelError(
-        f"{model.path.name} needs {shown_size(need)} of memory with a window of {windows[-1]:,} tokens; "
-        f"{shown_size(memory)} are free.",
-        hint=f"End other programs, or take {smaller}a smaller model: clawbot model list.",
-    )
+    hint = _("End other programs, or take a smaller model: clawbot model list.")
+    if wanted:
+        hint = _("End other programs, or take a smaller --ctx, a smaller model: clawbot model list.")
+    said = _("{file} needs {size} of memory with a window of {window:,} tokens; {free} are free.")
+    need = shown_size(model.memory(windows[-1]))
+    problem = said.format(file=model.path.name, size=need, window=windows[-1], free=shown_size(memory))
+    raise NoModelError(problem, hint=hint)
 
 
 def shown_size(size: float) -> str:

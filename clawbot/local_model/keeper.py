@@ -23,6 +23,7 @@ from clawbot.local_model.gguf import read_head, window_for
 from clawbot.local_model.machine import free_cores, free_memory, usable_cores
 from clawbot.local_model.register import Running, add_running, alone, answers, is_there, read_running, remove_running
 from clawbot.local_model.server import LOOPBACK, Answer, Failed, Order, Serving, answer_decoder
+from clawbot.text.interface import _
 from clawbot.text.secrets import remember_secret
 from clawbot.worker_pipe import WorkerProcess, module_command
 
@@ -47,8 +48,8 @@ def demand_installed() -> None:
     """Raises LocalModelError that says how to install the extra when it is not there."""
     if not is_installed():
         raise LocalModelError(
-            f"What runs a model on this machine is not installed ({PACKAGE}, up to 40 MB).",
-            hint=f"Install it with: {INSTALL} (this Python: {sys.executable})",
+            _("What runs a model on this machine is not installed ({package}, up to 40 MB).").format(package=PACKAGE),
+            hint=_("Install it with: {command} (this Python: {python})").format(command=INSTALL, python=sys.executable),
         )
 
 
@@ -167,7 +168,8 @@ class Keeper:
         if isinstance(answer, Failed):
             await self._let_go()
             raise LocalModelError(
-                f"{self._file} can't be served: {answer.problem}.", hint=f"The log says more: {self._paths.local_log}"
+                _("{file} can't be served: {problem}.").format(file=self._file, problem=answer.problem),
+                hint=_("The log says more: {file}").format(file=self._paths.local_log),
             )
         return await self._write_down(answer, order.window)
 

@@ -23,6 +23,7 @@ from clawbot.local_model.gguf import OVERHEAD_BYTES, shown_size
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
 from clawbot.locks import try_lock
+from clawbot.text.interface import N_, _
 
 PART = ".part"
 SOURCE = ".part.json"
@@ -32,10 +33,10 @@ SPARE = 256 * 1024**2
 """Bytes that stay free on the disk: a full one stops transcripts, too."""
 SILENCE = 30.0
 """Seconds in which a server has to send something."""
-_PAGES = "Check the address: huggingface.co has files at /resolve/, and pages that show them at /blob/."
+_PAGES = N_("Check the address: huggingface.co has files at /resolve/, and pages that show them at /blob/.")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
-_AGAIN = "Try again: it goes on from there."
+_AGAIN = N_("Try again: it goes on from there.")
 
 
 class PullError(ClawbotError):
@@ -102,7 +103,10 @@ def pull(source: Source, shelf: Shelf, watch: Watch, *, memory: int | None = Non
         return _Pull(source, shelf, watch, total_memory() if memory is None else memory).run()
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise PullError(f"The disk with {shelf.folder} is full.", hint=f"Make room there. {_AGAIN}") from error
+            raise PullError(
+                _("The disk with {folder} is full.").format(folder=shelf.folder),
+                hint=f"{_('Make room there.')} {_(_AGAIN)}",
+            ) from error
         raise
 
 
@@ -143,7 +147,9 @@ class _Pull:
                 return
             except _CutError as cut:
                 if (there := _length(part)) <= before:
-                    hint = f"{shown_size(there)} are here. {_AGAIN}" if there else "Check the network and the address."
+                    hint = _("Check the network and the address.")
+                    if there:
+                        hint = f"{_('{size} are here.').format(size=shown_size(there))} {_(_AGAIN)}"
                     raise PullError(f"{self._url}: {cut}.", hint=hint) from cut.__cause__
 
     def _fetch(self, part: BinaryIO) -> None:
@@ -165,13 +171,15 @@ class _Pull:
             if done == 0 and not piece.startswith(self._shelf.begins[: len(piece)]):
                 self._part.unlink(missing_ok=True)
                 self._begun.unlink(missing_ok=True)
-                raise PullError(f"{self._url} is {_what_is_no_model(piece)}.", hint=_PAGES)
+                raise PullError(
+                    _("{address} is {what}.").format(address=self._url, what=_what_is_no_model(piece)), hint=_(_PAGES)
+                )
             part.write(piece)
             done += len(piece)
             self._watch(done, body.size)
         part.flush()
         if body.size is not None and done < body.size:
-            raise _CutError("the connection ended early")
+            raise _CutError(_("the connection ended early"))
 
     def _demand_room(self, body: _Body, there: int) -> None:
         """Raises PullError for what would not fit this machine."""
@@ -180,15 +188,21 @@ class _Pull:
         if body.size + OVERHEAD_BYTES > self._memory:
             size, memory = shown_size(body.size), shown_size(self._memory)
             raise PullError(
-                f"{self._source.name} has {size}; this machine has {memory} of memory.",
-                hint="Take a smaller model: clawbot model list.",
+                _("{model} has {size}; this machine has {memory} of memory.").format(
+                    model=self._source.name, size=size, memory=memory
+                ),
+                hint=_("Take a smaller model: clawbot model list."),
             )
         free, missing = shutil.disk_usage(self._shelf.folder).free + there, body.size + SPARE
         if missing > free:
             raise PullError(
-                f"{self._source.name} needs {shown_size(missing)} on the disk with {self._shelf.folder}; "
-                f"{shown_size(free)} are free.",
-                hint="Make room there, or set CLAWBOT_HOME to a folder on another disk.",
+                _("{model} needs {size} on the disk with {folder}; {free} are free.").format(
+                    model=self._source.name,
+                    size=shown_size(missing),
+                    folder=self._shelf.folder,
+                    free=shown_size(free),
+                ),
+                hint=_("Make room there, or set CLAWBOT_HOME to a folder on another disk."),
             )
 
     def _check(self, path: Path, done: str) -> Known:
@@ -225,7 +239,9 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     with os.fdopen(handle, "r+b") as stream:
         if not try_lock(handle):
-            raise PullError(f"{path} is being written by another process.", hint="Wait for that one.")
+            raise PullError(
+                _("{file} is being written by another process.").format(file=path), hint=_("Wait for that one.")
+            )
         yield stream
 
 
@@ -233,10 +249,10 @@ def _what_is_no_model(data: bytes) -> str:
     """Half a sentence on a file that begins with `data`."""
     begin = data[:64].lstrip().lower()
     if begin.startswith((b"<!doctype", b"<html")):
-        return "a web page, not a GGUF file"
+        return _("a web page, not a GGUF file")
     if begin.startswith(b"version https://git-lfs"):
-        return "a pointer to a file, not the GGUF file"
-    return f"no GGUF file: it begins with {data[:12]!r}"
+        return _("a pointer to a file, not the GGUF file")
+    return _("no GGUF file: it begins with {begin!r}").format(begin=data[:12])
 
 
 def _length(part: BinaryIO) -> int:
@@ -294,11 +310,13 @@ def _http_body(status: int, headers: dict[str, str], url: str, pieces: Iterator[
         return _Body(0, int(length) if length.isdigit() else None, etag, pieces)
     if status in (404, 410):
         moved = is_offered(url)
-        hint = "It has moved since this list was made: pull its new address." if moved else "Check the address."
-        raise PullError(f"{_bare(url)}: there is no such file (status {status}).", hint=hint)
+        hint = _("It has moved since this list was made: pull its new address.") if moved else _("Check the address.")
+        said = _("{address}: there is no such file (status {status}).")
+        raise PullError(said.format(address=_bare(url), status=status), hint=hint)
     closed = status in (401, 403)
-    hint = "The model may ask for an account there." if closed else "Check the address, or try again later."
-    raise PullError(f"{_bare(url)}: the server answered with status {status}.", hint=hint)
+    hint = _("The model may ask for an account there.") if closed else _("Check the address, or try again later.")
+    said = _("{address}: the server answered with status {status}.")
+    raise PullError(said.format(address=_bare(url), status=status), hint=hint)
 
 
 @contextlib.contextmanager

@@ -289,4 +289,4 @@ class Composer(Vertical):
 
 
 def _command_choice(command: CommandInfo) -> Choice:
-    return Choice(command.name, _(command.help), complete=not command.arguments, arguments=command.arguments)
+    return Choice(command.name, _(command.help), complete=not command.arguments, arguments=_(command.arguments))
