@@ -27,6 +27,7 @@ from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocu
 from clawbot.memory.documents.walking import SUFFIXES
 from clawbot.sessions.folder import is_transcript
 from clawbot.sessions.forgotten import finish, forget, read_forgotten, session_of
+from clawbot.sessions.index import FILE_NAME as INDEX_FILE
 from clawbot.sessions.locks import holder_of
 from clawbot.sessions.store import SessionStore
 
@@ -207,8 +208,9 @@ class Forgetting:
         labelled = [each for each in self._store.records() if any(map(unnamed, each.names))]
         if labelled:
             yield ForgottenPart("sessions/sessions.json", f"the names of {len(labelled)} removed")
-        if not editor.dry_run:
-            self._store.bury(unnamed)
+        index = self._store.bury(unnamed, dry_run=editor.dry_run)
+        if labelled and editor.dry_run:
+            editor.planned[self._store.folder / INDEX_FILE] = index
 
     def _typed(self, wanted: ForgetTarget, talks: Talks, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
         """Matching texts in the prompt's history."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import tzinfo
 from pathlib import Path
 from typing import Self
@@ -197,15 +197,14 @@ class SessionStore:
                         )
                     )
 
-    def bury(self, unnamed: Callable[[str], bool]) -> Sequence[SessionRecord]:
-        """Apply the consequences of forgotten sessions, and remove names for which `unnamed` is true; returns the
-        records that had one."""
-        with self._editing() as state:
-            named = [each for each in state.records.values() if any(map(unnamed, each.names))]
-            for record in named:
+    def bury(self, unnamed: Callable[[str], bool], *, dry_run: bool = False) -> bytes:
+        """Apply the consequences of forgotten sessions, and remove names for which `unnamed` is true; returns the index
+        as it is then. With `dry_run` that is all."""
+        with nullcontext(self._read()) if dry_run else self._editing() as state:
+            for record in [each for each in state.records.values() if any(map(unnamed, each.names))]:
                 gone = {name: None for name in ("label", "title") if unnamed(getattr(record, name) or "")}
                 state.put(structs.replace(record, **gone))
-        return named
+            return state.encoded()
 
     def resumed(self, record: SessionRecord) -> SessionRecord:
         """Record that the user returned to the session of `record`, so that its age counts from now; returns the new
