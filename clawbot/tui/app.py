@@ -257,8 +257,7 @@ class ClawbotApp(choosing.Front):
         self.chat.composer.prompt.call_later(self._copy_or_leave)
 
     def _copy_or_leave(self) -> None:
-        prompt = self.chat.composer.prompt
-        selected = self.chat.get_selected_text() or prompt.selected_text
+        selected = self.chat.get_selected_text() or self.chat.composer.prompt.selected_text
         now = self.clock.monotonic()
         if selected:
             self._copy(selected)

@@ -28,8 +28,8 @@ KEPT_ITEMS = 600  # whose lines stay in memory
 SLICE = 0.008  # seconds of work between two looks at the keyboard
 LINES_ABOVE = 3  # in view over a place that is pointed at
 NEAR_TOP = 3  # lines from the top at which older turns are asked for
+# Whether the end is followed, and the item at the top of the page with the line of it that stands there.
 Reading = tuple[bool, tuple[Item, int] | None]
-"""Whether the end is followed, and the item at the top of the page with the line of it that stands there."""
 
 
 class TranscriptView(LineView, can_focus=True):
@@ -97,19 +97,16 @@ class TranscriptView(LineView, can_focus=True):
         place = len(self.stack) - 1 - (self._foot is not None)
         return self.stack.item(place) if place >= 0 else None
 
-    def prepend(self, items: Iterable[Item]) -> None:
-        """Add older items at the beginning; what is on the screen stays where it is."""
+    def prepend(self, items: Iterable[Item], *, drop: int = 0) -> None:
+        """Add older items at the beginning, in place of the first `drop` ones; what is on the screen stays there."""
         height = self.stack.height
         with self._kept_in_place():
-            self.stack.replace(0, 0, items)
+            self.stack.replace(0, drop, items)
         self._left += self.stack.height - height
 
     def shorten(self, count: int) -> None:
         """Let go of the first `count` items; what is on the screen stays where it is."""
-        height = self.stack.height
-        with self._kept_in_place():
-            self.stack.replace(0, count, ())
-        self._left += self.stack.height - height
+        self.prepend((), drop=count)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -276,12 +273,11 @@ class TranscriptView(LineView, can_focus=True):
 
     def point_at(self, entry: str, query: str) -> bool:
         """Show what is stored as `entry` and mark it, with the words that `query` meant; False when it is not here."""
-        first = next((index for index, item in enumerate(self.stack.items) if item.entry == entry), None)
-        if first is None:
-            return False
-        self.pointed = Pointed(entry, query)
-        self._show_at_top(self.stack.item(first))
-        return True
+        first = next((item for item in self.stack.items if item.entry == entry), None)
+        if first is not None:
+            self.pointed = Pointed(entry, query)
+            self._show_at_top(first)
+        return first is not None
 
     def go_to_message(self, step: int) -> bool:
         """Put the user's message above (-1) or below (1) the first line in view at the top; False where there is
@@ -386,8 +382,7 @@ class TranscriptView(LineView, can_focus=True):
         target = event.style.meta.get("target", "")
         if target and self.stack.height:
             event.stop()
-            number = self.scroll_offset.y + event.y
-            self._open(self.stack.item(self.stack.at(number)[0]), target)
+            self._open(self.stack.item(self.stack.at(self.scroll_offset.y + event.y)[0]), target)
 
     def _open(self, item: Item, target: str) -> None:
         if target == FOLD:
@@ -444,8 +439,8 @@ class TranscriptView(LineView, can_focus=True):
     def action_activate(self) -> None:
         """Open or unfold the line of the cursor."""
         number = self.cursor_line()
-        if number is not None and (target := _target(self.stack.line(number))):
-            self._open(self.stack.item(self.stack.at(number)[0]), target)
+        if self._cursor and number is not None and (target := _target(self.stack.line(number))):
+            self._open(self._cursor[0], target)
 
 
 def _target(line: StyledLine) -> str:
