@@ -179,3 +179,12 @@ async def test_what_was_not_sent_is_asked_about_in_the_language(tmp_path: Path) 
     async with chatting(runtime, (120, 40)) as (app, pilot):
         await until(pilot, lambda: "喝茶" in screen_text(app))
         assert left(screen_text(app)) == []
+
+
+@pytest.mark.parametrize("keys", ["/", "!", "ctrl+underscore", "shift+tab", "ctrl+c", "escape", "ctrl+s"])
+async def test_what_a_key_shows_on_the_conversation_speaks_the_language(tmp_path: Path, keys: str) -> None:
+    async with chatting(a_runtime(tmp_path), (120, 40)) as (app, pilot):
+        before = screen_text(app)
+        await pilot.press(keys)
+        await until(pilot, lambda: screen_text(app) != before)
+        assert left(screen_text(app)) == []
