@@ -1,4 +1,4 @@
-"""Measures the screen: resume of a long session, a search in it, a streamed answer, idle CPU, a large paste.
+"""Measures the screen: resume of a long session, a search in it, streamed answers, a large paste, motion, idle CPU.
 
 Prints a table. Runs headless on a scripted runtime: `python benchmarks/tui.py [--tiny]`. Times are this machine's;
 compare ratios.
@@ -35,11 +35,13 @@ class Sizes(NamedTuple):
 
     messages: int = 2000
     stream_chars: int = 20_000
+    long_chars: int = 200_000
     idle_seconds: float = 5.0
+    motion_seconds: float = 10.0
     paste_chars: int = 1_048_576
 
 
-TINY = Sizes(messages=40, stream_chars=400, idle_seconds=0.1, paste_chars=4096)
+TINY = Sizes(40, 400, 800, idle_seconds=0.1, motion_seconds=0.3, paste_chars=4096)
 
 PARAGRAPH = "Some **bold** words, `code`, a [link](https://example.org) and memory/2026-10-02.md:14; then 中文 and 🎉. "
 BLOCKS = {
@@ -116,11 +118,11 @@ async def _with_app(runtime: FakeRuntime, act: Callable[[ClawbotApp], Awaitable[
 async def resume(home: Path, messages: int) -> list[Row]:
     """From the start of the app to a prompt over the end of a long session."""
     runtime = FakeRuntime(home, history=conversation(messages // 2))
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
 
     async def act(app: ClawbotApp) -> list[Row]:
         await _until(lambda: len(app.chat.page.stack) > 0)
-        seconds = time.perf_counter() - started
+        seconds, used = time.perf_counter() - started, time.process_time() - cpu
         with Stalls() as stalls:
             while app.chat.earlier.has_more:
                 app.chat.page.scroll_home(animate=False)
@@ -129,6 +131,7 @@ async def resume(home: Path, messages: int) -> list[Row]:
                 await asyncio.sleep(0.005)
         return [
             (f"resume {messages:,} messages to a ready prompt", f"{seconds:.2f} s", "1 s"),
+            ("    CPU", f"{used:.2f} s", "–"),
             ("scroll up through all of them, longest stall", f"{stalls.longest * 1000:.0f} ms", "100 ms"),
         ]
 
@@ -209,6 +212,31 @@ async def idle(home: Path, seconds: float) -> list[Row]:
     return await _with_app(FakeRuntime(home, history=conversation(20)), act)
 
 
+async def motion(home: Path, seconds: float) -> list[Row]:
+    """A turn in which nothing comes for a while: what the signs that move cost over those that stand still."""
+    shares = []
+    for moves in (False, True):
+        hold = Hold()
+
+        async def act(app: ClawbotApp, moves: bool = moves, hold: Hold = hold) -> list[Row]:
+            sign = getattr(app.chat.writer, "motion", None)  # states before it have none
+            if sign is not None:
+                sign.is_on = moves
+            app.chat.turns.submit("go")
+            await _until(hold.reached.is_set)
+            await asyncio.sleep(0.5)
+            cpu = time.process_time()
+            await asyncio.sleep(seconds)
+            shares.append((time.process_time() - cpu) / seconds * 100)
+            hold.release()
+            await _until(lambda: not app.chat.turns.busy)
+            return []
+
+        await _with_app(FakeRuntime(home, history=conversation(20), turns=[[hold, *reply("done")]]), act)
+    still, moving = shares
+    return [("waiting for an answer, signs still / moving: CPU", f"{still:.2f} / {moving:.2f} %", "1 % between")]
+
+
 async def paste(home: Path, size: int) -> list[Row]:
     """A megabyte into the prompt, and off it goes."""
     runtime = FakeRuntime(home, turns=[[Hold()]])
@@ -248,7 +276,9 @@ async def measure(sizes: Sizes) -> None:
         rows = await resume(home, sizes.messages)
         for name in BLOCKS:
             rows += await stream(home, name, sizes.stream_chars)
+        rows += await stream(home, "mixed Markdown", sizes.long_chars)
         rows += await paste(home, sizes.paste_chars)
+        rows += await motion(home, sizes.motion_seconds)
         rows += await idle(home, sizes.idle_seconds)
         rows.append(("peak memory", _peak(), "100 MB"))
         rows += await search(home, sizes.messages)

@@ -20,6 +20,7 @@ from textual.widgets import Static
 from clawbot.clock import month_of
 from clawbot.text.interface import _, ngettext
 
+BETWEEN, MORE = " · ", Content("…")  # keys in a line
 WAYS_OUT = ("back", "close")  # actions that need no widgets
 
 
@@ -119,9 +120,27 @@ class KeyLine(Static):
             Content.from_markup(f"[@click={key.action}]$text[/]", text=f"{_(key.name)} {_(key.label)}")
             for key in self.keys
         ]
-        if self.status:
-            parts.insert(0, Content.styled(self.status, "$foreground 80%"))
-        return Content(" · ").join(parts)
+        status = [Content.styled(self.status, "$foreground 80%")] if self.status else []
+        return Content(BETWEEN).join(fitting([*status, *parts], self._way_out + len(status), self.size.width))
+
+    @property
+    def _way_out(self) -> int:
+        """Which of the keys leads back: it is in view at every width."""
+        return next((at for at, key in enumerate(self.keys) if key.name == "esc"), len(self.keys) - 1)
+
+
+def fitting(parts: Sequence[Content], kept: int, width: int) -> list[Content]:
+    """As many of `parts` as fit into `width` cells, from the left, and in any case the one at the place `kept`. An
+    ellipsis stands for the others."""
+    others = [at for at in range(len(parts)) if at != kept]
+    for count in range(len(others), -1, -1):
+        left_out = others[count:]
+        line = [part for at, part in enumerate(parts) if at not in left_out]
+        if left_out:
+            line.insert(sum(at not in left_out for at in range(left_out[0])), MORE)
+        if sum(part.cell_length for part in line) + len(BETWEEN) * (len(line) - 1) <= width:
+            return line
+    return [parts[kept]] if parts else []
 
 
 class AskScreen(OverScreen[str]):

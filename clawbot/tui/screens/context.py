@@ -312,7 +312,7 @@ class ContextScreen(PageScreen[str]):
     def _show(self) -> None:
         keys = [KeyHint("esc", _("back"), "screen.close")]
         if self.report is not None:
-            width = max(40, min(WIDEST, self.size.width - MARGIN))
+            width = max(24, min(WIDEST, self.size.width - MARGIN))
             lines = context_lines(self.report, width, self.clock.now(), detail=self.detail)
             self.query_one("#report", Static).update(Content("\n").join(lines))
             keys.insert(0, KeyHint("d", _("less") if self.detail else _("detail"), "screen.detail"))

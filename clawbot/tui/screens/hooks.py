@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 HEADS = (N_("Status"), N_("Hook"), N_("Events"), N_("Last run"), N_("Source"))
 GAP = 2  # cells between two columns
+LOW = 18  # rows below which there is no room for air
 # The columns that are left out first where there is no room, and those that are made narrower before that.
 LEFT_OUT = ("Source", "Events", "Last run")
 NARROWED = {"Events": 14, "Hook": 16, "Last run": 16}
@@ -204,7 +205,8 @@ class HooksScreen(OverScreen[None]):
         self.query_one("#details", Static).update(hook_details(hook, self.clock.now().tzinfo))
 
     def on_resize(self, event: Resize) -> None:
-        """The columns fit the screen."""
+        """The columns fit the screen; on a low one the air goes."""
+        self.set_class(event.size.height < LOW, "-low")
         if self.hooks:
             self._show()
 

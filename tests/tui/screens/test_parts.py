@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from textual.content import Content
 from textual.fuzzy import FuzzySearch
 
 from clawbot.clock import age
-from clawbot.tui.screens.common import turns
+from clawbot.tui.screens.common import fitting, turns
 from clawbot.tui.screens.picker import MAX_WAYS, match
 
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=timezone(timedelta(hours=8)))
@@ -68,3 +69,16 @@ def test_a_text_with_too_many_ways_to_match_is_left_out_at_once() -> None:
     assert MAX_WAYS < 60**8
     assert match(FuzzySearch(), "aabbaabb", text) is None
     assert match(FuzzySearch(), "abababab", text) is not None
+
+
+def test_the_way_back_stays_in_a_line_of_keys_that_is_too_long() -> None:
+    parts = [Content(text) for text in ("enter resume", "ctrl+t title", "esc back", "shift+↑ read")]
+
+    def shown(width: int) -> str:
+        return Content(" · ").join(fitting(parts, 2, width)).plain
+
+    assert shown(60) == "enter resume · ctrl+t title · esc back · shift+↑ read"
+    assert shown(52) == "enter resume · ctrl+t title · esc back · …"
+    assert shown(38) == "enter resume · … · esc back"
+    assert shown(20) == "… · esc back"
+    assert shown(8) == "esc back"
