@@ -103,7 +103,7 @@ async def test_the_first_page_fits_and_an_example_goes_into_the_prompt(tmp_path:
         await until(pilot, lambda: "╱╱╱ clawbot" in screen_text(app) and "/model" in screen_text(app))
         rows = screen_text(app).splitlines()
         row = next(number for number, line in enumerate(rows) if "what do I prefer?" in line)
-        await pilot.click(offset=(8, row))
+        await pilot.click(offset=(rows[row].index("what") + 2, row))
         await until(pilot, lambda: app.chat.composer.prompt.text == "what do I prefer?")
         assert app.focused is app.chat.composer.prompt
 
