@@ -30,6 +30,7 @@ from clawbot.mcp.connection import McpConnection, McpError
 from clawbot.mcp.environment import start_of
 from clawbot.mcp.frames import LARGEST_FRAME, ListedTool, Listing
 from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.text.interface import _
 from clawbot.text.visible import title_of
 from clawbot.tools.packages import ask_to_run
 from clawbot.tools.protocol import AnyTool, Approver, ToolError, ToolOutcome
@@ -259,7 +260,9 @@ class McpTool:
                 ToolCallBlock("", self.spec.name, arguments),
                 approve,
                 folder=str(server.settings.cwd or Path.home()),
-                reach=f"It is a tool of the MCP server {server.name} ({target}), which runs outside the sandbox.",
+                reach=_("It is a tool of the MCP server {server} ({target}), which runs outside the sandbox.").format(
+                    server=server.name, target=target
+                ),
                 remedy=f"`mcp.servers.{server.name}.tools: {{{self._tool.name}: allow}}` in the settings allows it.",
             )
             if always:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from clawbot.config.paths import INSTRUCTIONS, UNASKED, is_instruction
 from clawbot.config.schema_agent import AskedWord
+from clawbot.text.interface import N_, _
 from clawbot.text.names import fold_name
 from clawbot.tools.arguments import PathArguments, completed, parse
 from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
@@ -124,7 +125,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 CHANGE_BYTES = 16 * 1024 * 1024  # a file beyond that is no note and no source; it would be held in memory twice
-INSTRUCTION_RISK = "changes what the agent obeys in every later session"
+INSTRUCTION_RISK = N_("changes what the agent obeys in every later session")
 
 A = TypeVar("A", bound=PathArguments)
 
@@ -218,7 +219,7 @@ class ChangingTool(FolderTool[A]):
             command=f"{self.name} {shown}",
             folder=str(self._folder.root),
             pattern=shown,
-            reach=f"it is {why.name} by another name" if why.name not in ("", shown) else "",
+            reach=_("it is {name} by another name").format(name=why.name) if why.name not in ("", shown) else "",
             risks=(INSTRUCTION_RISK,) if why.name else (),
             diff=whole_diff(planned.before, planned.after, shown),
             remedy=f"The user sees such a change before it is made, as {why.text}. They can be asked in the chat, or "

@@ -19,6 +19,7 @@ from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.text.interface import _
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import AnyTool, ApprovalQuestion, Approver, AskingTool, ToolError, refused
@@ -100,7 +101,7 @@ class PackageApprovals:
         package = self._packages.get(call.name)
         if package is None or call.name in self._granted or tool.read_only or isinstance(tool, AskingTool):
             return
-        reach = f"It is a tool of the package {package}, and does what that does."
+        reach = _("It is a tool of the package {package}, and does what that does.").format(package=package)
         remedy = "The user can be asked in the chat."
         if await ask_to_run(call, approve, folder=str(self._workspace), reach=reach, remedy=remedy):
             self._granted.add(call.name)

@@ -16,7 +16,7 @@ from msgspec import Struct
 from clawbot.config.schema_agent import Mode, PermissionSettings, split_rule
 from clawbot.messages import ToolCallBlock
 from clawbot.text.globs import compile_glob
-from clawbot.text.interface import _
+from clawbot.text.interface import N_
 from clawbot.text.names import fold_name
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
 from clawbot.tools.risks import commands_in
@@ -106,10 +106,10 @@ class Permissions:
         if self.mode == "plan" and changes:
             return Ruling("deny", _PLANNING)
         if asked is not None:
-            return Ruling("ask", _("permissions.ask has `{rule}`").format(rule=asked.text), by_rule=True)
+            return Ruling("ask", f"permissions.ask has `{asked.text}`", by_rule=True)
         if allowed is not None:
             return Ruling("allow", by_rule=True)
-        return Ruling("ask", _("the mode is `ask`")) if self.mode == "ask" and changes else USUAL
+        return Ruling("ask", N_("the mode is `ask`")) if self.mode == "ask" and changes else USUAL
 
     @staticmethod
     def _first(rules: Iterable[_Rule], name: str) -> _Rule | None:

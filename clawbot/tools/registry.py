@@ -182,7 +182,11 @@ class Toolbox:
         if ruling.way == "ask":
             remedy = f"The user can allow it with `{call.name}` in permissions.allow of the config."
             if await ask_to_run(
-                call, approve, folder="", reach=_("Asked since {reason}.").format(reason=ruling.reason), remedy=remedy
+                call,
+                approve,
+                folder="",
+                reach=_("Asked since {reason}.").format(reason=_(ruling.reason)),
+                remedy=remedy,
             ):
                 self.permissions.granted.add(call.name)
         return _yes
