@@ -219,3 +219,11 @@ async def test_while_a_turn_runs_it_says_what_it_waits_for_and_can_be_left() -> 
         assert host.result is None
         hold.release()
         await until(pilot, lambda: host.screen is not host.shown)
+
+
+async def test_on_a_wide_screen_it_has_the_middle() -> None:
+    async with showing(ContextScreen(Runtime(), clock=FixedClock()), (200, 50)) as (host, pilot):
+        await until(pilot, lambda: "compactions" in seen(host))
+        report = host.screen.query_one("#report").region
+        assert report.width == 120
+        assert abs(report.x - (200 - report.right)) <= 4  # the scroll bar and the margins
