@@ -161,7 +161,7 @@ def test_an_idle_session_turns_over_and_figures_keep_none_alive(machine: Machine
     chat.wait_for(lambda text: "memory/" in text and "esc stops" not in text)
     clock.set_and_look(f"{SPRING}T10:29:00+00:00")
     chat.send("/status", "enter")
-    chat.wait_for("memory files")
+    chat.wait_for("memory file")
     clock.set_and_look(f"{SPRING}T10:30:00+00:00")
     assert sessions(machine) == 1
     clock.set(f"{SPRING}T10:30:01+00:00")
