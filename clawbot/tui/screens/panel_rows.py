@@ -97,17 +97,19 @@ def _touched(item: ToolItem) -> Iterator[UsedNote]:
 
 
 def _changed(path: str, diff: str) -> UsedNote:
-    """Where the first change of a note begins, and what stands there now."""
-    line, text = 1, ""
+    """Where the first change of a note begins, and what stands there now; headings stand above what was meant."""
+    line, first = 1, 0
     for row in diff.splitlines():
         if hunk := HUNK.match(row):
             line = int(hunk[1])
         elif row.startswith("+") and row[:3] != 3 * "+":
-            text = row[1:]
-            break
+            if row[1:].strip() and not row.startswith("+#"):
+                return UsedNote(path, line, row[1:], "written")
+            first = first or line
+            line += 1
         elif row.startswith(" "):
             line += 1
-    return UsedNote(path, max(1, line), text, "written")
+    return UsedNote(path, max(1, first), "", "written")
 
 
 def _note(hit: NoteHit, use: Use) -> UsedNote:

@@ -99,7 +99,7 @@ class SidePlace:
     def take(self, event: Event) -> None:
         """Something happened that the page has shown."""
         if self.panel is not None:
-            self.panel.take(event, busy=self._turns.busy)
+            self.panel.take(event, more=bool(self._turns.queued))
 
     def reloaded(self) -> None:
         """The page shows other messages than before."""

@@ -72,15 +72,15 @@ class SidePanel(Widget, can_focus=True):
         self.load_report()
         self.load_talks()
 
-    def take(self, event: events.Event, *, busy: bool) -> None:
-        """Something happened that the page has shown; `busy`: a turn runs, whose end is told as well."""
+    def take(self, event: events.Event, *, more: bool) -> None:
+        """Something happened that the page has shown; `more`: another turn follows, whose end is told as well."""
         if isinstance(event, USES_NOTES):
             self.read_page()
         elif isinstance(event, events.ContextUsed):
             self.show()
         elif isinstance(event, events.SessionChanged):
             self.load_talks()
-        if isinstance(event, CHANGES_WINDOW) and not busy:
+        if isinstance(event, CHANGES_WINDOW) and not more:
             self.load_report()
 
     def read_page(self) -> None:

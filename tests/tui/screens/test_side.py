@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 
@@ -71,13 +72,13 @@ def test_what_was_read_and_written_is_used_too() -> None:
     whole = ToolItem("read", "read MEMORY.md", {"path": "MEMORY.md"}, state="done")
     code = ToolItem("read", "read a.py", {"path": "a.py"}, state="done")
     failed = ToolItem("read", "read USER.md", {"path": "USER.md"}, state="failed")
-    passage = ToolItem("memory_get", "memory_get x", {"path": "x"}, state="done", excerpt=NoteHit("USER.md", 4, "Ada"))
+    passage = ToolItem("memory_get", "memory_get x", {"path": "x"}, state="done", excerpt=NoteHit("USER.md", 7, "Ada"))
     flushed = MemoryItem("memory/2026-11-20.md", 3, 2)
     change = ToolItem("edit", "edit USER.md", {"path": "USER.md"}, state="done")
-    change.diff = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n # User\n\n-Ada\n+Ada L.\n"
+    change.diff = "--- a\n+++ b\n@@ -1,2 +1,4 @@\n # User\n-Ada\n+## Name\n+\n+Ada L.\n"
     assert places(used_notes([wrote, whole, code, failed, passage, flushed, change])) == [
-        "USER.md:2 written Ada L.",
-        "memory/2026-11-20.md:3 written", "USER.md:4 read Ada", "MEMORY.md:1 read", f"{NOTE}:9 written - new",
+        "USER.md:4 written Ada L.",
+        "memory/2026-11-20.md:3 written", "USER.md:7 read Ada", "MEMORY.md:1 read", f"{NOTE}:9 written - new",
     ]  # fmt: skip
 
 
@@ -231,6 +232,16 @@ async def test_what_is_slow_or_fails_holds_nobody_up(tmp_path: Path) -> None:
         hold.release()
         await until(pilot, lambda: "system prompt" in screen_text(app))
         assert "Last sessions" not in screen_text(app)
+
+
+async def test_the_window_is_counted_anew_after_a_turn(tmp_path: Path) -> None:
+    runtime = make_runtime(tmp_path)
+    async with chatting(runtime, WIDE) as (app, pilot):
+        await row_of(app, pilot, "71,033")
+        parts = [replace(part, tokens=71_999) if part.key == "messages" else part for part in runtime.report.parts]
+        runtime.report = context_report(parts=tuple(parts))
+        await send(app, pilot, "which port?")
+        await row_of(app, pilot, "71,999")
 
 
 async def test_another_session_has_notes_of_its_own(tmp_path: Path) -> None:
