@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import reports_errors, say
+from clawbot.cli.output import reports_errors, say, write_nowhere
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.reading import MAX_BYTES
 from clawbot.files import read_plain
@@ -98,8 +98,9 @@ def _open(chosen: Choices, *, plain: bool) -> int:
     _speak(early)
     is_plain = plain or _only_prints(os.environ.get("TERM", "")) or (early is not None and early.plain)
     code = (_open_lines if is_plain and not in_browser else _open_screen)(chosen, opened)
-    # A window that was closed takes no words.
-    if opened and code != _HUNG_UP:
+    if code == _HUNG_UP:
+        write_nowhere()
+    elif opened:
         say(_("Resume with: {command}").format(command=_resume_command(opened[-1])))
     return code
 

@@ -67,6 +67,15 @@ def say_content(text: str) -> None:
     click.echo(clean(text) if sys.stdout.isatty() else text)
 
 
+def write_nowhere() -> None:
+    """From now on: the window is closed and takes no words. What is left of earlier ones would fail at the end of
+    Python, which then has an exit code of its own."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.close(nowhere)
+
+
 class Speech:
     """Foreign text on stdout as it streams, between lines of our own."""
 

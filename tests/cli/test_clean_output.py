@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import re
+import subprocess
 import sys
 import threading
 import traceback
@@ -248,3 +249,14 @@ def test_json_escapes_what_steers_and_parses_to_the_same(capsys: pytest.CaptureF
 def test_a_diff_into_a_pipe_is_the_files_own(home: Path) -> None:
     shown = CliRunner().invoke(root, ["workspace", "diff", "SOUL.md"]).stdout
     assert "+heron \x1b]52;c;ZXZpbA==\x07" in shown
+
+
+def test_what_a_closed_window_did_not_take_changes_no_exit_code() -> None:
+    """/dev/full refuses as it does; Python ends with 120 where its last flush fails."""
+    ends = "import sys; from clawbot.cli.output import write_nowhere; print('left'); {}sys.exit(129)"
+    with Path("/dev/full").open("wb") as full:
+        codes = [
+            subprocess.run([sys.executable, "-c", ends.format(first)], stdout=full, stderr=full, check=False).returncode
+            for first in ("", "write_nowhere(); ")
+        ]
+    assert codes == [120, 129]
