@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST_ITEMS = 2_000
 PAGE = 200
 TITLE_CHARS = 200
-PROMISE = N_("nothing is deleted; files stay as they are")
+PROMISE = N_("nothing is deleted; files stay")
 
 
 class EarlierMessage(NamedTuple):
