@@ -194,6 +194,11 @@ class TranscriptView(LineView, can_focus=True):
             self.post_message(self.TopReached())
         self._settle_visible()
 
+    def watch_show_vertical_scrollbar(self, shown: bool) -> None:
+        """A bar that appears stands where the page was scrolled to before: textual moves none that is hidden."""
+        if shown:
+            self.vertical_scrollbar.position = self.scroll_y
+
     def _tell(self, unseen: int, grown: int = 0) -> None:
         if (unseen, grown) != (self.unseen, self._grown):
             self.unseen, self._grown = unseen, grown
