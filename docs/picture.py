@@ -163,7 +163,10 @@ class Studio:
         await self._take_at_rest(pilot, "wide")
         await pilot.resize_terminal(*SIZE)
         question = app.chat.query_one(Approval)
-        asks = lambda: question.request is not None and question.question.was_read  # noqa: E731
+
+        def asks() -> bool:
+            return question.request is not None and question.question.was_read
+
         await self._say(app, pilot, self.words["danger"], asks)
         await self._take_at_rest(pilot, "approval")
         await pilot.press("n")

@@ -37,7 +37,7 @@ def ngettext(one: str, many: str, number: int) -> str:
     return _Chosen.texts.ngettext(one, many, number)
 
 
-def N_(text: str) -> str:  # noqa: N802 - the name that gettext gave it
+def N_(text: str) -> str:
     """`text` itself, marked for the catalogue: a constant that is translated where it is shown."""
     return text
 
