@@ -75,17 +75,17 @@ def test_switches_at_the_same_time_are_all_kept(file: Path) -> None:
 
 def test_what_is_trusted_and_what_is_switched_by_name_stand_side_by_side(file: Path) -> None:
     switch(file, "greet", on=True)
-    trust(file, "/work/hooks/lint", "1" * 64)
-    trust(file, "/work/hooks/spy", "2" * 64)
-    trust(file, "/work/hooks/lint", "3" * 64)
-    trust(file, "/work/hooks/spy", None)
-    assert read_switches(file) == Switches({"greet": True}, {"/work/hooks/lint": "3" * 64})
+    trust(file, "/home/ada/hooks/lint", "1" * 64)
+    trust(file, "/home/ada/hooks/spy", "2" * 64)
+    trust(file, "/home/ada/hooks/lint", "3" * 64)
+    trust(file, "/home/ada/hooks/spy", None)
+    assert read_switches(file) == Switches({"greet": True}, {"/home/ada/hooks/lint": "3" * 64})
 
 
 def test_only_a_file_in_which_names_alone_decided_adopts(file: Path) -> None:
     file.parent.mkdir(parents=True)
     file.write_text('{"enabled": {"lint": true}}')
     assert read_switches(file).trusted is None
-    adopt(file, {"/work/hooks/lint": "1" * 64})
+    adopt(file, {"/home/ada/hooks/lint": "1" * 64})
     adopt(file, {"/other/hooks/lint": "2" * 64})
-    assert read_switches(file) == Switches({"lint": True}, {"/work/hooks/lint": "1" * 64})
+    assert read_switches(file) == Switches({"lint": True}, {"/home/ada/hooks/lint": "1" * 64})
