@@ -52,7 +52,7 @@ def command(context: click.Context) -> None:
 @click.argument("query", nargs=-1, required=True)
 @click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
 @click.option("--max-chars", type=click.IntRange(min=1), metavar="N", help="Characters of all snippets together.")
-@click.option("--min-score", type=click.FloatRange(0, 1), metavar="X", help="Leave out results below (0 to 1).")
+@click.option("--min-score", type=click.FloatRange(0, 1), metavar="X", help="Minimum score; profile classic only.")
 @day_option("--after", first_day, "Notes of this day or later: 2026-11-20, 2026-11, 2026.")
 @day_option("--before", last_day, "Notes of this day or earlier.")
 @click.option("--path", metavar="PATH", help="Only this file, folder or glob.")

@@ -262,9 +262,9 @@ class HybridSettings(SettingsSection):
     candidate_multiplier: Annotated[int, Field(ge=1, le=20)] = 4
     """Number of candidates for each result, in the profile `classic`."""
     mmr: MmrSettings = MmrSettings()
-    """Diversity of the results."""
+    """Diversity of the results, in the profile `classic`."""
     temporal_decay: TemporalDecaySettings = TemporalDecaySettings()
-    """Lower scores for old notes."""
+    """Lower scores for old notes, in the profile `classic`."""
 
     @model_validator(mode="after")
     def _some_weight(self) -> Self:
@@ -310,7 +310,7 @@ class QuerySettings(SettingsSection):
     max_chars: Positive = 2_500
     """Characters of all results together, in the profile `lines`."""
     min_score: Share | None = None
-    """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
+    """Results with a lower score are dropped, in the profile `classic`; null for 0.35."""
     max_injected_chars: Positive = 6_000
     """Characters that one search may add to the context, with file names and line numbers, whatever the model
     requests."""

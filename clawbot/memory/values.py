@@ -38,6 +38,9 @@ class Reranker(Protocol):
 MAX_QUERIES = 4
 """Maximum number of wordings per search."""
 
+MIN_SCORE_UNUSED = "`min_score` has no effect: only the profile `classic` uses it."
+"""The warning of a search that ignores it, since its scores are on another scale."""
+
 
 class Issue(Struct, frozen=True):
     """Why a file was not indexed: its `path` and one clear line."""
@@ -50,10 +53,10 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     """A search.
 
     `queries` are one to four wordings of one question; their results are fused. `max_results` (a count), `max_chars`
-    (characters of all snippets) and `min_score` (0 to 1) default to the settings. `after` and `before` are the first
-    and last allowed date of a note. `path` is a path, a folder or a glob, relative to the workspace. `sources` are the
-    allowed sources, `without` is an excluded transcript (`sessions/….jsonl`). `prefix`: the user is typing, so a word
-    at the very end of a query may be incomplete (profile `lines`).
+    (characters of all snippets) and `min_score` (0 to 1, profile `classic`) default to the settings. `after` and
+    `before` are the first and last allowed date of a note. `path` is a path, a folder or a glob, relative to the
+    workspace. `sources` are the allowed sources, `without` is an excluded transcript (`sessions/….jsonl`). `prefix`:
+    the user is typing, so a word at the very end of a query may be incomplete (profile `lines`).
     """
 
     queries: tuple[str, ...]

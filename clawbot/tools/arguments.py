@@ -43,11 +43,11 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 @functools.cache
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of `arguments`: one flat object without references, closed to unknown names. Every call of a
-    model carries it, so it leaves out what says nothing: least values of 0 and 1, and defaults that are empty. The same
-    object each time: nobody may change it."""
+    model carries it, so it leaves out what says nothing: least values of 0 and 1, and defaults that are empty; and
+    deprecated arguments, which are accepted all the same. The same object each time: nobody may change it."""
     _, components = msgspec.json.schema_components([arguments], ref_template="{name}")
     schema = dict(components[arguments.__name__])
-    schema["properties"] = {name: _plain(value) for name, value in schema["properties"].items()}
+    schema["properties"] = {key: _plain(each) for key, each in schema["properties"].items() if "deprecated" not in each}
     unsaid = {"title", "description", *(() if schema.get("required") else ("required",))}
     return {key: value for key, value in schema.items() if key not in unsaid}
 
@@ -62,18 +62,18 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
 
     Raises ToolError that names the argument, what was expected and the valid names.
     """
-    known = _fields_of(arguments)
+    known, offered = _fields_of(arguments), schema_of(arguments)["properties"]
     raw = {_spelled(name, known, raw): value for name, value in raw.items()}
     for name in raw:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, offered, n=1)
             meant = f" Did you mean `{near[0]}`?" if near else ""
-            raise ToolError(f"Unknown argument `{name}`.{meant} Valid arguments: {', '.join(known)}.")
+            raise ToolError(f"Unknown argument `{name}`.{meant} Valid arguments: {', '.join(offered)}.")
     given = {name: value for name, value in raw.items() if value is not None or known[name].required}
     try:
         return msgspec.convert(given, arguments, strict=False)
     except msgspec.ValidationError as error:
-        raise ToolError(f"Wrong arguments: {_in_words(str(error))}. Valid arguments: {', '.join(known)}.") from None
+        raise ToolError(f"Wrong arguments: {_in_words(str(error))}. Valid arguments: {', '.join(offered)}.") from None
 
 
 @functools.cache

@@ -111,7 +111,7 @@ class SearchArguments(Arguments, frozen=True):
     ) = UNSET
     max_results: Annotated[int, Meta(description="At most.", ge=1)] | UnsetType = UNSET
     max_chars: Annotated[int, Meta(description="Of all snippets.", ge=1)] | UnsetType = UNSET
-    min_score: Annotated[float, Meta(description="0 to 1.", ge=0, le=1)] | UnsetType = UNSET
+    min_score: Annotated[float, Meta(ge=0, le=1, extra_json_schema={"deprecated": True})] | UnsetType = UNSET
     after: Annotated[str, Meta(description="From YYYY-MM-DD, YYYY-MM or YYYY on.")] = ""
     before: Annotated[str, Meta(description="Up to then.")] = ""
     path: Annotated[str, Meta(description="File, folder or glob.")] = ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +73,51 @@ def test_what_was_told_in_a_talk_that_ended_is_found_on_screen_and_by_the_comman
     found = machine.run("sessions", "search", "花生").stdout
     assert "(You, " in found.splitlines()[0]
     assert "User: 我太太对花生过敏" in found
+
+
+QUESTION = "preferred programming language"
+UNUSED = "`min_score` has no effect: only the profile `classic` uses it."
+SCORED_CALL = """
+turns:
+  - expect: {{user: language}}
+    reply: {{tool_calls: [{{name: memory_search, arguments: {{query: {question}, maxResults: 6, {score}}}}}]}}
+  - expect: {{tool_result: {{contains: ["偏好TypeScript", "`min_score` has no effect"]}}}}
+    reply: TypeScript.
+"""
+
+
+@pytest.fixture
+def preferences(machine: Machine) -> Machine:
+    """A machine whose memory knows a preference that the scores of `lines` put at .31."""
+    machine.workspace.mkdir(parents=True)
+    notes = "# 长期记忆\n\n## 用户偏好\n\n- 偏好TypeScript > JavaScript\n- 编辑器: VS Code\n- 我们使用 Postgres\n"
+    (machine.workspace / "MEMORY.md").write_text(notes, encoding="utf-8")
+    return machine
+
+
+@pytest.mark.parametrize("score", ["minScore: 0.35", "min_score: 0.9"])
+def test_a_least_score_of_the_model_loses_nothing(
+    preferences: Machine, script: Callable[[str], Path], score: str
+) -> None:
+    turns = script(SCORED_CALL.format(question=QUESTION, score=score))
+    done = preferences.run("chat", "-p", "which language do I like?", "--model", f"script:{turns}")
+    assert (done.returncode, done.stdout) == (0, "TypeScript.\n"), done.stderr
+
+
+def test_a_least_score_on_the_command_line_loses_nothing_and_is_told(preferences: Machine) -> None:
+    preferences.run("chat", "-p", "I play the oboe in an orchestra", "--model", "offline")
+    without = preferences.run("memory", "search", QUESTION)
+    assert "偏好TypeScript > JavaScript" in without.stdout
+    for score in ("0.35", "0.9"):
+        found = preferences.run("memory", "search", QUESTION, "--min-score", score)
+        assert (found.returncode, found.stdout, found.stderr) == (0, without.stdout, f"clawbot: {UNUSED}\n")
+    as_data = json.loads(preferences.run("memory", "search", QUESTION, "--min-score", "0.9", "--json").stdout)
+    assert (len(as_data["results"]), as_data["notes"]) == (without.stdout.count("MEMORY.md"), [UNUSED])
+
+
+def test_a_least_score_counts_in_the_profile_classic(preferences: Machine) -> None:
+    preferences.configure("agents: {defaults: {memory_search: {profile: classic, query: {min_score: 0.01}}}}\n")
+    assert "TypeScript" in preferences.run("memory", "search", QUESTION).stdout
+    strict = preferences.run("memory", "search", QUESTION, "--min-score", "0.9")
+    assert (strict.stdout, strict.stderr) == ("No matches.\n", "")
+    assert "no effect" not in preferences.run("config", "check").stderr

@@ -12,6 +12,7 @@ import pytest
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_serve import ServeToolSettings
+from clawbot.memory.values import MIN_SCORE_UNUSED
 from clawbot.messages import ToolSpec
 from clawbot.serve import answers
 from clawbot.serve.tools import Call, is_denied, read_call, with_action
@@ -59,6 +60,20 @@ async def test_the_table_of_statuses(workspace: Path, monkeypatch: pytest.Monkey
         status, _, headers = await server.ask(INVOKE)
         assert (status, headers["Allow"]) == (405, "POST")
         assert (await server.ask(INVOKE, io.BytesIO(b" " * (answers.BODY_BYTES + 1))))[0] == 413
+
+
+@pytest.mark.parametrize("score", [{"minScore": 0.35}, {"min_score": 0.9}, {"minScore": "1"}])
+async def test_a_least_score_loses_nothing_and_is_told_once(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, score: dict[str, Any]
+) -> None:
+    async with asked(monkeypatch) as server:
+        call = {"query": "which port opens early", "maxResults": 6}
+        _, without, _ = await server.ask(INVOKE, {"tool": "memory_search", "args": call})
+        status, answer, _ = await server.ask(INVOKE, {"tool": "memory_search", "args": call | score})
+    assert (status, results(answer)) == (200, results(without))
+    assert results(answer)
+    assert answer["result"]["details"]["notes"] == [MIN_SCORE_UNUSED]
+    assert answer["result"]["content"][0]["text"].count(MIN_SCORE_UNUSED) == 1
 
 
 async def test_a_body_that_does_not_come_and_a_tool_that_fails(

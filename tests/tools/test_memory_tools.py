@@ -304,7 +304,12 @@ async def test_a_day_a_month_or_a_year_bounds_the_dates(text: str, first: date |
         ({"query": "x", "before": "0000"}, "is no date"),
         ({"query": "x", "before": "2026-13"}, "is no date"),
         ({"queries": ["a", "b", "c", "d", "e"]}, "`queries`"),
-        ({"query": "x", "corpus": "all"}, "Unknown argument `corpus`"),
+        (
+            {"query": "x", "corpus": "all"},
+            "Unknown argument `corpus`. Valid arguments: query, queries, max_results, max_",
+        ),
+        ({"query": "x", "minscore": 1}, "Unknown argument `minscore`. Valid arguments: query"),
+        ({"query": "x", "minScore": "high"}, "Valid arguments: query, queries, max_results, max_chars, after, before"),
         ({"query": "x", "maxResults": 1, "max_results": 2}, "Unknown argument `maxResults`"),
     ],
 )
@@ -490,7 +495,6 @@ def test_the_schemas_are_flat_and_closed_and_the_duty_is_in_the_description() ->
         "queries",
         "max_results",
         "max_chars",
-        "min_score",
         "after",
         "before",
         "path",

@@ -26,7 +26,7 @@ from clawbot.memory.search.spelling import Spelling
 from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import id_range_of
 from clawbot.memory.translations import Thesaurus
-from clawbot.memory.values import MAX_QUERIES, Hit, SearchRequest, Source, without_copies
+from clawbot.memory.values import MAX_QUERIES, MIN_SCORE_UNUSED, Hit, SearchRequest, Source, without_copies
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import LineWeights, MemorySearchSettings, QuerySettings
@@ -175,6 +175,8 @@ class SearchEngine:
         if settings.profile == "classic":
             classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, search.today)
             return classic.rank(queries, vectors, search.should_stop, warnings)
+        if request.min_score:
+            warnings = (*warnings, MIN_SCORE_UNUSED)
         weights = weighed(settings.query, has_vectors=any(vectors))
         thesaurus, speakers = Thesaurus(Lexicon.load(), IndexWords(reader, self._words)), reader.speakers()
         finished = not request.prefix
@@ -217,8 +219,8 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     is_classic = settings.profile == "classic"
     # The profile classic limits results, not characters, unless requested.
     chars = request.max_chars or (None if is_classic else query.max_chars)
-    scores = (request.min_score, query.min_score, LEAST_SCORE if is_classic else 0.0)
-    score = next(each for each in scores if each is not None)
+    scores = (request.min_score, query.min_score, LEAST_SCORE)
+    score = next(each for each in scores if each is not None) if is_classic else 0.0
     usual = query.max_results or (CLASSIC_RESULTS if is_classic else LINE_RESULTS)
     return Budget(max(1, request.max_results or usual), chars, score, (max(1, usual), query.max_chars))
 

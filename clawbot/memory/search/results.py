@@ -289,7 +289,7 @@ class LineResults(Struct, frozen=True):
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
         """The results: ranges of lines within the budget, each with the score of its best line."""
-        scores = [score for score in self.ranked.scores if score >= self.budget.score]
+        scores = self.ranked.scores
         # After reordering, the scores are reassigned so that they stay descending.
         ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
         in_time = newest_first([self._statement(number) for number in ids[: 0 if self.names_days else _COMPARED]])

@@ -11,7 +11,7 @@ import apsw
 import numpy as np
 import pytest
 
-from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.config.schema_memory import MemorySearchSettings, QuerySettings
 from clawbot.memory.chunking.chunks import Chunk, chunk
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text, query_embedding_text
@@ -213,6 +213,16 @@ def test_hits_by_word_are_kept_when_nothing_reaches_the_least_score(tmp_path: Pa
     (hit,) = searcher.ask("roses").hits
     assert hit.snippet.startswith("roses")
     assert hit.score < 0.35
+
+
+@pytest.mark.parametrize("in_settings", [False, True])
+def test_the_least_score_counts(tmp_path: Path, in_settings: bool) -> None:
+    reader = build(tmp_path / "i", notes_of("red roses", "white roses and tulips and ledgers"), CLASSIC)
+    first, second = Searcher(reader, CLASSIC).ask("red roses", min_score=0.0).hits
+    score = (first.score + second.score) / 2
+    settings = MemorySearchSettings(profile="classic", query=QuerySettings(min_score=score if in_settings else None))
+    found = Searcher(reader, settings).ask("red roses", min_score=None if in_settings else score)
+    assert (found.hits, found.warnings) == ((first,), ())
 
 
 def test_old_notes_sink_with_decay_also_when_their_name_goes_on(tmp_path: Path) -> None:

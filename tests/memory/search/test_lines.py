@@ -16,7 +16,7 @@ from clawbot.memory.search.results import joined
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import ChunkRow
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.values import SearchRequest
+from clawbot.memory.values import MIN_SCORE_UNUSED, SearchRequest
 from tests.memory.search.notes import TODAY, Searcher, build, write
 
 NOTES = {
@@ -239,11 +239,14 @@ def test_scores_are_shares_and_fall(ways: Searcher) -> None:
     )
 
 
-def test_min_score_leaves_out_what_is_below(ways: Searcher) -> None:
-    scores = [hit.score for hit in ways.ask("proxy port certificate").hits]
-    limit = (scores[0] + scores[1]) / 2
-    assert [hit.score for hit in ways.ask("proxy port certificate", min_score=limit).hits] == scores[:1]
-    assert not ways.ask("proxy port certificate", min_score=1.0).hits
+@pytest.mark.parametrize("score", [0.0, 0.35, 1.0])
+def test_a_least_score_is_of_another_scale_and_ignored(ways: Searcher, score: float) -> None:
+    without = ways.ask("proxy port certificate")
+    query = ways.settings.query.model_copy(update={"min_score": 1.0})
+    ways.settings = ways.settings.model_copy(update={"query": query})
+    found = ways.ask("proxy port certificate", min_score=score)
+    assert found.hits == without.hits
+    assert found.warnings == ((MIN_SCORE_UNUSED,) if score else ())
 
 
 def test_results_keep_to_their_budget(tmp_path: Path) -> None:

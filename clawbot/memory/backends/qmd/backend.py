@@ -21,6 +21,7 @@ from clawbot.memory.documents.memory_files import Document, ForbiddenPathError, 
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.sync.watcher import Watcher
 from clawbot.memory.values import (
+    MIN_SCORE_UNUSED,
     Counts,
     Hit,
     IndexStatus,
@@ -110,9 +111,9 @@ class QmdBackend(FileBackend):
         wanted = request.max_results or self._settings.limits.max_results
         answers = await self._asker.ask(request.queries, names, wanted * SPARE)
         hits = await asyncio.to_thread(lambda: tuple(self._hits(request, answers))[:wanted])
-        mode = self._settings.search_mode
-        provider = "none" if mode == "search" else FOLDER
-        return SearchResult(hits, _MODES[mode], provider, "", warnings=(_LATE,) if late else ())
+        provider = FOLDER if self._embeds else "none"
+        warnings = (*([_LATE] if late else ()), *([MIN_SCORE_UNUSED] if request.min_score else ()))
+        return SearchResult(hits, _MODES[self._settings.search_mode], provider, "", warnings=warnings)
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Update qmd's index, and its vectors if the search mode wants them. Raises QmdError."""
@@ -244,7 +245,7 @@ class QmdBackend(FileBackend):
             if found is None or split_part(found.state.path)[0] == request.without:
                 continue
             hit = _hit(found, best_line(found.text, terms, answer.line), self._weighed(answer), most)
-            if hit is None or not _is_dated(found, hit.line, request) or hit.score < (request.min_score or 0.0):
+            if hit is None or not _is_dated(found, hit.line, request):
                 continue
             if (found.state.path, hit.line) not in seen:
                 seen.add((found.state.path, hit.line))
