@@ -15,6 +15,7 @@ import re
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.schema import Settings, deep_merge
 from clawbot.config.schema_backends import BrokenBackend, MemorySettings
 from clawbot.config.schema_context import BUILTIN_COMPACTION
+from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
 from clawbot.config.switches import read_switches
@@ -70,6 +72,7 @@ def _is_known(name: str) -> bool:
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 _MAPPING_KEY = "[key]"
+_CLASSIC_KEYS = ("tokens", "overlap", "min_score", "candidate_multiplier", "mmr", "temporal_decay")
 _OF_BACKENDS = frozenset(
     {"backend", *(name for name, field in MemorySettings.model_fields.items() if section_of(field.annotation))}
 )
@@ -130,7 +133,7 @@ def load_settings(
     goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
     if goes_by_machine and (problem := zone_problem(os.environ)):
         notices.append(problem)
-    notices += _rare_keys(settings, whole)
+    notices += (*_rare_keys(settings, whole), *_unused_keys(settings, whole))
     lasting = not secrets and _is_of_program(settings)
     return LoadedSettings(settings, _origins(whole), files, tuple(notices), lasting)
 
@@ -260,6 +263,17 @@ def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:
             f"{whole.marks[place].place}: {dotted(place)}: only terminals with the keyboard protocol of Kitty send "
             f"{key}; in others nothing does this"
         )
+
+
+def _unused_keys(settings: Settings, whole: Layer) -> Iterator[str]:
+    """A notice for each key of the profile `classic` that is set for agents with another one alone."""
+    for path, mark in whole.marks.items():
+        if path[2:3] == ("memory_search",) and path[-1] in _CLASSIC_KEYS:
+            owner, value = settings.agents[str(path[1])], attrgetter(dotted(path[3:]))
+            heirs = settings.agents.values() if path[1] == DEFAULTS else [owner]
+            is_used = any(heir.memory_search.profile == "classic" for heir in heirs)
+            if not is_used and value(owner.memory_search) != value(MemorySearchSettings()):
+                yield f"{mark.place}: {dotted(path)} has no effect: only the profile `classic` uses it"
 
 
 def _problem(error: ErrorDetails, whole: Layer) -> ConfigProblem:

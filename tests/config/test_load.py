@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from clawbot.config.errors import ConfigError, ConfigProblem
 from clawbot.config.load import LoadedSettings, load_settings
-from clawbot.config.paths import Paths, find_home
+from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema import Settings
 from clawbot.text.secrets import redact
 
@@ -295,3 +295,48 @@ def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
     else:
         assert loaded.settings.agent("main").workspace.is_absolute()
     assert all(problem.place and problem.text for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("agents: {defaults: {memory_search: {query: {min_score: 0.35}}}}", ["1: defaults.query.min_score"]),
+        ("agents:\n  main:\n    memorySearch:\n      query: {minScore: 0.9}\n", ["4: main.query.min_score"]),
+        ("memory: {search: {query: {minScore: 0.35}}}", ["1: defaults.query.min_score"]),
+        (
+            "agents: {defaults: {memory_search: {query: {min_score: 0.3}}}, old: {memory_search: {profile: classic}}}",
+            [],
+        ),
+        (
+            "agents: {main: {memory_search: {query: {min_score: 0.3}}}, old: {memory_search: {profile: classic}}}",
+            ["1: main.query.min_score"],
+        ),
+        ("agents: {defaults: {memory_search: {profile: classic, query: {min_score: 0.3}}}}", []),
+        ("agents: {defaults: {memory_search: {query: {min_score: null, hybrid: {mmr: {enabled: true}}}}}}", []),
+        ("agents: {defaults: {memory_search: {query: {max_results: 6, hybrid: {vector_weight: 0.7}}}}}", []),
+        (
+            "agents:\n  defaults:\n    memory_search:\n      chunking: {tokens: 50, overlap: 10}\n      query:\n"
+            "        hybrid:\n          candidate_multiplier: 1\n          mmr: {lambda: 0}\n"
+            "          temporal_decay:\n            enabled: true\n            half_life_days: 1\n",
+            [
+                "4: defaults.chunking.tokens",
+                "4: defaults.chunking.overlap",
+                "7: defaults.query.hybrid.candidate_multiplier",
+                "8: defaults.query.hybrid.mmr",
+                "9: defaults.query.hybrid.temporal_decay",
+            ],
+        ),
+    ],
+)
+def test_a_key_of_the_profile_classic_is_told_where_no_agent_has_it(text: str, told: list[str]) -> None:
+    loaded = load(text)
+    ending = " has no effect: only the profile `classic` uses it"
+    found = [notice for notice in loaded.notices if notice.endswith(ending)]
+    file = Paths(find_home()).config_file
+    assert sorted(each.replace(".memory_search", "").removeprefix(f"{file}:") for each in found) == sorted(
+        f"{place} agents.{key}{ending}" for place, key in (each.split(" ") for each in told)
+    )
+
+
+def test_a_settings_file_with_every_default_has_no_notice() -> None:
+    assert load(shipped("config.yaml").read_text(encoding="utf-8")).notices == ()

@@ -115,6 +115,19 @@ def test_a_least_score_on_the_command_line_loses_nothing_and_is_told(preferences
     assert (len(as_data["results"]), as_data["notes"]) == (without.stdout.count("MEMORY.md"), [UNUSED])
 
 
+@pytest.mark.parametrize(
+    "settings", ["memorySearch: {query: {minScore: 0.35}}", "memory_search: {query: {min_score: 0.9}}"]
+)
+def test_a_least_score_in_the_settings_loses_nothing_and_is_told(preferences: Machine, settings: str) -> None:
+    without = preferences.run("memory", "search", QUESTION)
+    preferences.configure(f"agents:\n  defaults:\n    {settings}\n")
+    found = preferences.run("memory", "search", QUESTION)
+    assert (found.stdout, found.stderr) == (without.stdout, "")
+    notice = "config.yaml:3: agents.defaults.memory_search.query.min_score has no effect"
+    for told in (preferences.run("config", "check").stderr, preferences.run("chat", "-p", "/status").stderr):
+        assert told.count(notice) == told.count("no effect") == 1
+
+
 def test_a_least_score_counts_in_the_profile_classic(preferences: Machine) -> None:
     preferences.configure("agents: {defaults: {memory_search: {profile: classic, query: {min_score: 0.01}}}}\n")
     assert "TypeScript" in preferences.run("memory", "search", QUESTION).stdout
