@@ -1,12 +1,13 @@
 """The one door to litellm: calls, chunks and exceptions, for the worker process alone.
 
 The environment that litellm reads while it is imported is set by `llm.worker` before this module comes in. Its traps:
-`_skip_mcp_handler` keeps calls with tools working without the `mcp` extra (a test holds that), `max_retries=0` leaves
-repeating to the main process, and `stream_chunk_builder` (a quarter of a second at the end of a long answer) is never
-reached, because the chunks that litellm gathers for it are taken away. OpenAI's SDK, which litellm sends most calls
-with, would walk every message at every call (a tenth of a millisecond each), and litellm does so in places, which is
-kept off; litellm's own handler walks less, but takes `[DONE]` in a text for the end of the answer. To price an answer
-that has not begun, litellm would load a vocabulary (40 MB), or download one.
+`_skip_mcp_handler` keeps calls with tools working without the `mcp` extra, but not those that litellm sends to the
+Responses API, so its gateway to MCP is replaced (tests hold both); `stream_chunk_builder` (a quarter of a second at the
+end of a long answer) is never reached, because the chunks that litellm gathers for it are taken away. OpenAI's SDK,
+which litellm sends most calls with, would repeat calls (litellm drops `max_retries` for some vendors) and walk every
+message at every call (a tenth of a millisecond each), and litellm does so in places, which is kept off; litellm's own
+handler walks less, but takes `[DONE]` in a text for the end of the answer. To price an answer that has not begun,
+litellm would load a vocabulary (40 MB), or download one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from typing import Any, Protocol
 
 import litellm
 import msgspec
+from litellm.responses import main as responses_main
 from openai import _base_client
+from openai._models import FinalRequestOptions
+from openai._utils import is_given
 from openai.resources.chat.completions import completions
 
 from clawbot.deadline import deadline
@@ -32,12 +36,11 @@ from clawbot.logs import silence_libraries
 _ALWAYS: dict[str, Any] = {
     "stream": True,
     "stream_options": {"include_usage": True},
-    "max_retries": 0,
     "num_retries": 0,
     "drop_params": True,
     "_skip_mcp_handler": True,
 }
-_ALWAYS_EMBEDDING: dict[str, Any] = {"max_retries": 0, "num_retries": 0, "drop_params": True}
+_ALWAYS_EMBEDDING: dict[str, Any] = {"num_retries": 0, "drop_params": True}
 DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
 _HELLO = [{"role": "user", "content": "hello"}]
@@ -66,8 +69,7 @@ class LiteLLMEngine:
             setattr(litellm, callbacks, [])
         litellm.disable_hf_tokenizer_download = True
         silence_libraries()
-        _send_as_it_is()
-        _count_nothing()
+        _replace_functions()
         asyncio.run(_rehearse())
 
     async def stream(self, call: Complete, out: Sink) -> None:
@@ -101,24 +103,34 @@ class LiteLLMEngine:
         )
 
 
-def _send_as_it_is() -> None:
-    """Keep both libraries from walking every message of a body that is plain JSON already: for keys to rename and files
-    to read, for marks in ids that `wire` took out, and in pure Python to encode them."""
-    for module, name, ours in (
+def _replace_functions() -> None:
+    """Keep litellm from importing its gateway to MCP, and from loading a vocabulary (prices and tokens are counted in
+    the main process), OpenAI's SDK from repeating calls, and both from walking every message of a body that is plain
+    JSON already: for keys to rename and files to read, for marks in ids that `wire` took out, and in pure Python to
+    encode them."""
+    litellm.response_cost_calculator = _nothing
+    litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
+    for place, name, ours in (
+        (responses_main, "_responses_try_dispatch_mcp_gateway", _nothing),
+        (FinalRequestOptions, "get_max_retries", lambda *_: 0),
         (completions, "async_maybe_transform", _as_it_is),
         (litellm.utils, "_remove_thought_signatures_from_messages", _with_these_ids),
         (_base_client, "openapi_dumps", _encoded),
     ):
-        if hasattr(module, name):
-            setattr(module, name, ours)
+        if hasattr(place, name):
+            setattr(place, name, ours)
         else:
-            _logger.warning("a library has no %s any more; calls in long talks will be slower", name)
+            _logger.warning("a library has no %s any more; calls may fail, be repeated or be slower", name)
 
 
-async def _as_it_is(data: object, expected_type: object) -> Any | None:
-    """In place of a function of the SDK, with its arguments."""
+def _nothing(**_: object) -> None:
+    """In place of functions of litellm that may return None."""
+
+
+async def _as_it_is(data: Mapping[str, Any], expected_type: object) -> dict[str, Any]:
+    """In place of a function of the SDK, with its arguments; leaves out what was not given, as that does."""
     del expected_type
-    return data
+    return {name: value for name, value in data.items() if is_given(value)}
 
 
 def _with_these_ids(messages: list[Any], thought_signature_separator: str) -> list[Any]:
@@ -133,16 +145,6 @@ def _encoded(obj: Any) -> bytes:
         return msgspec.json.encode(obj)
     except (TypeError, ValueError):
         return _theirs(obj)
-
-
-def _count_nothing() -> None:
-    """Keep litellm from loading a vocabulary: prices and tokens are counted in the main process."""
-    litellm.response_cost_calculator = _unpriced
-    litellm.main.encoding = _Vocabulary()
-
-
-def _unpriced(**_: object) -> None:
-    """In place of a function of litellm, which may return None."""
 
 
 class _Vocabulary:

@@ -224,8 +224,6 @@ def _prepare_environment() -> None:
     os.environ["LITELLM_MODE"] = "PRODUCTION"
     # litellm would break off an answer that repeats itself, a long rule of dashes for instance.
     os.environ["REPEATED_STREAMING_CHUNK_LIMIT"] = str(2**31)
-    # litellm takes `max_retries=0` of an embedding call for "as usual", which is two.
-    os.environ["DEFAULT_MAX_RETRIES"] = "0"
     folder = vocabulary_folder()
     if folder is not None:
         os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
