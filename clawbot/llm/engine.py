@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -25,9 +26,10 @@ from openai import _base_client
 from openai._models import FinalRequestOptions
 from openai._utils import is_given
 from openai.resources.chat.completions import completions
+from pydantic import ValidationError
 
 from clawbot.deadline import deadline
-from clawbot.llm.failures import Failure
+from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.rows import Rows, to_rows
 from clawbot.llm.tokens import merge_usage
@@ -43,6 +45,10 @@ _ALWAYS: dict[str, Any] = {
 _ALWAYS_EMBEDDING: dict[str, Any] = {"num_retries": 0, "drop_params": True}
 DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
+_MISTAKES = (ImportError, AttributeError, TypeError, NameError, LookupError, AssertionError, NotImplementedError)
+_FAULTS = (*_MISTAKES, RecursionError, SyntaxError, ValidationError)
+# litellm's words for an exception that it does not know and did not hand on. What a server says is another error.
+_FAULT_TEXT = re.compile(r"litellm\.APIConnectionError: (?:\w+(?::| -) )*((?:No module named|cannot import name) '.*)")
 _HELLO = [{"role": "user", "content": "hello"}]
 _logger = logging.getLogger(__name__)
 # Encodes what is more than JSON, too.
@@ -88,10 +94,14 @@ class LiteLLMEngine:
 
     def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
         """What an exception of `stream` or `embed` is to the main process."""
-        refused = any(getattr(cause, "errno", None) == errno.ECONNREFUSED for cause in _causes(error))
+        causes = _causes(error)
+        refused = any(getattr(cause, "errno", None) == errno.ECONNREFUSED for cause in causes)
         original = getattr(error, "original_exception", None)
         if isinstance(original, Exception):
             error = original
+            causes += _causes(original)
+        if fault := _fault(causes, streaming=streaming):
+            return Failure(name=CLIENT_FAULT, message=fault)
         status = getattr(error, "status_code", 0)
         return Failure(
             name=type(error).__name__,
@@ -303,3 +313,21 @@ def _causes(error: BaseException | None) -> list[BaseException]:
         found.append(error)
         error = error.__cause__ or error.__context__
     return found
+
+
+def _fault(causes: list[BaseException], *, streaming: bool) -> str:
+    """Describe how this process itself failed; "" when `causes` hold a sign of the network or of a server's answer."""
+    others = [cause for cause in causes if not type(cause).__module__.startswith("litellm.")]
+    answered = any(getattr(cause, "status_code", None) not in (None, 500) for cause in causes)
+    if answered or not all(_is_fault(cause, streaming) for cause in others):
+        return ""
+    if others:
+        return f"{others[0]} ({type(others[0]).__name__})"
+    found = _FAULT_TEXT.match(str(causes[0]))
+    return found[1] if found else ""
+
+
+def _is_fault(error: BaseException, streaming: bool) -> bool:
+    if type(error) in (ValueError, UnicodeEncodeError):
+        return not streaming  # else it may be of what came
+    return isinstance(error, _FAULTS) or getattr(error, "filename", None) is not None

@@ -8,6 +8,7 @@ ModelError                  something that the user can act on: provider, what h
     LoadingError            a server that loads its model (503), and will answer soon
   RefusedError              the provider declined the content or the request (content policy, 400)
   BadResponseError          the answer broke off or was no answer: missing finish reason, bad JSON
+  ClientFaultError          clawbot or a library failed: a missing module, a mistake in the code
 """
 
 from __future__ import annotations
@@ -107,3 +108,9 @@ class BadResponseError(ModelError):
 
     kind = "bad_response"
     retryable = True
+
+
+class ClientFaultError(ModelError):
+    """The program or its installation failed; neither the network nor the provider had a part in it."""
+
+    kind = "internal"

@@ -18,6 +18,7 @@ from msgspec import Struct
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
+    ClientFaultError,
     ContextOverflowError,
     LoadingError,
     ModelError,
@@ -176,8 +177,8 @@ def _pattern() -> re.Pattern[str]:
 LONGEST_TEXT = 600
 """Characters of a provider's message that are shown: enough for a sentence, too little for a page of HTML."""
 
-LOAD_ERROR = "LoadError"
-"""The `name` of a failure of litellm itself to come up."""
+CLIENT_FAULT = "ClientFault"
+"""The `name` of a failure of the worker process itself, or of litellm to be loaded."""
 
 BAD_VECTORS = "BadVectorsError"
 """The `name` of a failure of an embedding answer to make sense."""
@@ -207,6 +208,10 @@ _NO_MODEL = lazy_re(
 _OVERFLOW_HINT = N_(
     "/compact makes room by summarising what was said; /new begins another conversation "
     "and leaves this one in /sessions."
+)
+_FAULT_HINT = N_(
+    "This is a fault of the program or of its installation: `clawbot doctor` checks it, the log says more. "
+    "/model chooses another model."
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
 _NAME_HINT = N_("Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here.")
@@ -254,6 +259,9 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     """The error for the user. `ref` is the model (`provider/model`), `base` the address it was called at."""
     provider = answerer(ref, base)
     text = shown(failure.message)
+    if failure.name == CLIENT_FAULT:
+        what = _("the model client failed: {text}").format(text=text)
+        return ClientFaultError(what, provider=provider, hint=_(_FAULT_HINT))
     kind = _kind(failure)
     if kind is AuthenticationError:
         return AuthenticationError(text, provider=provider, hint=_key_hint(ref))
@@ -267,11 +275,10 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
         return _unreachable(failure, text, provider, base)
     if kind is BadResponseError:
         return BadResponseError(_broken_text(failure, text), provider=provider, hint=_("Send the message again."))
+    hint = _refusal_hint(failure)
     if _NO_PROVIDER in failure.message:
-        return RefusedError(
-            _("litellm knows no provider of that name ({ref}).").format(ref=ref), provider=provider, hint=_(_NAME_HINT)
-        )
-    return RefusedError(text, provider=provider, hint=_refusal_hint(failure))
+        text, hint = _("litellm knows no provider of that name ({ref}).").format(ref=ref), _(_NAME_HINT)
+    return RefusedError(text, provider=provider, hint=hint)
 
 
 def _kind(failure: Failure) -> type[ModelError]:
@@ -375,8 +382,6 @@ def _unreachable(failure: Failure, text: str, provider: str, base: str | None) -
 
 
 def _unreachable_text(failure: Failure, text: str) -> str:
-    if failure.name == LOAD_ERROR:
-        return text
     lowered = _TLS_SETTINGS.sub("", failure.message).lower()
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:
         return _("no answer in time: {text}").format(text=text)

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from clawbot.collector import collecting_later
-from clawbot.llm.failures import LOAD_ERROR, Failure
+from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import (
     Alive,
     CallFailed,
@@ -178,7 +178,7 @@ class Worker:
         except Exception as error:
             _logger.exception("call %d failed", request.id)
             if engine is None:
-                failure = Failure(name=LOAD_ERROR, message=f"litellm could not be loaded: {error!r}")
+                failure = Failure(name=CLIENT_FAULT, message=f"litellm could not be loaded: {error!r}")
             else:
                 failure = engine.failure_of(error, streaming=out.started)
             self._send(CallFailed(request.id, failure))
