@@ -373,6 +373,15 @@ async def test_a_model_that_answers_is_fine() -> None:
     assert len(one.calls) == 1
 
 
+@pytest.mark.parametrize("able", [True, False])
+async def test_a_model_is_called_as_in_a_chat(able: bool) -> None:
+    """With tools, if it can call any: litellm calls some models by another protocol then."""
+    one = OneModel()
+    one.info = ModelInfo("openai/gpt-5", supports_tools=able)
+    await ping(one, here(ping=True))
+    assert [bool(request.tools) for request in one.calls] == [able]
+
+
 async def test_a_model_that_refuses_is_a_problem_with_its_next_step() -> None:
     error = AuthenticationError("The key was refused.", provider="OpenAI", hint="Set OPENAI_API_KEY anew.")
     found = await ping(OneModel(error=error), here(ping=True))

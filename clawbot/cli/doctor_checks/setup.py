@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.config.env import load_env
 from clawbot.config.schema import Settings
@@ -25,7 +27,7 @@ from clawbot.llm.providers import KEYS, local_server
 from clawbot.llm.staying import staying
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING
-from clawbot.messages import UserMessage
+from clawbot.messages import ToolSpec, UserMessage
 
 
 def agents(here: Here) -> Findings:
@@ -163,7 +165,9 @@ def client(here: Here) -> Findings:
 # The first call loads litellm (3 s of CPU); reasoning models and local ones that load weights take time too.
 DEADLINE = 60.0
 
-REQUEST = ChatRequest(system="Answer with one word.", messages=(UserMessage(content="Say: pong"),), max_tokens=16)
+# As in a chat: without tools some models are called by another protocol.
+TOOLS = (ToolSpec("ping", "Ask for a pong.", {"type": "object", "properties": {}}),)
+REQUEST = ChatRequest("Answer with one word.", (UserMessage(content="Say: pong"),), tools=TOOLS, max_tokens=16)
 
 Find = Callable[[AgentSettings], Awaitable[list[ModelInfo]]]
 Open = Callable[[Here], Awaitable[ChatModel]]
@@ -228,7 +232,7 @@ async def _ping(opened: ChatModel, here: Here) -> Finding:
     if not here.ping:
         return Finding("model", "ok", f"{named}: not called (--no-ping)")
     started = here.clock.monotonic()
-    stream = opened.stream(REQUEST)
+    stream = opened.stream(REQUEST if info.supports_tools else replace(REQUEST, tools=()))
     try:
         async with deadline(DEADLINE):
             first = await anext(part async for part in stream if not isinstance(part, LoadingPart))
