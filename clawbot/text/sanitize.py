@@ -15,13 +15,14 @@ HELD_MAX = 2048  # the maximum length of an escape sequence
 _ESCAPE = lazy_re(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
     r"|(?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, links, clipboard
-    r"|\x1b[PX^_][^\x1b\n]*\x1b\\"  # DCS, SOS, PM, APC
+    r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
     r"|\x1b[ -/]*[0-~]"  # everything of two or three characters
 )
 _UNFINISHED = lazy_re(
     r"(?:\x1b\[[0-?]*[ -/]*|\x1b\][^\x07\x1b\n]*\x1b?|\x1b[PX^_][^\x1b\n]*\x1b?|\x1b[ -/]*|\r)\Z",
 )
-_CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
+_CONTROL = lazy_re("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_FORMAT = lazy_re("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb]")
 _NEWLINE = lazy_re("\r\n?|\u2028|\u2029|\x0b|\x0c|\x85")
 _SUSPICIOUS = lazy_re(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ufff9-\ufffb\ufffd]"
@@ -36,11 +37,15 @@ def clean(text: str) -> str:
     """`text` without escape sequences and control characters; line breaks and tabs are kept."""
     if not _SUSPICIOUS.search(text):
         return text
-    text = _NEWLINE.sub("\n", text)
-    text = _CONTROL.sub("", _ESCAPE.sub("", text))
+    text = _FORMAT.sub("", without_controls(text))
     if "\ufffd" not in text:
         return text
     return "\n".join(omit_binary(line) for line in text.split("\n"))
+
+
+def without_controls(text: str) -> str:
+    """`text` without escape sequences and control characters; line breaks become `\\n`, tabs are kept."""
+    return _CONTROL.sub("", _ESCAPE.sub("", _NEWLINE.sub("\n", text)))
 
 
 def clean_line(text: str, limit: int | None = None) -> str:
