@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from textual._xterm_parser import XTermParser
+from textual._xterm_parser import _MAX_SEQUENCE_SEARCH_THRESHOLD, XTermParser
+from textual.constants import ESCAPE_DELAY
 from textual.driver import Driver
+from textual.drivers import web_driver
 from textual.drivers.linux_driver import LinuxDriver
-from textual.events import Key
+from textual.events import Key, Paste
+from textual.message import Message
 
+from clawbot.text.sanitize import without_controls
 from clawbot.tui.terminal import SavedTerminal
 
 if TYPE_CHECKING:
@@ -31,6 +38,21 @@ LINE_BREAKS = {
     "\x1b[27;2;13~": "shift+enter",
     "\x1b[27;3;13~": "alt+enter",
 }
+PATIENCE = 2.0  # seconds of silence in which the rest of a paste or of an answer comes
+MAX_PASTE = 2**24  # characters; a longer paste is delivered in parts
+
+# How input is split: by ECMA-48, and with the F1 of the Linux console, the mouse of X10 and the Shift+Delete of rxvt,
+# which it doesn't allow. Only what begins like `_SURE` can't be Alt with a key.
+_STRING = r"\x1b(?:\][\dlL]|P[\d!$+>|]|_G)[^\x00-\x1f\x7f]*"
+_SURE = re.compile(rf"{_STRING}|\x1b\[[0-?M]")
+_TOKEN = re.compile(
+    r"(?P<begin>\x1b\[200~)"
+    rf"|(?P<answer>{_STRING}(?:\x07|\x1b\\|(?=[\x00-\x1a\x1c-\x1f\x7f]|\x1b[^\\]))"
+    r"|\x1b\[(?!\d+\$)[0-?]+[ -/]*(?=[^ -~]))"
+    rf"|(?P<held>(?:{_STRING}\x1b?|\x1b[]P_O]?|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{{,2}}|\[|[0-?]*[ -/]*))\Z)"
+    r"|(?P<key>\x1b\[(?:\[[A-E]|M[^\x00-\x1f]{3}|\d+\$|(?![M[])[0-?]*[ -/]*[@-~])|\x1bO?[^\x1b]|\x1b|[^\x1b])"
+)
+_PASTED = re.compile(r"(?P<end>\x1b\[201~)|(?P<held>\x1b(?:\[(?:2(?:0(?:1)?)?)?)?\Z)|(?P<text>\x1b|[^\x1b]+)")
 
 
 class Writer:
@@ -58,12 +80,74 @@ class Writer:
 
 
 class KeyParser(XTermParser):
-    """Textual's parser, which also knows `LINE_BREAKS`."""
+    """Textual's parser (8.2.8 was read) for keys alone: a paste is text, whatever it holds, and answers of the terminal
+    to others' questions are dropped."""
+
+    def __init__(self, debug: bool = False) -> None:
+        super().__init__(debug)
+        self._held = self._late = ""  # an incomplete sequence, and the last one that was taken for a key
+        self._pasted, self._pasting, self._fed_at = StringIO(), False, 0.0
+
+    def feed(self, data: str) -> Iterator[Message]:
+        """Parse `data`; no data is a pause, not the end of the input."""
+        text, at = self._continued(data) if data else "", 0
+        while found := (_PASTED if self._pasting else _TOKEN).match(text, at):
+            token, at = found.group(), found.end()
+            match found.lastgroup:
+                case "held":
+                    self._held = token if len(token) < 1000 else token[:3] + token[-1]
+                case "begin":
+                    self._pasting = True
+                case "text":
+                    self._pasted.write(token)
+                case "end":
+                    self._pasting = False
+                    yield self._take_paste()
+                case "key":
+                    yield from self._press(token)
+        if self._pasted.tell() >= MAX_PASTE:
+            yield self._take_paste()
+
+    def _continued(self, data: str) -> str:
+        """What was held, and `data`."""
+        silence, first = monotonic() - self._fed_at, _TOKEN.match(self._late + data)
+        if first and silence < PATIENCE and first.lastgroup != "held" and _SURE.match(first.group()):
+            self._held += self._late  # nobody types the rest of a sequence in one read
+        if self._pasting and silence >= PATIENCE and first and first.group() == data:
+            self._pasting, self._held = False, ""  # a single key: the end of the paste was lost
+        held, self._held, self._late, self._fed_at = self._held, "", "", monotonic()
+        return held + data
+
+    def tick(self) -> Iterator[Message]:
+        """After a silence, deliver what was pasted so far; drop half an answer, or take the begin of one for keys."""
+        silence, is_sure = monotonic() - self._fed_at, _SURE.match(self._held)
+        if self._pasting and silence >= PATIENCE and self._pasted.tell():
+            yield self._take_paste()
+        elif self._held and not self._pasting and silence >= (PATIENCE if is_sure else ESCAPE_DELAY):
+            self._late, self._held = self._held, ""
+            yield from () if is_sure else self._press(self._late)
+
+    def _take_paste(self) -> Paste:
+        pasted, self._pasted = self._pasted.getvalue(), StringIO()
+        return Paste(without_controls(pasted))
+
+    def _press(self, token: str) -> Iterable[Message]:
+        if len(token) > _MAX_SEQUENCE_SEARCH_THRESHOLD:  # such as a word of an input method
+            return self._sequence_to_key_events(token)
+        keys = list(super().feed(token))
+        if self._timeout_time is not None:  # Textual doesn't know the sequence and waits for more
+            self._timeout_time = 0.0
+            reissued = list(super().tick())
+            return [] if _SURE.match(token) else reissued
+        return keys
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         if sequence in LINE_BREAKS:
             return [Key(LINE_BREAKS[sequence], None)]
-        return super()._sequence_to_key_events(sequence, alt=alt)
+        try:
+            return list(super()._sequence_to_key_events(sequence, alt=alt))
+        except (ValueError, OverflowError):  # of numbers that stand for no character
+            return []
 
 
 class KeptDriver(LinuxDriver):
@@ -79,25 +163,21 @@ class KeptDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until input is no longer wanted. A terminal that disappeared is reported by SIGHUP."""
-        self._parse(KeyParser(self._debug), self.kept.take())
         parser, decoder = KeyParser(self._debug), getincrementaldecoder("utf-8")("replace")
+        typed = self.kept.take()
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():
+                for message in (*parser.feed(typed), *parser.tick()):
+                    self.process_message(message)
+                typed = ""
                 if selector.select(POLL):
                     data = self._read()
                     if not data:
                         # The system only signals the leader of a session.
                         os.kill(os.getpid(), signal.SIGHUP)
                         return
-                    self._parse(parser, decoder.decode(data))
-                for message in parser.tick():
-                    self.process_message(message)
-
-    def _parse(self, parser: XTermParser, typed: str) -> None:
-        # Half a character is no text yet, and empty text would mean the end of input to a parser.
-        for message in parser.feed(typed) if typed else ():
-            self.process_message(message)
+                    typed = decoder.decode(data)
 
     def _read(self) -> bytes:
         """The typed bytes; empty if the terminal has disappeared: in raw mode there is no other end of input."""
@@ -142,7 +222,8 @@ class KeptDriver(LinuxDriver):
 
 
 def driver_after(kept: SavedTerminal) -> type[Driver] | None:
-    """The driver that continues after `kept`; None (the default) if there was no terminal."""
+    """The driver that continues after `kept`; None (Textual's own, for a browser) if there was no terminal."""
     if kept.before is None:
+        vars(web_driver).update(XTermParser=KeyParser)
         return None
     return type("After", (KeptDriver,), {"kept": kept})

@@ -187,9 +187,8 @@ class Prompt(TextArea):
     async def _on_paste(self, event: Paste) -> None:
         event.stop()
         event.prevent_default()
-        text = event.text.replace("\r\n", "\n").replace("\r", "\n")
-        mention = await self._mention(text)
-        self.insert(f"{mention} " if mention else self.shortened(text))
+        mention = await self._mention(event.text)
+        self.insert(f"{mention} " if mention else self.shortened(event.text))
 
     async def _mention(self, pasted: str) -> str | None:
         """The mention of the file whose path was pasted, where a mention is read: in a message, and behind no word."""
