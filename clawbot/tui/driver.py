@@ -164,7 +164,7 @@ class KeptDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read keys until input is no longer wanted. A terminal that disappeared is reported by SIGHUP."""
         parser, decoder = KeyParser(self._debug), getincrementaldecoder("utf-8")("replace")
-        typed = self.kept.take()
+        typed = decoder.decode(self.kept.take())
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             while not self.exit_event.is_set():

@@ -8,15 +8,13 @@ import select
 import signal
 import sys
 import termios
-from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
 INPUT_FLAGS, LOCAL_FLAGS, CONTROL = 0, 3, 6  # their places in what tcgetattr returns
 MARK_PASTES, PLAIN_PASTES = "\x1b[?2004h", "\x1b[?2004l"
-SPLIT = 0.1  # seconds in which the rest of a character comes
-AS_TYPED = str.maketrans({"\n": "\r", "\0": "\x04"})
+AS_TYPED = bytes.maketrans(b"\n\0", b"\r\x04")
 
 
 class SavedTerminal:
@@ -27,7 +25,7 @@ class SavedTerminal:
         self._descriptor = descriptor
         self.before = before
         self.ended_by = 0
-        self._typed = ""
+        self._typed = b""
         self._lent = False
 
     def begin(self) -> None:
@@ -41,9 +39,9 @@ class SavedTerminal:
         # Not earlier: a paste that began unmarked would be read in two halves.
         _tell(MARK_PASTES)
 
-    def take(self) -> str:
+    def take(self) -> bytes:
         """The keys typed before `begin`; once."""
-        typed, self._typed = self._typed, ""
+        typed, self._typed = self._typed, b""
         return typed
 
     def give_back(self) -> None:
@@ -98,16 +96,12 @@ def _keys_alone(attributes: list[Any]) -> list[Any]:
     return attributes
 
 
-def _typed_in_lines(descriptor: int) -> str:
+def _typed_in_lines(descriptor: int) -> bytes:
     """Take what was typed in line mode, where Enter has become a line end, and Ctrl+D a NUL."""
-    decoder = getincrementaldecoder("utf-8")("replace")
-    typed = ""
-    while select.select([descriptor], [], [], SPLIT if decoder.getstate()[0] else 0)[0]:
-        data = os.read(descriptor, 4096)
-        if not data:
-            break
-        typed += decoder.decode(data)
-    return (typed + decoder.decode(b"", final=True)).translate(AS_TYPED)
+    typed = b""
+    while select.select([descriptor], [], [], 0)[0] and (data := os.read(descriptor, 4096)):
+        typed += data
+    return typed.translate(AS_TYPED)
 
 
 def _tell(sequence: str) -> None:

@@ -99,10 +99,10 @@ class Terminal:
         cells = range(self._screen.columns)
         return "\n".join("".join(row[column].data for column in cells).rstrip() for row in rows)
 
-    def send(self, *pieces: str) -> None:
-        """Type: key names of KEYS are keys, everything else is text."""
+    def send(self, *pieces: str | bytes) -> None:
+        """Type: key names of KEYS are keys, everything else is text, each in a write of its own."""
         for piece in pieces:
-            os.write(self._master, KEYS.get(piece, piece).encode())
+            os.write(self._master, KEYS.get(piece, piece).encode() if isinstance(piece, str) else piece)
 
     def close_window(self) -> None:
         """Take the terminal away, as who closes its window does."""

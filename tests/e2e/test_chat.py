@@ -59,9 +59,10 @@ def test_keys_before_the_screen_is_there_count(keys: tuple[str, ...], machine: M
 
 def test_what_is_typed_and_pasted_during_the_start_stands_in_the_prompt_once(machine: Machine) -> None:
     chat = machine.open()
-    chat.send("你好 ")
+    hello = "你好".encode()
+    chat.send(hello[:-1])
     wait_until_taken(chat)
-    chat.send("a", "ctrl+j", "b", "\x1b[200~one\rtwo\x1b[201~", "c")
+    chat.send(hello[-1:], " a", "ctrl+j", "b", "\x1b[200~one\rtwo\x1b[201~", "c")
     typed = ["❯ 你好 a", "bone", "twoc"]
     chat.wait_for(lambda text: [line.strip() for line in text[text.find("❯") :].splitlines()[:3]] == typed)
     chat.wait_for("offline")
