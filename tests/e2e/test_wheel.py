@@ -1,20 +1,24 @@
-"""The wheel in an empty environment, far from the checkout, works like the checkout does."""
+"""What is built has all that it needs: the wheel in an empty environment works like the checkout does."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
 
+from clawbot import __version__
 from tests.e2e.conftest import PIP_ENVIRONMENT, Machine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 CHECKOUT = Path(__file__).parents[2]
+RELEASE = f"clawbot-{__version__}"
 
 
 def pip(python: Path | str, *arguments: str) -> None:
@@ -29,9 +33,39 @@ def pip(python: Path | str, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_wheel_carries_what_it_needs_and_runs_anywhere(machine: Machine, tmp_path: Path) -> None:
-    pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), str(CHECKOUT))
-    (wheel,) = tmp_path.glob("clawbot-*.whl")
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(folder)]
+    subprocess.run(build, cwd=CHECKOUT, capture_output=True, check=True)
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "-w", str(folder), str(sdist))
+    (built,) = folder.iterdir()
+    return built
+
+
+def test_licence_and_types_go_with_what_is_built(sdist: Path, wheel: Path) -> None:
+    licence = (CHECKOUT / "LICENSE").read_bytes()
+    assert b"Copyright (c) 2026 the clawbot authors" in licence
+    assert (sdist.name, wheel.name) == (f"{RELEASE}.tar.gz", f"{RELEASE}-py3-none-any.whl")
+    with tarfile.open(sdist) as source, zipfile.ZipFile(wheel) as built:
+        text = source.extractfile(f"{RELEASE}/LICENSE")
+        assert text is not None
+        assert text.read() == built.read(f"{RELEASE}.dist-info/licenses/LICENSE") == licence
+        assert f"{RELEASE}/clawbot/py.typed" in source.getnames()
+        assert "clawbot/py.typed" in built.namelist()
+        metadata = Parser().parsestr(built.read(f"{RELEASE}.dist-info/METADATA").decode())
+    described = [metadata[name] for name in ("Name", "License-Expression", "License-File", "Author")]
+    assert described == ["clawbot", "MIT", "LICENSE", "the clawbot authors"]
+
+
+def test_the_wheel_carries_what_it_needs_and_runs_anywhere(wheel: Path, machine: Machine, tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for shipped in (
         "config.yaml",
