@@ -129,9 +129,12 @@ $(MADE):
 	@$(PYTHON) -m venv --clear $(VENV)
 	@echo "$(CURDIR)" >$@
 
+# `clawbot` is what the distribution was called once, and what a program of somebody else is called on the index. It goes
+# first: removed after the installation, it would take the command along.
 $(RUNTIME): $(MADE) pyproject.toml requirements.lock
 	@echo "setting up clawbot (first time: about a minute) ..."
 	@$(PIP) --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip uninstall -qq --yes --disable-pip-version-check clawbot
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 

@@ -131,7 +131,7 @@ def test_the_bill_of_materials_lists_every_locked_package() -> None:
     assert all(each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}" for each in bill["components"])
     required = {re.split(r"[^\w-]", line)[0] for line in PROJECT["dependencies"]}
     assert required <= {each["name"] for each in bill["components"]}
-    (root,) = [each for each in bill["dependencies"] if each["ref"] == "clawbot"]
+    (root,) = [each for each in bill["dependencies"] if each["ref"] == PROJECT["name"]]
     assert len(root["dependsOn"]) == len(locked)
 
 

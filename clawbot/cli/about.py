@@ -45,7 +45,7 @@ def about(environ: Mapping[str, str] = os.environ) -> str:
 def _libraries() -> Iterator[str]:
     """Each that clawbot requires, and those of its extras that are there, with their versions."""
     try:
-        required = importlib.metadata.requires("clawbot") or []
+        required = importlib.metadata.requires("clawbot-agent") or []
     except importlib.metadata.PackageNotFoundError:
         return
     wanted = (line for line in required if not line.endswith(_FOR_CHECKS))

@@ -88,6 +88,21 @@ def test_a_python_that_does_not_suit_is_named_and_leaves_nothing(checkout: Path,
     assert not (checkout / ".venv").exists()
 
 
+def test_what_had_the_old_name_goes_before_the_installation(checkout: Path) -> None:
+    """Both have the command, which goes with the one that is removed."""
+    assert _make(checkout, MADE, "PYTHON=./python").returncode == 0
+    for name in ("pyproject.toml", "requirements.lock"):
+        (checkout / name).touch()
+    _script(checkout / ".venv/bin/python", '#!/bin/sh\n[ "$1" = -c ] && exit 0\necho "$@" >>runs\n')
+
+    assert _make(checkout, ".venv/.runtime", "PYTHON=./python").returncode == 0
+
+    pip, at = _runs(checkout)[1:], {}
+    for number, words in enumerate(map(str.split, pip)):
+        at[words[2], words[-1]] = number
+    assert at["uninstall", "clawbot"] < at["install", "."]
+
+
 def test_where_the_model_server_cannot_be_had_its_tests_are_skipped_aloud(checkout: Path) -> None:
     assert _make(checkout, MADE, "PYTHON=./python").returncode == 0
     (checkout / "tests" / "real").mkdir(parents=True)

@@ -18,7 +18,7 @@ from tests.e2e.conftest import PIP_ENVIRONMENT, Machine
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 CHECKOUT = Path(__file__).parents[2]
-RELEASE = f"clawbot-{__version__}"
+RELEASE = f"clawbot_agent-{__version__}"
 
 
 def pip(python: Path | str, *arguments: str) -> None:
@@ -62,7 +62,7 @@ def test_licence_and_types_go_with_what_is_built(sdist: Path, wheel: Path) -> No
         assert "clawbot/py.typed" in built.namelist()
         metadata = Parser().parsestr(built.read(f"{RELEASE}.dist-info/METADATA").decode())
     described = [metadata[name] for name in ("Name", "License-Expression", "License-File", "Author")]
-    assert described == ["clawbot", "MIT", "LICENSE", "the clawbot authors"]
+    assert described == ["clawbot-agent", "MIT", "LICENSE", "the clawbot authors"]
 
 
 def test_the_wheel_carries_what_it_needs_and_runs_anywhere(wheel: Path, machine: Machine, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def python(here: Here) -> Findings:
 def tested_versions() -> list[str]:
     """The versions of Python that the tests run on, by the package's classifiers; none where it is not installed."""
     try:
-        classifiers = importlib.metadata.metadata("clawbot").get_all("Classifier") or []
+        classifiers = importlib.metadata.metadata("clawbot-agent").get_all("Classifier") or []
     except importlib.metadata.PackageNotFoundError:
         return []
     return [each.rpartition(" ")[2] for each in classifiers if each.startswith(_TESTED)]
@@ -117,7 +117,7 @@ def tested_versions() -> list[str]:
 def packages(here: Here) -> Findings:
     """Whether every library that clawbot requires is installed."""
     try:
-        wanted = importlib.metadata.requires("clawbot") or []
+        wanted = importlib.metadata.requires("clawbot-agent") or []
     except importlib.metadata.PackageNotFoundError:
         return [Finding("packages", "warning", "clawbot runs without being installed", "pip install .")]
     names = [match[0] for line in wanted if "extra ==" not in line and (match := _REQUIREMENT.match(line))]
