@@ -27,7 +27,7 @@ class LocalModelsApi(Protocol):
 
     @property
     def problem(self) -> str:
-        """Why none can run here, with the command that changes it; empty when they can."""
+        """Why none can run here, with the command that changes it; empty when they can. Blocks."""
 
     async def offers(self) -> list[LocalOffer]:
         """Those that are here, and those that can be had by name."""

@@ -28,6 +28,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.context.workspace import seed_workspace
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
@@ -350,7 +351,8 @@ class SharedServices:
             return None
         client = McpClient(settings, self.paths, self.clock)
         if client.missing:
-            self.notices.append(Notice(level="warning", text=MISSING))
+            hint = _("Install it with: {command}").format(command=install_command("mcp"))
+            self.notices.append(Notice(level="warning", text=f"{_(MISSING)} {hint}"))
         return client
 
     def _find_hooks(self) -> list[FoundHook]:

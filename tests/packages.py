@@ -11,11 +11,11 @@ ROOT = Path(__file__).parents[1]
 LOCKS = ("requirements.lock", "requirements-dev.lock")
 
 
-def install(site: Path, package: str, points: str, source: str = "") -> None:
-    """Install `package`, a module with `source`, into `site`; `points` are its entry points."""
+def install(site: Path, package: str, points: str, source: str = "", metadata: str = "") -> None:
+    """Install `package`, a module with `source`, into `site`; `points` are its entry points, `metadata` more lines."""
     info = site / f"{package}-1.0.dist-info"
     info.mkdir(parents=True)
-    info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    info.joinpath("METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n{metadata}")
     info.joinpath("entry_points.txt").write_text(points)
     site.joinpath(f"{package}.py").write_text(source)
 

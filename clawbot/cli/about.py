@@ -5,16 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
 
 from clawbot import __version__
+from clawbot.distribution import DISTRIBUTION, requirements, version_of
 
-_NAME = re.compile(r"[\w.-]+")
-# What only the tests of the program need.
-_FOR_CHECKS = ("extra == 'dev'", 'extra == "dev"')
 # What decides how the screen is drawn; nothing else of the environment is told.
 _TERMINAL = (
     "TERM",
@@ -43,19 +40,13 @@ def about(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _libraries() -> Iterator[str]:
-    """Each that clawbot requires, and those of its extras that are there, with their versions."""
-    try:
-        required = importlib.metadata.requires("clawbot-agent") or []
-    except importlib.metadata.PackageNotFoundError:
-        return
-    wanted = (line for line in required if not line.endswith(_FOR_CHECKS))
-    names = {match[0]: "extra ==" in line for line in wanted if (match := _NAME.match(line))}
-    for name, is_extra in names.items():
-        try:
-            yield f"{name} {importlib.metadata.version(name)}"
-        except importlib.metadata.PackageNotFoundError:
-            if not is_extra:
-                yield f"{name} is missing"
+    """The requirements of clawbot and the installed ones of its extras, with their versions."""
+    required = requirements().values()
+    extras = importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra", []) if required else []
+    optional = [name for extra in extras if extra != "dev" for name in requirements(extra).values()]
+    for name in dict.fromkeys([*required, *optional]):
+        if (here := version_of(name)) or name in required:
+            yield f"{name} {here or 'is missing'}"
 
 
 def _terminal(environ: Mapping[str, str]) -> Iterator[str]:

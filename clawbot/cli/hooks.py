@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -23,6 +21,7 @@ from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.switches import switch, trust
 from clawbot.config.values import format_duration
+from clawbot.distribution import pip_install
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, hook_paths
 from clawbot.hooks.trust import trusted_hooks
@@ -411,4 +410,4 @@ def requirement_fixes(missing: Sequence[str], or_else: Callable[[str], str] = la
     for name in needed["env"]:
         yield f"export {name}=…{or_else(name)}"
     for name in needed["python"]:
-        yield f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(name)}"
+        yield pip_install(name)

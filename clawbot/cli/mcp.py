@@ -20,6 +20,7 @@ from clawbot.config.load import load_settings
 from clawbot.config.mcp_file import change_servers, read_servers
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_mcp import McpServer, McpSettings, is_server_name
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient, target_of
@@ -47,7 +48,7 @@ def command(ctx: click.Context, *, agent: str | None, over_http: bool, port: int
     if ctx.invoked_subcommand is not None:
         return
     if find_spec("mcp") is None:
-        raise ClawbotError("The package `mcp` is not installed.", hint="pip install 'clawbot[mcp]'")
+        raise ClawbotError("The package `mcp` is not installed.", hint=f"Install it with: {install_command('mcp')}")
     from clawbot.cli.mcp_server import serve
     from clawbot.services import RuntimeOptions
 
@@ -186,7 +187,7 @@ def list_servers(file: Path | None, as_json: bool) -> None:
     if not named:
         say("No MCP servers. `clawbot mcp add NAME -- PROGRAM` adds one.")
     if client.missing:
-        tell(f"clawbot: {MISSING}")
+        tell(f"clawbot: {MISSING} Install it with: {install_command('mcp')}")
 
 
 def _known(status: McpStatus | None) -> str:
@@ -215,7 +216,7 @@ def test(name: str | None, file: Path | None, as_json: bool) -> None:
     """
     settings, client = _look(file)
     if client.missing:
-        raise ClawbotError(MISSING)
+        raise ClawbotError(MISSING, hint=f"Install it with: {install_command('mcp')}")
     wanted = [name] if name else list(client.servers)
     if unknown := [each for each in wanted if each not in client.servers]:
         where = "is off" if unknown[0] in settings.named() else "is not there"

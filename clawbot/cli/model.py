@@ -13,10 +13,11 @@ import click
 
 from clawbot.cli.output import config_option, draw, json_option, print_json, reports_errors, say, tell
 from clawbot.config.paths import Paths, find_home
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.llm.staying import dismiss
 from clawbot.local_model.gguf import read_head, shown_size
-from clawbot.local_model.keeper import INSTALL, Keeper, demand_installed, is_installed
+from clawbot.local_model.keeper import EXTRA, Keeper, demand_installed, is_installed
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.register import Running, answers, read_running
 from clawbot.local_model.shelf import LOCAL, OFFERS, SUFFIX, Shelf
@@ -55,7 +56,7 @@ def list_models(as_json: bool) -> None:
     for offer in OFFERS:
         say(f"  {offer.name:<12} for machines with {offer.machine:>2} GB of memory  {offer.licence}  from {offer.host}")
     if not is_installed():
-        say(f"To run one, install what serves it: {INSTALL}")
+        say(f"To run one, install what serves it: {install_command(EXTRA)}")
 
 
 @command.command()
@@ -77,7 +78,7 @@ def pull(source: str, name: str | None, sha256: str | None) -> None:
     _end_line()
     say(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
     if not is_installed():
-        tell(f"To run it, install what serves it: {INSTALL}")
+        tell(f"To run it, install what serves it: {install_command(EXTRA)}")
     tell(f"Talk to it with: clawbot --model {LOCAL}{wanted.name}, or always: clawbot model use {wanted.name}")
 
 

@@ -115,7 +115,7 @@ def shipped(name: str) -> Path:
     for found in (package / "shipped" / name, package.parent / name):
         if found.exists():
             return found
-    raise config_error(str(package), f"the installation lacks {name}", hint="Install clawbot again.")
+    raise config_error(str(package), f"the installation lacks {name}", hint="Repeat the installation from its folder.")
 
 
 INSTRUCTIONS = ("AGENTS.md", "SOUL.md", "TOOLS.md", "HEARTBEAT.md", "BOOTSTRAP.md", "BOOT.md")

@@ -92,7 +92,7 @@ class QmdSettings(SettingsSection):
 
 
 class MilvusSettings(SettingsSection):
-    """The backend `milvus` (`pip install "clawbot[milvus]"`): one memory for many machines and agents."""
+    """The backend `milvus` (extra `milvus`: docs/memory-backends.md): one memory for many machines and agents."""
 
     uri: str = Field("memory/milvus.db", min_length=1)
     """Where Milvus is: a path for Milvus Lite on this machine, relative to the state folder; `http://HOST:19530` for a

@@ -93,7 +93,7 @@ class McpServers(SettingsSection):
 
 
 class McpSettings(SettingsSection):
-    """Tools of MCP servers (extra `clawbot[mcp]`). docs/mcp.md has examples."""
+    """Tools of MCP servers (extra `mcp`). docs/mcp.md has examples."""
 
     servers: McpServers = McpServers()
     """The servers by name. `clawbot mcp add` keeps them in mcp.json in the state folder."""

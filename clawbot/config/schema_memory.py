@@ -274,7 +274,7 @@ class HybridSettings(SettingsSection):
 
 
 class OnnxSettings(SettingsSection):
-    """The model of `rerank: onnx`, from the package `clawbot[rerank]`."""
+    """The model of `rerank: onnx`, which needs the extra `rerank`: docs/memory.md."""
 
     model: str | None = None
     """A folder with model.onnx and tokenizer.json, or the URL of the first: a cross-encoder, or a model that makes

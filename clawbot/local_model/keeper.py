@@ -8,7 +8,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 from collections import deque
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +16,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from clawbot.config.paths import Paths
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir
 from clawbot.local_model.gguf import read_head, window_for
@@ -27,8 +27,7 @@ from clawbot.text.interface import _
 from clawbot.text.secrets import remember_secret
 from clawbot.worker_pipe import WorkerProcess, module_command
 
-PACKAGE = "xllamacpp"
-INSTALL = 'pip install "clawbot[local]"'
+PACKAGE, EXTRA = "xllamacpp", "local"
 MOST_DEATHS = 3
 """In a minute: a server that dies more often would die again."""
 DEATH_SECONDS = 60.0
@@ -45,11 +44,11 @@ def is_installed() -> bool:
 
 
 def demand_installed() -> None:
-    """Raises LocalModelError that says how to install the extra when it is not there."""
+    """Raise LocalModelError with the command that installs the extra if it is missing. Blocks."""
     if not is_installed():
         raise LocalModelError(
             _("What runs a model on this machine is not installed ({package}, up to 40 MB).").format(package=PACKAGE),
-            hint=_("Install it with: {command} (this Python: {python})").format(command=INSTALL, python=sys.executable),
+            hint=_("Install it with: {command}").format(command=install_command(EXTRA)),
         )
 
 
@@ -148,7 +147,7 @@ class Keeper:
     async def _start(self) -> Running:
         if (other := await asyncio.to_thread(self._of_others)) is not None:
             return other
-        demand_installed()
+        await asyncio.to_thread(demand_installed)
         await asyncio.to_thread(ensure_private_dir, self._paths.logs)
         register = self._paths.local_file
         lock = register.with_name(f"{register.name}.lock")

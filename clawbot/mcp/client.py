@@ -30,7 +30,7 @@ from clawbot.mcp.connection import McpConnection, McpError
 from clawbot.mcp.environment import start_of
 from clawbot.mcp.frames import LARGEST_FRAME, ListedTool, Listing
 from clawbot.messages import ToolCallBlock, ToolSpec
-from clawbot.text.interface import _
+from clawbot.text.interface import N_, _
 from clawbot.text.visible import title_of
 from clawbot.tools.packages import ask_to_run
 from clawbot.tools.protocol import AnyTool, Approver, ToolError, ToolOutcome
@@ -38,7 +38,7 @@ from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
 
-MISSING = "MCP servers are configured, but the package `mcp` is not installed: `pip install 'clawbot[mcp]'`."
+MISSING = N_("MCP servers are configured, but the package `mcp` is not installed.")
 
 
 class _Kept(Struct, frozen=True):

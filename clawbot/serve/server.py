@@ -13,6 +13,7 @@ from aiohttp.http import HttpProcessingError
 
 from clawbot import __version__
 from clawbot.config.schema_serve import ServeSettings
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.runtime import RuntimeOptions
 from clawbot.serve.agents import Agents
@@ -144,11 +145,11 @@ def _app(
 def _web_screens(gate: Gate, arguments: Sequence[str]) -> WebScreens:
     """Raises ClawbotError if the package for it is missing."""
     try:
-        # A package of its own: `clawbot[web]`.
         from clawbot.serve.web import WebScreens
     except ImportError as error:
         raise ClawbotError(
-            f"The screen in a browser needs the package textual-serve ({error}).", hint='pip install "clawbot[web]"'
+            f"The screen in a browser needs the package textual-serve ({error}).",
+            hint=f"Install it with: {install_command('web')}",
         ) from error
     return WebScreens(gate, arguments)
 

@@ -177,7 +177,7 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     """Get a model that runs on this machine, if it is not here, and let it answer."""
     from clawbot.tui.screens.choices import LocalModelsScreen
 
-    if problem := runtime.local_models.problem:
+    if problem := await asyncio.to_thread(lambda: runtime.local_models.problem):
         app.notify(problem, title=_("A model on this machine"), timeout=PROBLEM_SECONDS, markup=False)
         return
     name = await app.shown(LocalModelsScreen)

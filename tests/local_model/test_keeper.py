@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -21,6 +22,7 @@ from msgspec.structs import replace
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
+from clawbot.distribution import install_command
 from clawbot.llm import process
 from clawbot.llm.errors import RefusedError, UnreachableError
 from clawbot.llm.factory import open_model
@@ -263,7 +265,7 @@ async def test_without_the_extra_it_says_how_to_install_it(
     file: Path, kept: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(keeping, "find_spec", lambda _: None)
-    with pytest.raises(LocalModelError, match=r'pip install "clawbot\[local\]"'):
+    with pytest.raises(LocalModelError, match=re.escape(install_command("local"))):
         await kept(file).endpoint()
     assert [info.ref for info in await find_models(SETTINGS)] == ["offline"]
     model = await open_model("local/tiny", SETTINGS, clock=SystemClock())

@@ -1,4 +1,4 @@
-"""The fixture `scripted_llm` as those see it who install clawbot and test their own agents."""
+"""The fixture `scripted_llm` for those who have clawbot and test their own agents."""
 
 from __future__ import annotations
 

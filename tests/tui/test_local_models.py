@@ -27,10 +27,10 @@ async def test_one_key_chooses_a_model_gets_it_and_lets_it_answer(tmp_path: Path
 
 async def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
-    runtime.local_models.problem = 'Install it with: pip install "clawbot[local]"'
+    runtime.local_models.problem = "Install it with: /srv/.venv/bin/python -m pip install 'xllamacpp>=2026'"
     async with chatting(runtime, (100, 24)) as (app, pilot):
         await pilot.press("f3")
-        await until(pilot, lambda: "clawbot[local]" in screen_text(app))
+        await until(pilot, lambda: "xllamacpp" in screen_text(app))
 
 
 async def test_a_model_that_loads_is_told_as_long_as_it_does(tmp_path: Path) -> None:

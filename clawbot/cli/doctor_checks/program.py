@@ -7,14 +7,14 @@ import importlib
 import importlib.metadata
 import importlib.util
 import locale
-import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
+from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
+from clawbot.distribution import DISTRIBUTION, install_command, pip_install, requirements, version_of
 from clawbot.extensions import GROUPS, BrokenExtension, Extension, installed
 from clawbot.hooks.discovery import GROUP as HOOKS
 from clawbot.tools.sandbox.walls import Missing, Walls, probe
@@ -88,7 +88,6 @@ def _clipboard(environ: Mapping[str, str]) -> Findings:
 OLDEST = (3, 11)
 EXTENSION = "sqlite_vec"
 _TESTED = "Programming Language :: Python :: 3."
-_REQUIREMENT = re.compile(r"[\w.-]+")
 
 
 def python(here: Here) -> Findings:
@@ -108,7 +107,7 @@ def python(here: Here) -> Findings:
 def tested_versions() -> list[str]:
     """The versions of Python that the tests run on, by the package's classifiers; none where it is not installed."""
     try:
-        classifiers = importlib.metadata.metadata("clawbot-agent").get_all("Classifier") or []
+        classifiers = importlib.metadata.metadata(DISTRIBUTION).get_all("Classifier") or []
     except importlib.metadata.PackageNotFoundError:
         return []
     return [each.rpartition(" ")[2] for each in classifiers if each.startswith(_TESTED)]
@@ -116,16 +115,12 @@ def tested_versions() -> list[str]:
 
 def packages(here: Here) -> Findings:
     """Whether every library that clawbot requires is installed."""
-    try:
-        wanted = importlib.metadata.requires("clawbot-agent") or []
-    except importlib.metadata.PackageNotFoundError:
-        return [Finding("packages", "warning", "clawbot runs without being installed", "pip install .")]
-    names = [match[0] for line in wanted if "extra ==" not in line and (match := _REQUIREMENT.match(line))]
-    missing = [name for name in names if not _installed(name)]
-    if missing:
-        names_of = " ".join(missing)
-        return [Finding("packages", "problem", f"not installed: {', '.join(missing)}", _pip(names_of))]
-    return [Finding("packages", "ok", f"all {len(names)} libraries are installed")]
+    if not (wanted := requirements()):
+        return [Finding("packages", "warning", "clawbot runs without being installed", install_command())]
+    if missing := {line: name for line, name in wanted.items() if not version_of(name)}:
+        message = f"not installed: {', '.join(missing.values())}"
+        return [Finding("packages", "problem", message, pip_install(*missing))]
+    return [Finding("packages", "ok", f"all {len(wanted)} libraries are installed")]
 
 
 def extensions(here: Here) -> Findings:
@@ -152,17 +147,18 @@ def _named(extensions: Iterable[Extension]) -> str:
 
 def sqlite(here: Here) -> Findings:
     """SQLite as bundled with apsw, with full-text search."""
+    again = pip_install("--force-reinstall", "--only-binary", ":all:", "apsw")
     try:
         apsw: Any = importlib.import_module("apsw")
     except ImportError as error:
-        return [Finding("sqlite", "problem", f"apsw can't be imported ({error})", _pip("--force-reinstall apsw"))]
+        return [Finding("sqlite", "problem", f"apsw can't be imported ({error})", again)]
     found = f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})"
     connection = apsw.Connection(":memory:")
     try:
         connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
     except apsw.Error as error:
         message = f"{found} lacks full-text search: {error}"
-        return [Finding("sqlite", "problem", message, _pip("--force-reinstall --only-binary :all: apsw"))]
+        return [Finding("sqlite", "problem", message, again)]
     finally:
         connection.close()
     return [Finding("sqlite", "ok", f"{found} with full-text search (FTS5)"), _vectors(apsw)]
@@ -171,7 +167,7 @@ def sqlite(here: Here) -> Findings:
 def _vectors(apsw: Any) -> Finding:
     library = _extension_file()
     if library is None:
-        return Finding("sqlite-vec", "problem", "the vector extension is not installed", _pip("sqlite-vec"))
+        return Finding("sqlite-vec", "problem", "the vector extension is not installed", pip_install("sqlite-vec"))
     connection = apsw.Connection(":memory:")
     try:
         connection.enable_load_extension(True)
@@ -179,7 +175,7 @@ def _vectors(apsw: Any) -> Finding:
         version = connection.execute("SELECT vec_version()").fetchone()[0]
     except apsw.Error as error:
         message = f"the vector extension {library} can't be loaded: {error}"
-        return Finding("sqlite-vec", "problem", message, _pip("--force-reinstall sqlite-vec apsw"))
+        return Finding("sqlite-vec", "problem", message, pip_install("--force-reinstall", "sqlite-vec", "apsw"))
     finally:
         connection.close()
     return Finding("sqlite-vec", "ok", f"sqlite-vec {version}")
@@ -191,15 +187,3 @@ def _extension_file() -> Path | None:
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     files = [file for folder in folders for file in sorted(folder.glob("vec0.*"))]
     return next((file for file in files if file.suffix in {".so", ".dylib", ".dll"}), None)
-
-
-def _installed(name: str) -> bool:
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
-
-
-def _pip(what: str) -> str:
-    return f"{quoted(Path(sys.executable))} -m pip install {what}"

@@ -18,6 +18,7 @@ from clawbot.config.env import load_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
@@ -191,7 +192,7 @@ def mcp_servers(here: Here) -> Findings:
     if not servers:
         return []
     if find_spec("mcp") is None:
-        return [Finding("mcp", "problem", MISSING.partition(": `")[0], "pip install 'clawbot[mcp]'")]
+        return [Finding("mcp", "problem", MISSING.rstrip("."), install_command("mcp"))]
     path = here.environ.get("PATH")
     absent = [
         Finding("mcp", "warning", f"the program of {name} is not there: {server.command}", f"clawbot mcp test {name}")

@@ -34,7 +34,7 @@ _BATCH_CHARS = 128 * 1024
 _PACKAGE = "wordllama"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 _WEIGHTS = "weights/l2_supercat_256.safetensors"
-_HINT = "Reinstall clawbot, or set another provider in memory_search.provider."
+_HINT = "Repeat the installation from its folder, or set another provider in memory_search.provider."
 
 
 class OfflineFiles(Struct, frozen=True):

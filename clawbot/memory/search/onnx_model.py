@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from clawbot.config.schema_memory import OnnxSettings
 from clawbot.deadline import deadline
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.local_model.pull import Source, pull
 from clawbot.local_model.shelf import Shelf
@@ -54,7 +55,6 @@ TRY_SECONDS = 10.0
 LOAD_SECONDS = 20.0
 """Time limit of a look at whether it works."""
 MISSING = "onnxruntime is not installed, so no model orders the results"
-_INSTALL = "Install it with: pip install 'clawbot[rerank]'"
 _CHECK = "Check memory_search.query.onnx in the settings."
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _SENTENCE = ("sentence_embedding", "logits")
@@ -108,8 +108,8 @@ class OnnxReranker:
         try:
             if not self._settings.is_url or self._downloaded() is not None:
                 await self._within(LOAD_SECONDS)
-            elif find_spec("onnxruntime") is None:
-                raise RerankError(f"{MISSING}.", hint=_INSTALL)
+            else:
+                await asyncio.to_thread(_demand_installed)
         except RerankError as error:
             return str(error)
         return ""
@@ -167,8 +167,7 @@ class OnnxReranker:
         log.warning("no model orders the results: %s", error)
 
     def _files(self) -> Files:
-        if find_spec("onnxruntime") is None:
-            raise RerankError(f"{MISSING}.", hint=_INSTALL)
+        _demand_installed()
         settings = self._settings
         if not settings.is_url:
             folder = Path(settings.model or "").expanduser()
@@ -339,6 +338,12 @@ class Scorer:
 
 _FATAL = 4
 _LONGEST_REASON = 200
+
+
+def _demand_installed() -> None:
+    """Raise RerankError with the command that installs the extra if it is missing. Blocks."""
+    if find_spec("onnxruntime") is None:
+        raise RerankError(f"{MISSING}.", hint=f"Install it with: {install_command('rerank')}")
 
 
 def _options(runtime: Any, threads: int) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from clawbot.distribution import pip_install
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError, StoreErrors
 from clawbot.memory.store.records import GENERATION_BITS, Identity, Totals
@@ -417,5 +418,5 @@ def _vector_library() -> str:
     """The path of the sqlite-vec library. Its package is not imported, because it would import numpy."""
     spec = find_spec("sqlite_vec")
     if spec is None or not spec.submodule_search_locations:
-        raise StoreError("The package sqlite-vec is not installed.", hint="Install clawbot again.")
+        raise StoreError("The package sqlite-vec is not installed.", hint=pip_install("sqlite-vec"))
     return str(Path(next(iter(spec.submodule_search_locations))) / "vec0")

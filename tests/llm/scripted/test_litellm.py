@@ -50,7 +50,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "LITELLM_MODE": "PRODUCTION",
     }
     done = subprocess.run(
-        # Without the package `mcp`, which litellm must not ask for: `clawbot[mcp]` is an extra.
+        # Without the package `mcp`, which litellm must not ask for: that is the extra `mcp`.
         [sys.executable, "-c", WITHOUT_MCP, str(PROBE), str(script)],
         capture_output=True,
         text=True,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.schema_memory import OnnxSettings
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.memory.search import onnx_model
 from clawbot.memory.search.onnx_model import MODEL, TOKENIZER, OnnxReranker
@@ -252,7 +253,7 @@ async def test_a_search_that_comes_while_it_is_busy_keeps_its_order(tmp_path: Pa
 async def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_model, "find_spec", lambda _: None)
     reader = small(onnx_maker.make(tmp_path))
-    assert "pip install 'clawbot[rerank]'" in await reader.problem()
+    assert install_command("rerank") in await reader.problem()
     found = await reranked(reader, QUERY, Lines(2))
     assert found.warnings[0] == "None"
     assert "onnxruntime is not installed" in found.warnings[1]

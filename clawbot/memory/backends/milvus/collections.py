@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.memory.backends.milvus.claims import Claim, decode_claim, encode_claim
 from clawbot.memory.backends.milvus.pieces import StoredPiece, collection_name, one_of, quoted, within
@@ -290,7 +291,7 @@ def connect(uri: str, token: str, seconds: float) -> Any:
     except ImportError as error:
         raise MilvusError(
             f"The backend milvus needs packages that are not installed ({error}).",
-            hint='Install them: pip install "clawbot[milvus]"',
+            hint=f"Install them with: {install_command('milvus')}",
         ) from error
     # It writes every failed call with a traceback to the terminal; what fails is told by who called.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
