@@ -1,4 +1,4 @@
-"""Durable and private file writes (atomic replacement, exclusive creation), and guarded reads.
+"""Durable and private file writes (atomic replacement, exclusive creation), guarded reads, and digests.
 
 Files are written with mode 0600, folders with 0700. All functions block: call them in a thread from the event loop.
 They raise OSError with the file name set.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import stat
 import tempfile
@@ -26,6 +27,11 @@ _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 
 class RefusedFileError(Exception):
     """A file that must not be read into a prompt; the text says why."""
+
+
+def digest_of(data: bytes) -> str:
+    """The SHA-256 of the bytes as hex, which identifies a version of a file."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def ensure_private_dir(path: Path) -> Path:

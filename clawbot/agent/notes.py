@@ -7,7 +7,6 @@ the user's own.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.files import create_whole, ensure_private_dir, read_plain, rename_exclusive, write_atomic
+from clawbot.files import create_whole, digest_of, ensure_private_dir, read_plain, rename_exclusive, write_atomic
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.names import on_disk
 from clawbot.text.secrets import MARK, find_secrets, without_secrets
@@ -208,7 +207,7 @@ def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWr
     if body in before:
         return KeptNote(shown)
     after, start = before.rstrip() + b"\n\n" + data, len(before.rstrip()) + 2
-    if hashlib.sha256(before).hexdigest() in request.ours:
+    if digest_of(before) in request.ours:
         (_, earlier), (head, now) = _parts(before, session_id), _parts(data, session_id)
         common = _overlap(earlier, now)
         # The end of a long session does not hold what the note kept of its beginning.

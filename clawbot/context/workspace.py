@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import errno
-import hashlib
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -21,7 +20,7 @@ from msgspec import Struct
 from clawbot.clock import Clock, iso_utc
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive, ensure_private_dir, read_plain, write_atomic
+from clawbot.files import create_exclusive, digest_of, ensure_private_dir, read_plain, write_atomic
 from clawbot.text.encoding import decoded
 
 MAX_BYTES = 2 * 1024**2
@@ -42,11 +41,6 @@ class FileDifference(Struct, frozen=True):
     name: str
     state: State
     diff: str = ""
-
-
-def digest_of(data: bytes) -> str:
-    """The SHA-256 of the bytes as hex, which identifies a seeded file."""
-    return hashlib.sha256(data).hexdigest()
 
 
 def difference(name: str, path: Path, template: Path, seeded: str | None = None) -> FileDifference:

@@ -4,7 +4,6 @@ quotes of these. The rest of each note stays well-formed. Functions that take a 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.agent.notes import NoteError, rename_note
-from clawbot.files import read_plain
+from clawbot.files import digest_of, read_plain
 from clawbot.forget.files import MOST_BYTES, FileEditor, Left, StubbornFileError
 from clawbot.forget.words import ForgetTarget, Phrase
 from clawbot.memory.documents.indexed_text import is_session_note, who_says
@@ -338,6 +337,6 @@ def _place(data: bytes, write: MemoryWrite, line_break: bytes) -> int | None:
         at = data.find(line_break, at + 1)
     for start in dict.fromkeys(starts):
         part = data[start : start + write.size]
-        if len(part) == write.size and hashlib.sha256(part).hexdigest() == write.digest:
+        if len(part) == write.size and digest_of(part) == write.digest:
             return start
     return None

@@ -7,7 +7,6 @@ trusts them; a changed SKILL.md asks again.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 from clawbot.config.schema_skills import SkillSettings
 from clawbot.config.switches import Switches, read_switches
+from clawbot.files import digest_of
 from clawbot.manifests import (
     UNUSABLE,
     ManifestError,
@@ -131,7 +131,7 @@ class SkillShelf:
             data = read_manifest(file)
         except UNUSABLE as error:
             raise ManifestError(f"{file}: {error}") from None
-        if skill.source == "workspace" and _digest(data) != skill.digest:
+        if skill.source == "workspace" and digest_of(data) != skill.digest:
             raise ManifestError(f"{file}: {CHANGED}")
         return parse_skill(manifest_text(data, str(file)), skill.folder.name, str(file))
 
@@ -204,9 +204,5 @@ def _parsed(data: bytes, file: Path, state: tuple[int, ...]) -> _Read:
     try:
         manifest = parse_skill(manifest_text(data, str(file)), file.parent.name, str(file)).manifest
     except ManifestError as error:
-        return _Read(state, None, str(error), _digest(data))
-    return _Read(state, manifest, "", _digest(data))
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+        return _Read(state, None, str(error), digest_of(data))
+    return _Read(state, manifest, "", digest_of(data))

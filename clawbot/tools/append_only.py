@@ -9,7 +9,6 @@ detected, and the text is appended to the new content.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
@@ -19,6 +18,7 @@ from typing import Annotated
 
 from msgspec import Meta, structs
 
+from clawbot.files import digest_of
 from clawbot.messages import ToolSpec
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.silence import is_silent
@@ -83,7 +83,7 @@ def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWri
         size=len(added),
         line=breaks + blank + 1,
         end_line=breaks + text.count("\n"),
-        digest=hashlib.sha256(added).hexdigest(),
+        digest=digest_of(added),
     )
 
 
@@ -135,7 +135,7 @@ def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
             found = stream.read(write.size)
     except (ToolError, OSError, ValueError):
         return False
-    return len(found) == write.size > 0 and hashlib.sha256(found).hexdigest() == write.digest
+    return len(found) == write.size > 0 and digest_of(found) == write.digest
 
 
 class _JunkError(ToolError):
