@@ -227,20 +227,23 @@ class ChangingTool(FolderTool[A]):
         )
 
     def _make_as_shown(self, planned: PlannedChange, *, always: bool) -> ToolOutcome:
-        """Make the change as shown, unless the file has changed since."""
+        """Make the change as shown."""
+        outcome = self._make(planned)
+        if always and self._asked is not None:
+            self._asked.allow(planned.place)
+        return outcome
+
+    def _make(self, planned: PlannedChange) -> ToolOutcome:
+        self._folder.replace(planned.place, planned.after, functools.partial(self._demand_unchanged, planned))
+        return changed(planned.place, planned.told, planned.change)
+
+    def _demand_unchanged(self, planned: PlannedChange) -> None:
+        """Raise ToolError if the file has changed since the change was planned."""
         place = self._folder.locate_for_change(self._folder.real(planned.place))
         if place != planned.place or self._folder.read(place, CHANGE_BYTES) != planned.before:
             raise ToolError(
-                f"{planned.place.shown} was not changed: it has become another one since the user was asked. "
-                "Read it again."
+                f"{planned.place.shown} was not changed: it has become another one since you called. Read it again."
             )
-        if always and self._asked is not None:
-            self._asked.allow(place)
-        return self._make(planned)
-
-    def _make(self, planned: PlannedChange) -> ToolOutcome:
-        self._folder.replace(planned.place, planned.after)
-        return changed(planned.place, planned.told, planned.change)
 
 
 def changed(place: WorkspacePath, text: str, change: FileChange) -> ToolOutcome:

@@ -204,8 +204,8 @@ class WorkspaceFolder:
             raise ToolError(f"{place.shown} is larger than {limit:,} bytes: too large to be changed by this tool.")
         return data
 
-    def replace(self, place: WorkspacePath, data: bytes) -> None:
-        """Replace the file with `data` atomically; its mode is kept, a new one is 0600.
+    def replace(self, place: WorkspacePath, data: bytes, check: Callable[[], None] = lambda: None) -> None:
+        """Replace the file with `data` atomically; its mode is kept, a new one is 0600. `check` may raise right before.
 
         A temporary file is renamed, so other hard links keep the old content.
         """
@@ -220,6 +220,7 @@ class WorkspaceFolder:
                     stream.flush()
                     os.fsync(stream.fileno())
                     os.fchmod(stream.fileno(), mode)
+                check()
                 os.replace(temp, name, src_dir_fd=parent, dst_dir_fd=parent)
             except BaseException:
                 with contextlib.suppress(FileNotFoundError):

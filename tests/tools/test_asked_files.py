@@ -233,7 +233,7 @@ async def test_a_file_that_changes_while_the_user_is_asked_is_left_alone(workspa
         file.write_text("rule\n", encoding="utf-8")
         outcome = await change(toolbox(workspace), user, tool, "AGENTS.md", **more)
         assert outcome.is_error
-        assert "has become another one since the user was asked" in outcome.text
+        assert "has become another one since you called" in outcome.text
         assert file.read_text(encoding="utf-8") == "mine\n"
 
 
