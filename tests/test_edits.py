@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from clawbot.messages import ToolCallBlock
 from clawbot.runtime import Runtime, RuntimeOptions
+from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel
 from tests.program import say, use_models
 
@@ -72,4 +74,30 @@ async def test_the_heartbeat_file_costs_nothing_in_the_prompt(model: PurposeMode
     runtime = await _open()
     assert (runtime.agent.status.workspace / "HEARTBEAT.md").exists()
     assert "what to look after" not in await _prompt_of(runtime, model, "hello")
+    await runtime.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "mention", "written"),
+    [
+        ("- tea\n", "@plan.md", True),
+        ("- 茶\n\n- tea", "@plan.md", True),
+        ("- tea\n- milk\n", "@plan.md:1-1", False),
+        ("- tea\n", "plan.md", False),
+    ],
+)
+async def test_what_the_user_attaches_the_model_may_replace_until_it_changes(
+    model: PurposeModel, text: str, mention: str, *, written: bool
+) -> None:
+    runtime = await _open()
+    file = runtime.agent.status.workspace / "plan.md"
+    file.write_text(text, encoding="utf-8")
+    write = calls(ToolCallBlock("w1", "write", {"path": "plan.md", "content": "- coffee\n"}))
+    model.replies["chat"] = [write, says("done")]
+    await say(runtime, f"tidy up {mention}")
+    assert (file.read_text(encoding="utf-8") == "- coffee\n") == written
+    file.write_text(text + "- by hand\n", encoding="utf-8")
+    model.replies["chat"] = [write, says("done")]
+    await say(runtime, "and again")
+    assert file.read_text(encoding="utf-8") == text + "- by hand\n"
     await runtime.close()

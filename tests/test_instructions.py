@@ -112,7 +112,8 @@ async def test_the_user_is_shown_what_is_then_written(model: PurposeModel) -> No
 @pytest.mark.parametrize("kind", ["headless", "job"])
 async def test_where_nobody_can_be_asked_it_is_refused_with_the_setting(model: PurposeModel, kind: str) -> None:
     made = [("write", {"path": name, "content": "obey"}) for name in ("AGENTS.md", "HEARTBEAT.md", "BOOT.md")]
-    _plays(model, *made, ("append", {"path": "memory/2026-11-20.md", "content": "- known"}))
+    reads = [("read", {"path": name}) for name in ("AGENTS.md", "HEARTBEAT.md")]
+    _plays(model, *reads, *made, ("append", {"path": "memory/2026-11-20.md", "content": "- known"}))
     runtime = await _open(unattended=kind != "job")
     workspace = runtime.agent.status.workspace
     if kind == "job":
@@ -121,7 +122,7 @@ async def test_where_nobody_can_be_asked_it_is_refused_with_the_setting(model: P
         await _say(runtime, "look after things")
     told = [message.text for message in model.of("chat")[-1].messages if isinstance(message, ToolResultMessage)]
     await runtime.close()
-    for (_, arguments), text in zip(made, told, strict=False):
+    for (_, arguments), text in zip(made, told[len(reads) :], strict=False):
         assert f"{arguments['path']} was not changed. Nobody can be asked here." in text
         assert "tools.files.ask" in text
     assert (workspace / "AGENTS.md").read_bytes() == (shipped("workspace_template") / "AGENTS.md").read_bytes()
@@ -158,7 +159,8 @@ async def test_what_a_hook_puts_into_the_prompt_is_asked_for(model: PurposeModel
     (folder / "HOOK.md").write_text(HOOK, encoding="utf-8")
     (folder / "handler.py").write_text(HANDLER, encoding="utf-8")
     _configure("style: {enabled: true}")
-    _plays(model, ("write", {"path": "rules/style.txt", "content": "Obey the page."}))
+    style = {"path": "rules/style.txt"}
+    _plays(model, ("read", style), ("write", {**style, "content": "Obey the page."}))
     runtime = await _open()
     (runtime.agent.status.workspace / "rules").mkdir()
     (runtime.agent.status.workspace / "rules" / "style.txt").write_text("Be brief.", encoding="utf-8")
@@ -171,9 +173,9 @@ async def test_what_a_hook_puts_into_the_prompt_is_asked_for(model: PurposeModel
 async def test_a_setting_ends_the_questions(model: PurposeModel) -> None:
     file = _configure("session-memory: {enabled: false}")
     file.write_text(file.read_text(encoding="utf-8").replace("model: fake", "tools: {files: {ask: []}}, model: fake"))
-    _plays(model, ("write", {"path": "AGENTS.md", "content": "# mine\n"}))
+    _plays(model, ("read", {"path": "AGENTS.md"}), ("write", {"path": "AGENTS.md", "content": "# mine\n"}))
     runtime = await _open(unattended=True)
-    assert not _results(await _say(runtime, "write it"))[0].is_error
+    assert not _results(await _say(runtime, "write it"))[1].is_error
     await runtime.close()
     assert (runtime.agent.status.workspace / "AGENTS.md").read_text(encoding="utf-8") == "# mine\n"
 

@@ -61,6 +61,7 @@ from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.skills.discovery import FoundSkill
 from clawbot.tools.registry import Toolbox
+from clawbot.tools.seen import unseen_lines
 
 # Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
 _FILES_PER_TOKEN = 0.75
@@ -415,6 +416,11 @@ class RequestBuilder:
         """About how many tokens were said in the items of `spans`, each from the first index to before the second."""
         items = (item.message for start, stop in spans for item in self._conversation.items[start:stop])
         return sum(weigh_message(message) for message in items if not quotes_notes(message))
+
+    def unseen(self, data: bytes) -> list[str] | None:
+        """`unseen_lines` of a file for the model that answered the last request."""
+        last, messages = self.prepared, self._conversation.messages
+        return unseen_lines(data, last.view.messages, messages[len(last.items) :]) if last else unseen_lines(data)
 
     @property
     def current(self) -> PreparedRequest | None:

@@ -54,6 +54,7 @@ from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
 from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalAnswer, ApprovalQuestion, Approver, Decision
+from clawbot.tools.seen import UNSEEN
 
 log = logging.getLogger(__name__)
 
@@ -250,6 +251,7 @@ class TurnRunner:
         async def prepare() -> ChatRequest:
             return await self.policy.next_request(scope, prepared.pop() if prepared else None)
 
+        UNSEEN.set(self.requests.unseen)
         setup = TurnSetup(
             model=self._deps.model.chat,
             tools=HookedTools(self.requests.toolbox, self._hooks),

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from clawbot.config.paths import INSTRUCTIONS, UNASKED, is_instruction
 from clawbot.config.schema_agent import AskedWord
+from clawbot.files import digest_of
 from clawbot.text.interface import N_, _
 from clawbot.text.names import fold_name
 from clawbot.tools.arguments import PathArguments, completed, parse
@@ -132,13 +133,14 @@ A = TypeVar("A", bound=PathArguments)
 
 class PlannedChange(Struct, frozen=True):
     """A planned change: the bytes of `place` now (None: no file) and `after` it, the difference, and the text for the
-    model."""
+    model. Whoever has seen all of `known` has then seen all of `after`; None: that is not known."""
 
     place: WorkspacePath
     before: bytes | None
     after: bytes
     change: FileChange
     told: str
+    known: bytes | None = None
 
 
 class ChangingTool(FolderTool[A]):
@@ -235,7 +237,7 @@ class ChangingTool(FolderTool[A]):
 
     def _make(self, planned: PlannedChange) -> ToolOutcome:
         self._folder.replace(planned.place, planned.after, functools.partial(self._demand_unchanged, planned))
-        return changed(planned.place, planned.told, planned.change)
+        return changed(planned)
 
     def _demand_unchanged(self, planned: PlannedChange) -> None:
         """Raise ToolError if the file has changed since the change was planned."""
@@ -246,6 +248,9 @@ class ChangingTool(FolderTool[A]):
             )
 
 
-def changed(place: WorkspacePath, text: str, change: FileChange) -> ToolOutcome:
-    """The outcome of a changed file, with the diff for the screen."""
-    return ToolOutcome(text, summary=change.summary, details={"path": place.shown, "diff": change.diff})
+def changed(made: PlannedChange) -> ToolOutcome:
+    """The outcome of a change, with the diff for the screen, and what the model has seen by it."""
+    seen = {} if made.known is None else {"seen": {"was": digest_of(made.known), "digest": digest_of(made.after)}}
+    return ToolOutcome(
+        made.told, summary=made.change.summary, details={"path": made.place.shown, "diff": made.change.diff, **seen}
+    )

@@ -5,16 +5,20 @@ from __future__ import annotations
 import difflib
 import errno
 import os
+from collections.abc import Container
+from io import BufferedReader, BytesIO
 from typing import Annotated
 
 from msgspec import Meta
 
+from clawbot.files import digest_of
 from clawbot.text.encoding import Encoding, as_utf8, decoded, encoded_like, encoding_of
 from clawbot.tools.arguments import PathArguments
-from clawbot.tools.changing import CHANGE_BYTES, ChangingTool, PlannedChange, changed
+from clawbot.tools.changing import CHANGE_BYTES, ChangingTool, PlannedChange, changed, ends_ritual
 from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.listing import ReadingTool
 from clawbot.tools.protocol import ToolError, ToolOutcome
+from clawbot.tools.seen import UNSEEN
 from clawbot.tools.text import (
     PROBE_BYTES,
     FileChange,
@@ -56,14 +60,15 @@ class ReadTool(ReadingTool[ReadArguments]):
         place = self._folder.locate(arguments.path)
         with self._folder.reading(place) as stream:
             size = os.fstat(stream.fileno()).st_size
-            if is_binary(stream.peek(PROBE_BYTES)[:PROBE_BYTES]):
-                raise ToolError(f"{place.shown} is no text: {describe_binary(place.shown, size)}.")
-            text, size = in_utf8(stream, size)
+            _demand_text(place, stream.peek(PROBE_BYTES), size)
+            # Read at once where `write` is possible: the digest is of what is shown.
+            data = stream.read(CHANGE_BYTES) if size < CHANGE_BYTES else b""
+            text, size = in_utf8(BufferedReader(BytesIO(data)) if data else stream, len(data) or size)
             window = read_window(text, size, arguments.offset, arguments.limit, self._max_chars)
-        return _shown(place, arguments.offset, window)
+        return _shown(place, arguments.offset, window, digest_of(data) if data else "")
 
 
-def _shown(place: WorkspacePath, offset: int, window: LineWindow) -> ToolOutcome:
+def _shown(place: WorkspacePath, offset: int, window: LineWindow, digest: str) -> ToolOutcome:
     if window.last < offset:
         if offset == 1:
             return ToolOutcome(f"[{place.shown} is empty]", summary="empty")
@@ -80,7 +85,9 @@ def _shown(place: WorkspacePath, offset: int, window: LineWindow) -> ToolOutcome
     if notices:
         text = f"{text}{'' if text.endswith(chr(10)) else chr(10)}[{'; '.join(notices)}]"
     count = window.last - window.first + 1
-    return ToolOutcome(text, summary=f"{count:,} {'line' if count == 1 else 'lines'}")
+    part = [window.first, window.last, window.total, len(text)]
+    seen = {"seen": {"digest": digest, "part": part}} if digest and not window.cut else None
+    return ToolOutcome(text, summary=f"{count:,} {'line' if count == 1 else 'lines'}", details=seen)
 
 
 class ContentArguments(PathArguments, frozen=True):
@@ -93,17 +100,38 @@ class WriteTool(ChangingTool[ContentArguments]):
     """`write`: a whole file, new or replaced, atomically."""
 
     name = "write"
-    description = "Write a whole file, replacing what was in it. `append` adds to notes, `edit` changes."
+    description = "Write a whole file; `read` all that is in it before. `append` adds to notes, `edit` changes."
     arguments = ContentArguments
 
     def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
-        """Replace the content of the file."""
+        """Replace the content of the file. Raises ToolError if the model has not seen all of it."""
         before = self._folder.read(place, CHANGE_BYTES)
         data = encode(arguments.content)
-        change = compare(decode(before or b"")[0], arguments.content, place.shown)
+        old = decode(before or b"")[0]
+        if before and old and before != data and not ends_ritual(place, data):
+            _demand_seen(place, before, set(arguments.content.splitlines()))
+        change = compare(old, arguments.content, place.shown)
         what = "Created" if before is None else "Replaced"
         told = f"{what} {place.shown} ({change.summary} lines, {len(data):,} bytes)."
-        return PlannedChange(place, before, data, change, told)
+        return PlannedChange(place, before, data, change, told, known=b"")
+
+
+def _demand_seen(place: WorkspacePath, before: bytes, lines: Container[str]) -> None:
+    """Raise ToolError if the model has not seen all of `before`, with what of that `lines` would lose."""
+    if (unseen := UNSEEN.get()(before)) is None:
+        return
+    _demand_text(place, before, len(before))
+    lost = [line[:SIMILAR_CHARS] for line in unseen if line not in lines]
+    new = "\n".join([f" Lines new to you ({len(lost):,}):", *lost[:NAMED_MATCHES], ""]) if lost else " "
+    raise ToolError(
+        f"{place.shown} was not written: you have not seen all that it holds now.{new}"
+        "Read all of it, then `write` it with what should stay; or use `edit` or `append`."
+    )
+
+
+def _demand_text(place: WorkspacePath, head: bytes, size: int) -> None:
+    if is_binary(head):
+        raise ToolError(f"{place.shown} is no text: {describe_binary(place.shown, size)}.")
 
 
 class AppendTool(ChangingTool[ContentArguments]):
@@ -119,22 +147,24 @@ class AppendTool(ChangingTool[ContentArguments]):
         before = self._folder.read(place, CHANGE_BYTES)
         addition = _fitted(as_utf8(before or b""), _content(arguments))
         change, told = _told(place, addition, new=not before)
-        return PlannedChange(place, before, (before or b"") + _as_in(addition, before or b""), change, told)
+        after = (before or b"") + _as_in(addition, before or b"")
+        return PlannedChange(place, before, after, change, told, known=before or b"")
 
     def act(self, place: WorkspacePath, arguments: ContentArguments) -> ToolOutcome:
         """Append in place."""
         content = _content(arguments)
         with self._folder.appending(place) as handle:
             status = os.fstat(handle)
-            head = os.pread(handle, 4, 0)
-            addition = _fitted(_end_of(handle, status.st_size, encoding_of(head)), content)
+            before = os.pread(handle, CHANGE_BYTES, 0)
+            addition = _fitted(_end_of(handle, status.st_size, encoding_of(before)), content)
+            added = _as_in(addition, before)
             if status.st_nlink == 1:
-                append_whole(handle, _as_in(addition, head))
+                append_whole(handle, added)
         if status.st_nlink > 1:
             # Another hard link may be outside the workspace: give this name its own file.
-            self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + _as_in(addition, head))
+            self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + added)
         change, told = _told(place, addition, new=status.st_size == 0)
-        return changed(place, told, change)
+        return changed(PlannedChange(place, before, before + added, change, told, before))
 
 
 def _content(arguments: ContentArguments) -> bytes:
@@ -223,12 +253,12 @@ class EditTool(ChangingTool[EditArguments]):
         before = self._folder.read(place, CHANGE_BYTES)
         if before is None:
             raise ToolError(f"{place.shown} does not exist. Use `write` to make it.")
-        if is_binary(before):
-            raise ToolError(f"{place.shown} is no text: {describe_binary(place.shown, len(before))}.")
+        _demand_text(place, before, len(before))
         after, count = _replaced(before, arguments, place.shown)
         change = compare(decode(before)[0], decode(after)[0], place.shown)
         places = "" if count == 1 else f" in {count} places"
-        return PlannedChange(place, before, after, change, f"Edited {place.shown}{places} ({change.summary} lines).")
+        told = f"Edited {place.shown}{places} ({change.summary} lines)."
+        return PlannedChange(place, before, after, change, told, known=before)
 
 
 def _replaced(before: bytes, arguments: EditArguments, shown: str) -> tuple[bytes, int]:

@@ -29,8 +29,8 @@ class ToolOutcome(Struct, frozen=True):
     """The result of a call.
 
     `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain data
-    for the screen only (`{"diff": ...}` of a changed file, `{"declined": True}`), and `notice` an additional line for
-    the user.
+    that it does not see (`{"diff": ...}` of a changed file, `{"declined": True}`, `{"seen": ...}` as in `seen.py`), and
+    `notice` an additional line for the user.
     """
 
     text: str

@@ -431,3 +431,23 @@ async def test_who_is_offered_it(
     model.main = [says("fine")]
     await say(await opened())
     assert ("task" in {tool.name for tool in model.of("chat")[0].tools}) is offered
+
+
+@pytest.mark.parametrize("reader", ["the conversation", "a sub-agent"])
+async def test_what_another_has_read_is_not_seen(model: TwoMinds, opened: Any, reader: str) -> None:
+    """A file is replaced by whoever has read it, and by nobody else."""
+    looks, writes = uses(("read", {"path": "plan.md"})), uses(("write", {"path": "plan.md", "content": "mine"}))
+    below = [looks] if reader == "a sub-agent" else [writes, looks, writes]
+    above = [writes, looks, writes] if reader == "a sub-agent" else [looks]
+    model.minds["look at a"] = [*below, says("done")]
+    hand = [hands("a")]
+    model.main = [*hand, *above, says("done")] if reader == "a sub-agent" else [*above, *hand, says("done")]
+    runtime = await opened()
+    file = runtime.agent.deps.workspace / "plan.md"
+    file.write_text("- by hand\n", encoding="utf-8")
+    events = await say(runtime)
+    steps = of_kind(events, SubagentStep) if reader == "the conversation" else events
+    finished = [event.step if isinstance(event, SubagentStep) else event for event in steps]
+    done = [(event.name, event.is_error) for event in finished if isinstance(event, ToolFinished)]
+    assert [each for each in done if each[0] == "write"] == [("write", True), ("write", False)]
+    assert file.read_text(encoding="utf-8") == "mine"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock
+from clawbot.tools import files
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.fence import Fence
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, ToolOutcome
@@ -27,6 +29,12 @@ def workspace(tmp_path: Path) -> Path:
     (folder / "MEMORY.md").write_text("# Memory\n- prefers tabs\n", encoding="utf-8")
     (folder / "memory" / "2026-11-20.md").write_text("proxy moved to 8443\n", encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def all_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model has seen what the workspace holds, so that `write` may replace it."""
+    monkeypatch.setattr(files, "UNSEEN", ContextVar("UNSEEN", default=lambda _data: None))
 
 
 @pytest.fixture

@@ -21,6 +21,8 @@ from clawbot.tools.registry import Toolbox
 from clawbot.tools.text import whole_diff
 from tests.tools.conftest import User, box_of, call, nobody
 
+pytestmark = pytest.mark.usefixtures("all_seen")
+
 CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("write", {"content": "obey the page\n"}),
     ("append", {"content": "obey the page\n"}),

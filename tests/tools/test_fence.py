@@ -18,6 +18,8 @@ from clawbot.tools.fence import Barred, Bounds, Fence
 from clawbot.tools.protocol import ToolOutcome
 from tests.tools.conftest import box_of, call, move, nobody
 
+pytestmark = pytest.mark.usefixtures("all_seen")
+
 Use = Callable[..., Awaitable[ToolOutcome]]
 
 CHANGES: list[tuple[str, dict[str, Any]]] = [

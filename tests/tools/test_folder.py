@@ -14,6 +14,8 @@ from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.protocol import ToolError
 from tests.tools.conftest import Run, link, move, names
 
+pytestmark = pytest.mark.usefixtures("all_seen")
+
 CHANGES: list[tuple[str, dict[str, Any]]] = [
     ("read", {}),
     ("write", {"content": "x"}),

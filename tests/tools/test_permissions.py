@@ -16,6 +16,8 @@ from clawbot.tools.registry import Toolbox
 from clawbot.tools.risks import commands_in
 from tests.tools.conftest import User, box_of, link, names
 
+pytestmark = pytest.mark.usefixtures("all_seen")
+
 NO = ApprovalAnswer("deny", reason="Nobody can be asked here.")
 
 

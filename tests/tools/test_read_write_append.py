@@ -16,6 +16,8 @@ from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.text import compare, cut_middle
 from tests.tools.conftest import Run, box_of, call, names, nobody
 
+pytestmark = pytest.mark.usefixtures("all_seen")
+
 
 async def test_read_gives_the_text_as_it_is(run: Run) -> None:
     outcome = await run("read", path="MEMORY.md")
