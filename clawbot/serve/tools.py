@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import uuid
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +20,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.mcp.catalog import PREFIX
-from clawbot.messages import ToolCallBlock, ToolSpec
+from clawbot.messages import TextBlock, ToolCallBlock, ToolResultMessage, ToolSpec
 from clawbot.serve.agents import Agents
 from clawbot.serve.answers import RefusalError, as_json, invalid, json_body
 from clawbot.serve.hooked import HookedCalls, RefusedCallError
@@ -30,6 +32,7 @@ from clawbot.sessions.names import MAIN, key_for
 from clawbot.text.visible import one_line
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, ToolError, ToolOutcome
 from clawbot.tools.registry import Toolbox
+from clawbot.tools.seen import UNSEEN, unseen_lines
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ DENIED = frozenset(
 FAILED = "tool execution failed"
 _LONGEST_NAME = 100
 _LONGEST_KEY = 200
+_REMEMBERED = 200  # results, by which `write` knows what was seen
 
 
 class Call(Struct, frozen=True):
@@ -139,6 +143,7 @@ class ToolsRoute:
         self._settings = settings.tools
         self._metrics = metrics
         self._boxes: dict[str, Toolbox] = {}
+        self._results = deque[tuple[str, ToolResultMessage]](maxlen=_REMEMBERED)
         self._repeats: Repeats[dict[str, Any]] = Repeats(clock)
 
     async def invoke(self, request: web.Request) -> web.Response:
@@ -184,6 +189,7 @@ class ToolsRoute:
         """Raises RefusalError: 400 for what the tool does not take, 403 for what is not approved, 500 for a failure."""
         approvals = _Approvals(self._settings)
         calls = HookedCalls(services, toolbox, key)
+        UNSEEN.set(functools.partial(unseen_lines, sent=[result for name, result in self._results if name == key]))
         try:
             async with deadline(self._settings.timeout):
                 outcome = await calls.run(block, approvals.ask)
@@ -199,6 +205,8 @@ class ToolsRoute:
             raise RefusalError(500, "tool_error", FAILED) from None
         if approvals.refused and outcome.is_error:
             raise RefusalError(403, "forbidden", approvals.refused)
+        result = ToolResultMessage(block.id, block.name, [TextBlock(outcome.text)], details=outcome.details)
+        self._results.append((key, result))
         return outcome
 
 

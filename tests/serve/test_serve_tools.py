@@ -181,3 +181,29 @@ async def test_hooks_refuse_a_call_as_in_a_chat(workspace: Path, monkeypatch: py
         status, answer, _ = await server.ask(INVOKE, {"tool": "list", "args": {"path": "secret"}})
         assert (status, "not that" in answer["error"]["message"]) == (403, True)
         assert (await server.ask(INVOKE, {"tool": "list"}))[0] == 200
+
+
+async def test_a_file_is_replaced_by_a_session_that_has_seen_it(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(tools={"allow": ["write", "append"]})
+    file = workspace / "log.md"
+    file.write_text("- by hand\n", encoding="utf-8")
+
+    def call(tool: str, key: str = "one", **more: str) -> dict[str, Any]:
+        return {"tool": tool, "args": {"path": "log.md", **more}, "sessionKey": key}
+
+    async with asked(monkeypatch) as server:
+        for body, status in (
+            (call("write", content="mine\n"), 400),
+            (call("read", "other"), 200),
+            (call("write", content="mine\n"), 400),
+            (call("read"), 200),
+            (call("write", content="mine\n"), 200),
+            (call("write", content="more\n"), 200),
+            (call("append", "other", content="- of the other"), 200),
+            (call("write", content="mine\n"), 400),
+        ):
+            code, answer, _ = await server.ask(INVOKE, body)
+            assert code == status, (body, answer)
+    assert file.read_text(encoding="utf-8") == "more\n- of the other\n"
