@@ -55,11 +55,6 @@ ANSWERS: dict[str, tuple[str, str]] = {
     ),
     "refused_again": ("I can't do that offline.", "离线做不了。"),
     "search_failed": ("I could not look into your notes: {reason}", "没能查看笔记:{reason}"),
-    # arithmetic
-    "worked_out": ("`{task}` = {result}", "`{task}` = {result}"),
-    "rounded": ("`{task}` ≈ {result}", "`{task}` ≈ {result}"),
-    "by_zero": ("`{task}` has no result: it divides by zero.", "`{task}` 没有结果:除数是零。"),
-    "too_large": ("`{task}` is too large for me.", "`{task}` 太大,我算不了。"),
     # tools
     "no_tool": ("For that I need the tool `{tool}`, which is not here.", "这需要 `{tool}` 工具,但这里没有。"),
     "declined": ("All right, not done.", "好的,没有执行。"),

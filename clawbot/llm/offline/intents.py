@@ -9,7 +9,6 @@ from importlib.resources import files
 
 from msgspec import Struct
 
-from clawbot.llm.offline.arithmetic import work_out
 from clawbot.text.language import Language, fold
 from clawbot.text.secrets import holds_secret
 from clawbot.text.statements import asks, is_question
@@ -54,7 +53,7 @@ def classify(text: str, language: Language) -> Intent:
         # The text of a wish to remember would be lost otherwise.
         begun = _known(stripped[:200], language)
         return Intent("remember" if begun and begun.kind == "remember" else "statement", stripped)
-    known = _known(stripped, language) or _computed(stripped) or _kindness(stripped, language)
+    known = _known(stripped, language) or _kindness(stripped, language)
     if known is not None:
         return known
     if is_question(stripped):
@@ -62,10 +61,6 @@ def classify(text: str, language: Language) -> Intent:
     if holds_secret(stripped):
         return Intent("secret", stripped)
     return Intent("ask" if asks(stripped) else "statement", stripped)
-
-
-def _computed(text: str) -> Intent | None:
-    return Intent("sum", text) if work_out(text) else None
 
 
 def _kindness(text: str, language: Language) -> Intent | None:

@@ -12,7 +12,6 @@ import msgspec
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.offline import recall, silent, workspace
 from clawbot.llm.offline.answers import say
-from clawbot.llm.offline.arithmetic import work_out
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read_turn, what_was_done
 from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
@@ -111,9 +110,6 @@ def _reply(turn: Turn) -> Step:
         return follow(PLANS[intent.kind](turn, intent), turn)
     if turn.resumed and turn.rounds:
         return what_was_done(turn)
-    if intent.kind == "sum" and (done := work_out(intent.text)):
-        key = done.problem or ("rounded" if done.rounded else "worked_out")
-        return say(turn.language, key, task=done.task, result=done.result)
     return say(turn.language, intent.kind)
 
 
