@@ -79,7 +79,10 @@ class JoinedRanking:
         new = [hit for hit in without_copies(said) if not _is_known(token_set(hit.snippet), known)]
         results = self._budget.results
         room = max(results // TALKS_SHARE, 1, results - len(notes.hits))
-        joined = sorted([*notes.hits, *new[:room]], key=lambda hit: -hit.score)
+        parts = (notes.hits, new[:room])
+        # By the highest score from each hit on: both lists keep their order where it is not that of the scores.
+        ranked = [(max(hit.score for hit in part[at:]), hit) for part in parts for at, hit in enumerate(part)]
+        joined = [hit for _, hit in sorted(ranked, key=lambda each: -each[0])]
         hits = tuple(_fitting(joined, self._budget)) if new else notes.hits
         return Ranked(hits, notes.partial or talks.partial, tuple(dict.fromkeys((*notes.warnings, *talks.warnings))))
 

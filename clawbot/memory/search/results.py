@@ -288,13 +288,12 @@ class LineResults(Struct, frozen=True):
         return [self.lines[number].row.text for number in self.ranked.ids[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The results: ranges of lines within the budget, each with the score of its best line."""
-        scores = self.ranked.scores
-        # After reordering, the scores are reassigned so that they stay descending.
-        ids = [self.ranked.ids[number] for number in reordered(len(scores), order)]
-        in_time = newest_first([self._statement(number) for number in ids[: 0 if self.names_days else _COMPARED]])
-        earlier = {ids[number] for number in in_time.earlier}
-        ids[: len(in_time.order)] = [ids[number] for number in in_time.order]
+        """The results: ranges of lines within the budget, each with its best line's own score, whatever the order."""
+        places = reordered(len(self.ranked.ids), order)
+        in_time = newest_first([self._statement(place) for place in places[: 0 if self.names_days else _COMPARED]])
+        earlier = {self.ranked.ids[places[at]] for at in in_time.earlier}
+        places[: len(in_time.order)] = [places[at] for at in in_time.order]
+        ids = [self.ranked.ids[place] for place in places]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
         hits: list[Hit] = []
         left = self.budget.chars or sys.maxsize
@@ -302,16 +301,14 @@ class LineResults(Struct, frozen=True):
             if not left:
                 break
             best = self.lines[ids[each.rank]].row
-            # What follows behind the usual results does not count more than these.
-            score = min(scores[each.rank], hits[-1].score if hits else 1.0)
-            hit = self._hit(each, best, score, min(left, each.chars or left))
+            hit = self._hit(each, best, self.ranked.scores[places[each.rank]], min(left, each.chars or left))
             left -= len(hit.snippet)
             hits.append(replace(hit, earlier=True) if best.id in earlier else hit)
         told = also_searched(self.misspelt, (hit.snippet for hit in hits))
         return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *told))
 
-    def _statement(self, number: int) -> Statement:
-        file = self.files[file_of(number)]
+    def _statement(self, place: int) -> Statement:
+        file = self.files[file_of(number := self.ranked.ids[place])]
         return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)))
 
     def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:

@@ -85,3 +85,10 @@ def test_another_order_holds_for_both() -> None:
     ranking = JoinedRanking(notes, talks, 1.0, Budget(9, None, 0.0))
     assert ranking.texts(6) == ["n0", "n1", "t0", "t1"]
     assert [hit.snippet for hit in ranking.results([3, 1, 0, 2]).hits] == ["n1", "n0", "t1", "t0"]
+
+
+def test_a_note_before_one_with_a_higher_score_stays_there() -> None:
+    notes = Fixed(note(0.45, "new"), note(0.93, "old"), note(0.2, "n"))
+    assert joined(notes, Fixed(spoken(1.0, "t"))) == [("new", 0.45), ("old", 0.93), ("t", 0.5), ("n", 0.2)]
+    talks = Fixed(spoken(0.3, "new"), spoken(0.6, "old"))
+    assert [text for text, _ in joined(Fixed(note(0.25, "n")), talks)] == ["new", "old", "n"]

@@ -417,7 +417,7 @@ def test_a_reranker_decides_the_order_of_lines(reader: IndexReader) -> None:
     texts = ranking.texts(50)
     last = len(texts) - 1
     assert texts[last] in ranking.results([last, last, 999, -1]).hits[0].snippet
-    assert ranking.results([last]).hits[0].score == ranking.results().hits[0].score
+    assert ranking.results([last]).hits[0].score < ranking.results().hits[0].score, "each line has its own"
     assert ranking.results([]) == ranking.results()
 
 

@@ -9,8 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.memory.search.engine import Search
+from clawbot.memory.search.protocols import Ranking
+from clawbot.memory.search.results import LineResults
 from clawbot.memory.search.updates import LONGEST, Statement, newest_first
-from tests.memory.search.notes import Searcher, build
+from clawbot.memory.values import SearchRequest
+from tests.memory.search.notes import TODAY, Searcher, build
 
 OLD, NEW, NEWER = date(2026, 3, 1), date(2026, 5, 2), date(2026, 9, 1)
 
@@ -83,3 +87,41 @@ def test_a_search_shows_the_newest_first(tmp_path: Path) -> None:
         ("memory/2026-03-01.md", True),
     ]
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+EUROS = {
+    "memory/2026-03-01.md": "- rent of the flat: 950 euros\n- tyres: 300 euros\n- shoes: 90 euros\n- bread: 5 euros\n",
+    "memory/2026-06-01.md": "- insurance: 410 euros\n- a lamp for the flat: 60 euros\n- coffee: 8 euros\n",
+    "memory/2026-09-01.md": "- rent of the flat: 1,020\n- a letter of the bank\n",
+}
+"""The older statement has one more frequent word of the question, and a higher score."""
+RENT = "rent of the flat in euros"
+
+
+def ranked(path: Path) -> tuple[Ranking, dict[str, float]]:
+    """The ranking of the question, and the score of each line."""
+    searcher = Searcher(build(path, EUROS))
+    request = SearchRequest(queries=(RENT,))
+    found = searcher.engine.rank(Search(searcher.reader, request, (None,), searcher.settings, TODAY))
+    assert isinstance(found, LineResults)
+    return found, dict(zip(found.texts(60), (round(score, 6) for score in found.ranked.scores), strict=True))
+
+
+def test_a_line_that_moves_keeps_its_own_score(tmp_path: Path) -> None:
+    ranking, own = ranked(tmp_path / "i")
+    hits = ranking.results().hits
+    assert [hit.snippet for hit in hits[:2]] == ["- rent of the flat: 1,020", "- rent of the flat: 950 euros"]
+    assert [hit.earlier for hit in hits[:2]] == [False, True]
+    assert hits[0].score < hits[1].score
+    assert {hit.snippet: hit.score for hit in hits} == own
+    backwards = ranking.results(range(len(own))[::-1]).hits
+    assert {hit.snippet: hit.score for hit in backwards} == own
+    assert backwards[0].score < backwards[-1].score
+
+
+def test_what_does_not_fit_the_usual_results_keeps_its_score(tmp_path: Path) -> None:
+    long = "".join(f"- {RENT} in {town} {'and more ' * 80}\n" for town in ("Ghent", "Kyoto", "Oslo", "Riga"))
+    notes = {"memory/2026-03-01.md": f"{long}- rent paid\n- shoes\n- bread\n"}
+    hits = Searcher(build(tmp_path / "i", notes)).ask(RENT, vectors=False, max_results=48, max_chars=9_000).hits
+    assert [hit.line for hit in hits] == [1, 2, 3, 5, 4]
+    assert hits[4].score == hits[0].score > hits[3].score
