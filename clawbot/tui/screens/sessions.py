@@ -192,8 +192,8 @@ class SessionsScreen(PlacePicker):
         titled = [row for row in self.rows if all(word in row.searched.casefold() for word in words)]
         known = {row.id for row in titled}
         searched, said = self.said
-        others = [row for row in self.rows if row.id in said and row.id not in known] if searched == query else []
-        others.sort(key=lambda row: -said[row.id].score)
+        rows = {row.id: row for row in self.rows if row.id not in known}
+        others = [rows[session] for session in said if session in rows] if searched == query else []
         found = [(row, places_of(words, row.title)) for row in titled]
         return [*found, *((replace(row, detail=quoted(said[row.id], query)), ()) for row in others)]
 

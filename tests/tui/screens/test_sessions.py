@@ -224,6 +224,18 @@ async def test_what_was_said_finds_a_session_whose_title_does_not() -> None:
         assert host.result == TalkPlace(f"{4:08x}", "0000000a", "dog")
 
 
+async def test_sessions_are_in_the_order_of_the_search_not_of_the_scores() -> None:
+    below = runtime()
+    below.memories["dog"] = found(
+        told(f"{4:08x}", "User: the dog is 12 now", 0.4), told(f"{1:08x}", "User: the dog is 11", 0.6)
+    )
+    async with showing(screen(below), (120, 30)) as (host, pilot):
+        await until(pilot, lambda: "README" in seen(host))
+        host.screen.query_one(Input).value = "dog"
+        await until(pilot, lambda: "the dog is 12 now" in seen(host))
+        assert seen(host).index("the dog is 12 now") < seen(host).index("the dog is 11")
+
+
 async def test_the_preview_shows_the_place_that_was_found_with_what_was_said_around_it() -> None:
     below = runtime()
     below.memories["dog"] = found(told(f"{4:08x}", "User: my dog is called Bruno"))
