@@ -75,7 +75,8 @@ class Expands(Protocol):
 class Question(Struct, frozen=True):
     """A parsed question. `speakers` are ids of the index; `days` are the periods that the question names.
 
-    `words` are the spellings in `wanted`, the question's own first. `unfinished`: its last word is still being typed.
+    `words` are the spellings in `wanted`, the question's own first, `names` the expressions of capitalised ones.
+    `unfinished`: its last word is still being typed.
     """
 
     wanted: tuple[WantedWord, ...]
@@ -85,6 +86,7 @@ class Question(Struct, frozen=True):
     asks_number: bool
     words: tuple[str, ...] = ()
     unfinished: bool = False
+    names: frozenset[str] = frozenset()
 
 
 def understand(
@@ -103,7 +105,8 @@ def understand(
     With `prefix`, a word at the very end also matches longer words.
     """
     days = dates_in(text, today, prefer="past")
-    terms = parse_query(_without(text, (each.text for each in days))).terms or parse_query(text).terms
+    query = parse_query(_without(text, (each.text for each in days)))
+    terms = query.terms or parse_query(text).terms
     named, others = _named(text, speakers, terms)
     expansions = lexicon.expand(text)
     wanted = tuple(_wanted(term, expansions, weights, is_sure=term.text not in guessed) for term in (others or terms))
@@ -113,7 +116,8 @@ def understand(
     spelled = (form for each in expansions for form in (each.forms if each.inflected else (each.word,)))
     words = (*(term.text for term in others or terms), *spelled)
     asks_when, asks_number = (asking.search(text) is not None for asking in (_WHEN, _HOW_MANY))
-    return Question(wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun))
+    names = frozenset(fts_quote(name.lower()) for name in query.names)
+    return Question(wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun), names)
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:

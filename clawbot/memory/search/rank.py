@@ -24,7 +24,7 @@ from clawbot.memory.search.features import (
 )
 from clawbot.memory.search.outline import Outline
 from clawbot.memory.search.protocols import ChunkReader, Matrix, ReadVectors, StopCheck
-from clawbot.memory.search.question import Matches, Question, WordFinder
+from clawbot.memory.search.question import RAREST, Matches, Question, WordFinder
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.search.shortlist import shortlist
 from clawbot.memory.search.table import Columns, LineTable
@@ -37,7 +37,7 @@ from clawbot.memory.search.vector_scores import (
     places_of_best,
     rough_vector_scores,
 )
-from clawbot.memory.store.records import DATED, file_of, id_of
+from clawbot.memory.store.records import DATED, ORDINAL_BITS, file_of, id_of
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import LineWeights
@@ -116,11 +116,12 @@ class LineSource(Struct, frozen=True):
 
 
 class RankedLines(Struct, frozen=True):
-    """Ids of lines, best first, with their scores (0 to 1). `partial`: time ran out."""
+    """Ids of lines, best first, with their scores (0 to 1) and telling words (by number). `partial`: time ran out."""
 
     ids: Sequence[int]
     scores: Sequence[float]
     partial: bool
+    asked: Sequence[frozenset[int]] = ()
 
 
 class _Evidence(Struct):
@@ -131,6 +132,22 @@ class _Evidence(Struct):
     support: Support
     rough: VectorScores | None = None
     near: VectorScores | None = None
+
+
+def _telling_words(wordings: Sequence[Wording], table: LineTable, places: Ids) -> list[frozenset[int]]:
+    """Which rare words, names and numbers of `wordings` each line or its heading has, then all its headings."""
+    found = [
+        match.ids
+        for question, matches in ((each.question, each.matches) for each in wordings)
+        for word, match in zip(question.wanted, matches, strict=False)
+        if match.rarity >= RAREST / 2 or word.match in question.names or any(map(str.isdigit, word.match))
+    ]
+    ids, above = table.ids[places], table.section_names[table.section[places]]
+    headings = table.ids[table.columns.is_heading]
+    titled = [headings[are_among(headings, each)] >> ORDINAL_BITS for each in found]
+    has = [are_among(ids, each) | are_among(above, each) for each in found]
+    has += [near | are_among(ids >> ORDINAL_BITS, files) for near, files in zip(has, titled, strict=True)]
+    return [frozenset(at for at, which in enumerate(has) if which[place]) for place in range(len(ids))]
 
 
 class LineRanking:
@@ -169,7 +186,9 @@ class LineRanking:
         says |= alone >= self._weights.least_score
         places, scores = places[says], scores[says]
         order = np.lexsort((places, -scores))[: self._weights.ranked]
-        return RankedLines(table.ids[places[order]].tolist(), np.clip(scores[order], 0, 1).tolist(), partial)
+        places, scores = places[order], np.clip(scores[order], 0, 1)
+        asked = _telling_words(wordings, table, places)
+        return RankedLines(table.ids[places].tolist(), scores.tolist(), partial, asked)
 
     def _table(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids | None, Sequence[VectorScores | None]]:
         """The lines to look at, the positions of those to rank (None: the promising ones), and for each wording the

@@ -309,7 +309,7 @@ class LineResults(Struct, frozen=True):
 
     def _statement(self, place: int) -> Statement:
         file = self.files[file_of(number := self.ranked.ids[place])]
-        return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)))
+        return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)), self.ranked.asked[place])
 
     def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]

@@ -1,34 +1,42 @@
-"""Finds lines that tell the same thing of different days, and puts the newest first."""
+"""Finds lines that state a new value of the same thing on a later day, and puts the newest first."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from datetime import date
 from itertools import combinations
 
 from msgspec import Struct
 
-from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
-from clawbot.text.tokens import tokens_of
+from clawbot.memory.dates.european_words import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
+from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
+from clawbot.text.patterns import lazy_re
+from clawbot.text.query import cjk_found, token_pattern
+from clawbot.text.stems import stem
+from clawbot.text.tokens import cjk_run, plain_forms, words_of
 
-FEWEST = 2
-"""Words that two lines about the same thing share at least."""
+FEWEST, SHARE, LONGEST = 2, 1 / 3, 300
+"""Least number of names that two lines about the same thing share, their least share, and a line's most characters."""
 
-SHARE = 0.8
-"""Share of the shorter line's words that the other one has at least."""
-
-LONGEST = 300
-"""Characters of a line that states one thing; longer ones tell many."""
-
-_PAIR = 2
-_SPEAKERS = frozenset({"user", "assist"})
+_LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS | {"user", "assistant"}
+_NUMBERS = "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty hundred pm"
+_VALUES = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS, *_NUMBERS.split()})
+_HAN = "〇零二三四五六七八九十百千万萬亿億两兩半"
+_HAN_VALUE = lazy_re(f"[周週期][日天一{_HAN}]|一?[{_HAN}][一{_HAN}]*[号號点點]?|[上中下]午|[年月日]|^[号號点點时時]")
+_NUMBER = lazy_re(r"[vV]?\d")
+_TIME = lazy_re(rf"(?i:\.?\s*(?:[年月日點点时時]|(?:{'|'.join(sorted(_VALUES))})\b))")
+_VERB = lazy_re(r"\s*(?:[:：是已]|(?:is|was|has|ist|war|hat|es|tiene|est)\b)")
+_NEXT_TO = lazy_re(r"[\s*_`\"']*")
+_MARKER = lazy_re(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?")
 
 
 class Statement(Struct, frozen=True):
-    """A line and the day that it was written for, None if unknown."""
+    """A line, the day that it was written for, None if unknown, and which telling words of the question it has."""
 
     text: str
     day: date | None
+    asked: frozenset[int] = frozenset()
 
 
 class InTime(Struct, frozen=True):
@@ -39,49 +47,78 @@ class InTime(Struct, frozen=True):
 
 
 def newest_first(statements: Sequence[Statement]) -> InTime:
-    """Put the newest of several statements about the same thing in the place of the best one.
-
-    Statements about the same thing share most of the shorter one's words and are not the same. Nothing is dropped:
-    a question may ask how it was before.
-    """
+    """Put the newest statement about a thing in the place of the best one, if it has its words of the question."""
     topics = [_topic(each) for each in statements]
-    order = list(range(len(statements)))
-    earlier: set[int] = set()
-    for one, other in combinations(range(len(statements)), 2):
-        if not _is_same_thing(topics[one], topics[other]):
-            continue
-        first, second = statements[one].day, statements[other].day
-        if first is None or second is None or first == second:
-            continue
-        earlier.add(one if first < second else other)
-        if first < second and order.index(one) < order.index(other):
-            order.remove(other)
-            order.insert(order.index(one), other)
+    order, earlier = list(range(len(statements))), set[int]()
+    # Lines without a word of the question are no answers, unless all are found by their meaning alone.
+    answers = [at for at in order if statements[at].asked] or order
+    by_day = combinations(sorted(answers, key=lambda at: statements[at].day or date.min), 2)
+    alike = [(old, new) for old, new in by_day if _is_alike(topics[old], topics[new])]
+    same_day = [(topics[old], topics[new]) for old, new in alike if statements[old].day == statements[new].day]
+    # Several values on one day are those of several things, which other lines name, such as headings.
+    listed = [old.names for old, new in same_day if old.values.isdisjoint(new.values)]
+    for old, new in alike:
+        has_words = statements[old].asked <= statements[new].asked
+        if has_words and statements[old].day != statements[new].day and topics[old].names not in listed:
+            earlier.add(old)
+            if order.index(old) < order.index(new):
+                order.remove(new)
+                order.insert(order.index(old), new)
     return InTime(order, frozenset(earlier))
 
 
-class _Topic(Struct, frozen=True):
-    """The content words of a statement, and everything that it says."""
+class _Topic(Struct):
+    """What a line is about, its `names` (content words, and numbers of things), and what it states, its `values` (other
+    numbers, weekdays, months). `proper` are the names before the first value that can't be verbs."""
 
-    words: frozenset[str]
-    all: frozenset[str]
+    names: set[str]
+    proper: set[str]
+    values: set[str]
+
+
+def _is_alike(old: _Topic, new: _Topic) -> bool:
+    """Whether `new` states another value of the same thing, or of one whose name neither has. If each has a name that
+    the other lacks, they are about different things; one alone may have more names, but no proper ones."""
+    if not (new.names <= old.names or old.names <= new.names) or new.values <= old.values or not old.values:
+        return False
+    fewer, more = sorted((new.names, old.names), key=len)
+    return len(fewer) >= max(FEWEST, SHARE * len(more)) and (more - fewer).isdisjoint(new.proper | old.proper)
 
 
 def _topic(statement: Statement) -> _Topic:
-    if statement.day is None or len(statement.text) > LONGEST:
-        return _Topic(frozenset(), frozenset())
-    said = frozenset(token.text for token in tokens_of(statement.text)) - _SPEAKERS
-    return _Topic(frozenset(filter(_says_something, said)), said)
+    topic, said = _Topic(set(), set(), set()), statement.text
+    if statement.day is None or len(said) > LONGEST or said.startswith("#") or said.endswith(("?", "？")):
+        return topic
+    text = plain_forms(said)
+    start = end = found.end() if (found := _MARKER.match(text)) else 0
+    words = list(token_pattern("" if text.isascii() else CJK).finditer(text, start))
+    last, is_after_name = max((each.start() for each in words if each[0][0].isdigit()), default=0), True
+    for each in words:
+        word, at = each[0], each.start()
+        names, values, ends_with_name = _parts(word)
+        if _NUMBER.match(word):
+            # Of a thing: "order 4711 has 3 boxes", "02:14 backup took 41 minutes"; a value: "port 8080", "dinner 9:30".
+            is_time = at > start and (":" in word or _TIME.match(text, each.end()))
+            is_next = is_after_name and not (topic.values or is_time) and _NEXT_TO.fullmatch(text, end, at)
+            if text[at - 1 : at] == "#" or (is_next and (at < last or _VERB.match(text, each.end()))):
+                names, values = values, names
+        topic.names |= names
+        if not topic.values and ((at > start and word[0].isupper()) or any(map(str.isdigit, word))):
+            topic.proper |= names
+        topic.values |= values
+        is_after_name, end = ends_with_name, each.end()
+    return topic
 
 
-def _says_something(word: str) -> bool:
-    if any(map(str.isdigit, word)) or word in STOP_WORDS or word in FOREIGN_STOP_WORDS:
-        return False
-    # Of Chinese, Japanese and Korean text the pairs, not the single characters.
-    return len(word) > _PAIR or (len(word) == _PAIR and not word.isascii())
-
-
-def _is_same_thing(one: _Topic, other: _Topic) -> bool:
-    shared = len(one.words & other.words)
-    least = min(len(one.words), len(other.words))
-    return shared >= FEWEST and shared >= SHARE * least and one.all != other.all
+@functools.lru_cache(8_192)
+def _parts(word: str) -> tuple[frozenset[str], frozenset[str], bool]:
+    """The names and the values in a word or a run of Chinese, and whether it ends with a name."""
+    lower = without_marks(word.lower())
+    if _NUMBER.match(lower) or lower in _VALUES:
+        return frozenset(), frozenset({lower}), False
+    if not word.isascii() and cjk_run().match(word):
+        terms = cjk_found(_HAN_VALUE.sub(" ", word)).terms
+        names = frozenset(term.text for term in terms if term.weight == 1 or len(term.text) == 1)
+        return names, frozenset(_HAN_VALUE.findall(word)), word.endswith(tuple(names))
+    names = frozenset(stem(part) for part in words_of(word) if part not in _LITTLE)
+    return names, frozenset(), bool(names)

@@ -26,6 +26,18 @@ OLD, NEW, NEWER = date(2026, 3, 1), date(2026, 5, 2), date(2026, 9, 1)
         ("- 房租每月四千元", "- 房租每月四千五百元"),
         ("- Miete der Wohnung: 950 Euro", "- Miete der Wohnung jetzt 1.020 Euro"),
         ("- the parcel depot closes at 9 pm", "- the parcel depot closes at 8 pm"),
+        (
+            "- staging proxy port is 8080",
+            "- staging proxy port moved from 8080 to 8443, since Grafana took the old one",
+        ),
+        ("- 代理端口是8080", "- 代理端口改成8443"),
+        ("- 预算三万元", "- 预算增加到五万元"),
+        ("- 团队例会是周三上午", "- 团队例会改到周五下午3点"),
+        ("- dentist appointment on Tuesday at 10", "- dentist appointment moved to Thursday at 11:30"),
+        ("- dentist appointment 3 March at 10:00", "- dentist appointment 14 April at 15:30"),
+        ("- release date of Falcon is June 3", "- release date of Falcon is July 17"),
+        ("1. length of the wifi password is 8", "4. length of the wifi password is 12"),
+        ("- order 4711 of Anna Keller: 3 lamps", "- order 4711 of Anna Keller: 5 lamps"),
     ],
 )
 def test_the_newest_takes_the_first_place_and_the_older_is_marked(old: str, new: str) -> None:
@@ -55,6 +67,61 @@ def test_the_newest_takes_the_first_place_and_the_older_is_marked(old: str, new:
 def test_other_lines_stay_as_they_are(one: Statement, other: Statement) -> None:
     found = newest_first([one, other])
     assert (list(found.order), found.earlier) == ([0, 1], frozenset())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Each has a name that the other lacks.
+        (
+            "- passcode hint for the copper canyon ledger cabinet in Ghent is page 46237 of the blue atlas",
+            "- passcode hint for the copper lantern ledger cabinet in Kyoto is page 8357 of the blue atlas",
+        ),
+        ("- tomato soup needs 400 grams of onions", "- pumpkin soup needs 300 grams of onions"),
+        ("- 大连办公室的周晓峰分机号是6711,保管钥匙", "- 大连办公室的徐晓峰分机号是9816,保管钥匙"),
+        ("- 成都的紫藤卷备份完成,用时64分钟,没有错误", "- 西安的紫藤卷备份完成,用时53分钟,没有错误"),
+        # A proper name that the other one lacks.
+        ("- copper cabinet code is 12", "- copper cabinet of Ghent code is 14"),
+        ("- Anna has phone 4711", "- Anna Keller has phone 5822"),
+        # The number is a name.
+        ("- order 4711: 3 lamps, 55 euros", "- order 4712: 2 lamps, 40 euros"),
+        ("- order 4711 shipped to Ghent with 3 boxes", "- order 4712 shipped to Ghent with 5 boxes"),
+        ("- order #4711, shipped", "- order #4712, shipped"),
+        ("- srv-12 has 64 GB of memory", "- srv-14 has 128 GB of memory"),
+        ("- ticket 311 is closed", "- ticket 312 is closed"),
+        ("- 02:14 nightly backup took 41 minutes", "- 02:19 nightly backup took 38 minutes"),
+        ("- 3号服务器有64GB内存", "- 4号服务器有128GB内存"),
+        ("- 订单4711共3件,合计55元", "- 订单4712共2件,合计40元"),
+        # No other value: a report, a repetition, a heading, a question.
+        ("- Watering the tomatoes: every morning at six", "- Watering tomatoes done"),
+        ("- the staging proxy port is 8080", "- the staging proxy port has not changed"),
+        ("- Never use web_search", "- Never use web_search in tests"),
+        ("# Study planning 1", "# Study planning 3: running"),
+        ("- the parcel depot closes at 9 pm", "- should the parcel depot close at 8 pm?"),
+    ],
+)
+def test_lists_of_like_things_and_repetitions_stay_as_they_are(one: str, other: str) -> None:
+    found = newest_first([Statement(one, OLD), Statement(other, NEW)])
+    assert (list(found.order), found.earlier) == ([0, 1], frozenset())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_replaced"),
+    [({1, 2}, {1, 2, 3}, True), ({1}, {1}, True), ({1, 2}, {1}, False), ({1, 2}, {1, 3}, False), (set(), {1}, False)],
+)
+def test_the_newer_one_has_all_that_the_older_has_of_the_question(
+    old: set[int], new: set[int], is_replaced: bool
+) -> None:
+    before = Statement("- rent of the flat: 950 euros", OLD, frozenset(old))
+    after = Statement("- rent of the flat: 980 euros", NEW, frozenset(new))
+    found = newest_first([before, after])
+    assert (found.order[0], bool(found.earlier)) == (int(is_replaced), is_replaced)
+
+
+def test_several_values_on_one_day_are_of_several_things() -> None:
+    numbers = [("- contract number: 4711", OLD), ("- contract number: 4822", OLD), ("- contract number: 4933", NEW)]
+    found = newest_first([Statement(text, day) for text, day in numbers])
+    assert (list(found.order), found.earlier) == ([0, 1, 2], frozenset())
 
 
 def test_of_several_only_the_newest_is_not_earlier() -> None:
