@@ -201,14 +201,14 @@ def _says(hit: RecalledLine, question: str) -> bool:
 
 
 def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
-    """Whether the first hit is newer than the second, and they share as much as one says beside the `question`."""
+    """Whether the first hit is newer than the second, has its words of the `question`, and most that it says beside."""
     if len(hits) < 2:
         return False
-    first, second = telling(hits[0].text), telling(hits[1].text)
-    besides = min(len(first - telling(question)), len(second - telling(question)))
+    first, second, wanted = telling(hits[0].text), telling(hits[1].text), telling(question)
+    besides = min(len(first - wanted), len(second - wanted))
     (day, path, _), (other, other_path, _) = hits[0].age, hits[1].age
     is_newer = "" < other < day or (path == other_path and hits[0].age > hits[1].age)
-    return is_newer and len(first & second) >= max(besides, 1)
+    return is_newer and second & wanted <= first and len(first & second) >= max(besides, 1)
 
 
 def _quotes(turn: Turn, hits: Sequence[RecalledLine]) -> str:

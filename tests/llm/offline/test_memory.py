@@ -194,6 +194,26 @@ class TestRecall:
         assert reply.startswith("Your notes say:\n\n> my dog is called Bruno")
 
     @pytest.mark.parametrize(
+        ("asked", "other", "question"),
+        [
+            (
+                "the code of the copper canyon cabinet is 4711",
+                "the code of the copper lantern cabinet is 5822",
+                "what is the code of the copper canyon cabinet?",
+            ),
+            ("晨光峡谷的合同编号是4711", "金叶猎鹰的合同编号是5822", "晨光峡谷的合同编号是多少?"),
+        ],
+    )
+    async def test_a_newer_line_that_lacks_a_word_of_the_question_does_not(
+        self, asked: str, other: str, question: str
+    ) -> None:
+        found = searched(hit("memory/2026-11-12.md", 3, f"- {asked}", 0.9), hit(TODAY, 4, f"- {other}", 0.8))
+        reply = await Talk(found).say(question)
+        assert reply.index(asked) < reply.index(other)
+        assert "newest first" not in reply
+        assert "新的在前" not in reply
+
+    @pytest.mark.parametrize(
         "line",
         [
             "## Preferences",
