@@ -285,6 +285,7 @@ def _facts(table: Mapping[str, msgspec.Raw], ref: str) -> ModelFacts:
 
 def _names(ref: str) -> list[tuple[str, bool]]:
     """The names under which `ref` may stand, and whether that is the same offer: a reseller has prices of its own."""
+    ref = ref.replace("/responses/", "/", 1)
     bare = ref.partition("/")[2]
     maker = bare.rpartition("/")[2]
     names = [(ref, True), (bare, ref.count("/") == 1)]

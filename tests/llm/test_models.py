@@ -443,6 +443,15 @@ def test_a_reseller_has_the_window_of_the_model_but_not_its_price() -> None:
     assert facts.prices is None
 
 
+@pytest.mark.parametrize(
+    ("ref", "plain"), [(f"{name}/responses/gpt-5", f"{name}/gpt-5") for name in ("openai", "azure")]
+)
+def test_the_protocol_in_a_name_changes_neither_window_nor_price(ref: str, plain: str) -> None:
+    facts = look_up([ref, plain])
+    assert facts[ref].prices is not None
+    assert facts[ref] == facts[plain]
+
+
 def test_without_litellms_table_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "_table_path", lambda: None)
     assert look_up(["openai/never-asked-for"])["openai/never-asked-for"].window is None
