@@ -121,6 +121,7 @@ def _replace_functions() -> None:
     litellm.response_cost_calculator = _nothing
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
     for place, name, ours in (
+        (litellm.utils, "supports_native_streaming", _streams),
         (responses_main, "_responses_try_dispatch_mcp_gateway", _nothing),
         (FinalRequestOptions, "get_max_retries", lambda *_: 0),
         (completions, "async_maybe_transform", _as_it_is),
@@ -135,6 +136,12 @@ def _replace_functions() -> None:
 
 def _nothing(**_: object) -> None:
     """In place of functions of litellm that may return None."""
+
+
+def _streams(model: str, custom_llm_provider: str | None) -> bool:
+    """In place of a function of litellm, which takes it that a model that it does not know can't stream."""
+    entry = litellm.model_cost.get(f"{custom_llm_provider}/{model}") or litellm.model_cost.get(model, {})
+    return entry.get("supports_native_streaming") is not False
 
 
 async def _as_it_is(data: Mapping[str, Any], expected_type: object) -> dict[str, Any]:
