@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.collect import DeltaCollector
 from clawbot.llm.errors import BadResponseError, LoadingError, ModelError, RateLimitError, UnreachableError
-from clawbot.llm.failures import to_error
+from clawbot.llm.failures import is_unreadable_reasoning, to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.protocol import CAPPED, ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
@@ -342,6 +342,10 @@ class LiteLLMModel:
         return Complete(identity, arguments, self._options.max_chars)
 
     def _error(self, report: CallFailed) -> ModelError:
+        if self._speller.thoughts and is_unreadable_reasoning(report.failure.message):
+            self._speller.thoughts = False
+            what = _("the vendor cannot read the earlier reasoning; it is left out now.")
+            return BadResponseError(what, provider=self._target.answerer, hint=_("Send the message again."))
         return to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
 
     def _lost(self, started: bool) -> ModelError:

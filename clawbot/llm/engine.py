@@ -21,6 +21,9 @@ from typing import Any, Protocol
 
 import litellm
 import msgspec
+from litellm.completion_extras.litellm_responses_transformation.transformation import (
+    LiteLLMResponsesTransformationHandler as ToResponses,
+)
 from litellm.responses import main as responses_main
 from openai import _base_client
 from openai._models import FinalRequestOptions
@@ -121,6 +124,7 @@ def _replace_functions() -> None:
     litellm.response_cost_calculator = _nothing
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
     for place, name, ours in (
+        (ToResponses, "transform_request", _unstored(ToResponses.transform_request)),
         (litellm.utils, "supports_native_streaming", _streams),
         (responses_main, "_responses_try_dispatch_mcp_gateway", _nothing),
         (FinalRequestOptions, "get_max_retries", lambda *_: 0),
@@ -138,6 +142,19 @@ def _nothing(**_: object) -> None:
     """In place of functions of litellm that may return None."""
 
 
+def _unstored(transform: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    """Let requests to the Responses API, which litellm's method `transform` makes, ask the vendor to store nothing. The
+    reasoning then comes back encrypted, if the model reasons: others refuse to be asked for it."""
+
+    def unstored(self: object, **named: Any) -> dict[str, Any]:
+        provider = named["litellm_params"].get("custom_llm_provider")
+        reasons = litellm.supports_reasoning(model=named["model"], custom_llm_provider=provider)
+        wanted = {"include": ["reasoning.encrypted_content"]} if reasons else {}
+        return {"store": False, **wanted, **transform(self, **named)}
+
+    return unstored
+
+
 def _streams(model: str, custom_llm_provider: str | None) -> bool:
     """In place of a function of litellm, which takes it that a model that it does not know can't stream."""
     entry = litellm.model_cost.get(f"{custom_llm_provider}/{model}") or litellm.model_cost.get(model, {})
@@ -145,9 +162,14 @@ def _streams(model: str, custom_llm_provider: str | None) -> bool:
 
 
 async def _as_it_is(data: Mapping[str, Any], expected_type: object) -> dict[str, Any]:
-    """In place of a function of the SDK, with its arguments; leaves out what was not given, as that does."""
+    """In place of a function of the SDK, with its arguments; leaves out what was not given, as that does, and what is
+    for the Responses API alone."""
     del expected_type
-    return {name: value for name, value in data.items() if is_given(value)}
+    body = {name: value for name, value in data.items() if is_given(value)}
+    for at, message in enumerate(body["messages"]):
+        if "reasoning_items" in message:
+            body["messages"][at] = {name: value for name, value in message.items() if name != "reasoning_items"}
+    return body
 
 
 def _with_these_ids(messages: list[Any], thought_signature_separator: str) -> list[Any]:
@@ -261,9 +283,10 @@ def slim_chunk(chunk: Any) -> dict[str, Any]:
     calls = getattr(delta, "tool_calls", None)
     if calls:
         slim["tool_calls"] = [_piece(call) for call in calls]
-    thinking = getattr(delta, "thinking_blocks", None)
-    if thinking:
-        slim["thinking_blocks"] = [_plain(block) for block in thinking]
+    thinking = [_plain(block) for block in getattr(delta, "thinking_blocks", None) or ()]
+    items = [item for item in getattr(delta, "reasoning_items", None) or () if item.get("encrypted_content")]
+    if thinking or items:
+        slim["thinking_blocks"] = [*thinking, *({"signature": msgspec.json.encode(item).decode()} for item in items)]
     reason = getattr(choice, "finish_reason", None)
     return {"choices": [{"delta": slim, "finish_reason": reason}]} if reason else {"choices": [{"delta": slim}]}
 

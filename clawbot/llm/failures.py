@@ -240,6 +240,15 @@ _TRACEBACK = "Traceback (most recent call last)"
 _ORIGIN = lazy_re(r"^\w*Exception(?: -|:) ?")
 
 
+# Reasoning that was made with the key of another organisation, say. The words of OpenAI, Azure and Anthropic.
+_UNREADABLE = lazy_re(r"encrypted content\b.{0,200}could not be|invalid `?signature`? in `?thinking", re.IGNORECASE)
+
+
+def is_unreadable_reasoning(message: str) -> bool:
+    """Whether `message` says that the reasoning that was sent back is refused."""
+    return bool(_UNREADABLE.search(message))
+
+
 class Failure(Struct, frozen=True):
     """A call that failed, as the worker saw it.
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clawbot.llm.collect import REDACTED, safe_name
+from clawbot.llm.collect import REDACTED, parse_arguments, safe_name
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.providers import is_vendors_own, provider_name
 from clawbot.messages import (
@@ -42,7 +42,8 @@ class WireRules(Struct, frozen=True):
     its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row, and
     `merge_answers`: no two answers. `assistant_after_tool`: no user turn right after a tool result. `single_calls`: one
     call in a turn, its result behind it. `tool_turns`: calls and results go as such, else as words. `cache_marks`: the
-    caching of the prompt is asked for by marks in it. `thinking`: how earlier reasoning is sent back.
+    caching of the prompt is asked for by marks in it. `thinking`: how earlier reasoning is sent back (`items`: those of
+    the Responses API, to the model that made them).
     """
 
     id_keep: str = r"\x21-\x7e"
@@ -56,14 +57,14 @@ class WireRules(Struct, frozen=True):
     single_calls: bool = False
     tool_turns: bool = True
     cache_marks: bool = False
-    thinking: Literal["none", "signed", "plain"] = "none"
+    thinking: Literal["none", "signed", "plain", "items"] = "none"
 
 
 _ANTHROPIC = WireRules(id_keep=r"A-Za-z0-9_-", leading_user=True, cache_marks=True, thinking="signed")
 _GOOGLE = WireRules(id_keep=r"A-Za-z0-9_-", leading_user=True, keep_thoughts=True)
 _MISTRAL = WireRules(id_keep=r"A-Za-z0-9", id_length=9, id_exact=True, assistant_after_tool=True)
 # OpenAI refuses ids above 40 characters.
-_OPENAI = WireRules(id_length=40, merge_users=False)
+_OPENAI = WireRules(id_length=40, merge_users=False, thinking="items")
 # Their reasoning models want the reasoning of a tool call to come back with it.
 _PLAIN_THINKING = WireRules(thinking="plain")
 _OTHERS = WireRules()
@@ -121,6 +122,7 @@ def _strictest(rules: WireRules) -> WireRules:
         merge_answers=True,
         assistant_after_tool=True,
         single_calls=rules.thinking != "signed" and not rules.keep_thoughts,
+        thinking="none" if rules.thinking == "items" else rules.thinking,
     )
 
 
@@ -191,10 +193,12 @@ _CACHE_MARK = {"type": "ephemeral"}
 
 
 class Speller:
-    """Spells requests that mostly continue the last one: only what was said since then is looked at."""
+    """Spells requests that mostly continue the last one: only what was said since then is looked at. `thoughts`: with
+    earlier reasoning, where the vendor wants it."""
 
     def __init__(self) -> None:
         self._known: _Spelled | None = None
+        self.thoughts = True
 
     def body(self, request: ChatRequest, ref: str, base: str | None = None, *, tools: bool = True) -> dict[str, Any]:
         """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
@@ -204,6 +208,7 @@ class Speller:
         to no call. Nothing with empty content is ever sent.
         """
         rules = rules_for(ref, base, tools=tools)
+        rules = rules if self.thoughts else replace(rules, thinking="none")
         turns = self._turns(request, rules, ref)
         if rules.cache_marks:
             _mark_ends(turns)
@@ -339,7 +344,7 @@ def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: s
     if spelled["content"] is None and "tool_calls" not in spelled:
         return
     if rules.tool_turns and not message.broken and message.provider == provider_name(ref):
-        spelled.update(_thinking(message, rules))
+        spelled.update(_thinking(message, rules, ref))
     yield spelled
 
 
@@ -348,11 +353,14 @@ def _call(call: ToolCallBlock, identity: str) -> dict[str, Any]:
     return {"id": identity, "type": "function", "function": function}
 
 
-def _thinking(message: AssistantMessage, rules: WireRules) -> dict[str, Any]:
+def _thinking(message: AssistantMessage, rules: WireRules, ref: str) -> dict[str, Any]:
     blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
     if rules.thinking == "signed":
         signed = [_signed(block.thinking, block.signature) for block in blocks if block.signature]
         return {"thinking_blocks": signed} if signed else {}
+    if rules.thinking == "items" and message.model == ref.partition("/")[2]:
+        items = [parse_arguments(block.signature)[0] for block in blocks if block.signature]
+        return {"reasoning_items": [item for item in items if item]} if any(items) else {}
     if rules.thinking == "plain" and message.tool_calls and blocks:
         return {"reasoning_content": "".join(block.thinking for block in blocks)}
     return {}

@@ -16,7 +16,7 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.failures import LONGEST_TEXT, Failure, retry_after, shown, to_error
+from clawbot.llm.failures import LONGEST_TEXT, Failure, is_unreadable_reasoning, retry_after, shown, to_error
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -65,6 +65,21 @@ def test_kinds(failure: Failure, kind: type[ModelError], hint: str) -> None:
     assert type(error) is kind
     assert error.provider == "Anthropic"
     assert hint in error.hint
+
+
+@pytest.mark.parametrize(
+    ("message", "unreadable"),
+    [
+        ("The encrypted content gAAA...S6Q= could not be verified. Reason: it could not be decrypted or parsed.", True),
+        ("The encrypted content for item rs_1 could not be verified. Reason: Encrypted content item_id did not", True),
+        ("messages.3.content.0: Invalid `signature` in `thinking` block", True),
+        ("Encrypted content is not supported with this model.", False),
+        ("the answer could not be verified", False),
+        ("invalid signature of the request", False),
+    ],
+)
+def test_refused_reasoning_is_known(message: str, unreadable: bool) -> None:
+    assert is_unreadable_reasoning(message) is unreadable
 
 
 def test_an_unreachable_server_is_named_with_its_address() -> None:
