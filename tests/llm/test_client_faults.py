@@ -13,6 +13,7 @@ import pytest
 from clawbot.llm.client import RetryPolicy, wait_before_next
 from clawbot.llm.errors import ClientFaultError, ModelError, UnreachableError
 from clawbot.llm.failures import Failure, to_error
+from tests.conftest import KEPT
 
 # Calls each model with a part of litellm broken as told, and writes what the engine makes of it.
 BREAKING = """
@@ -117,7 +118,8 @@ TEXTS = (
 def failures() -> list[Failure]:
     """What the engine makes of all cases, in one process; the network refuses."""
     given = json.dumps([[case[:3] for case in BROKEN], [case[:2] for case in TEXTS]])
-    environment = {"PATH": os.environ["PATH"], "HTTPS_PROXY": "http://127.0.0.1:9", "PYTHONUTF8": "1"}
+    kept = {name: os.environ[name] for name in KEPT & os.environ.keys()}
+    environment = {**kept, "HTTPS_PROXY": "http://127.0.0.1:9", "PYTHONUTF8": "1"}
     command = [sys.executable, "-c", BREAKING]
     done = subprocess.run(command, input=given, text=True, capture_output=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr

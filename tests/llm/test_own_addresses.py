@@ -6,6 +6,7 @@ litellm takes other roads there than at an `api_base` on loopback: see `tests/ve
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -36,7 +37,8 @@ async def vendors(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ven
     folder = tmp_path_factory.mktemp("vendors")
     site = folder / "site"
     assert "mcp" in hide_tools(site)
-    async with open_vendors(folder) as vendors, worker_in({**vendors.environment, "PYTHONPATH": str(site)}):
+    path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+    async with open_vendors(folder) as vendors, worker_in({**vendors.environment, "PYTHONPATH": path}):
         yield vendors
 
 
