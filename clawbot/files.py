@@ -2,6 +2,9 @@
 
 Files are written with mode 0600, folders with 0700. All functions block: call them in a thread from the event loop.
 They raise OSError with the file name set.
+
+`below` is a folder in which commands may plant a link at any time: from there on none is followed, not at the path
+itself either, and missing folders are created.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ import errno
 import hashlib
 import os
 import stat
-import tempfile
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from clawbot.locks import wait_for_lock
@@ -22,6 +25,9 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
 NO_PLAIN_FILE = "is no plain file"
 MAX_GUARDED_BYTES = 2 * 1024 * 1024
+LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # the errors of O_NOFOLLOW for a link, on Linux and BSD
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_KEPT_BYTES = 150  # of a file's name in that of its temporary file; with 38 more it is short enough everywhere
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
@@ -45,45 +51,137 @@ def ensure_private_dir(path: Path) -> Path:
     return path
 
 
-def write_atomic(path: Path, data: bytes, *, mode: int | None = None, lasting: bool = True) -> None:
+@contextlib.contextmanager
+def open_folder(root: Path, parts: Sequence[str], *, create: bool = False, real: bool = False) -> Iterator[int]:
+    """A descriptor of the folder `parts` below `root`. No link below `root` is followed, nor `root` itself if it is
+    `real`; `create` creates missing folders with mode 0700.
+
+    Raises OSError with the path of the folder that cannot be opened, NotADirectoryError for a link.
+    """
+    with _naming(root):
+        current = os.open(root, _FOLDER | (os.O_NOFOLLOW if real else 0))
+    try:
+        for depth, name in enumerate(parts):
+            with _naming(root.joinpath(*parts[: depth + 1])):
+                if create:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, PRIVATE_DIR, dir_fd=current)
+                try:
+                    inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=current)
+                except OSError as error:
+                    if error.errno not in (errno.ENOTDIR, *LINK_ERRORS):
+                        raise
+                    raise NotADirectoryError(errno.ENOTDIR, f"{name} is a link or a file, not a folder") from error
+            os.close(current)
+            current = inner
+        yield current
+    finally:
+        os.close(current)
+
+
+def parts_below(root: Path, path: Path) -> tuple[str, ...]:
+    """`path` relative to the folder `root`, from where it first enters that, by whatever name; empty if it does not.
+    Links on the rest of it are not followed. Blocks."""
+    real, plain = os.path.realpath(root), Path(os.path.normpath(path.absolute()))
+    for folder in reversed(plain.parents):
+        inside = Path(os.path.realpath(folder))
+        if inside.is_relative_to(real):
+            return (*inside.relative_to(real).parts, *plain.relative_to(folder).parts)
+    return ()
+
+
+@contextlib.contextmanager
+def _folder_of(path: Path, below: Path | None, *, create: bool = True) -> Iterator[int]:
+    """A descriptor of the folder of `path`. Errors name `path`."""
+    with _naming(path):
+        parts = parts_below(below, path) if below else ()
+        root = below if below and parts else path.parent
+        if below and create:
+            ensure_private_dir(root)
+        with open_folder(root, parts[:-1], create=create) as folder:
+            yield folder
+
+
+def _write_aside(folder: int, name: str, data: bytes, mode: int, *, lasting: bool = True) -> str:
+    """Write a temporary file that is to become `name`; returns its own name."""
+    aside = f".{os.fsencode(name)[:_KEPT_BYTES].decode(errors='ignore')}.{uuid.uuid4().hex}.tmp"
+    _create(folder, aside, data, mode, lasting=lasting)
+    return aside
+
+
+def _create(folder: int, name: str, data: bytes, mode: int, *, lasting: bool = True) -> None:
+    """Write a new file. Raises FileExistsError; other errors leave no file."""
+    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE, dir_fd=folder)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            if lasting:
+                os.fsync(handle)
+            if mode != PRIVATE_FILE:
+                os.fchmod(handle, mode)
+    except BaseException:
+        _unlink(folder, name)
+        raise
+
+
+def _unlink(folder: int, name: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _mode_of(folder: int, name: str) -> int:
+    """The `st_mode` of the entry, 0 if there is none."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def write_atomic(
+    path: Path,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    lasting: bool = True,
+    below: Path | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Replace `path` with `data` atomically; the data is on disk when the call returns. Not `lasting`: without fsync,
     so a power cut may leave an empty file.
 
     `mode` None keeps the mode of an existing file and creates new ones with 0600. A symlink is followed and stays a
-    link. Raises OSError, also if `path` is a device or a pipe: these are never replaced.
+    link, unless `below` is given. `check` is called last of all, and may raise. Raises OSError, also if `path` is a
+    device or a pipe: these are never replaced.
     """
-    target = path.resolve()
-    with _naming(target):
-        if target.exists() and not target.is_file():
-            raise OSError(errno.EINVAL, NO_PLAIN_FILE)
+    target = path if below else path.resolve()
+    with _folder_of(target, below) as folder:
+        found = _mode_of(folder, target.name)
+        if found and not stat.S_ISREG(found):
+            raise OSError(errno.ELOOP if stat.S_ISLNK(found) else errno.EINVAL, NO_PLAIN_FILE)
         if mode is None:
-            mode = target.stat().st_mode & 0o777 if target.exists() else PRIVATE_FILE
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+            mode = found & 0o777 if found else PRIVATE_FILE
+        aside = _write_aside(folder, target.name, data, mode, lasting=lasting)
         try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                if lasting:
-                    os.fsync(stream.fileno())
-                os.fchmod(stream.fileno(), mode)
-            Path(name).replace(target)
+            check()
+            os.replace(aside, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                Path(name).unlink()
+            _unlink(folder, aside)
             raise
         if lasting:
-            sync_dir(target.parent)
+            _sync(folder)
 
 
-def write_out(path: Path, data: bytes) -> None:
-    """Write `data` to a path given by the user: into an existing device or pipe, else like `write_atomic`. Blocks;
-    raises OSError."""
+def write_out(path: Path, data: bytes, workspace: Path) -> None:
+    """Write `data` to a path given by the user: into an existing device or pipe outside `workspace`, else like
+    `write_atomic`. Blocks; raises OSError."""
+    below = workspace if parts_below(workspace, path) else None
     try:
-        written_through = not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
+        written_through = not below and not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
     except FileNotFoundError:
         written_through = False
     if not written_through:
-        write_atomic(path, data)
+        write_atomic(path, data, below=below)
         return
     with _naming(path), path.open("wb", buffering=0) as stream:
         rest = memoryview(data)
@@ -91,79 +189,81 @@ def write_out(path: Path, data: bytes) -> None:
             rest = rest[stream.write(rest) or 0 :]
 
 
-def read_plain(path: Path, limit: int) -> bytes:
-    """The content of the regular file at `path`, following links. Blocks.
+def read_plain(path: Path, limit: int, *, below: Path | None = None, linked: bool = True) -> bytes:
+    """The content of the regular file at `path`, following links unless `below` is given. Blocks.
 
-    Raises OSError, also for more than `limit` bytes, and for a device or a pipe (without waiting for it).
+    Raises OSError, also for more than `limit` bytes, for a device or a pipe (without waiting for it), and if not
+    `linked` for a hard link.
     """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     with _naming(path):
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if below is None:
+            handle = os.open(path, flags)
+        else:
+            with _folder_of(path, below, create=False) as folder:
+                handle = os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=folder)
         with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
+            found = os.fstat(handle)
+            if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, NO_PLAIN_FILE)
-            data = stream.read(limit + 1)
+            if found.st_nlink > 1 and not linked:
+                raise OSError(errno.EINVAL, "is a hard link, whose other name may lie outside the workspace")
+            data = stream.read(limit + 1) or b""  # None: files of the system that have nothing to read yet
         if len(data) > limit:
             raise OSError(errno.EFBIG, f"is larger than {limit / 2**20:.3g} MiB")
         return data
 
 
-def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+def create_exclusive(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, below: Path | None = None) -> bool:
     """Write `data` to a new file. Returns False and changes nothing if `path` exists."""
-    with _naming(path):
+    with _folder_of(path, below) as folder:
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            _create(folder, path.name, data, mode)
         except FileExistsError:
             return False
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-        except BaseException:
-            path.unlink(missing_ok=True)
-            raise
-        sync_dir(path.parent)
+        _sync(folder)
         return True
 
 
-def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE, below: Path | None = None) -> bool:
     """Like `create_exclusive`, but the file gets its name only when it is complete, so that a partial file is never
     visible, not even after a kill. On file systems without hard links it is written in place."""
-    with _naming(path):
-        handle, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", suffix=".tmp", dir=path.parent)
+    with _folder_of(path, below) as folder:
+        aside = _write_aside(folder, path.name, data, mode)
         try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-                os.fchmod(stream.fileno(), mode)
-            try:
-                os.link(name, path)
-            except FileExistsError:
-                return False
-            except OSError as error:
-                if error.errno not in _NO_LINKS:
-                    raise
-                return create_exclusive(path, data, mode=mode)
+            os.link(aside, path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            return create_exclusive(path, data, mode=mode, below=below)
         finally:
-            Path(name).unlink(missing_ok=True)
-        sync_dir(path.parent)
+            _unlink(folder, aside)
+        _sync(folder)
         return True
 
 
-def rename_exclusive(path: Path, target: Path) -> bool:
+def rename_exclusive(path: Path, target: Path, *, below: Path | None = None) -> bool:
     """Rename `path` to `target` in the same folder. Returns False and changes nothing if `target` exists.
 
     Exactly one of the names exists at any time, also after a kill. Callers of this function exclude each other; a file
     that another program creates as `target` at the same instant would be overwritten.
     """
-    with _naming(path):
-        with locked(path.parent):
-            if os.path.lexists(target):
-                return False
-            path.rename(target)
-        sync_dir(path.parent)
+    with _folder_of(path, below) as folder:
+        wait_for_lock(folder)
+        if _mode_of(folder, target.name):
+            return False
+        os.rename(path.name, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        _sync(folder)
         return True
+
+
+def erase(path: Path, *, below: Path | None = None) -> None:
+    """Delete the file `path`, if it exists."""
+    with _folder_of(path, below) as folder:
+        _unlink(folder, path.name)
+        _sync(folder)
 
 
 @contextlib.contextmanager
@@ -180,12 +280,13 @@ def locked(path: Path) -> Iterator[None]:
 
 def sync_dir(folder: Path) -> None:
     """Make a rename or a new name in `folder` survive a power cut; does nothing on file systems that can't."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with open_folder(folder, ()) as descriptor:
+        _sync(descriptor)
+
+
+def _sync(folder: int) -> None:
+    with contextlib.suppress(OSError):
+        os.fsync(folder)
 
 
 @contextlib.contextmanager
@@ -210,25 +311,10 @@ def read_guarded(workspace: Path, name: str) -> str | None:
     if root not in real.parents:
         raise RefusedFileError("is a symlink that leads out of the workspace")
     try:
-        # O_NOFOLLOW: `real` was resolved a moment ago, so a link here has been swapped in since.
-        handle = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            _demand_own_file(os.fstat(handle))
-            with os.fdopen(handle, "rb", closefd=False) as stream:
-                data = stream.read(MAX_GUARDED_BYTES + 1)
-        finally:
-            os.close(handle)
+        data = read_plain(real, MAX_GUARDED_BYTES, below=root, linked=False)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RefusedFileError(f"cannot be read ({error.strerror})") from error
-    if len(data) > MAX_GUARDED_BYTES:
-        raise RefusedFileError(f"is larger than {MAX_GUARDED_BYTES // 2**20} MiB")
+        own = error.errno in (errno.EINVAL, errno.EFBIG)
+        raise RefusedFileError(error.strerror if own else f"cannot be read ({error.strerror})") from error
     return decoded(data, errors="replace")
-
-
-def _demand_own_file(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise RefusedFileError("is no plain file")
-    if status.st_nlink > 1:
-        raise RefusedFileError("is a hard link, whose other name may lie outside the workspace")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from clawbot.files import create_exclusive, read_plain, write_atomic, write_out
+from clawbot.files import create_exclusive, create_whole, parts_below, read_plain, write_atomic, write_out
 from tests.hostile import device
 
 
@@ -41,17 +42,17 @@ def test_what_need_not_last_waits_for_no_disk(tmp_path: Path, monkeypatch: pytes
 def test_a_device_is_written_through_and_stays_one(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(device(tmp_path, "null"))
-    write_out(link, b"x" * 100_000)
+    write_out(link, b"x" * 100_000, tmp_path / "workspace")
     assert link.is_char_device()
-    write_out(tmp_path / "new", b"tea")
-    write_out(tmp_path / "new", b"coffee")
+    write_out(tmp_path / "new", b"tea", tmp_path / "workspace")
+    write_out(tmp_path / "new", b"coffee", tmp_path / "workspace")
     assert (tmp_path / "new").read_bytes() == b"coffee"
 
 
 def test_a_device_that_takes_nothing_says_so(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(device(tmp_path, "full"))
     with pytest.raises(OSError, match="No space left") as caught:
-        write_out(tmp_path / "link", b"tea")
+        write_out(tmp_path / "link", b"tea", tmp_path / "workspace")
     assert caught.value.filename == str(tmp_path / "link")
     assert (tmp_path / "link").is_char_device()
 
@@ -62,7 +63,7 @@ def test_a_pipe_gets_all_of_it(tmp_path: Path) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()))
     reader.start()
-    write_out(pipe, "茶".encode() * 100_000)
+    write_out(pipe, "茶".encode() * 100_000, tmp_path / "workspace")
     reader.join()
     assert got == ["茶".encode() * 100_000]
     assert pipe.is_fifo()
@@ -88,3 +89,49 @@ def test_a_plain_file_is_read_up_to_a_bound_and_nothing_else_is(tmp_path: Path) 
     for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
         with pytest.raises(OSError, match=r"is no plain file|Is a directory"):
             read_plain(path, 10)
+
+
+def test_no_link_in_the_place_of_the_temporary_file_becomes_another_name_of_its_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    link: Callable[..., None] = os.link
+    secret.write_bytes(b"secret")
+    (tmp_path / "workspace").mkdir()
+
+    def swapped(name: str, *arguments: object, src_dir_fd: int, **options: object) -> None:
+        os.unlink(name, dir_fd=src_dir_fd)
+        os.symlink(secret, name, dir_fd=src_dir_fd)
+        link(name, *arguments, src_dir_fd=src_dir_fd, **options)
+
+    monkeypatch.setattr(os, "link", swapped)
+    create_whole(tmp_path / "workspace/note.md", b"tea", below=tmp_path / "workspace")
+    assert secret.stat().st_nlink == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("{top}/workspace/a/x.md", ("a", "x.md")),
+        ("{top}/alias/a/x.md", ("a", "x.md")),
+        ("{top}/alias/out/x.md", ("out", "x.md")),
+        ("{top}/to a/x.md", ("a", "x.md")),
+        ("{top}/workspace/in/x.md", ("in", "x.md")),
+        ("{top}/workspace/a/../x.md", ("x.md",)),
+        ("x.md", ("a", "x.md")),
+        ("{top}/workspace", ()),
+        ("{top}/workspace/../x.md", ()),
+        ("{top}/workspace2/x.md", ()),
+    ],
+)
+def test_a_path_is_followed_to_where_it_enters_a_folder_and_no_further(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, parts: tuple[str, ...]
+) -> None:
+    (tmp_path / "workspace/a").mkdir(parents=True)
+    (tmp_path / "alias").symlink_to("workspace")
+    (tmp_path / "to a").symlink_to("workspace/a")
+    (tmp_path / "workspace/out").symlink_to(tmp_path)
+    (tmp_path / "workspace/in").symlink_to("a")
+    monkeypatch.chdir(tmp_path / "workspace/a")
+    for root in ("workspace", "alias"):
+        assert parts_below(tmp_path / root, Path(path.format(top=tmp_path))) == parts

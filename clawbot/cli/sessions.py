@@ -19,6 +19,7 @@ from clawbot.clock import SystemClock, age, first_day, last_day, moment_of
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
+from clawbot.config.schema_agent import AgentSettings
 from clawbot.files import write_out
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import HistoryItem
@@ -158,7 +159,9 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **options: An
         if output is None:
             say_bytes(pieces)
         else:
-            write_out(output, b"".join(pieces))
+            settings = _settings(agent_id, file)
+            workspace = settings.workspace if settings else Paths(find_home()).workspace(agent_id)
+            write_out(output, b"".join(pieces), workspace)
         _warn(transcript.problems)
     if redactor.count:
         tell(f"clawbot: {left_out(redactor.count)}; --with-secrets keeps them.")
@@ -290,18 +293,18 @@ def _store(agent_id: str, file: Path | None) -> SessionStore:
     folder = paths.sessions(check_agent_id(agent_id))
     if agent_id != MAIN_AGENT and not folder.exists():
         load_settings(paths, config_file=file).settings.agent(agent_id)
-    return SessionStore(folder, SystemClock(_zone(agent_id, paths, file)), agent_id=agent_id)
+    settings = _settings(agent_id, file)
+    zone = ZoneInfo(settings.timezone) if settings and settings.timezone else None
+    return SessionStore(folder, SystemClock(zone), agent_id=agent_id)
 
 
-def _zone(agent_id: str, paths: Paths, file: Path | None) -> tzinfo | None:
-    """The zone of the agent's user; None (the machine's) if unset. Conversations are readable whatever the settings
-    contain."""
+def _settings(agent_id: str, file: Path | None) -> AgentSettings | None:
+    """The settings of the agent, None if they are invalid: conversations are readable whatever the settings contain."""
     try:
-        name = load_settings(paths, config_file=file).settings.agent(agent_id).timezone
+        return load_settings(Paths(find_home()), config_file=file).settings.agent(agent_id)
     except ConfigError:
-        log.debug("times are shown in the zone of the machine", exc_info=True)
+        log.debug("the settings are not used", exc_info=True)
         return None
-    return ZoneInfo(name) if name else None
 
 
 def _agents() -> Sequence[str]:

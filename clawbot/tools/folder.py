@@ -7,10 +7,8 @@ link inserted between check and use is refused by the kernel.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
@@ -18,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.files import PRIVATE_DIR, PRIVATE_FILE
+from clawbot.files import LINK_ERRORS, PRIVATE_FILE, open_folder, write_atomic
 from clawbot.text.names import fold_name, on_disk
 from clawbot.tools.fence import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
@@ -65,11 +63,9 @@ def _is_repository(folder: Path) -> bool:
     return (folder / "commondir").exists() or ((folder / "objects").is_dir() and (folder / "refs").is_dir())
 
 
-OPEN_DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a FIFO would wait for a writer.
 OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OPEN_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # the errors of O_NOFOLLOW for a link, on Linux and BSD
 NAME_BYTES = 255  # NAME_MAX of Linux and macOS
 SHOWN_CHARS = 200  # of a path that is refused
 KINDS = (
@@ -169,19 +165,19 @@ class WorkspaceFolder:
     def folder(self, parts: tuple[str, ...], *, base: str = "", create: bool = False) -> Iterator[int]:
         """A descriptor of the folder `parts` below the workspace or `base`; `create` creates missing ones with mode
         0700."""
-        current = self._open_root(base)
-        try:
-            for depth, name in enumerate(parts):
-                with explained("/".join(parts[: depth + 1])):
-                    if create:
-                        with contextlib.suppress(FileExistsError):
-                            os.mkdir(name, PRIVATE_DIR, dir_fd=current)
-                    following = os.open(name, OPEN_DIR, dir_fd=current)
-                os.close(current)
-                current = following
-            yield current
-        finally:
-            os.close(current)
+        top = Path(base or os.path.realpath(self.root))
+        with contextlib.ExitStack() as opened:
+            try:
+                folder = opened.enter_context(open_folder(top, parts, create=create, real=True))
+            except OSError as error:
+                if error.filename == str(top):
+                    raise ToolError(
+                        f"The workspace {base or self.root} cannot be opened: {error.strerror}.",
+                        hint="`clawbot workspace init` creates it.",
+                    ) from None
+                with explained(str(Path(error.filename).relative_to(top))):
+                    raise
+            yield folder
 
     @contextmanager
     def reading(self, place: WorkspacePath) -> Iterator[BufferedReader]:
@@ -209,25 +205,9 @@ class WorkspaceFolder:
 
         A temporary file is renamed, so other hard links keep the old content.
         """
-        name = place.parts[-1]
-        with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
-            mode = _mode_to_keep(parent, name)
-            temp = f".clawbot-{uuid.uuid4().hex}.tmp"
-            handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, PRIVATE_FILE, dir_fd=parent)
-            try:
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(data)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-                    os.fchmod(stream.fileno(), mode)
-                check()
-                os.replace(temp, name, src_dir_fd=parent, dst_dir_fd=parent)
-            except BaseException:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temp, dir_fd=parent)
-                raise
-            with contextlib.suppress(OSError):
-                os.fsync(parent)
+        root = Path(os.path.realpath(self.root))
+        with explained(place.shown):
+            write_atomic(root.joinpath(*place.parts), data, below=root, check=check)
 
     @contextmanager
     def appending(self, place: WorkspacePath) -> Iterator[int]:
@@ -238,15 +218,6 @@ class WorkspaceFolder:
                 yield handle
             finally:
                 os.close(handle)
-
-    def _open_root(self, base: str) -> int:
-        try:
-            return os.open(base or os.path.realpath(self.root), OPEN_DIR)
-        except OSError as error:
-            raise ToolError(
-                f"The workspace {base or self.root} cannot be opened: {error.strerror}.",
-                hint="`clawbot workspace init` creates it.",
-            ) from None
 
 
 def _demand_usable_names(names: Sequence[str]) -> None:
@@ -285,16 +256,6 @@ def _demand_regular(name: str, mode: int) -> None:
         raise IsADirectoryError
     if not stat.S_ISREG(mode):
         raise ToolError(f"{name} is {kind_of(mode)}, not a file: refused.")
-
-
-def _mode_to_keep(parent: int, name: str) -> int:
-    """The permission bits of the file to be replaced, 0600 if there is none."""
-    try:
-        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-    except FileNotFoundError:
-        return PRIVATE_FILE
-    _demand_regular(name, found.st_mode)
-    return found.st_mode & 0o777
 
 
 @contextmanager

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from msgspec import Meta
 
 from clawbot.clock import Clock
+from clawbot.files import LINK_ERRORS
 from clawbot.text.visible import visible_name
 from clawbot.tools.arguments import Arguments
-from clawbot.tools.folder import LINK_ERRORS, OPEN_READ, WorkspaceFolder, WorkspacePath, explained, open_regular
+from clawbot.tools.folder import OPEN_READ, WorkspaceFolder, WorkspacePath, explained, open_regular
 from clawbot.tools.listing import ReadingTool, glob_of, left_out, walk
 from clawbot.tools.matching import compiled, fitting_lines
 from clawbot.tools.protocol import ToolError, ToolOutcome

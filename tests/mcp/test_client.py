@@ -123,12 +123,12 @@ async def test_the_tools_of_a_server_are_known_from_its_first_start_on(
 async def test_a_full_disk_or_a_spoilt_list_costs_no_more_than_asking_again(
     made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     servers, folder = {"one": stand_in()}, Paths(tmp_path).mcp_tools
     with monkeypatch.context() as on_a_full_disk:
-        on_a_full_disk.setattr(os, "fchmod", full)
+        on_a_full_disk.setattr(os, "replace", full)
         first = made(servers=servers)
         await first.client.discover()
         await first.client.close()
