@@ -142,7 +142,8 @@ class SharedServices:
         self.first_start = not os.access(self.workspace, os.F_OK)
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))
-        seed_workspace(self.workspace, shipped("workspace_template"), self.clock)
+        record = self.paths.workspace_record(self.workspace)
+        seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
         self.store = SessionStore(
             self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
         )

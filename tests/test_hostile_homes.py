@@ -12,7 +12,7 @@ from hypothesis import given, settings
 
 from clawbot.agent.events import TurnEnded
 from clawbot.cli.main import root
-from clawbot.context.workspace import STATE_FILE
+from clawbot.context.workspace import OLD_RECORD
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.hostile import Thing, make_deep, make_things, removed, things
 
@@ -76,9 +76,14 @@ async def test_a_conversation_opens_and_ends_over_a_deep_memory(workspace: Path)
 )
 def test_a_state_of_the_workspace_that_is_none_stops_nothing(workspace: Path, content: bytes) -> None:
     assert run("workspace", "init").exit_code == 0
-    (workspace / STATE_FILE).write_bytes(content)
-    assert run("workspace", "init").exit_code == 0
-    assert run("workspace", "diff").exit_code == 0
+    [record] = (workspace.parent / "workspaces").iterdir()
+    (workspace / OLD_RECORD).parent.mkdir()
+    for place in (record, workspace / OLD_RECORD):
+        record.unlink()
+        place.write_bytes(content)
+        assert run("workspace", "diff").exit_code == 0
+        assert run("workspace", "init").exit_code == 0
+        assert b"seeded" in record.read_bytes()
 
 
 @pytest.mark.parametrize("name", ["BOOTSTRAP.md", "USER.md", "AGENTS.md"])

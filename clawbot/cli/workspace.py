@@ -38,9 +38,8 @@ def init(agent: str, workspace: Path | None, file: Path | None, as_json: bool) -
     """Create the workspace and its missing files. Existing files are not changed."""
     folder = _folder(agent, workspace, file)
     paths = Paths(find_home())
-    if paths.home in folder.parents:
-        paths.ensure_home()
-    made = seed_workspace(folder, shipped(TEMPLATE), SystemClock())
+    paths.ensure_home()
+    made = seed_workspace(folder, shipped(TEMPLATE), SystemClock(), paths.workspace_record(folder))
     if as_json:
         print_json({"workspace": str(folder), "created": [path.name for path in made]})
         return
@@ -65,7 +64,7 @@ def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path 
     if not folder.is_dir():
         raise ClawbotError(f"There is no workspace {folder}.", hint="`clawbot workspace init` creates it.")
     template = shipped(TEMPLATE)
-    files = diff_workspace(folder, template, names)
+    files = diff_workspace(folder, template, Paths(find_home()).workspace_record(folder), names)
     if as_json:
         print_json({"workspace": str(folder), "files": files})
         return

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import clawbot
 from clawbot.config.errors import config_error
-from clawbot.files import ensure_private_dir
+from clawbot.files import digest_of, ensure_private_dir
 from clawbot.text.names import fold_name
 
 MAIN_AGENT = "main"
@@ -72,6 +72,7 @@ class Paths:
         self.look_file = home / "look.json"
         self.drafts_file = home / "drafts.json"
         self.run = home / "run"
+        self.workspaces = home / "workspaces"
         self.models = home / "models"
         self.local_file = home / "local.json"
         self.servers_file = home / "servers.json"
@@ -100,6 +101,13 @@ class Paths:
     def workspace(self, agent_id: str) -> Path:
         """The default workspace of an agent."""
         return self.home / ("workspace" if agent_id == MAIN_AGENT else f"workspace-{check_agent_id(agent_id)}")
+
+    def workspace_record(self, workspace: Path) -> Path:
+        """The record of the first run of `workspace`, named by its real path, relative to the state folder if it is in
+        there. Blocks."""
+        real, home = Path(os.path.realpath(workspace)), Path(os.path.realpath(self.home))
+        name = real.relative_to(home) if real.is_relative_to(home) else real
+        return self.workspaces / f"{digest_of(os.fsencode(name))[:24]}.json"
 
     def memory_db(self, agent_id: str) -> Path:
         """The memory index of an agent."""

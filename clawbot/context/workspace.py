@@ -2,6 +2,8 @@
 
 A file is only created if it is missing. BOOTSTRAP.md, the first-run ritual, is only put into a new workspace: deleting
 it ends the ritual for good.
+
+The record of that is in the state folder, where no command writes; earlier versions had it in the workspace.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ from __future__ import annotations
 import difflib
 import errno
 import logging
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -17,7 +22,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from clawbot.clock import Clock, iso_utc
+from clawbot.clock import Clock
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
 from clawbot.errors import ClawbotError
 from clawbot.files import create_exclusive, digest_of, ensure_private_dir, read_plain, write_atomic
@@ -75,9 +80,11 @@ log = logging.getLogger(__name__)
 HEARTBEAT = "HEARTBEAT.md"
 ALWAYS = (*SEEDED, HEARTBEAT)
 """Files of every workspace; the last one is only read by heartbeats and never part of a prompt."""
-STATE_FILE = Path(".clawbot/workspace-state.json")
+TEMPLATES = (*ALWAYS, MEMORY, RITUAL)
+OLD_RECORD = Path(".clawbot/workspace-state.json")  # of earlier versions, in the workspace
 PERSONAL = ("IDENTITY.md", "USER.md")  # files that differ from the template in a used workspace
 SIGNS_OF_LIFE = ("memory", ".git")
+_DIGEST = re.compile("[0-9a-f]{64}")
 _REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space",
     errno.EDQUOT: "The disk quota is used up: free some space",
@@ -85,25 +92,25 @@ _REMEDIES = {
 }
 
 
-class WorkspaceState(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """The state of the first run: ISO times, None for not yet. `seeded` are the SHA-256 of the templates by file name
+class WorkspaceState(Struct, frozen=True, rename="camel"):
+    """The state of the first run: its moments, None for not yet. `seeded` are the SHA-256 of the templates by file name
     when the file was created, or last equal."""
 
     version: int = 1
-    bootstrap_seeded_at: str | None = None
-    onboarding_completed_at: str | None = None
+    bootstrap_seeded_at: datetime | None = None
+    onboarding_completed_at: datetime | None = None
     seeded: Mapping[str, str] = {}
 
 
-def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
-    """Create `workspace` and its missing template files; returns the files created. Blocks.
+def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> list[Path]:
+    """Create `workspace` and its missing template files; returns the files created. The state of the first run is in
+    the file `record`, in a folder of the state folder. Blocks.
 
-    Raises ClawbotError if the folder cannot be created, read or written.
+    Raises ClawbotError if the workspace cannot be created, read or written.
     """
     try:
         ensure_private_dir(workspace)
-        next(workspace.iterdir(), None)
-        return _seed(workspace, template_dir, clock)
+        return _seed(workspace, template_dir, clock, record)
     except NotADirectoryError as error:
         raise ClawbotError(
             f"The workspace {workspace} cannot be a folder: {error.filename} is a file.",
@@ -117,48 +124,46 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock) -> list[Pa
         ) from error
 
 
-def diff_workspace(workspace: Path, template_dir: Path, wanted: Sequence[str] = ()) -> list[FileDifference]:
-    """The differences of all template files in `workspace`, or of the `wanted` ones. Blocks; raises ClawbotError if one
-    cannot be read, or a wanted one has no template.
+def diff_workspace(
+    workspace: Path, template_dir: Path, record: Path, wanted: Sequence[str] = ()
+) -> list[FileDifference]:
+    """The differences of all template files in `workspace`, or of the `wanted` ones, by the state in `record`. Blocks;
+    raises ClawbotError if one cannot be read, or a wanted one has no template.
 
     A deleted BOOTSTRAP.md is not a difference.
     """
-    names = [_template_name(name) for name in wanted] or [*ALWAYS, MEMORY, RITUAL]
+    names = [_template_name(name) for name in wanted] or [*TEMPLATES]
     try:
         if RITUAL in names and not ritual_pending(workspace):
             names.remove(RITUAL)
-        seeded = _read_state(workspace).seeded
+        seeded = _state_of(workspace, record).seeded
         return [difference(name, workspace / name, template_dir / name, seeded.get(name)) for name in names]
     except OSError as error:
         raise ClawbotError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
 
 
 def _template_name(name: str) -> str:
-    known = [*ALWAYS, MEMORY, RITUAL]
-    found = next((other for other in known if other.casefold() == name.casefold()), None)
+    found = next((other for other in TEMPLATES if other.casefold() == name.casefold()), None)
     if found is None:
-        near = get_close_matches(name.upper(), [other.upper() for other in known], n=1)
-        meant = next((f"Did you mean {other}?" for other in known if near and other.upper() == near[0]), "")
-        raise ClawbotError(f"There is no template {name}.", hint=meant or f"There are: {', '.join(known)}.")
+        near = get_close_matches(name.upper(), [other.upper() for other in TEMPLATES], n=1)
+        meant = next((f"Did you mean {other}?" for other in TEMPLATES if near and other.upper() == near[0]), "")
+        raise ClawbotError(f"There is no template {name}.", hint=meant or f"There are: {', '.join(TEMPLATES)}.")
     return found
 
 
 def ritual_pending(workspace: Path) -> bool:
     """Whether the first-run ritual is still pending. An emptied file counts as deleted, because an agent without
-    commands can't delete it; binary or oversized files don't count. Blocks; raises OSError."""
+    commands can't delete it; one that can't be read doesn't count, nor does an oversized one. Blocks."""
     try:
         return bool(read_plain(workspace / RITUAL, MAX_BYTES).strip())
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        if error.errno in (errno.EFBIG, errno.EINVAL):
-            return False
-        raise
+    except OSError:
+        return False  # The prompt says why it is not in it.
 
 
-def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
-    before = _read_state(workspace)
-    state = _next_state(before, workspace, template_dir, now=iso_utc(clock.now()))
+def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> list[Path]:
+    # What is empty is a new workspace, also where a deleted one was.
+    before = _state_of(workspace, record) if any(workspace.iterdir()) else WorkspaceState()
+    state = _next_state(before, workspace, template_dir, now=clock.now().astimezone(UTC))
     fresh = (
         state.bootstrap_seeded_at is not None and before.bootstrap_seeded_at is None and not ritual_pending(workspace)
     )
@@ -170,39 +175,29 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock) -> list[Path]:
         workspace / name for name in names if create_exclusive(workspace / name, (template_dir / name).read_bytes())
     ]
     noted = msgspec.structs.replace(state, seeded=_seeded(state, workspace, template_dir))
-    if state != before:
-        _write_state(workspace, noted)
-    elif noted != before:
+    if noted != _recorded(record):
+        data = msgspec.json.format(msgspec.json.encode(noted), indent=2) + b"\n"
         try:
-            _write_state(workspace, noted)
-        except OSError:
-            # A read-only workspace is usable; recording this is not worth failing the start.
-            log.warning("what the files of %s were seeded from could not be noted", workspace, exc_info=True)
+            write_atomic(record, data, below=record.parents[1])
+        except OSError:  # not worth failing the start
+            log.warning("the first run of %s could not be recorded", workspace, exc_info=True)
     return made
-
-
-def _write_state(workspace: Path, state: WorkspaceState) -> None:
-    path = workspace / STATE_FILE
-    ensure_private_dir(path.parent)
-    record = {"version": state.version, **msgspec.to_builtins(state)}
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n")
 
 
 def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[str, str]:
     """The last known template version of each file."""
     seeded = dict(state.seeded)
-    for name in (*ALWAYS, MEMORY, RITUAL):
-        path, template = workspace / name, (template_dir / name).read_bytes()
+    for name in TEMPLATES:
+        template = (template_dir / name).read_bytes()
         try:
-            # The size first: of most files no more is needed, and a pipe is never opened.
-            if path.stat().st_size == len(template) and path.read_bytes() == template:
+            if read_plain(workspace / name, len(template)) == template:
                 seeded[name] = digest_of(template)
         except OSError:
-            continue  # missing, or nothing that can be compared
+            continue  # missing, larger, or nothing that can be compared
     return seeded
 
 
-def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, now: str) -> WorkspaceState:
+def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, now: datetime) -> WorkspaceState:
     """The state after this start (the order of decisions is that of the reference)."""
     pending = ritual_pending(workspace)
     if pending and state.bootstrap_seeded_at is None:
@@ -221,7 +216,7 @@ def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, n
 def _lived_in(workspace: Path, template_dir: Path) -> bool:
     """Whether the workspace was used before this program recorded a state. Untouched templates don't count: a seeding
     may have been interrupted."""
-    if any((workspace / name).exists() for name in SIGNS_OF_LIFE):
+    if any(os.path.lexists(workspace / name) for name in SIGNS_OF_LIFE):
         return True
     return any(_was_changed(name, workspace / name, template_dir / name) for name in (*PERSONAL, MEMORY))
 
@@ -233,9 +228,20 @@ def _was_changed(name: str, path: Path, template: Path) -> bool:
         return True  # no template is like that
 
 
-def _read_state(workspace: Path) -> WorkspaceState:
-    """The recorded state; empty if the file is missing or invalid: the agent may write it."""
+def _state_of(workspace: Path, record: Path) -> WorkspaceState:
+    """The recorded state, else the one that an earlier version left in `workspace`. That may be anybody's work, and
+    opens nothing: its moments end the ritual, its digests name what a file was seeded from."""
+    return _recorded(record) or _recorded(workspace / OLD_RECORD) or WorkspaceState()
+
+
+def _recorded(record: Path) -> WorkspaceState | None:
+    """The state in `record`: None if there is no such file, empty if that is invalid or can't be read."""
     try:
-        return msgspec.json.decode(read_plain(workspace / STATE_FILE, MAX_BYTES), type=WorkspaceState)
-    except (FileNotFoundError, msgspec.DecodeError, RecursionError):
+        state = msgspec.json.decode(read_plain(record, MAX_BYTES, below=record.parents[1]), type=WorkspaceState)
+    except FileNotFoundError:
+        return None
+    except (OSError, msgspec.DecodeError, RecursionError) as error:
+        log.warning("%s is not used: %s", record, error)
         return WorkspaceState()
+    digests = {name: state.seeded[name] for name in TEMPLATES if _DIGEST.fullmatch(state.seeded.get(name, ""))}
+    return msgspec.structs.replace(state, seeded=digests)

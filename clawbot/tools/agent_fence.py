@@ -21,6 +21,7 @@ from clawbot.config.schema import Settings
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.llm.models import SCRIPT
 from clawbot.tools.fence import RUNNING_HOOK, SKILL, Barred, Fence
+from clawbot.tools.sandbox.journal import FOLDER as JOURNALS
 
 _STATE = "it belongs to the state of the program, which file tools don't touch"
 _CONFIGURATION = "it is configuration of the program, which only the user reads and changes"
@@ -112,7 +113,8 @@ def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred
     if not _same_folder(paths.home, workspace):
         # Only the following entries are worth detecting by other names (hard links).
         yield Barred(paths.home, _STATE, twins=False)
-    yield from (Barred(place, _STATE) for place in (paths.agents, paths.hooks, paths.logs, paths.mcp_tools))
+    folders = (paths.agents, paths.hooks, paths.logs, paths.mcp_tools, paths.workspaces, paths.home / JOURNALS)
+    yield from (Barred(place, _STATE) for place in folders)
     # Including editors' backup copies and lock files.
     programs = (paths.config_file, paths.switches_file, paths.skills_file, paths.mcp_file)
     files = (paths.env_file, *programs, paths.schedule_file, paths.history_file)

@@ -26,7 +26,7 @@ from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.cli.doctor_checks.program import look
 from clawbot.cli.main import root
 from clawbot.clock import SystemClock
-from clawbot.config.paths import shipped
+from clawbot.config.paths import Paths, shipped
 from clawbot.context.workspace import seed_workspace
 from clawbot.distribution import install_command, pip_install
 from clawbot.llm.errors import AuthenticationError, UnreachableError
@@ -198,7 +198,7 @@ def test_who_holds_a_conversation_is_told_and_its_half_line_is_no_fault(home: Pa
 
 def seeded(home: Path) -> Path:
     folder = home / "workspace"
-    seed_workspace(folder, shipped("workspace_template"), SystemClock())
+    seed_workspace(folder, shipped("workspace_template"), SystemClock(), Paths(home).workspace_record(folder))
     return folder
 
 
@@ -493,8 +493,7 @@ def test_an_agent_that_is_not_there_is_an_error_and_no_finding(home: Path) -> No
 
 
 def test_notes_that_can_not_be_written_are_a_problem(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seed_workspace(home / "workspace", shipped("workspace_template"), SystemClock())
-    notes = home / "workspace" / "memory"
+    notes = seeded(home) / "memory"
     notes.mkdir(exist_ok=True)
     assert storage.workspace(here())[0].state == "ok"
     monkeypatch.setattr(storage, "writable", lambda path: path != notes)

@@ -53,7 +53,7 @@ def test_diff_of_one_file_and_of_a_file_that_is_older_than_its_template(workspac
     invoke("init")
     (workspace / "SOUL.md").write_text("other\n", encoding="utf-8")
     (workspace / "USER.md").write_text("older\n", encoding="utf-8")
-    record = workspace / ".clawbot" / "workspace-state.json"
+    [record] = (workspace.parent / "workspaces").iterdir()
     state = json.loads(record.read_text(encoding="utf-8"))
     state["seeded"]["USER.md"] = hashlib.sha256(b"older\n").hexdigest()
     state["seeded"]["SOUL.md"] = hashlib.sha256(b"older\n").hexdigest()

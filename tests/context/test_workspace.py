@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.config.paths import shipped
+from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.context.bootstrap import SEEDED
-from clawbot.context.workspace import diff_workspace, ritual_pending, seed_workspace
+from clawbot.context.workspace import OLD_RECORD, diff_workspace, ritual_pending, seed_workspace
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive
+from clawbot.files import create_exclusive, digest_of
 from clawbot.scheduling.runner import is_empty
 
 TEMPLATE = shipped("workspace_template")
 ALL = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md", "HEARTBEAT.md", "MEMORY.md", "BOOTSTRAP.md"]
-NOW = "2026-11-20T13:30:00.000Z"
+NOW = "2026-11-20T13:30:00Z"
+DIGEST = digest_of(b"older")
 
 
 class FixedClock:
@@ -32,15 +33,26 @@ class FixedClock:
         return 0.0
 
 
-def seed(workspace: Path) -> list[str]:
-    return [path.name for path in seed_workspace(workspace, TEMPLATE, FixedClock())]
+def record_of(workspace: Path) -> Path:
+    return Paths(find_home()).workspace_record(workspace)
+
+
+def seed(workspace: Path, templates: Path = TEMPLATE) -> list[str]:
+    return [path.name for path in seed_workspace(workspace, templates, FixedClock(), record_of(workspace))]
 
 
 def state(workspace: Path) -> dict[str, object]:
-    """The record of the first run."""
-    found = json.loads((workspace / ".clawbot/workspace-state.json").read_text(encoding="utf-8"))
+    """The record of the first run, as far as it says anything."""
+    found = json.loads(record_of(workspace).read_text(encoding="utf-8"))
     assert isinstance(found, dict)
-    return {key: value for key, value in found.items() if key != "seeded"}
+    return {key: value for key, value in found.items() if key != "seeded" and value is not None}
+
+
+def from_before(workspace: Path, **entries: object) -> None:
+    """Make the record one that an earlier version left in the workspace, with these entries."""
+    record_of(workspace).unlink(missing_ok=True)
+    (workspace / ".clawbot").mkdir(parents=True, exist_ok=True)
+    put(workspace / OLD_RECORD, json.dumps({"version": 1, "bootstrapSeededAt": NOW, **entries}))
 
 
 @pytest.fixture
@@ -55,7 +67,7 @@ def put(path: Path, text: str) -> None:
 
 def states(workspace: Path, templates: Path, *names: str) -> dict[str, str]:
     """The states that are not `same`."""
-    found = diff_workspace(workspace, templates, names)
+    found = diff_workspace(workspace, templates, record_of(workspace), names)
     return {file.name: file.state for file in found if file.state != "same"}
 
 
@@ -143,7 +155,7 @@ def test_a_seeding_that_broke_off_is_completed(workspace: Path, monkeypatch: pyt
 
 def test_a_broken_state_file_counts_as_none(workspace: Path) -> None:
     seed(workspace)
-    (workspace / ".clawbot/workspace-state.json").write_text("{", encoding="utf-8")
+    put(record_of(workspace), "{")
     assert seed(workspace) == []
     assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
 
@@ -179,7 +191,7 @@ def test_diff_goes_from_template_to_workspace(workspace: Path) -> None:
         stream.write("- likes tea\n")
     (workspace / "TOOLS.md").unlink()
     (workspace / "BOOTSTRAP.md").unlink()
-    found = {file.name: file for file in diff_workspace(workspace, TEMPLATE)}
+    found = {file.name: file for file in diff_workspace(workspace, TEMPLATE, record_of(workspace))}
     assert {name: file.state for name, file in found.items() if file.state != "same"} == {
         "USER.md": "changed",
         "TOOLS.md": "missing",
@@ -189,7 +201,7 @@ def test_diff_goes_from_template_to_workspace(workspace: Path) -> None:
 
 
 def test_who_has_changed_since_a_file_was_seeded_is_told(workspace: Path, templates: Path) -> None:
-    seed_workspace(workspace, templates, FixedClock())
+    seed(workspace, templates)
     for name in ("AGENTS.md", "USER.md"):
         put(workspace / name, "我的规则\n")
     for name in ("USER.md", "SOUL.md"):
@@ -198,55 +210,130 @@ def test_who_has_changed_since_a_file_was_seeded_is_told(workspace: Path, templa
     expected = {"AGENTS.md": "changed", "USER.md": "both", "SOUL.md": "outdated", "TOOLS.md": "missing"}
     assert states(workspace, templates) == expected
     assert states(workspace, templates, "soul.md") == {"SOUL.md": "outdated"}
-    [soul] = diff_workspace(workspace, templates, ["SOUL.md"])
+    [soul] = diff_workspace(workspace, templates, record_of(workspace), ["SOUL.md"])
     assert "-newer" in soul.diff.splitlines()
 
 
 def test_an_update_of_the_templates_overwrites_nothing(workspace: Path, templates: Path) -> None:
-    seed_workspace(workspace, templates, FixedClock())
+    seed(workspace, templates)
     before = {name: (workspace / name).read_bytes() for name in ALL}
     for name in ALL:
         put(templates / name, "newer\n")
-    assert seed_workspace(workspace, templates, FixedClock()) == []
+    assert seed(workspace, templates) == []
     assert {name: (workspace / name).read_bytes() for name in ALL} == before
     assert states(workspace, templates)["SOUL.md"] == "outdated", "a start does not take the file for the new template"
 
 
 def test_a_template_that_was_taken_over_is_what_later_ones_are_compared_with(workspace: Path, templates: Path) -> None:
-    seed_workspace(workspace, templates, FixedClock())
+    seed(workspace, templates)
     for version in ("second\n", "third\n"):
         put(templates / "SOUL.md", version)
         assert states(workspace, templates) == {"SOUL.md": "outdated"}
         put(workspace / "SOUL.md", version)
         assert states(workspace, templates) == {}
-        seed_workspace(workspace, templates, FixedClock())
+        seed(workspace, templates)
     put(workspace / "SOUL.md", "mine\n")
     assert states(workspace, templates) == {"SOUL.md": "changed"}
 
 
 def test_a_workspace_from_before_hashes_goes_on(workspace: Path, templates: Path) -> None:
-    seed_workspace(workspace, templates, FixedClock())
+    seed(workspace, templates)
     put(workspace / "USER.md", "me\n")
-    put(workspace / ".clawbot/workspace-state.json", json.dumps({"version": 1, "bootstrapSeededAt": NOW}))
+    from_before(workspace)
     put(templates / "SOUL.md", "newer\n")
     assert states(workspace, templates) == {"USER.md": "changed", "SOUL.md": "changed"}, "nobody noted who did it"
-    assert seed_workspace(workspace, templates, FixedClock()) == []
+    assert seed(workspace, templates) == []
     assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
     put(templates / "AGENTS.md", "newer\n")
     assert states(workspace, templates, "AGENTS.md") == {"AGENTS.md": "outdated"}, "it was the same at that start"
 
 
-def test_a_workspace_that_is_only_read_starts_all_the_same(
-    workspace: Path, templates: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seed_workspace(workspace, templates, FixedClock())
-    put(workspace / ".clawbot/workspace-state.json", json.dumps({"version": 1, "bootstrapSeededAt": NOW}))
+def test_the_record_of_an_earlier_version_is_adopted_once_and_left_as_it_is(workspace: Path, templates: Path) -> None:
+    put(templates / "SOUL.md", "older")
+    seed(workspace, templates)
+    put(templates / "SOUL.md", "newer")
+    (workspace / "BOOTSTRAP.md").unlink()
+    from_before(workspace, onboardingCompletedAt=NOW, seeded={"SOUL.md": DIGEST})
+    left = (workspace / OLD_RECORD).read_bytes()
+    assert states(workspace, templates)["SOUL.md"] == "outdated", "also before the first start"
+    assert seed(workspace, templates) == []
+    assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW, "onboardingCompletedAt": NOW}
+    assert (workspace / OLD_RECORD).read_bytes() == left
+    from_later = json.dumps({"version": 1, "seeded": {"SOUL.md": digest_of(b"a model's")}})
+    put(workspace / OLD_RECORD, from_later)
+    seed(workspace, templates)
+    assert states(workspace, templates)["SOUL.md"] == "outdated"
+    assert (workspace / OLD_RECORD).read_text(encoding="utf-8") == from_later
 
-    def refuse(path: Path, data: bytes) -> None:
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"seeded": {"$(touch x)": DIGEST, "../SOUL.md": DIGEST}},
+        {"seeded": {"SOUL.md": "$(touch x)"}},
+        {"seeded": {"SOUL.md": DIGEST + "\n$(touch x)"}},
+        {"seeded": {"SOUL.md": DIGEST.upper()}},
+        {"seeded": {"SOUL.md": 1}},
+        {"bootstrapSeededAt": "$(touch x)"},
+        {"onboardingCompletedAt": "2026-11-20T13:30:00Z$(touch x)"},
+        {"$(touch x)": NOW, "seeded": {}},
+        {"version": "$(touch x)"},
+        {"more": "x" * 3_000_000},
+    ],
+    ids=lambda entries: f"{entries}"[:40],
+)
+def test_of_what_lies_in_the_workspace_only_a_valid_record_is_taken(
+    workspace: Path, entries: dict[str, object]
+) -> None:
+    seed(workspace)
+    put(workspace / "SOUL.md", "mine")
+    from_before(workspace, **entries)
+    seed(workspace)
+    written = record_of(workspace).read_text(encoding="utf-8")
+    assert "touch" not in written
+    assert set(json.loads(written)["seeded"]) == set(ALL) - {"SOUL.md"}
+    assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
+
+
+@pytest.mark.parametrize("place", [OLD_RECORD, OLD_RECORD.parent], ids=str)
+def test_a_record_behind_a_link_is_not_adopted(workspace: Path, place: Path) -> None:
+    seed(workspace)
+    from_before(workspace, onboardingCompletedAt=NOW)
+    (workspace / place).rename(workspace.parent / place.name)
+    (workspace / place).symlink_to(workspace.parent / place.name)
+    seed(workspace)
+    assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
+
+
+def test_a_workspace_that_was_deleted_starts_anew(workspace: Path) -> None:
+    seed(workspace)
+    (workspace / "BOOTSTRAP.md").unlink()
+    seed(workspace)
+    shutil.rmtree(workspace)
+    assert seed(workspace) == ALL
+    assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
+
+
+@pytest.mark.parametrize("name", ["workspace", "link", "agents/../workspace"])
+def test_a_workspace_has_one_record_by_whatever_name_and_wherever_its_home_is_moved(tmp_path: Path, name: str) -> None:
+    home, other = Paths(tmp_path / "home"), Paths(tmp_path / "moved")
+    record = home.workspace_record(home.home / "workspace")
+    (home.home / "workspace").mkdir(parents=True)
+    (home.home / "agents").mkdir()
+    (home.home / "link").symlink_to("workspace")
+    assert home.workspace_record(home.home / name) == record
+    home.home.rename(other.home)
+    assert other.workspace_record(other.home / name).name == record.name
+    assert other.workspace_record(tmp_path / "home/workspace").name != record.name
+
+
+def test_a_record_that_can_not_be_written_stops_no_start(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, data: bytes, *, below: Path) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
     monkeypatch.setattr("clawbot.context.workspace.write_atomic", refuse)
-    assert seed_workspace(workspace, templates, FixedClock()) == []
+    assert seed(workspace) == ALL
+    assert seed(workspace) == []
 
 
 def test_a_name_without_a_template_is_an_error_with_the_nearest(workspace: Path) -> None:
@@ -257,7 +344,7 @@ def test_a_name_without_a_template_is_an_error_with_the_nearest(workspace: Path)
         ("x", "There are: AGENTS.md"),
     ):
         with pytest.raises(ClawbotError, match="There is no template") as caught:
-            diff_workspace(workspace, TEMPLATE, [name])
+            diff_workspace(workspace, TEMPLATE, record_of(workspace), [name])
         assert said in caught.value.hint
 
 

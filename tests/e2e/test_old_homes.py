@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,19 @@ def test_its_settings_and_switches_hold(old: Machine) -> None:
     assert old.run("config", "check").returncode == 0
     hooks = json.loads(old.run("hooks", "list", "--json").stdout)
     assert {hook["name"] for hook in hooks["hooks"] if hook["enabled"]} >= {"command-logger", "session-memory"}
+
+
+def test_the_record_of_its_first_run_is_adopted_once_and_left_as_it_is(old: Machine) -> None:
+    left = old.workspace / ".clawbot" / "workspace-state.json"
+    there = json.loads(left.read_bytes())
+    for text in (left.read_text(encoding="utf-8"), '{"seeded": {}}'):
+        left.write_text(text, encoding="utf-8")
+        assert old.run("chat", "-p", "hello", "--model", "offline").returncode == 0
+        [record] = (old.state / "workspaces").iterdir()
+        here = json.loads(record.read_bytes())
+        assert here["seeded"] == there["seeded"]
+        assert datetime.fromisoformat(here["bootstrapSeededAt"]) == datetime.fromisoformat(there["bootstrapSeededAt"])
+        assert left.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize(("question", "line"), [("proxy port", "8443"), ("服务器", "法兰克福")])

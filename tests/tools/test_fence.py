@@ -235,7 +235,7 @@ STATE = [
     ".env", "config.yaml", "config.yaml.bak", "agents/main/sessions/one.jsonl", "agents/research/new.md",
     "memory/main.sqlite", "memory/research.sqlite-wal", "memory/new.sqlite", "hooks/mine/handler.py",
     "hooks/new/HOOK.md", "logs/clawbot.log", "history.jsonl", "schedule.json", "schedule.json.lock",
-    "Agents/main/sessions/one.jsonl", "workspace-research/MEMORY.md",
+    "Agents/main/sessions/one.jsonl", "workspace-research/MEMORY.md", "workspaces/0.json", "commands/0.json",
 ]  # fmt: skip
 
 

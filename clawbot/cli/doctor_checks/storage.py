@@ -95,7 +95,7 @@ def workspace(here: Here) -> Findings:
         return [Finding("workspace", "problem", f"{folder} is a file, not a folder", fix)]
     if not writable(folder):
         return [Finding("workspace", "problem", f"{folder} can't be written", f"chmod u+rwx {quoted(folder)}")]
-    return [_notes(folder / "memory") or Finding("workspace", "ok", f"{folder}"), *_templates(folder, init)]
+    return [_notes(folder / "memory") or Finding("workspace", "ok", f"{folder}"), *_templates(here, init)]
 
 
 def _notes(folder: Path) -> Finding | None:
@@ -121,8 +121,9 @@ def _left_out(folder: Path) -> Finding | None:
     return None if walk.is_whole else Finding("workspace", "warning", message, f"ls -R {quoted(folder)}")
 
 
-def _templates(folder: Path, init: str) -> Findings:
-    files = diff_workspace(folder, shipped("workspace_template"))
+def _templates(here: Here, init: str) -> Findings:
+    folder = here.settings.workspace
+    files = diff_workspace(folder, shipped("workspace_template"), here.paths.workspace_record(folder))
     missing = [file.name for file in files if file.state == "missing"]
     found = [_not_text(folder / file.name) for file in files if file.state != "missing"]
     if missing:
