@@ -314,11 +314,12 @@ class Agent:
         store = self.deps.store
         record = await asyncio.to_thread(store.find, session) if session else self.conversation.session.record
         now = self.deps.clock.now()
-        target = path or default_target(self.deps.workspace, short_name(record.key), form, now)
-        transcript, clock = store.path_of(record), self.deps.clock
+        workspace, clock = self.deps.workspace, self.deps.clock
+        target = path or default_target(workspace, short_name(record.key), form, now)
+        transcript = store.path_of(record)
         title = (await asyncio.to_thread(store.summary, record)).title
         count = await asyncio.to_thread(
-            write_export, transcript, target, form, clock, title=title, with_secrets=with_secrets
+            write_export, transcript, target, form, clock, workspace, title=title, with_secrets=with_secrets
         )
         if count:
             kept = _("`/export --with-secrets` keeps what is in this conversation.")

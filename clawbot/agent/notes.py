@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime, timedelta
@@ -18,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.files import create_whole, digest_of, ensure_private_dir, read_plain, rename_exclusive, write_atomic
+from clawbot.files import create_whole, digest_of, ensure_private_dir, erase, read_plain, rename_exclusive, write_atomic
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.names import on_disk
 from clawbot.text.secrets import MARK, find_secrets, without_secrets
@@ -74,17 +75,17 @@ def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) 
     text, _ = without_secrets(request.text, request.secrets)
     data = _with_id(text, request.session_id).encode("utf-8", "replace")
     try:
-        folder = _folder(workspace)
-        _sweep(folder, request.now)
+        folder = ensure_private_dir(workspace / FOLDER)
+        _sweep(workspace, request.now)
         if (found := find_note(folder, request.session_id, request.since)) is not None:
-            return _again(found, data, request, before_write)
+            return _again(workspace, found, data, request, before_write)
         stem = f"{request.at:%Y-%m-%d}-{_named(request.slug, request.secrets) or f'{request.at:%H%M}'}"
         for name in _names(stem):
             if os.path.lexists(on_disk(folder / name)):
                 continue
             write = _described(f"{FOLDER}/{name}", data, 0)
             before_write(write)
-            if create_whole(folder / name, data):
+            if create_whole(folder / name, data, below=workspace):
                 return KeptNote(write.path, write)
     except OSError as error:
         raise _explained(error) from error
@@ -102,10 +103,11 @@ def rename_note(workspace: Path, path: str, slug: str, secrets: Collection[str] 
     if not slug or slug == named["slug"]:
         return path
     try:
-        folder = _folder(workspace)
+        folder = workspace / FOLDER
         for name in _names(f"{named['date']}-{slug}"):
-            is_free = not os.path.lexists(on_disk(folder / name))
-            if name == place.name or (is_free and rename_exclusive(folder / place.name, folder / name)):
+            new = folder / name
+            is_free = not os.path.lexists(on_disk(new))
+            if name == place.name or (is_free and rename_exclusive(folder / place.name, new, below=workspace)):
                 return f"{FOLDER}/{name}"
     except OSError as error:
         raise _explained(error) from error
@@ -170,21 +172,13 @@ def _names(stem: str) -> Iterator[str]:
         yield f"{stem}-{number}.md"
 
 
-def _folder(workspace: Path) -> Path:
-    """The folder of the notes; it must not be a link that leads elsewhere. Raises OSError, NoteError."""
-    folder = workspace / FOLDER
-    ensure_private_dir(folder)
-    if Path(os.path.realpath(folder)) != Path(os.path.realpath(workspace)) / FOLDER:
-        raise NoteError(f"{folder} is a link that leads elsewhere.", hint="Make it a folder of the workspace.")
-    return folder
-
-
-def _sweep(folder: Path, now: float) -> None:
+def _sweep(workspace: Path, now: float) -> None:
     """Remove what a kill in the middle of writing a note left, once it is old enough to be nobody's work."""
-    for left in folder.glob(".????-??-??*.md.*.tmp"):
+    for left in (workspace / FOLDER).glob(".????-??-??*.tmp"):
         with contextlib.suppress(FileNotFoundError):
-            if now - left.lstat().st_mtime > _LEFT_SECONDS:
-                left.unlink()
+            found = left.lstat()
+            if now - found.st_mtime > _LEFT_SECONDS and stat.S_ISREG(found.st_mode):
+                erase(left, below=workspace)
 
 
 def _with_id(text: str, session_id: str) -> str:
@@ -199,9 +193,9 @@ def _head(data: bytes) -> bytes:
     return data[:_HEAD_BYTES].partition(b"\n## ")[0]
 
 
-def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
+def _again(workspace: Path, path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
     """The session has its note already: bring it up to date."""
-    before, shown = read_plain(path, _MOST_BYTES), f"{FOLDER}/{path.name}"
+    before, shown = read_plain(path, _MOST_BYTES, below=workspace), f"{FOLDER}/{path.name}"
     session_id = request.session_id.encode()
     body = _body(data, session_id)
     if body in before:
@@ -214,7 +208,7 @@ def _again(path: Path, data: bytes, request: NoteRequest, before_write: BeforeWr
         after, start = b"\n\n".join([head, *earlier, *now[common:]]) + b"\n", 0
     write = _described(shown, after, start)
     before_write(write)
-    write_atomic(path, after)
+    write_atomic(path, after, below=workspace)
     return KeptNote(write.path, write)
 
 
@@ -252,6 +246,6 @@ def _is_same(earlier: bytes, now: bytes) -> bool:
 
 
 def _explained(error: OSError) -> NoteError:
-    return NoteError(
-        f"{error.filename or FOLDER}: {error.strerror or error}.", hint="The transcript keeps what was said."
-    )
+    is_link = isinstance(error, NotADirectoryError)
+    hint = "Make it a folder of the workspace." if is_link else "The transcript keeps what was said."
+    return NoteError(f"{error.filename or FOLDER}: {error.strerror or error}.", hint=hint)

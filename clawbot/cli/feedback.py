@@ -49,7 +49,7 @@ def command(file: Path | None, target: Path | None, agent: str) -> None:
     here = look_around(agent, ping=False, config_file=file)
     report = report_of(here).encode("utf-8", "backslashreplace")
     path = target or Path(f"clawbot-feedback-{SystemClock().now():%Y%m%d-%H%M%S}.md")
-    if not create_exclusive(path, report):
+    if not create_exclusive(path, report, below=here.settings.workspace):
         raise ClawbotError(f"{path} exists already.", hint="Name another file.")
     say(f"Written: {path} ({len(report) / 1024:.1f} KB). Nothing was sent. Read it first, then add it to your report.")
 

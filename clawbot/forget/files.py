@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.files import read_plain, sync_dir, write_atomic
+from clawbot.files import erase, read_plain, write_atomic
 from clawbot.forget.words import ForgetTarget, Phrase, stands_in, strings_in
 from clawbot.memory.documents.walking import IGNORED_FOLDERS
 from clawbot.sessions.folder import is_transcript
@@ -63,9 +63,9 @@ class FileEditor:
         except FileNotFoundError:
             return None
 
-    def change(self, path: Path, changed: Changed) -> bool:
+    def change(self, path: Path, changed: Changed, *, below: Path | None = None) -> bool:
         """Replace the file atomically with the result of `changed`; returns whether it differs. Retries when another
-        program writes in between. Raises OSError, StubbornFileError."""
+        program writes in between. No link from the folder `below` on is followed. Raises OSError, StubbornFileError."""
         for _ in range(_ATTEMPTS):
             before = self.read(path)
             if before is None or (after := changed(before)) == before:
@@ -75,13 +75,12 @@ class FileEditor:
             if self.dry_run:
                 self.planned[path] = after
                 return True
-            if read_plain(path, MOST_BYTES) != before:
+            if read_plain(path, MOST_BYTES, below=below) != before:
                 continue
             if after is None:
-                path.unlink()
-                sync_dir(path.parent)
+                erase(path, below=below)
             else:
-                write_atomic(path, after)
+                write_atomic(path, after, below=below)
             return True
         raise StubbornFileError("keeps being changed by another program")
 

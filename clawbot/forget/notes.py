@@ -227,7 +227,7 @@ class Notes:
                 yield Left(path, "memory's text about it has been edited since; check there", lines)
         for path in work.whole:
             with _telling(path) as trouble:
-                if editor.change(self.absolute(path), lambda _: None):
+                if editor.change(self.absolute(path), lambda _: None, below=self._workspace):
                     yield ForgottenPart(path, "removed, the whole note")
             yield from trouble
 
@@ -247,7 +247,7 @@ class Notes:
             return None if gone and is_empty else encoded_like(after, before) if gone else before
 
         with _telling(path) as trouble:
-            if editor.change(self.absolute(path), changed):
+            if editor.change(self.absolute(path), changed, below=self._workspace):
                 is_gone = editor.read(self.absolute(path)) is None
                 yield (
                     ForgottenPart(path, "removed the whole note: it contained nothing else")

@@ -13,7 +13,7 @@ import msgspec
 
 from clawbot.clock import Clock, moment_of
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive, ensure_private_dir
+from clawbot.files import create_exclusive
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -167,12 +167,13 @@ def default_target(workspace: Path, session_key: str, form: str, now: datetime) 
 
 
 def write_export(
-    transcript: Path, target: Path, form: str, clock: Clock, *, title: str = "", with_secrets: bool = False
+    transcript: Path, target: Path, form: str, clock: Clock, below: Path, *, title: str = "", with_secrets: bool = False
 ) -> int:
     """Write the session at `transcript`, called `title`, to `target` as "md" or "json"; returns the number of redacted
     secrets. Blocks.
 
-    Raises ClawbotError if `target` exists or can't be written: an export never replaces a file.
+    Raises ClawbotError if `target` exists or can't be written: an export never replaces a file, and follows no link
+    in the folder `below`.
     """
     redactor = Redactor(keep=with_secrets)
     if form == "json":
@@ -183,11 +184,11 @@ def write_export(
             data = "".join(to_markdown(items, title, clock.now().tzinfo, redactor)).encode()
     target = target.expanduser()
     try:
-        ensure_private_dir(target.parent)
-        created = create_exclusive(target, data)
+        created = create_exclusive(target, data, below=below)
     except OSError as error:
         raise ClawbotError(
-            f"{target} can't be written: {error.strerror or error}.", hint="Name another path."
+            f"{target} can't be written: {error.strerror or error}.",
+            hint="Name another path, or remove what is in the way.",
         ) from error
     if not created:
         what = "exists already" if target.is_file() else "is not a regular file: an export needs a new one"

@@ -17,7 +17,7 @@ from pathlib import Path
 from clawbot.attachments.pictures import picture_type
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive, ensure_private_dir
+from clawbot.files import create_exclusive
 from clawbot.text.interface import _
 
 MOST_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
@@ -108,17 +108,17 @@ def _decoded(printed: bytes) -> bytes:
 def keep_picture(data: bytes, workspace: Path, now: datetime) -> str:
     """Write `data` to a new file of the workspace that only the user can read; returns its path there. Blocks. Raises
     ClipboardError, OSError."""
-    folder = ensure_private_dir(workspace / FOLDER)
-    if folder.resolve().parent != workspace.resolve():
-        raise ClipboardError(
-            _("{folder} leads out of the workspace.").format(folder=folder), hint=_("Remove that link.")
-        )
+    folder = workspace / FOLDER
     kind = picture_type(data[:16]).rpartition("/")[2]
     stem = f"clipboard-{now:%Y%m%d-%H%M%S}"
     for number in range(1, 100):
         name = f"{stem}{f'-{number}' if number > 1 else ''}.{kind}"
-        if create_exclusive(folder / name, data):
-            return f"{FOLDER}/{name}"
+        try:
+            if create_exclusive(folder / name, data, below=workspace):
+                return f"{FOLDER}/{name}"
+        except NotADirectoryError as error:
+            text = _("{folder} is a link or a file, not a folder.").format(folder=folder)
+            raise ClipboardError(text, hint=_("Remove it.")) from error
     raise ClipboardError(
         _("{folder} holds too many pictures of this second.").format(folder=folder), hint=_("Try again.")
     )

@@ -116,10 +116,10 @@ async def test_a_note_that_is_being_written_when_the_hooks_are_stopped_is_record
         # By then whoever would not wait for the thread has gone on.
         loop.call_later(0, loop.call_later, 0, loop.call_soon, goes_on.set)
 
-    def write_slowly(path: Path, data: bytes) -> bool:
+    def write_slowly(path: Path, data: bytes, *, below: Path) -> bool:
         loop.call_soon_threadsafe(stop)
         assert goes_on.wait(10)
-        return write(path, data)
+        return write(path, data, below=below)
 
     monkeypatch.setattr(notes_module, "create_whole", write_slowly)
     old = agent.conversation.session

@@ -119,7 +119,7 @@ def test_a_folder_that_leads_elsewhere_takes_no_note(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "memory").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(NoteError, match="a link that leads elsewhere"):
+    with pytest.raises(NoteError, match=r"memory is a link or a file, not a folder\. Make it a folder"):
         kept(workspace)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

@@ -10,6 +10,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -151,10 +152,16 @@ class NothingLost(RuleBasedStateMachine):
         note = append_whole
         self.patch.setattr(append_only, "append_whole", lambda handle, data: world.write_note(handle, data, note))
         kept, changed = create_whole, write_atomic
-        self.patch.setattr(notes, "create_whole", lambda path, data: world.keep(kept, path, data))
-        self.patch.setattr(notes, "write_atomic", lambda path, data: world.keep(changed, path, data))
+        self.patch.setattr(
+            notes, "create_whole", lambda path, data, below: world.keep(partial(kept, below=below), path, data)
+        )
+        self.patch.setattr(
+            notes, "write_atomic", lambda path, data, below: world.keep(partial(changed, below=below), path, data)
+        )
         renamed, listed = rename_exclusive, write_atomic
-        self.patch.setattr(notes, "rename_exclusive", lambda path, to: world.change(renamed, path, to))
+        self.patch.setattr(
+            notes, "rename_exclusive", lambda path, to, below: world.change(partial(renamed, below=below), path, to)
+        )
         self.patch.setattr(
             index, "write_atomic", lambda path, data, mode: world.change(lambda: listed(path, data, mode=mode))
         )

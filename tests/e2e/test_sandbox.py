@@ -59,6 +59,38 @@ def test_a_command_in_the_sandbox_gets_no_key_and_says_that_it_ran_there(
     assert "shell commands run in bubblewrap" in doctor
 
 
+PLANTING = """
+turns:
+  - reply:
+      tool_calls:
+        - name: shell
+          arguments:
+            command: >-
+              mkdir -p .clawbot; ln -sfn ../../../.bashrc .clawbot/workspace-state.json; ln -s ../../own exports
+  - reply: {text: Done.}
+"""
+
+
+@pytest.mark.usefixtures("walls")
+def test_a_planted_link_leads_neither_a_start_nor_an_export_out(
+    seen_machine: Machine, script: Callable[[str], Path]
+) -> None:
+    write(seen_machine.home / ".bashrc")
+    (seen_machine.home / "own").mkdir()
+    seen_machine.configure(ALLOWED)
+    told(seen_machine, script(PLANTING))
+    assert (seen_machine.workspace / "exports").readlink() == Path("../../own")
+    assert (seen_machine.workspace / ".clawbot/workspace-state.json").is_symlink()
+    [record] = (seen_machine.state / "workspaces").iterdir()
+    record.unlink()
+    assert seen_machine.run("chat", "-p", "hello", "--model", "offline").returncode == 0
+    assert (seen_machine.home / ".bashrc").read_text(encoding="utf-8") == f"{SECRET}\n"
+    assert record.exists()
+    done = seen_machine.run("chat", "-p", "/export", "--model", "offline")
+    assert "exports is a link or a file, not a folder" in done.stdout + done.stderr
+    assert list((seen_machine.home / "own").iterdir()) == []
+
+
 def test_without_one_the_command_runs_and_the_user_is_told_how_to_have_one(
     seen_machine: Machine, script: Callable[[str], Path]
 ) -> None:

@@ -40,4 +40,4 @@ def test_an_export_goes_into_a_new_file_and_nowhere_else(tmp_path: Path, kind: s
     path = target / "x.md" if kind == "below a file" else target
     for form in ("md", "json"):
         with pytest.raises(ClawbotError, match=why):
-            write_export(transcript, path, form, SystemClock())
+            write_export(transcript, path, form, SystemClock(), tmp_path / "workspace")

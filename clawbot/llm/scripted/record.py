@@ -80,7 +80,7 @@ class Recorder:
     def _write(self) -> None:
         script = {**self._head, "turns": [turn for turn in self._turns if turn is not None]}
         text = yaml.safe_dump(script, allow_unicode=True, sort_keys=False, width=WIDTH)
-        write_atomic(self.file, text.encode(), mode=PRIVATE_FILE)
+        write_atomic(self.file, text.encode(), mode=PRIVATE_FILE, below=self.file.parent)
 
 
 def _expected(text: str) -> str:
