@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 from clawbot.mcp.frames import ListedTool, Listing
 from clawbot.messages import ToolSpec
 from clawbot.text.sanitize import clean_line
@@ -36,6 +38,8 @@ _PLAIN = (
 )  # fmt: skip
 _SCHEMAS = ("items", "additionalProperties", "not")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+# Providers refuse a request with one of these beside `properties`; the server checks its arguments itself.
+_CHOICES = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
 _NAMED = ("properties", "$defs", "definitions", "patternProperties")
 
 
@@ -43,14 +47,15 @@ class NoSchemaError(ValueError):
     """What a server gives as the parameters of a tool can't be used; the text says why."""
 
 
-def checked(offered: Iterable[Mapping[str, Any]], most: int) -> Listing:
-    """The tools that are usable of those `offered` (`name`, `description`, `inputSchema`), at most `most` of them."""
+def checked(offered: Iterable[Any], most: int, problems: Iterable[str] = ()) -> Listing:
+    """The tools that are usable of those `offered` (`name`, `description`, `inputSchema`), at most `most` of them.
+    `problems` are known already."""
     tools: dict[str, ListedTool] = {}
-    problems: list[str] = []
+    problems = [clean_line(problem, DESCRIPTION_CHARS) for problem in problems]
     for each in offered:
-        name = each.get("name")
+        name = each.get("name") if isinstance(each, Mapping) else None
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            problems.append(f"a tool named {clean_line(repr(name), 60)}")
+            problems.append(f"a tool named {clean_line(repr(name if isinstance(each, Mapping) else each), 60)}")
         elif name in tools:
             problems.append(f"a second tool {name}")
         else:
@@ -58,6 +63,8 @@ def checked(offered: Iterable[Mapping[str, Any]], most: int) -> Listing:
                 tools[name] = _tool(name, each)
             except NoSchemaError as error:
                 problems.append(f"{name}, whose parameters {error}")
+            except (ValueError, OverflowError):
+                problems.append(f"{name}, whose parameters hold numbers out of range")
     kept = sorted(tools.values(), key=lambda tool: tool.name)
     warnings = [f"left out: {problem}" for problem in problems[:_WARNED]]
     if len(problems) > _WARNED:
@@ -79,9 +86,14 @@ def checked_schema(schema: Any) -> dict[str, Any]:
         raise NoSchemaError("are no JSON schema")
     if schema.get("type", "object") != "object":
         raise NoSchemaError("are no object")
+    choices = [key for key in _CHOICES if key in schema]
+    if choices and "properties" not in schema:
+        raise NoSchemaError(f"are a choice of several ({choices[0]})")
     for words in (True, False):
-        kept = {"type": "object", "properties": {}, **_node(schema, SCHEMA_DEPTH, words=words)}
-        if len(json.dumps(kept)) <= SCHEMA_BYTES:
+        node = _node(schema, SCHEMA_DEPTH, words=words)
+        kept = {"type": "object", "properties": {}} | {key: node[key] for key in node if key not in choices}
+        if len(json.dumps(kept, allow_nan=False)) <= SCHEMA_BYTES:
+            msgspec.msgpack.encode(kept)
             return kept
     raise NoSchemaError(f"take more than {SCHEMA_BYTES // 1024} KB")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -18,10 +19,12 @@ import anyio
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from clawbot.deadline import deadline
+from clawbot.mcp.answers import Streams, reducing
 from clawbot.mcp.frames import Start
+from clawbot.messages import scrub
 
 log = logging.getLogger("clawbot.mcp")
 
@@ -35,8 +38,6 @@ CONNECT_SECONDS = 10.0
 CHUNK = 65_536
 _STREAMED = 64  # times the longest message: what one response of events may have altogether
 
-Streams = tuple[Any, Any]
-"""What the library reads from and writes to."""
 OnLost = Callable[[str], None]
 """Called once with the reason why there is no server any more, the end of a sentence that begins with its name."""
 
@@ -48,7 +49,7 @@ class FloodError(httpx2.StreamError):
 def transport_of(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) -> AbstractAsyncContextManager[Streams]:
     """The way to the server of `start`. Entering it raises OSError when its program can't be started. At the end the
     program is asked to end where `is_orderly`, else killed."""
-    return _stdio(start, on_lost, is_orderly) if start.command is not None else _http(start)
+    return reducing(_stdio(start, on_lost, is_orderly) if start.command is not None else _http(start))
 
 
 @asynccontextmanager
@@ -114,8 +115,8 @@ class _Talk:
 
     async def _take(self, line: bytes) -> None:
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
+            message = _message_of(line)
+        except (ValueError, TypeError, RecursionError):
             self._junk += 1
             log.info("not a message: %s", line[:200].decode(errors="backslashreplace").rstrip())
             if self._junk > MOST_JUNK:
@@ -152,6 +153,16 @@ class _Talk:
     def _lose(self, reason: str) -> None:
         if not self.closing:
             self._on_lost(reason)
+
+
+def _message_of(line: bytes) -> JSONRPCMessage:
+    """Parse a message, if need be without `jsonrpc` and with bytes and surrogates that UTF-8 does not know. Raises
+    ValueError, TypeError and RecursionError."""
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        found = scrub(json.loads(line.decode(errors="replace")))
+        return jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0"} | found, by_name=False)
 
 
 async def _end(process: Process, *, orderly: bool) -> None:

@@ -8,7 +8,6 @@ which is in its process group, ends too.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
 from contextlib import AsyncExitStack
@@ -22,6 +21,7 @@ from pydantic import ValidationError
 
 from clawbot import __version__
 from clawbot.deadline import deadline
+from clawbot.mcp.answers import SENT, part
 from clawbot.mcp.catalog import checked
 from clawbot.mcp.frames import (
     LARGEST_FRAME,
@@ -100,9 +100,10 @@ class Worker:
             client_info=types.Implementation(name="clawbot", version=__version__),
         )
         async with AsyncExitStack() as stack:
+            ends = asyncio.get_running_loop().time() + start.seconds
             async with deadline(start.seconds):
                 await stack.enter_async_context(client)
-                listing = await list_tools(client, start.max_tools)
+            listing = await list_tools(client, start, ends)
             info = client.server_info
             self._out.send(Started(clean_line(info.name, 60) if info else "", listing))
             relisting = asyncio.create_task(self._relist(client, start))
@@ -123,8 +124,8 @@ class Worker:
             await self._changed.wait()
             self._changed.clear()
             try:
-                async with deadline(start.seconds):
-                    self._out.send(Listed(await list_tools(client, start.max_tools)))
+                ends = asyncio.get_running_loop().time() + start.seconds
+                self._out.send(Listed(await list_tools(client, start, ends)))
             except (MCPError, ValidationError, TimeoutError) as error:
                 _logger.warning("its changed tools could not be listed: %s", describe(error, start))
             await asyncio.sleep(RELIST_SECONDS)
@@ -133,7 +134,8 @@ class Worker:
         try:
             async with deadline(call.seconds):
                 result = await client.call_tool(call.tool, call.arguments)
-            self._out.send(Answered(call.number, text_of(result), result.is_error))
+            text = "".join(block.text for block in result.content if isinstance(block, types.TextContent))
+            self._out.send(Answered(call.number, text, result.is_error))
         except TimeoutError:
             self._out.send(CallFailed(call.number, f"did not answer within {call.seconds:g} s", timed_out=True))
         except Exception as error:
@@ -148,42 +150,37 @@ class Worker:
             self._calls.pop(call.number, None)
 
 
-async def list_tools(client: Client, most: int) -> Listing:
-    """The usable tools of the server, at most `most`. Raises what the library raises."""
-    offered: list[dict[str, Any]] = []
-    cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        offered += [
-            {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema}
-            for tool in page.tools
-        ]
-        cursor = page.next_cursor
-        if cursor is None:
-            return checked(offered, most)
-    raise FloodError(f"has more than {MOST_PAGES} pages of tools")
-
-
-def text_of(result: types.CallToolResult) -> str:
-    """The content of an answer as text. What is no text is named, with its size."""
-    parts = [_block_text(block) for block in result.content]
-    if not parts and result.structured_content is not None:
-        parts = [json.dumps(result.structured_content, ensure_ascii=False)]
-    return "\n".join(parts)
-
-
-def _block_text(block: types.ContentBlock) -> str:
-    match block:
-        case types.TextContent(text=text):
-            return text
-        case types.EmbeddedResource(resource=types.TextResourceContents(text=text)):
-            return text
-        case types.ResourceLink(uri=uri):
-            return f"[a link: {uri}]"
-        case types.ImageContent(data=data) | types.AudioContent(data=data):
-            return f"[{block.mime_type}, {len(data) * 3 // 4:,} bytes, not shown]"
-        case _:
-            return "[data that is no text, not shown]"
+async def list_tools(client: Client, start: Start, ends: float) -> Listing:
+    """Return the usable tools of the server, at most `start.max_tools`, until the time `ends` of the loop. A later page
+    that fails costs no earlier one; raises what the library raises for the first."""
+    loop = asyncio.get_running_loop()
+    offered: list[Any] = []
+    problems: list[str] = []
+    cursors: list[str | None] = [None]
+    while True:
+        number = len(cursors)
+        try:
+            async with deadline(max(ends - loop.time(), 0)):
+                page = await client.list_tools(cursor=cursors[-1])
+        except (MCPError, ValidationError, TimeoutError) as error:
+            if number == 1 or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
+                raise
+            problems.append(f"its tools from page {number} on: it {describe(error, start)}")
+            break
+        sent = (page.meta or {})[SENT]
+        if isinstance(tools := sent.get("tools"), list):
+            # The library leaves out what it can't call: tools with headers of a wrong form.
+            names = {None, *(tool.name for tool in page.tools)}
+            offered += [tool if (name := part(tool, "name", str)) in names else {"name": name} for tool in tools]
+        else:
+            problems.append(f"page {number} of its tools, which is no list")
+        if not sent.get("nextCursor"):
+            break
+        if page.next_cursor is None or page.next_cursor in cursors or number == MOST_PAGES:
+            problems.append(f"its tools after page {number}")
+            break
+        cursors.append(page.next_cursor)
+    return checked(offered, start.max_tools, problems)
 
 
 def describe(error: BaseException, start: Start | None = None) -> str:

@@ -79,14 +79,6 @@ TOOLS: list[dict[str, Any]] = [
 ]
 
 
-def tools() -> list[dict[str, Any]]:
-    match FAULT:
-        case "types":
-            return [{"name": 7, "inputSchema": TEXT}]
-        case _:
-            return TOOLS
-
-
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     match request["method"]:
         case "initialize":
@@ -96,7 +88,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         case "tools/list":
             if FAULT == "mute":
                 time.sleep(600)
-            return {"tools": tools()}
+            return {"tools": TOOLS}
         case "tools/call":
             return CALLS[request["params"]["name"]](request["params"].get("arguments", {}))
         case _:

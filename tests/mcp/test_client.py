@@ -27,6 +27,7 @@ from clawbot.tools.registry import Toolbox
 from tests.faults import seen_to_end
 
 STAND_IN = Path(__file__).with_name("stand_in.py")
+RAW = Path(__file__).with_name("raw_server.py")
 GROUP = "agent:main:telegram:group:12"
 
 
@@ -234,3 +235,27 @@ async def test_what_a_stubborn_server_leaves_is_killed_with_it(made: Make) -> No
         await hanging
     async with seen_to_end(stubborn), seen_to_end(child):
         await server.client.close()
+
+
+async def test_a_tool_that_is_left_out_is_named_once_and_costs_no_other(made: Make) -> None:
+    tools = {"tools": [{"name": "good", "inputSchema": {"type": "object"}}, {"name": "bad"}, 7]}
+    answers = {"tools/list": tools, "tools/call": {"content": [{"type": "text", "text": "12 °C"}, {"type": "video"}]}}
+    odd = {"command": sys.executable, "args": [str(RAW), json.dumps(answers)], "approval": "allow"}
+    lost = {"command": sys.executable, "args": [str(RAW), json.dumps({"tools/list": {"tools": None}})]}
+    settings = {"servers": {"odd": odd, "lost": lost, "one": stand_in()}}
+    server = made(**settings)
+    await server.client.discover()
+    assert {name.split("__")[1] for name in server.names} == {"odd", "one"}
+    assert "mcp__odd__good" in server.names
+    assert sorted(line.partition(":")[0] for line in server.told) == [
+        "The MCP server lost gave an answer that is not valid at tools",
+        "The MCP server odd",
+    ]
+    assert any("left out: bad, whose parameters are no JSON schema; " in line for line in server.told)
+    assert (await server.run("odd__good")).text.endswith("12 °C\n[data that is no text, not shown]")
+    await server.client.close()
+
+    again = made(**settings)
+    assert [status.warnings for status in again.client.status() if status.name == "odd"] == [
+        ("left out: bad, whose parameters are no JSON schema", "left out: a tool named 7")
+    ]

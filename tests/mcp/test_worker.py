@@ -113,7 +113,6 @@ async def test_an_answer_over_http_has_an_end(encoding: str, reason: str) -> Non
         ("exit", "ended with status 1"),
         ("mute", "did not list its tools within 0.3 s"),
         ("junk", "prints on stdout what are no messages of the protocol"),
-        ("types", "gave an answer that is not valid at tools.0.name: Input should be a valid string"),
     ],
 )
 async def test_a_server_that_does_not_start_has_a_reason(fault: str, reason: str) -> None:
