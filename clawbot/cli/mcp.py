@@ -17,7 +17,7 @@ from clawbot.cli.output import config_option, json_option, print_json, reports_e
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
-from clawbot.config.mcp_file import change_servers, read_servers
+from clawbot.config.mcp_file import ReadServers, change_servers, problem_in, read_servers
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_mcp import McpServer, McpSettings, is_server_name
 from clawbot.distribution import install_command
@@ -94,11 +94,13 @@ def add(
         if program or url or env or headers:
             raise click.UsageError("--from takes no more than the NAME of a server.")
         found = read_servers(source)
-        for notice in found.notices:
-            tell(f"clawbot: {notice}")
-        servers = {key: value for key, value in found.servers.items() if name in (None, key)}
+        known = {} if name else load_settings(Paths(find_home()), config_file=file).settings.mcp.named()
+        there = [f"There is a server {key} already." for key in found.servers if key in known]
+        for text in (*found.notices, *there):
+            tell(f"clawbot: {text}")
+        servers = {key: value for key, value in found.servers.items() if name in (None, key) and key not in known}
         if not servers:
-            raise ClawbotError(f"{source} has no server {name or 'at all'}.")
+            raise ClawbotError(f"{source} has no server {name or 'to add'}.")
     else:
         if name is None:
             raise click.UsageError("Missing the name of the server.")
@@ -139,9 +141,7 @@ def _keep(servers: Mapping[str, Mapping[str, Any]], file: Path | None) -> None:
         try:
             McpServer.model_validate(entry)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(str(step) for step in first["loc"])
-            raise ClawbotError(f"{name}: {place}: expected {first['msg']}".replace(": :", ":")) from error
+            raise ClawbotError(f"{name}: {problem_in(error)}.") from error
     change_servers(paths.mcp_file, servers)
 
 
@@ -153,10 +153,10 @@ def remove(name: str, file: Path | None) -> None:
     """Remove the server NAME, which `clawbot mcp add` added."""
     paths = Paths(find_home())
     try:
-        added = read_servers(paths.mcp_file).servers
+        added = read_servers(paths.mcp_file)
     except FileNotFoundError:
-        added = {}
-    if name not in added:
+        added = ReadServers({})
+    if name not in {*added.servers, *added.left_out}:
         own = name in load_settings(paths, config_file=file).settings.mcp.named()
         hint = f"Take it out of {file or paths.config_file}." if own else "`clawbot mcp list` shows all."
         raise ClawbotError(f"{name} was not added by `clawbot mcp add`.", hint=hint)

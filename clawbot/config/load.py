@@ -114,7 +114,9 @@ def load_settings(
     except FileNotFoundError as error:
         if config_file is not None:
             raise config_error(str(config_file), "does not exist") from error
-    for over in (_switches(paths.switches_file), _added_servers(paths.mcp_file), _command_line(overrides or {})):
+    servers, left_out = _added_servers(paths.mcp_file)
+    notices += left_out
+    for over in (_switches(paths.switches_file), servers, _command_line(overrides or {})):
         layer, found = respell(over, Settings)
         layers.append(layer)
         problems += found
@@ -163,13 +165,14 @@ def _switches(file: Path) -> Layer:
     return Layer(data, dict(_marks_of(data, Mark(ORIGIN, str(file)))))
 
 
-def _added_servers(file: Path) -> Layer:
-    """The MCP servers of `mcp.json` as a layer of settings."""
+def _added_servers(file: Path) -> tuple[Layer, tuple[str, ...]]:
+    """The MCP servers of `mcp.json` as a layer of settings, and a notice for each that is left out."""
     try:
-        data: dict[str, Any] = {"mcp": {"servers": read_servers(file).servers}}
+        read = read_servers(file)
     except FileNotFoundError:
-        data = {}
-    return Layer(data, dict(_marks_of(data, Mark(MCP_ORIGIN, str(file)))))
+        return Layer({}, {}), ()
+    data: dict[str, Any] = {"mcp": {"servers": read.servers}}
+    return Layer(data, dict(_marks_of(data, Mark(MCP_ORIGIN, str(file))))), read.notices
 
 
 def _marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:

@@ -55,6 +55,36 @@ def test_servers_of_another_program_are_taken_over(tmp_path: Path) -> None:
     assert (again.exit_code, "There is a server a already." in again.stderr) == (1, True)
 
 
+def test_one_bad_entry_of_a_file_is_named_and_the_others_are_added(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    bad = {"type": "sse", "url": "https://example.org/sse"}
+    file.write_text(json.dumps({"mcpServers": {"old": bad, "a": {"command": "x"}, "b": {"command": "y"}}}))
+    assert mcp("add", "a", "--", "z").exit_code == 0
+    added = mcp("add", "--from", str(file))
+    assert (added.exit_code, [line.split()[0] for line in added.stdout.splitlines()]) == (0, ["b"])
+    told = added.stderr.splitlines()
+    assert told == [
+        f"clawbot: {file}: mcpServers.old: 'sse' is a transport that is not supported; expected stdio or http; "
+        "the server is left out",
+        "clawbot: There is a server a already.",
+    ]
+    assert json.loads(Paths(find_home()).mcp_file.read_text())["mcpServers"] == {
+        "a": {"command": "z", "args": []},
+        "b": {"command": "y"},
+    }
+    alone = mcp("add", "--from", str(file), "old")
+    assert (alone.exit_code, "has no server old" in alone.stderr) == (1, True)
+
+
+def test_a_bad_entry_of_the_own_file_can_be_removed() -> None:
+    kept = Paths(find_home()).mcp_file
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"mcpServers": {"bad": {"type": "sse"}, "good": {"command": "x"}}}))
+    assert mcp("list").stdout.startswith("good  x")
+    assert mcp("remove", "bad").exit_code == 0
+    assert json.loads(kept.read_text())["mcpServers"] == {"good": {"command": "x"}}
+
+
 def test_what_can_t_be_a_server_is_refused_and_nothing_is_kept() -> None:
     assert mcp("add", "one").exit_code == 2
     assert mcp("add", "one", "--url", "https://example.org/", "--", "x").exit_code == 2

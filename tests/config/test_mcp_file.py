@@ -46,12 +46,122 @@ def test_the_usual_file_of_other_programs_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "document",
-    [{}, {"mcpServers": []}, {"mcpServers": {"a": "uvx"}}, {"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}],
+    "document", [{}, {"mcpServers": []}, {"mcpServers": None}, {"mcp": {"time": {"type": "local"}}}]
 )
-def test_what_holds_no_server_that_can_be_used_is_refused(document: dict[str, Any]) -> None:
+def test_what_holds_no_servers_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"x\.json"):
         servers_of(document, "x.json")
+
+
+# An entry beside a good one, and what the line about it says.
+WRONG: dict[str, tuple[Any, str]] = {
+    "sse": ({"type": "sse", "url": "https://example.org/sse"}, "'sse' is a transport that is not supported"),
+    "type a number": ({"type": 7, "command": "x"}, "7 is a transport"),
+    "type a list": ({"type": ["stdio"], "command": "x"}, "is a transport"),
+    "a text": ("uvx mcp-server-time", "expected a mapping with `command` or `url`"),
+    "null": (None, "expected a mapping with `command` or `url`"),
+    "a list": ([{"command": "x"}], "expected a mapping with `command` or `url`"),
+    "nothing": ({}, "expected either `command` or `url`"),
+    "no command": ({"type": "stdio", "args": ["x"]}, "expected either `command` or `url`"),
+    "http without url": ({"type": "http", "headers": {}}, "expected either `command` or `url`"),
+    "both": ({"command": "x", "url": "https://example.org"}, "expected either `command` or `url`"),
+    "command empty": ({"command": ""}, "command: expected"),
+    "command a list": ({"command": ["uvx", "x"]}, "command: expected text"),
+    "command an object": ({"command": {"path": "uvx", "args": []}}, "command: expected text"),
+    "args a text": ({"command": "x", "args": "-y x"}, "args: expected a list"),
+    "args with a number": ({"command": "x", "args": ["--port", 80]}, "args[1]: expected text"),
+    "env a list": ({"command": "x", "env": ["A=b"]}, "env: expected"),
+    "env not text": ({"command": "x", "env": {"PORT": 8080}}, "env.PORT: expected text"),
+    "env null": ({"command": "x", "env": {"PORT": None}}, "env.PORT: expected text"),
+    "env name": ({"command": "x", "env": {"A B": "c"}}, "the name of an environment variable"),
+    "url a file": ({"url": "file:///etc/passwd"}, "url: expected an address"),
+    "url a number": ({"url": 8080}, "url: expected"),
+    "header a number": ({"url": "https://example.org", "headers": {"X": 1}}, "headers.X: expected"),
+    "enabled a word": ({"command": "x", "enabled": "perhaps"}, "enabled: expected true or false"),
+    "secret": ({"url": "https://me:swordfish@example.org/"}, "without a password"),
+}
+
+
+@pytest.mark.parametrize("form", WRONG)
+def test_an_entry_that_can_t_be_a_server_costs_no_other_and_no_start(paths: Paths, form: str) -> None:
+    entry, why = WRONG[form]
+    paths.mcp_file.write_text(json.dumps({"mcpServers": {"bad": entry, "good": {"command": "uvx"}}}))
+    loaded = load_settings(paths)
+    assert list(loaded.settings.mcp.named()) == ["good"]
+    [notice] = loaded.notices
+    assert notice.startswith(f"{paths.mcp_file}: mcpServers.bad: ")
+    assert notice.endswith("; the server is left out")
+    assert why in notice
+    assert "swordfish" not in notice
+
+    change_servers(paths.mcp_file, {"more": {"command": "x"}})
+    assert json.loads(paths.mcp_file.read_text())["mcpServers"]["bad"] == entry
+    change_servers(paths.mcp_file, {}, removed="bad")
+    assert load_settings(paths).notices == ()
+
+
+# What other programs write, the servers that are read, and the lines about the rest.
+FILES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "claude_desktop_config.json": (
+        '{"globalShortcut": "", "mcpServers": {"fs": {"command": "npx", "args": ["-y", "server", "/tmp"]}}}',
+        {"fs": {"command": "npx", "args": ["-y", "server", "/tmp"]}},
+        (),
+    ),
+    ".mcp.json": (
+        '{"mcpServers": {"a": {"type": "stdio", "command": "${HOME}/x", "env": {}}, "b": {"type": "sse", "url": "u"},'
+        ' "c": {"type": "http", "url": "https://example.org/mcp"}}}',
+        {"a": {"command": "${HOME}/x", "env": {}}, "c": {"url": "https://example.org/mcp"}},
+        ("'sse' is a transport",),
+    ),
+    "mcp.json of VS Code": (
+        '{\n// asks for the key\n"inputs": [{"id": "key", "type": "promptString"}],\n"servers": {"gh": {'
+        ' "type": "stdio", "command": "gh", "env": {"KEY": "${input:key}"}, "envFile": ".env", "dev": {}},},}',
+        {"gh": {"command": "gh", "env": {"KEY": "${input:key}"}}},
+        ("gh: not taken over: envFile, dev, ${input:key}.",),
+    ),
+    "settings.json of VS Code": (
+        '{"editor.tabSize": 2, "mcp": {"servers": {"a": {"command": "x"}}}}',
+        {"a": {"command": "x"}},
+        (),
+    ),
+    "mcp.json of Cursor": (
+        '{"mcpServers": {"a": {"command": "x", "env": {"K": "${env:K}"}}, "b": {"url": "https://example.org/sse"}}}',
+        {"a": {"command": "x", "env": {"K": "${K}"}}, "b": {"url": "https://example.org/sse"}},
+        (),
+    ),
+    "mcp_config.json of Windsurf": (
+        '{"mcpServers": {"a": {"serverUrl": "https://example.org/mcp", "disabled": true, "alwaysAllow": ["x"]}}}',
+        {"a": {"url": "https://example.org/mcp", "enabled": False}},
+        ("a: not taken over: alwaysAllow.",),
+    ),
+    "mcp-config.json of Copilot": (
+        '{"mcpServers": {"a": {"type": "local", "command": "x", "tools": ["*"], "args": []}}}',
+        {"a": {"command": "x", "args": []}},
+        ("a: not taken over: tools.",),
+    ),
+    "settings.json of Zed": (
+        '// Zed\n{"context_servers": {"a": {"source": "custom", "command": "x", "args": [], "env": {}},'
+        ' "b": {"command": {"path": "x", "args": []}}}}',
+        {"a": {"command": "x", "args": [], "env": {}}},
+        ("b: command: expected text",),
+    ),
+    "twice.json": (
+        '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}, "b": {"command": "z"}}}',
+        {"a": {"command": "x"}, "b": {"command": "z"}},
+        ("mcpServers.a: is written twice",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_of_other_programs_are_read_as_far_as_they_are_known(tmp_path: Path, name: str) -> None:
+    text, servers, lines = FILES[name]
+    file = tmp_path / f"{name.partition(' of ')[0]}"
+    file.write_text(text)
+    read = read_servers(file)
+    assert read.servers == servers
+    assert len(read.notices) == len(lines)
+    assert all(line in notice for line, notice in zip(lines, read.notices, strict=True)), read.notices
 
 
 def test_added_servers_are_settings_private_and_named_by_their_origin(paths: Paths) -> None:
