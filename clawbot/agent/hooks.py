@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar
-from zoneinfo import ZoneInfo
 
 from msgspec import structs
 
@@ -38,6 +37,7 @@ from clawbot.hooks.events import (
     SessionAutoReset,
     ToolAfter,
     ToolBefore,
+    common_fields,
 )
 from clawbot.llm.asking import ask, complete
 from clawbot.llm.protocol import ChatRequest
@@ -91,17 +91,10 @@ class SessionHooks:
 
     def event(self, kind: type[E], **fields: Any) -> E:
         """An event of the session that is open now, unless `fields` name another."""
-        deps, now = self.deps, self.deps.clock.now()
-        common = {
-            "agent_id": deps.agent_id,
-            "workspace": str(deps.workspace),
-            "home": str(deps.home),
-            "timestamp": now,
-            "zone": now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else now.tzname() or "",
-            "session_key": self.conversation.session.record.key,
-            "session_id": self.conversation.session_id,
-        }
-        return kind(**{**common, **fields})
+        deps, conversation = self.deps, self.conversation
+        session = {"session_key": conversation.session.record.key, "session_id": conversation.session_id}
+        common = common_fields(deps.agent_id, deps.workspace, deps.home, deps.clock.now())
+        return kind(**{**common, **session, **fields})
 
     def emit(self, kind: type[PassingEvent], **fields: Any) -> None:
         """Let the hooks know of an event (see `event`); nobody waits for them."""

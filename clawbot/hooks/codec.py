@@ -3,7 +3,7 @@ the changeable fields of an event are read back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.clock import MachineZone
+from clawbot.hooks.api import Said
 from clawbot.hooks.events import AnyEvent, HookEvent
 from clawbot.messages import scrub
 from clawbot.text.secrets import Redactor
@@ -21,6 +22,34 @@ LARGEST_FRAME = 64 * 1024**2
 """Bytes. A longer frame means that a handler is out of control."""
 
 Service = Literal["said", "overview", "ask", "keep_note", "rename_note", "run", "tell"]
+
+
+class RequestedServices:
+    """`hooks.api.Services` whose methods are requests by name, which `_call` answers."""
+
+    async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    async def said(self, limit: int, role: str) -> list[Said]:
+        return msgspec.convert(await self._call("said", {"limit": limit, "role": role}), list[Said])
+
+    async def overview(self) -> list[Said]:
+        return msgspec.convert(await self._call("overview", {}), list[Said])
+
+    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
+        return str(await self._call("ask", {"prompt": prompt, "system": system, "seconds": seconds, "model": model}))
+
+    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
+        return str(await self._call("keep_note", {"text": text, "slug": slug, "holds": list(holds)}))
+
+    async def rename_note(self, path: str, slug: str) -> str:
+        return str(await self._call("rename_note", {"path": path, "slug": slug}))
+
+    async def run(self, prompt: str, *, session: str) -> str:
+        return str(await self._call("run", {"prompt": prompt, "session": session}))
+
+    async def tell(self, text: str, *, level: str, path: str) -> None:
+        await self._call("tell", {"text": text, "level": level, "path": path})
 
 
 class Handle(Struct, frozen=True, tag="handle"):

@@ -7,7 +7,9 @@ are documented; changes of others are ignored. Secrets are redacted (`text/secre
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any, ClassVar, cast
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct, field
 
@@ -38,6 +40,12 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
     def hook(self) -> Hook:
         """What the hook that handles the event can do."""
         return cast("Hook", self.__dict__["hook"])
+
+
+def common_fields(agent_id: str, workspace: Path, home: Path, now: datetime) -> dict[str, Any]:
+    """The fields of an event at `now`, without those of its session."""
+    zone = now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else now.tzname() or ""
+    return {"agent_id": agent_id, "workspace": str(workspace), "home": str(home), "timestamp": now, "zone": zone}
 
 
 class AwaitedEvent(HookEvent, kw_only=True):

@@ -11,13 +11,11 @@ import itertools
 import logging
 import os
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from clawbot.hooks.api import Hook, HookServiceError, Said
+from clawbot.hooks.api import Hook, HookServiceError
 from clawbot.hooks.codec import (
     LARGEST_FRAME,
     CancelHandling,
@@ -29,6 +27,7 @@ from clawbot.hooks.codec import (
     Log,
     Over,
     Request,
+    RequestedServices,
     Service,
     ServiceCall,
     changes_of,
@@ -64,8 +63,8 @@ class LogHandler(logging.Handler):
         self._out.send(Log(record.levelno, prefix + text))
 
 
-class Remote:
-    """The program's services, requested over the pipe for one handling. Its methods are those of `Services`."""
+class Remote(RequestedServices):
+    """The program's services, requested over the pipe for one handling."""
 
     def __init__(self, worker: HookWorker, number: int) -> None:
         self._worker = worker
@@ -73,27 +72,6 @@ class Remote:
 
     async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
         return await self._worker.call(self._number, name, arguments)
-
-    async def said(self, limit: int, role: str) -> list[Said]:
-        return msgspec.convert(await self._call("said", {"limit": limit, "role": role}), list[Said])
-
-    async def overview(self) -> list[Said]:
-        return msgspec.convert(await self._call("overview", {}), list[Said])
-
-    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        return str(await self._call("ask", {"prompt": prompt, "system": system, "seconds": seconds, "model": model}))
-
-    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
-        return str(await self._call("keep_note", {"text": text, "slug": slug, "holds": list(holds)}))
-
-    async def rename_note(self, path: str, slug: str) -> str:
-        return str(await self._call("rename_note", {"path": path, "slug": slug}))
-
-    async def run(self, prompt: str, *, session: str) -> str:
-        return str(await self._call("run", {"prompt": prompt, "session": session}))
-
-    async def tell(self, text: str, *, level: str, path: str) -> None:
-        await self._call("tell", {"text": text, "level": level, "path": path})
 
 
 class HookWorker:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
-from zoneinfo import ZoneInfo
 
-from clawbot.hooks.api import HookServiceError, Said
-from clawbot.hooks.events import ToolAfter, ToolBefore
+from clawbot.hooks.api import HookServiceError
+from clawbot.hooks.codec import RequestedServices, Service
+from clawbot.hooks.events import ToolAfter, ToolBefore, common_fields
 from clawbot.messages import ToolCallBlock
 from clawbot.services import SharedServices
 from clawbot.tools.protocol import Approver, ToolError, ToolOutcome
 from clawbot.tools.registry import Toolbox
-
-_NO_TALK = "a tool was called over HTTP, outside a conversation"
 
 
 class RefusedCallError(ToolError):
@@ -45,37 +42,13 @@ class HookedCalls:
         return outcome
 
     def _common(self) -> dict[str, Any]:
-        services, now = self._services, self._services.clock.now()
-        return {
-            "agent_id": services.agent_id,
-            "workspace": str(services.workspace),
-            "home": str(services.paths.home),
-            "timestamp": now,
-            "zone": now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else now.tzname() or "",
-            "session_key": self._key,
-        }
+        services = self._services
+        common = common_fields(services.agent_id, services.workspace, services.paths.home, services.clock.now())
+        return {**common, "session_key": self._key}
 
 
-class _NoTalk:
-    """What a hook can ask for where no conversation is open: nothing. Implements `hooks.api.Services`."""
+class _NoTalk(RequestedServices):
+    """What a hook can ask for where no conversation is open: nothing."""
 
-    async def said(self, limit: int, role: str) -> list[Said]:
-        raise HookServiceError(_NO_TALK)
-
-    async def overview(self) -> list[Said]:
-        raise HookServiceError(_NO_TALK)
-
-    async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        raise HookServiceError(_NO_TALK)
-
-    async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
-        raise HookServiceError(_NO_TALK)
-
-    async def rename_note(self, path: str, slug: str) -> str:
-        raise HookServiceError(_NO_TALK)
-
-    async def run(self, prompt: str, *, session: str) -> str:
-        raise HookServiceError(_NO_TALK)
-
-    async def tell(self, text: str, *, level: str, path: str) -> None:
-        raise HookServiceError(_NO_TALK)
+    async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
+        raise HookServiceError("a tool was called over HTTP, outside a conversation")
