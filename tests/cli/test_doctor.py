@@ -37,6 +37,7 @@ from tests.hostile import make_deep, removed
 from tests.packages import install
 
 SECRET = "sk-abcdef-1234567890"
+RAW_SERVER = Path(__file__).parents[1] / "mcp" / "raw_server.py"
 
 
 @pytest.fixture
@@ -539,3 +540,14 @@ def test_the_programs_of_mcp_servers_are_looked_for_and_none_is_started(
     monkeypatch.setattr(setup, "find_spec", lambda _: None)
     [missing] = setup.mcp_servers(with_settings(home, servers % ""))
     assert (missing.state, missing.fix) == ("problem", install_command("mcp"))
+
+
+def test_tools_of_mcp_servers_that_were_left_out_are_named(home: Path) -> None:
+    answers = {"tools/list": {"tools": [{"name": "good", "inputSchema": {"type": "object"}}, {"name": "bad"}]}}
+    server = {"command": sys.executable, "args": [str(RAW_SERVER), json.dumps(answers)]}
+    checked = with_settings(home, json.dumps({"mcp": {"servers": {"odd": server}}}))
+    assert states(setup.mcp_servers(checked)) == [("mcp", "ok")]
+    assert CliRunner().invoke(root, ["mcp", "test"]).exit_code == 0
+    [found] = setup.mcp_servers(checked)
+    assert (found.state, found.fix) == ("warning", "clawbot mcp test odd")
+    assert found.message == "odd: left out: bad, whose parameters are no JSON schema"

@@ -27,7 +27,7 @@ from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo,
 from clawbot.llm.providers import KEYS, local_server
 from clawbot.llm.staying import staying
 from clawbot.local_model.shelf import LOCAL
-from clawbot.mcp.client import MISSING
+from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
 
 
@@ -199,7 +199,12 @@ def mcp_servers(here: Here) -> Findings:
         for name, server in servers.items()
         if server.command and shutil.which(server.command, path=path) is None
     ]
-    return absent or [Finding("mcp", "ok", f"{', '.join(servers)} (`clawbot mcp test` tries them)")]
+    odd = [
+        Finding("mcp", "warning", f"{server.name}: {warning}", f"clawbot mcp test {server.name}")
+        for server in McpClient(here.all_settings.mcp, here.paths, here.clock).status()
+        for warning in server.warnings
+    ]
+    return [*absent, *odd] or [Finding("mcp", "ok", f"{', '.join(servers)} (`clawbot mcp test` tries them)")]
 
 
 async def _open(here: Here) -> ChatModel:
