@@ -30,7 +30,7 @@ from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.context.workspace import seed_workspace
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import FoundHook, discover, hook_paths
+from clawbot.hooks.discovery import GUARDED, FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import Dispatcher, LastRun
 from clawbot.hooks.trust import NOTHING, trusted_hooks
 from clawbot.indexing import Listener, VectorProbe, open_index
@@ -158,8 +158,7 @@ class SharedServices:
         self.sessions: dict[Agent, Memory] = {}
         self.background: Background | None = None
         self._started = False
-        self._hook_errors: dict[str, str] = {}
-        self._hooks_told: set[str] = set()
+        self._hook_reports: dict[str, str] = {}
 
     async def add(self, agent: Agent, memory: Memory) -> None:
         """Add the open session of `agent`, whose front end searches with `memory`. The first one starts the background
@@ -181,6 +180,7 @@ class SharedServices:
             self.hooks.on_failure = self._hook_failed
             self.hooks.on_load = self._hooks_found
             await self.hooks.load()
+            self.hooks.prepare(GUARDED)
         if self.options.approvals and (url := self.loaded.settings.updates.url):
             look_later(url, self.paths.updates_file, self.clock.now(), self._inform)
         if self.mcp is not None:
@@ -215,23 +215,29 @@ class SharedServices:
             memory.progressed(progress)
 
     def _hooks_found(self, hooks: tuple[FoundHook, ...]) -> None:
-        """Tell once of each hook of the workspace that is off although the user switched it on."""
+        """Report once each hook that can't run although the user wants it."""
         agent = "" if self.agent_id == MAIN_AGENT else f" --agent {self.agent_id}"
-        said = _("The hook {name} is off: {reason}. Read {folder}, then `clawbot hooks enable {name}{agent}`.")
-        for hook in (hook for hook in hooks if hook.off_because and hook.digest not in self._hooks_told):
-            self._hooks_told.add(hook.digest)
-            reason = _(hook.off_because)
-            self._warn(said.format(name=hook.name, reason=reason, folder=hook.folder, agent=agent))
+        off = _("The hook {name} is off: {reason}. Read {folder}, then `clawbot hooks enable {name}{agent}`.")
+        broken = _("The hook {name} does not run (`clawbot hooks check{agent}` lists what to do): {reason}")
+        for hook in (hook for hook in hooks if hook.off_because or hook.blocked):
+            reason = _(hook.off_because) if hook.off_because else hook.reason
+            text = off if hook.off_because else broken
+            text = text.format(name=hook.name, reason=reason, folder=hook.folder, agent=agent)
+            self._report_hook(hook.name, f"{reason}{hook.digest}", text)
 
     def _hook_failed(self, name: str, run: LastRun) -> None:
-        """Report a failure, unless it is the same as the last one of that hook."""
-        if run.status != "cancelled" and self._hook_errors.get(name) != run.error:
-            self._hook_errors[name] = run.error
-            self._warn(
-                _("The hook {name} failed at {event}: {error}").format(name=name, event=run.topic, error=run.error)
-            )
+        if run.status != "cancelled":
+            text = _("The hook {name} failed at {event}: {error}").format(name=name, event=run.topic, error=run.error)
+            self._report_hook(name, run.error, text)
+
+    def _report_hook(self, name: str, reason: str, text: str) -> None:
+        """Report a hook that does not work, unless the last report on it had the same `reason`."""
+        if self._hook_reports.get(name) != reason:
+            self._hook_reports[name] = reason
+            self._warn(text)
 
     def _warn(self, text: str) -> None:
+        log.warning("%s", text)
         self._announce(Notice(level="warning", text=text))
 
     def _inform(self, text: str) -> None:

@@ -58,6 +58,18 @@ async def test_one_that_changed_is_off_and_the_chat_says_once_what_to_do(lint: P
         await runtime.close()
 
 
+async def test_one_that_was_trusted_and_can_t_be_read_any_more_is_told(lint: Path) -> None:
+    enable()
+    (lint / "HOOK.md").write_text("---\nevents: agent:boot\n---\n")
+    runtime = await opened()
+    try:
+        [told] = await notices(runtime, "hello")
+        assert told.startswith("The hook lint does not run (`clawbot hooks check` lists what to do): HOOK.md: events: ")
+        assert await notices(runtime, "hello") == []
+    finally:
+        await runtime.close()
+
+
 async def test_one_that_changes_while_the_program_runs_is_told_at_its_next_event(lint: Path) -> None:
     enable()
     runtime = await opened()

@@ -48,6 +48,7 @@ CHECKS: tuple[Check, ...] = (
     setup.model,
     setup.local_servers,
     setup.mcp_servers,
+    setup.hooks,
     setup.client,
     storage.state_folder,
     storage.workspace,

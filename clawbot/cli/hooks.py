@@ -239,14 +239,6 @@ def status(hook: FoundHook) -> str:
     return "missing" if hook.missing else "ready"
 
 
-def reason(hook: FoundHook) -> str:
-    """Why the hook does not run; "" if it does."""
-    parts = [] if hook.enabled or hook.problem else [f"off: {hook.off_because}" if hook.off_because else "off"]
-    parts += [hook.problem] if hook.problem else []
-    parts += [f"missing {', '.join(hook.missing)}"] if hook.missing else []
-    return "; ".join(parts)
-
-
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
 
@@ -369,7 +361,7 @@ def requirement_lines(requires: Requires, missing: Sequence[str], *, always: boo
 def check_data(hooks: Sequence[FoundHook], config_file: Path, *, any_runs: bool) -> dict[str, Any]:
     """The JSON form of a check."""
     idle = [
-        {"name": hook.name, "status": status(hook), "reason": reason(hook), "fixes": list(fixes(hook, config_file))}
+        {"name": hook.name, "status": status(hook), "reason": hook.reason, "fixes": list(fixes(hook, config_file))}
         for hook in hooks
         if not hook.ready
     ]
@@ -382,7 +374,7 @@ def check_lines(hooks: Sequence[FoundHook], config_file: Path) -> Iterator[str]:
     yield f"{len(ready)} of {len(hooks)} ready" + (f": {', '.join(map(clean_line, ready))}" if ready else "")
     for hook in hooks:
         if not hook.ready:
-            yield clean_line(f"{hook.name}: {reason(hook)}")
+            yield clean_line(f"{hook.name}: {hook.reason}")
             yield from (f"  fix: {clean_line(fix)}" for fix in fixes(hook, config_file))
 
 

@@ -53,7 +53,8 @@ class RequestedServices:
 
 
 class Handle(Struct, frozen=True, tag="handle"):
-    """Handle an event (as JSON). Answered by `HandlingDone` or `HandlingFailed`; with `later` set, `Over` follows."""
+    """Handle an event (as JSON; empty: only load the handler). Answered by `HandlingDone` or `HandlingFailed`; with
+    `later` set, `Over` follows."""
 
     run: int
     event: bytes

@@ -37,6 +37,8 @@ from clawbot.manifests import (
 )
 
 GROUP = "clawbot.hooks"
+GUARDED = "tool:before"
+"""The topic of hooks that check tool calls; they are loaded at the start."""
 FOLDER = "hooks"
 """The name of the hook folder in the installation and in a workspace."""
 
@@ -112,6 +114,19 @@ class FoundHook(Struct, frozen=True):
         """Whether it runs at its events."""
         return self.enabled and not self.missing and not self.problem
 
+    @property
+    def blocked(self) -> bool:
+        """Whether the user wants it, and it can't run. One for another system is not wanted."""
+        elsewhere = not self.problem and all(phrase.startswith("os: ") for phrase in self.missing)
+        return not self.ready and self.enabled and not elsewhere
+
+    @property
+    def reason(self) -> str:
+        """Why it does not run; "" if it does."""
+        off = "" if self.enabled or self.problem else f"off: {self.off_because}".removesuffix(": ")
+        missing = f"missing {', '.join(self.missing)}" if self.missing else ""
+        return "; ".join(filter(None, (off, self.problem, missing)))
+
     def hears(self, topic: str) -> bool:
         """Whether it runs at `topic`: it is ready, subscribed, and its settings give it something to do."""
         needed = self.manifest.idle_without
@@ -129,9 +144,9 @@ def discover(paths: HookPaths, settings: HookSettings, trusted: Trust = NOTHING)
         if other is None or hook.source not in {"workspace", other.source}:
             chosen[hook.name] = hook
         else:
-            unused.append(
-                msgspec.structs.replace(hook, problem=f"there is already a hook {hook.name} already: {other.folder}")
-            )
+            problem = f"there is a hook {hook.name} already: {other.folder}"
+            wanted = hook.enabled and hook.source != "workspace"
+            unused.append(msgspec.structs.replace(hook, problem=problem, enabled=wanted))
     return sorted([*chosen.values(), *unused], key=_place)
 
 
@@ -162,20 +177,21 @@ def _all(paths: HookPaths, settings: HookSettings, trusted: Trust) -> Iterator[F
 
 def _of_workspace(hook: FoundHook, settings: HookSettings, trusted: Trust) -> FoundHook:
     """`hook` with whether it may run: only if its folder is trusted with its content, or the settings file names it."""
-    digest = problem = ""
+    digest, problem = "", hook.problem
     try:
-        digest = "" if hook.problem else code_digest(hook.folder)
+        digest = "" if problem else code_digest(hook.folder)
     except UNUSABLE as error:
         problem = str(error)
     by_name, known = settings.entry(hook.name).enabled, trusted.folders.get(os.path.realpath(hook.folder))
-    wanted = by_name is not False and bool(digest)
     named = by_name is True and hook.name not in trusted.switched
-    may_run = known == digest or named
+    # What the user trusted and what can't be read any more is broken rather than off.
+    may_run = named or (known is not None and (bool(problem) or known == digest))
+    wanted = by_name is not False and (bool(digest) or may_run)
     return msgspec.structs.replace(
         hook,
         enabled=settings.enabled and wanted and may_run,
         digest="" if named else digest,
-        problem=hook.problem or problem,
+        problem=problem,
         off_because="" if not wanted or may_run else CHANGED if known else BY_NAME if by_name else "",
     )
 

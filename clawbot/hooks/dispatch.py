@@ -27,6 +27,8 @@ E = TypeVar("E", bound=HookEvent)
 
 QUEUE = 1_000
 """Maximum number of waiting events; beyond it the oldest are dropped."""
+LOADING = "start"
+"""Stands for a topic where a handler can't be loaded."""
 GRACE_SECONDS = 1.0
 """How long a handler may clean up when the program exits."""
 _logger = logging.getLogger("clawbot.hooks")
@@ -55,7 +57,7 @@ class Dispatcher:
         self._runners: dict[str, Runner] = {}
         self._queue: deque[tuple[HookEvent, Services]] = deque()
         self._pump: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._loading = asyncio.Lock()
         self._stamps: dict[Path, _FileStamp] = {}
         self._closed = False
@@ -79,7 +81,7 @@ class Dispatcher:
                 runner.hook = hook
             else:
                 del self._runners[name]
-                self._close_soon(runner.close())
+                self._spawn(runner.close())
 
     def wants(self, topic: str) -> bool:
         """Whether any hook runs at `topic`. Cheap."""
@@ -90,6 +92,22 @@ class Dispatcher:
         if topic not in self._by_topic:
             self._by_topic[topic] = tuple(hook for hook in self.hooks if hook.hears(topic))
         return self._by_topic[topic]
+
+    def prepare(self, topic: str = "") -> asyncio.Future[list[None]]:
+        """Load the handlers of the user's hooks that run at `topic` ("": of all) in the background, and report those
+        that can't be loaded."""
+        wanted = [hook for hook in self.hooks if hook.ready and (not topic or hook.hears(topic))]
+        return asyncio.gather(*(self._spawn(self._prepare(hook)) for hook in wanted))
+
+    async def _prepare(self, hook: FoundHook) -> None:
+        began, runner = self._clock.monotonic(), self._runner(hook)
+        if not isinstance(runner, ProcessRunner):
+            return
+        try:
+            await runner.load(hook.manifest.timeout or self._timeout)
+        except HookFailedError as failure:
+            if runner is self._runners.get(hook.name) and not self._closed:
+                self._record(hook.name, LOADING, failure.status, failure.error, began)
 
     async def run(self, event: E, services: Services) -> E:
         """Let the hooks handle `event` one after the other; returns the event with their changes. A hook's failure is
@@ -115,7 +133,7 @@ class Dispatcher:
             }
             if self._pump is not None and not self._pump.done():
                 waiting.add(self._pump)
-            waiting |= self._closing
+            waiting |= self._tasks
             if not waiting:
                 return
             await asyncio.wait(waiting)
@@ -134,8 +152,8 @@ class Dispatcher:
             await asyncio.wait([self._pump], timeout=GRACE_SECONDS)
         await asyncio.gather(*(runner.close() for runner in self._runners.values()))
         self._runners.clear()
-        if self._closing:
-            await asyncio.wait(self._closing)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     async def _work_off(self) -> None:
         while self._queue:
@@ -209,10 +227,11 @@ class Dispatcher:
         except Exception:
             _logger.exception("hooks changed, but could not be reloaded")
 
-    def _close_soon(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._closing.add(task)
-        task.add_done_callback(self._closing.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
 
 _FileStamp = tuple[int, int, int] | None

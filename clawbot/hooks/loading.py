@@ -159,7 +159,7 @@ def _install_finder() -> None:
 Status = Literal["ok", "failed", "timeout", "exited", "cancelled"]
 
 _LONGEST_ERROR = 300
-_OWN_MODULE = re.compile(r"^_clawbot_hook_\d+\.")
+_OWN_MODULE = re.compile(r"^_clawbot_hook_\d+\.|(?<=_clawbot_hook)_\d+")
 
 
 class HookFailedError(Exception):

@@ -49,7 +49,7 @@ class _Run:
     """One event in the process. `finished` is set when the handler ends (None: the process did), `over` when its later
     work has ended too."""
 
-    def __init__(self, topic: str, services: Services) -> None:
+    def __init__(self, topic: str, services: Services | None) -> None:
         loop = asyncio.get_running_loop()
         self.topic = topic
         self.services = services
@@ -115,13 +115,14 @@ class HookProcess:
             await asyncio.wait(ending)
 
     async def handle(
-        self, event: HookEvent, services: Services, settings: dict[str, Any], seconds: float
+        self, event: HookEvent | None, services: Services | None, settings: dict[str, Any], seconds: float
     ) -> HandlingDone:
-        """Let the handler process `event`. Raises HookFailedError, after `seconds` at the latest. When the caller is
-        cancelled, the handler is cancelled too, and killed if it does not end."""
-        number, run = next(self._numbers), _Run(event.topic, services)
+        """Let the handler process `event`, None: be loaded. Raises HookFailedError, after `seconds` at the latest. When
+        the caller is cancelled, the handler is cancelled too, and killed if it does not end."""
+        topic = event.topic if event is not None else "loading"
+        number, run = next(self._numbers), _Run(topic, services)
         try:
-            request = Handle(number, encode_event(event), settings)
+            request = Handle(number, encode_event(event) if event is not None else b"", settings)
             self._process.log_anew()
             self._process.send(request)
         except (TypeError, ValueError, OverflowError) as error:
@@ -134,7 +135,7 @@ class HookProcess:
             self._cancel(number, run)
             raise
         if not run.finished.done():
-            self._kill(f"{event.topic} took too long")
+            self._kill(f"{topic} took too long")
             raise HookFailedError("timeout", too_long(self._hook.name, seconds))
         return self._result(run)
 
@@ -209,7 +210,7 @@ class HookProcess:
             run.end()
 
     def _answer(self, call: ServiceCall, run: _Run | None) -> None:
-        if run is None:
+        if run is None or run.services is None:
             self._process.send(
                 ServiceAnswer(call.call, error="The event is over; use event.hook.later() for longer work.")
             )

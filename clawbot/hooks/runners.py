@@ -130,6 +130,10 @@ class ProcessRunner:
         except ValueError as error:
             raise HookFailedError("failed", str(error)) from error
 
+    async def load(self, seconds: float) -> None:
+        """Start the process and load the handler. Raises HookFailedError."""
+        await (await asyncio.shield(self._spawn(self._current()))).handle(None, None, {}, seconds)
+
     async def close(self) -> None:
         """Stop all processes."""
         self._closed = True

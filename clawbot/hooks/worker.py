@@ -128,8 +128,8 @@ class HookWorker:
 
     async def _serve(self, request: Handle) -> None:
         try:
-            event = decode_event(request.event)
-            changes = await self._handle(event, request)
+            loaded = self._load()
+            changes = await self._handle(loaded, decode_event(request.event), request) if request.event else {}
             self._out.send(HandlingDone(request.run, changes, self._has_later(request.run)))
         except BaseException as error:
             if not _is_broken_off(error):
@@ -139,17 +139,19 @@ class HookWorker:
     def _has_later(self, run: int) -> bool:
         return len(self._runs[run]) > 1
 
-    async def _handle(self, event: HookEvent, request: Handle) -> dict[str, Any]:
+    def _load(self) -> Loaded:
         if self._loaded is None:
             if self._digest and code_digest(self._folder) != self._digest:
                 raise HandlerError(CHANGED)
             self._loaded = Loaded(self._folder)
+        return self._loaded
 
+    async def _handle(self, loaded: Loaded, event: HookEvent, request: Handle) -> dict[str, Any]:
         def later(work: Coroutine[Any, Any, None]) -> None:
             self._start(request.run, self._go_on(request.run, work))
 
         event.__dict__["hook"] = Hook(self._name, request.settings, Remote(self, request.run), later)
-        await self._loaded.handle(event)
+        await loaded.handle(event)
         return changes_of(event)
 
     async def _go_on(self, run: int, work: Coroutine[Any, Any, None]) -> None:

@@ -516,7 +516,7 @@ def test_extensions_are_loaded_and_a_broken_one_is_one_line(tmp_path: Path) -> N
     assert program.extensions(here()) == []
     install(tmp_path, "acme_doctor", "[clawbot.tools]\ndial = acme_doctor:DIAL\n", "DIAL = 7\n")
     install(tmp_path, "bolt_doctor", "[clawbot.commands]\nbolt = bolt_doctor:BOLT\n")
-    install(tmp_path, "hook_doctor", "[clawbot.hooks]\ntidy = hook_doctor\n", "raise RuntimeError\n")
+    install(tmp_path, "hook_doctor", "[clawbot.hooks]\ntidy = hook_doctor\n")
     run = [sys.executable, "-m", "clawbot", "doctor", "--no-ping", "--json"]
     environ = {**os.environ, "PYTHONPATH": str(tmp_path)}
     result = subprocess.run(run, env=environ, capture_output=True, text=True, check=False)
@@ -525,8 +525,9 @@ def test_extensions_are_loaded_and_a_broken_one_is_one_line(tmp_path: Path) -> N
     assert [(each["state"], each["message"].partition(": Attr")[0]) for each in found] == [
         ("problem", "bolt: bolt_doctor:BOLT of the package bolt_doctor can't be used"),
         ("ok", "loaded from packages: dial (acme_doctor)"),
-        ("ok", "hooks of packages, which are not loaded here: tidy (hook_doctor)"),
     ]
+    [hook] = [each for each in json.loads(result.stdout)["findings"] if each["check"] == "hooks"]
+    assert hook["message"].startswith("tidy does not run: there is no HOOK.md in ")
 
 
 def test_the_programs_of_mcp_servers_are_looked_for_and_none_is_started(
@@ -551,3 +552,29 @@ def test_tools_of_mcp_servers_that_were_left_out_are_named(home: Path) -> None:
     [found] = setup.mcp_servers(checked)
     assert (found.state, found.fix) == ("warning", "clawbot mcp test odd")
     assert found.message == "odd: left out: bad, whose parameters are no JSON schema"
+
+
+HOOK = "---\nevents: [tool:before]\n---\n"
+
+
+@pytest.mark.parametrize(
+    ("settings", "handler", "state", "message", "fix"),
+    [
+        ("", "async def handle(event): pass", "ok", "ready: session-memory", None),
+        ("", "import no_such_module", "problem", "guard does not run: ModuleNotFoundError", "look into "),
+        ("hooks: {entries: {guard: {enabled: false}}}", "import no_such_module", "ok", "ready: ", None),
+        ("hooks: {enabled: false}", "async def handle(event): pass", "ok", "ready: none", None),
+    ],
+)
+async def test_hooks_that_can_t_run_are_problems(
+    home: Path, settings: str, handler: str, state: str, message: str, fix: str | None
+) -> None:
+    folder = home / "hooks" / "guard"
+    folder.mkdir(parents=True)
+    (folder / "HOOK.md").write_text(HOOK)
+    (folder / "handler.py").write_text(handler)
+    [found] = await setup.hooks(with_settings(home, settings))
+    assert (found.check, found.state) == ("hooks", state)
+    assert found.message.startswith(message)
+    assert (found.fix or "").startswith(fix or "")
+    assert (fix is None) is (found.fix is None)

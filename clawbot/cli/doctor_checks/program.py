@@ -124,7 +124,7 @@ def packages(here: Here) -> Findings:
 
 
 def extensions(here: Here) -> Findings:
-    """Import what installed packages add, as the program does; silent if nothing is added."""
+    """Import what installed packages add, except hooks, as the program does; silent if nothing is added."""
     fix = "upgrade or remove that package"
     found: list[Finding] = []
     loaded: list[Extension] = []
@@ -135,9 +135,6 @@ def extensions(here: Here) -> Findings:
             loaded.append(each)
     if loaded:
         found.append(Finding("extensions", "ok", f"loaded from packages: {_named(loaded)}"))
-    if hooks := installed(HOOKS):
-        message = f"hooks of packages, which are not loaded here: {_named(hooks)}"
-        found.append(Finding("extensions", "ok", message, "clawbot hooks check"))
     return found
 
 

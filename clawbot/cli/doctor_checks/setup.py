@@ -14,12 +14,16 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
+from clawbot.cli.hooks import fixes
 from clawbot.config.env import load_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.hooks.discovery import discover, hook_paths
+from clawbot.hooks.dispatch import Dispatcher
+from clawbot.hooks.trust import trusted_hooks
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models
@@ -205,6 +209,30 @@ def mcp_servers(here: Here) -> Findings:
         for warning in server.warnings
     ]
     return [*absent, *odd] or [Finding("mcp", "ok", f"{', '.join(servers)} (`clawbot mcp test` tries them)")]
+
+
+async def hooks(here: Here) -> Findings:
+    """Whether the hooks that the user wants can run; those that don't ship are loaded, each in its process."""
+    if here.config_error is not None:
+        return []
+    settings = here.all_settings.hooks
+    places = hook_paths(here.paths, settings, here.settings.workspace)
+    trusted = trusted_hooks(here.paths.switches_file, here.all_settings.workspaces)
+    dispatcher = Dispatcher(lambda: discover(places, settings, trusted), here.clock, timeout=settings.timeout)
+    try:
+        await dispatcher.load()
+        await dispatcher.prepare()
+    finally:
+        await dispatcher.close()
+    failed = {name: run.error for name, run in dispatcher.results.items()}
+    broken = [
+        Finding("hooks", "problem", f"{hook.name} does not run: {hook.reason or failed[hook.name]}", fix)
+        for hook in dispatcher.hooks
+        if hook.blocked or hook.off_because or hook.name in failed
+        for fix in [next(fixes(hook, here.config_file), f"look into {hook.folder}")]
+    ]
+    ready = ", ".join(hook.name for hook in dispatcher.hooks if hook.ready)
+    return broken or [Finding("hooks", "ok", f"ready: {ready or 'none'}")]
 
 
 async def _open(here: Here) -> ChatModel:
