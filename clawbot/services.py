@@ -31,7 +31,7 @@ from clawbot.context.workspace import seed_workspace
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import GUARDED, FoundHook, discover, hook_paths
-from clawbot.hooks.dispatch import Dispatcher, LastRun
+from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.hooks.trust import NOTHING, trusted_hooks
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
@@ -223,18 +223,20 @@ class SharedServices:
             reason = _(hook.off_because) if hook.off_because else hook.reason
             text = off if hook.off_because else broken
             text = text.format(name=hook.name, reason=reason, folder=hook.folder, agent=agent)
-            self._report_hook(hook.name, f"{reason}{hook.digest}", text)
+            self._report_hook(hook.name, f"{reason}{hook.digest}", text, guards=hook.required)
 
     def _hook_failed(self, name: str, run: LastRun) -> None:
         if run.status != "cancelled":
             text = _("The hook {name} failed at {event}: {error}").format(name=name, event=run.topic, error=run.error)
-            self._report_hook(name, run.error, text)
+            required = {hook.name for hook in self.hooks.hooks if hook.required} if self.hooks is not None else ()
+            self._report_hook(name, run.error, text, guards=name in required and run.topic in (GUARDED, LOADING))
 
-    def _report_hook(self, name: str, reason: str, text: str) -> None:
+    def _report_hook(self, name: str, reason: str, text: str, *, guards: bool) -> None:
         """Report a hook that does not work, unless the last report on it had the same `reason`."""
         if self._hook_reports.get(name) != reason:
             self._hook_reports[name] = reason
-            self._warn(text)
+            refused = _("Tool calls are refused without the hook {name}, which is required.").format(name=name)
+            self._warn(f"{refused} {text}" if guards else text)
 
     def _warn(self, text: str) -> None:
         log.warning("%s", text)
@@ -350,7 +352,8 @@ class SharedServices:
 
     def _make_hooks(self) -> Dispatcher | None:
         settings = self._hook_settings = self.loaded.settings.hooks
-        return Dispatcher(self._find_hooks, self.clock, timeout=settings.timeout) if settings.enabled else None
+        is_needed = settings.enabled or any(entry.required for entry in settings.named().values())
+        return Dispatcher(self._find_hooks, self.clock, timeout=settings.timeout) if is_needed else None
 
     def _make_mcp(self) -> McpClient | None:
         settings = self.loaded.settings.mcp

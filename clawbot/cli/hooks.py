@@ -23,7 +23,7 @@ from clawbot.config.switches import switch, trust
 from clawbot.config.values import format_duration
 from clawbot.distribution import pip_install
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import FoundHook, HookPaths, discover, hook_paths
+from clawbot.hooks.discovery import ABSENT, FoundHook, HookPaths, discover, hook_paths
 from clawbot.hooks.trust import trusted_hooks
 from clawbot.logs import setup_logging
 from clawbot.manifests import Requires
@@ -328,6 +328,7 @@ def info_lines(hook: FoundHook, timeout: float) -> Iterator[str]:
         ("events", ", ".join(manifest.events)),
         ("order", str(manifest.order)),
         ("timeout", format_duration(manifest.timeout or timeout)),
+        ("required", "for tool calls" if hook.required else ""),
         *(("requires", line) for line in requirement_lines(manifest.requires, hook.missing, always=manifest.always)),
         *(("settings", f"{key}: {scalar(value)}") for key, value in masked(dict(hook.settings)).items()),
         *(("env", name) for name in sorted(hook.env)),
@@ -381,7 +382,9 @@ def check_lines(hooks: Sequence[FoundHook], config_file: Path) -> Iterator[str]:
 def fixes(hook: FoundHook, config_file: Path) -> Iterator[str]:
     """The steps that make the hook run; none if it is for another system."""
     if hook.problem:
-        yield f"look into {hook.folder}" if hook.folder != Path() else "install the package again"
+        broken = f"look into {hook.folder}" if hook.folder != Path() else "install the package again"
+        absent = f"put it into {hook.folder}, or take {hook.name} out of hooks.entries in {config_file}"
+        yield absent if hook.problem == ABSENT else broken
         return
 
     def in_settings(name: str) -> str:

@@ -21,10 +21,12 @@ class HookEntry(SettingsSection):
     """Time limit for one event; null for the one in its HOOK.md, else `hooks.timeout`."""
     env: dict[VariableName, str] = Field({})
     """Additional environment variables of the hook's process."""
+    required: Switch = False
+    """Whether tool calls that it should check (`tool:before`) are refused while it can't run, fails or hangs."""
 
     @property
     def own(self) -> dict[str, Any]:
-        """The settings of the hook itself: all except `enabled`, `timeout` and `env`."""
+        """The settings of the hook itself: all except those of every hook."""
         return self.model_dump(exclude=set(HookEntry.model_fields))
 
 
@@ -65,9 +67,12 @@ class HookSettings(SettingsSection):
     quit_timeout: Duration = 5.0
     """How long the program waits for hooks when it exits."""
     entries: HookEntries = HookEntries()
-    """One entry for each hook, by name. Keys other than `enabled`, `timeout` and `env` belong to the hook."""
+    """One entry for each hook, by name. Keys other than these of every hook belong to the hook itself."""
+
+    def named(self) -> dict[str, HookEntry]:
+        """The entries by the names of the hooks."""
+        return {"session-memory": self.entries.session_memory, **self.entries.__pydantic_extra__}
 
     def entry(self, name: str) -> HookEntry:
         """The entry of the hook `name`; the defaults if there is none."""
-        found: dict[str, HookEntry] = {"session-memory": self.entries.session_memory, **self.entries.__pydantic_extra__}
-        return found.get(name) or HookEntry()
+        return self.named().get(name) or HookEntry()

@@ -38,7 +38,8 @@ from clawbot.manifests import (
 
 GROUP = "clawbot.hooks"
 GUARDED = "tool:before"
-"""The topic of hooks that check tool calls; they are loaded at the start."""
+"""The topic at which a required hook must run."""
+ABSENT = "hooks.entries requires it, and no hook has this name"
 FOLDER = "hooks"
 """The name of the hook folder in the installation and in a workspace."""
 
@@ -90,7 +91,7 @@ class FoundHook(Struct, frozen=True):
     """A hook and whether it may run. `missing` are unmet requirements, `problem` says why it can't run at all,
     `settings` are its own settings from the config, `env` the variables for its process. With a problem, `manifest` may
     contain only the name. Of one in a workspace `digest` is that of its code, and `off_because` says why it is off
-    although the user switched it on."""
+    although the user switched it on. `required`: no tool call passes without it."""
 
     name: str
     folder: Path
@@ -103,6 +104,7 @@ class FoundHook(Struct, frozen=True):
     env: Mapping[str, str] = {}
     digest: str = ""
     off_because: str = ""
+    required: bool = False
 
     @property
     def changed(self) -> bool:
@@ -118,7 +120,7 @@ class FoundHook(Struct, frozen=True):
     def blocked(self) -> bool:
         """Whether the user wants it, and it can't run. One for another system is not wanted."""
         elsewhere = not self.problem and all(phrase.startswith("os: ") for phrase in self.missing)
-        return not self.ready and self.enabled and not elsewhere
+        return not self.ready and (self.required or (self.enabled and not elsewhere))
 
     @property
     def reason(self) -> str:
@@ -128,10 +130,13 @@ class FoundHook(Struct, frozen=True):
         return "; ".join(filter(None, (off, self.problem, missing)))
 
     def hears(self, topic: str) -> bool:
-        """Whether it runs at `topic`: it is ready, subscribed, and its settings give it something to do."""
+        """Whether it is called at `topic`: it is ready, subscribed, and its settings give it something to do. One that
+        is required and can't run is called before tools, and fails."""
+        if not self.ready:
+            return self.required and topic == GUARDED
         needed = self.manifest.idle_without
         has_work = not needed or any(self.settings.get(name) for name in needed)
-        return self.ready and has_work and self.manifest.wants(topic)
+        return has_work and self.manifest.wants(topic)
 
 
 def discover(paths: HookPaths, settings: HookSettings, trusted: Trust = NOTHING) -> list[FoundHook]:
@@ -146,7 +151,9 @@ def discover(paths: HookPaths, settings: HookSettings, trusted: Trust = NOTHING)
         else:
             problem = f"there is a hook {hook.name} already: {other.folder}"
             wanted = hook.enabled and hook.source != "workspace"
-            unused.append(msgspec.structs.replace(hook, problem=problem, enabled=wanted))
+            unused.append(msgspec.structs.replace(hook, problem=problem, enabled=wanted, required=False))
+    absent = [name for name, entry in settings.named().items() if entry.required and name not in chosen]
+    unused += [_found(paths.home / name, "home", settings, name=name, problem=ABSENT) for name in absent]
     return sorted([*chosen.values(), *unused], key=_place)
 
 
@@ -219,6 +226,8 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
         problem=problem,
         settings=entry.own,
         env=entry.env,
+        # Events that can't be read may be these.
+        required=entry.required and (not manifest.events or manifest.wants(GUARDED)),
     )
 
 

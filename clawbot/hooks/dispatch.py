@@ -18,7 +18,7 @@ from clawbot.deadline import deadline
 from clawbot.hooks.api import Services
 from clawbot.hooks.codec import without_secrets_in
 from clawbot.hooks.discovery import FoundHook
-from clawbot.hooks.events import HookEvent
+from clawbot.hooks.events import HookEvent, ToolBefore
 from clawbot.hooks.loading import HOOK_FILE, HookFailedError, Status, code_files, one_line
 from clawbot.hooks.runners import LocalRunner, ProcessRunner, Runner
 from clawbot.text.secrets import is_secret_name, redact, remember_secret
@@ -111,7 +111,8 @@ class Dispatcher:
 
     async def run(self, event: E, services: Services) -> E:
         """Let the hooks handle `event` one after the other; returns the event with their changes. A hook's failure is
-        logged and reported to `on_failure`, and has no other effect. Cancellation also cancels the running handler."""
+        logged and reported to `on_failure`; of one that is required it refuses the tool call, and has no other effect.
+        Cancellation also cancels the running handler."""
         return event if self._closed else await self._pass(event, services)
 
     def notify(self, event: HookEvent, services: Services) -> None:
@@ -174,6 +175,8 @@ class Dispatcher:
         status: Status = "ok"
         error = ""
         try:
+            if not hook.ready:
+                raise HookFailedError("failed", hook.reason)
             event = await self._runner(hook).handle(event, services, hook.manifest.timeout or self._timeout)
         except HookFailedError as failure:
             status, error = failure.status, failure.error
@@ -184,6 +187,8 @@ class Dispatcher:
             _logger.exception("%s of the hook %s failed", event.topic, hook.name)
             status, error = "failed", one_line(f"{type(failure).__name__}: {failure}")
         self._record(hook.name, event.topic, status, error, began)
+        if status != "ok" and hook.required and isinstance(event, ToolBefore):
+            event.refuse(f"the hook {hook.name} must check it, and could not: {self.results[hook.name].error}")
         if task is not None and task.cancelling() > cancelled:
             raise asyncio.CancelledError  # the handler swallowed the cancellation
         return event

@@ -564,6 +564,20 @@ HOOK = "---\nevents: [tool:before]\n---\n"
         ("", "import no_such_module", "problem", "guard does not run: ModuleNotFoundError", "look into "),
         ("hooks: {entries: {guard: {enabled: false}}}", "import no_such_module", "ok", "ready: ", None),
         ("hooks: {enabled: false}", "async def handle(event): pass", "ok", "ready: none", None),
+        (
+            "hooks: {entries: {guard: {enabled: false, required: true}}}",
+            "async def handle(event): pass",
+            "problem",
+            "guard does not run: off",
+            "clawbot hooks enable guard",
+        ),
+        (
+            "hooks: {entries: {other: {required: true}}}",
+            "async def handle(event): pass",
+            "problem",
+            "other does not run: hooks.entries requires it",
+            "put it into ",
+        ),
     ],
 )
 async def test_hooks_that_can_t_run_are_problems(

@@ -1,4 +1,5 @@
-"""Hooks that are to check tool calls and can't: the user is told where they would have run."""
+"""Hooks that are to check tool calls and can't: the user is told where they would have run, and no call passes a
+required one."""
 
 from __future__ import annotations
 
@@ -83,3 +84,56 @@ def test_the_chat_tells_of_them_at_its_start(machine: Machine, plain: bool) -> N
     chat.wait_for("The hook guard-import failed at start: ModuleNotFoundError")
     chat.send("ctrl+d")
     assert chat.wait_end() == 0
+
+
+RUNS = "---\nevents: [tool:before]\ntimeout: 1\n---\n"
+# HOOK.md, handler.py, the settings of hooks, and what the model is told; None: the call runs.
+GUARD = "entries: {guard: {required: true}}"
+REQUIRED: dict[str, tuple[str | None, str | None, str, str | None]] = {
+    "bad YAML": (BROKEN["yaml"][0], WORKS, GUARD, "HOOK.md line 2: no YAML"),
+    "unknown event": (BROKEN["typo"][0], WORKS, GUARD, "there is no 'tool:befor'"),
+    "no such hook": (None, None, GUARD, "no hook has this name"),
+    "unmet": (BROKEN["bin"][0], WORKS, GUARD, "missing bin: no-such-bin"),
+    "syntax error": (RUNS, BROKEN["syntax"][1], GUARD, "SyntaxError"),
+    "import error": (RUNS, BROKEN["import"][1], GUARD, "no_such_module"),
+    "off by the settings": (RUNS, WORKS, "entries: {guard: {required: true, enabled: false}}", "off"),
+    "hooks off": (RUNS, WORKS, f"{GUARD}, enabled: false", "off"),
+    "raises": (
+        RUNS,
+        "async def handle(event):\n    raise ValueError('broken 坏了')\n",
+        GUARD,
+        "ValueError: broken 坏了",
+    ),
+    "exits": (RUNS, "import os\nasync def handle(event):\n    os._exit(3)\n", GUARD, "ended with status 3"),
+    "hangs": (RUNS, "import time\nasync def handle(event):\n    time.sleep(99)\n", GUARD, "took longer than 1 s"),
+    "hangs at loading": (RUNS, f"import time\ntime.sleep(99)\n{WORKS}", GUARD, " took "),
+    "refuses": (RUNS, "async def handle(event):\n    event.refuse('今天不行')\n", GUARD, "refused by a hook: 今天不行"),
+    "allows": (RUNS, WORKS, GUARD, None),
+    "broken, for messages": ("---\nevents: message\nrequires: {bins: [no-such-bin]}\n---\n", WORKS, GUARD, None),
+}
+
+
+@pytest.mark.parametrize("form", REQUIRED)
+def test_no_call_passes_a_required_hook_that_did_not_check_it(
+    machine: Machine, script: Callable[[str], Path], form: str
+) -> None:
+    manifest, handler, settings, told = REQUIRED[form]
+    machine.configure(f"agents: {{defaults: {{model: offline}}}}\nhooks: {{{settings}}}\n")
+    if manifest or handler:
+        write_hook(machine, "guard", manifest, handler)
+    done = machine.run("chat", "-p", "keep this", "--model", f"script:{script(CALL)}")
+    assert (done.returncode, done.stdout) == (0, "That was it.\n"), done.stderr
+    assert (machine.workspace / "memory" / "kept.md").exists() is (told is None)
+    if told is None:
+        assert "Tool calls are refused" not in done.stderr
+        return
+    (transcript,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
+    messages = [json.loads(line).get("message", {}) for line in transcript.read_text("utf-8").splitlines()]
+    [result] = [message for message in messages if message.get("role") == "toolResult"]
+    assert result["isError"]
+    assert told in json.dumps(result["content"], ensure_ascii=False)
+    lines = [line for line in done.stderr.splitlines() if "without the hook guard, which is required" in line]
+    # A call that comes while the handler is still loading ends with its process, which is told as well.
+    expected = {"refuses": [0], "hangs at loading": [1, 2]}.get(form, [1])
+    assert len(lines) in expected, done.stderr
+    assert all(told in line for line in lines), done.stderr

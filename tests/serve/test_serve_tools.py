@@ -207,3 +207,13 @@ async def test_a_file_is_replaced_by_a_session_that_has_seen_it(
             code, answer, _ = await server.ask(INVOKE, body)
             assert code == status, (body, answer)
     assert file.read_text(encoding="utf-8") == "more\n- of the other\n"
+
+
+async def test_no_call_passes_a_required_hook_that_is_not_there(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"serve": {}, "hooks": {"entries": {"strict": {"required": True}}}}
+    (find_home() / "config.yaml").write_text(json.dumps(settings))
+    async with asked(monkeypatch) as server:
+        status, answer, _ = await server.ask(INVOKE, {"tool": "list"})
+        assert (status, "the hook strict must check it" in answer["error"]["message"]) == (403, True)
