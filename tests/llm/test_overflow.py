@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.llm.errors import ContextOverflowError, RateLimitError
-from clawbot.llm.failures import LIMITS, WORDINGS, Failure, is_overflow, stated_limit, to_error
+from clawbot.llm.failures import Failure, is_overflow, stated_limit, to_error
 from clawbot.llm.scripted.replies import overflow_fault
 from clawbot.llm.scripted.types import Wording
+from clawbot.llm.wordings import LIMITS, WORDINGS
 
 OVERFLOWS: list[tuple[str, int | None]] = [
     # OpenAI, Azure

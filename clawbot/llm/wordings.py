@@ -1,0 +1,95 @@
+"""What vendors say of prompts that are too large: tables of who says it and the pattern that finds it in a message in
+lower case. Taken from the vendors' servers and documents; the tests hold a whole message for each row."""
+
+from __future__ import annotations
+
+# The prompt does not fit into the window.
+WORDINGS: tuple[tuple[str, str], ...] = (
+    ("OpenAI, DeepSeek, Moonshot, vLLM, Together, OpenRouter, Azure", r"maximum context length"),
+    ("OpenAI, as a code", r"context_length_exceeded"),
+    (
+        "OpenAI Responses, xAI",
+        r"exceeds? (?:the|this model's|your) (?:model's )?(?:maximum )?context (?:window|length)",
+    ),
+    ("OpenAI, newer", r"input exceeds the context window|input tokens exceed the configured limit"),
+    ("OpenAI, one message", r"string too long\. expected a string with maximum length \d{6}"),
+    ("Anthropic", r"prompt is too long"),
+    ("Anthropic, thinking", r"input length and `?max_tokens`? exceed context limit"),
+    ("Anthropic, as a stop reason", r"model_context_window_exceeded"),
+    ("Anthropic, bytes", r"request_too_large|request exceeds the maximum (?:allowed )?(?:number of bytes|size)"),
+    ("Gemini", r"input token count.{0,40}exceeds the maximum"),
+    ("Vertex", r"(?:input|prompt) (?:is|was) too long|the input context is too long"),
+    ("Vertex, newer", r"input token count is \d+ but (?:the )?model only supports"),
+    ("Ollama", r"(?:prompt|input) (?:is )?too long.{0,20}exceed(?:s|ed)? (?:the )?(?:max )?context length"),
+    (
+        "Ollama, embeddings and runner",
+        r"input (?:length )?exceeds (?:the )?(?:maximum )?context length|prompt is longer than the context length",
+    ),
+    ("llama.cpp", r"exceeds? the available context size|exceed_context_size_error"),
+    ("llama.cpp, older", r"context size (?:has been )?exceeded|context shift is disabled"),
+    ("llama.cpp, embeddings", r"too large to process|physical batch size|larger than the max(?:imum)? context size"),
+    ("LM Studio", r"greater than the context length|(?:not enough context|trying to keep the first \d+ tokens)"),
+    ("LM Studio, at the end", r"reached context length of \d+ tokens"),
+    ("vLLM", r"is longer than the maximum model length"),
+    ("vLLM, newer", r"(?:prompt|decoder prompt) \(?length.{0,30}(?:longer|greater|exceeds?)"),
+    ("SGLang, TGI", r"(?:inputs? (?:tokens?|length)|`inputs`).{0,60}(?:must be <=|is longer than|exceeds?)"),
+    ("SGLang, whole prompts", r"the input \(\d+ tokens\) is longer than the model's context length"),
+    ("TGI, older", r"`inputs` must have less than \d+ tokens"),
+    ("TabbyAPI, ExLlama, SiliconFlow", r"(?:greater|longer|less|more) than (?:the )?max_seq_len|exceeds? max_seq_len"),
+    (
+        "TensorRT-LLM",
+        r"prompt length.{0,60}(?:exceeds maximum input length|should (?:be less than|not exceed) max_num)",
+    ),
+    ("Mistral", r"too large for model with \d+ maximum context"),
+    ("Mistral, newer", r"prompt contains \d+ tokens.{0,60}(?:context|too large)"),
+    ("Groq", r"please reduce the length of the messages"),
+    ("xAI", r"maximum prompt length is \d+"),
+    ("Bedrock", r"too many input tokens|input is too long for requested model|number of input tokens exceeds"),
+    ("Bedrock, Nova", r"(?:validationexception|malformed input).{0,80}expected maxlength"),
+    ("Cohere", r"total number of tokens.{0,60}exceed|size limit exceeded.{0,40}tokens"),
+    ("AI21", r"prompt has too many tokens"),
+    ("watsonx", r"number of input tokens \d+ cannot exceed"),
+    ("Cloudflare", r"exceeded this model(?:'s)? context window"),
+    ("GitHub Models", r"tokens_limit_reached|request body too large for .{1,60} max size: \d+ tokens"),
+    ("Together, Fireworks", r"(?:inputs?`? tokens|prompt).{0,40}max_new_tokens`?.{0,30}must be"),
+    ("Fireworks", r"prompt is too large|the prompt is too long: \d+"),
+    ("Moonshot", r"exceeded model token limit"),
+    ("Qwen, DashScope", r"range of input length should be"),
+    ("GLM, Z.ai", r"(?:input|prompt|token|输入).{0,20}(?:超长|超过|超出|超限).{0,20}|prompt exceeds max length"),
+    ("MiniMax", r"context window exceeds limit"),
+    ("Doubao, Volcengine", r"exceeds? max message tokens|input length \d+ exceeds the maximum length"),
+    ("Cerebras, SambaNova", r"current length is \d+ while limit is \d+"),
+    ("GitHub Copilot", r"prompt token count of \d+ exceeds the limit"),
+    ("Perplexity, generic", r"(?:context|token) limit (?:was )?exceeded|exceeds? (?:the )?(?:token|context) limit"),
+    ("Generic", r"(?:too many tokens|number of tokens).{0,40}(?:context|maximum|limit)"),
+)
+
+# A number of tokens: "8192", "128,000", "128k". Not of characters or bytes, which some limit as well.
+_TOKENS = r"(\d[\d,_]{0,12})(?![\d,_])\s?(k\b)?(?!\s?(?:char|byte|[kmg]i?b\b))"
+# What stands before (or after) the largest prompt, in the wordings above, the surest first. The size of the prompt
+# itself stands near most of them.
+LIMITS: tuple[tuple[str, str], ...] = (
+    ("llama.cpp, embeddings", rf"current batch size\W{{1,2}}{_TOKENS}"),
+    ("llama.cpp, LM Studio", rf"\bn_ctx\b\W{{1,4}}{_TOKENS}"),
+    ("TabbyAPI, SiliconFlow, vLLM, TensorRT-LLM", rf"\bmax_(?:seq|model|num|input|position)_\w+\W{{1,4}}{_TOKENS}"),
+    ("Anthropic", rf"\d(?: tokens)? > {_TOKENS}(?! -)"),
+    ("Mistral", rf"{_TOKENS} maximum context"),
+    (
+        "OpenAI and those that speak like it, Fireworks, LM Studio, llama.cpp, SGLang, Cloudflare",
+        rf"context (?:length|window|size|limit|window limit)(?: (?:is|of|only)){{0,2}}\W{{1,2}}{_TOKENS}(?! \+)"
+        r"(?! is (?:greater|longer))",
+    ),
+    (
+        "vLLM, xAI, SGLang, Doubao, TensorRT-LLM",
+        rf"(?<!string with )maximum (?:(?:model|prompt|input|allowed|sequence) ){{0,2}}length(?: (?:is|of))?"
+        rf"\W{{1,2}}{_TOKENS}",
+    ),
+    ("Gemini", rf"maximum number of (?:input )?tokens(?: allowed)?\W{{1,2}}{_TOKENS}"),
+    ("Vertex", rf"only supports (?:up to|at most) {_TOKENS}"),
+    ("TGI, Together", rf"max_new_tokens`? must be <= {_TOKENS}"),
+    ("TGI, older", rf"must have less than {_TOKENS}"),
+    ("Cohere, watsonx", rf"cannot exceed (?:the total tokens limit )?{_TOKENS}"),
+    ("Moonshot, Copilot, Cerebras, OpenAI", rf"\blimit(?: is| of|:) {_TOKENS}"),
+    ("Qwen", rf"input length should be \[\d+, ?{_TOKENS}\]"),
+    ("GitHub Models", rf"max size: {_TOKENS} tokens"),
+)
