@@ -112,11 +112,10 @@ def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> flo
     """Seconds to wait after attempt `number` failed with `error`; None when there is to be no other."""
     if not error.retryable or number >= policy.attempts or (isinstance(error, UnreachableError) and error.dead):
         return None
-    if isinstance(error, RateLimitError):
-        if error.exhausted:
-            return None
-        if error.retry_after is not None:
-            return error.retry_after if error.retry_after <= LONGEST_ASKED_WAIT else None
+    if isinstance(error, RateLimitError) and error.exhausted:
+        return None
+    if error.retry_after is not None:
+        return error.retry_after if error.retry_after <= LONGEST_ASKED_WAIT else None
     return _backoff(number, policy)
 
 

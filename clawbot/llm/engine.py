@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+import httpx
 import litellm
 import msgspec
 from litellm.completion_extras.litellm_responses_transformation.transformation import (
@@ -34,6 +35,7 @@ from pydantic import ValidationError
 from clawbot.deadline import deadline
 from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import Complete, Embed
+from clawbot.llm.http_record import current_record, recorded_bytes, start_record
 from clawbot.llm.rows import Rows, to_rows
 from clawbot.llm.tokens import merge_usage
 from clawbot.logs import silence_libraries
@@ -56,6 +58,10 @@ _HELLO = [{"role": "user", "content": "hello"}]
 _logger = logging.getLogger(__name__)
 # Encodes what is more than JSON, too.
 _theirs: Callable[[Any], bytes] = getattr(_base_client, "openapi_dumps", msgspec.json.encode)
+
+
+class AnsweredError(Exception):
+    """The server answered with an error that litellm takes for an answer."""
 
 
 class Sink(Protocol):
@@ -83,14 +89,17 @@ class LiteLLMEngine:
 
     async def stream(self, call: Complete, out: Sink) -> None:
         """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
+        record = start_record()
         stream = await litellm.acompletion(**call.arguments, **_ALWAYS)
         try:
-            await _pump(stream, call.max_chars, out)
+            if not await _pump(stream, call.max_chars, out) and record.error:
+                raise AnsweredError
         finally:
             await stream.aclose()
 
     async def embed(self, request: Embed) -> Rows:
         """Make the vectors that `request` asks for. Raises BadVectorsError for an answer that cannot be used."""
+        start_record()
         response = await litellm.aembedding(**request.arguments, **_ALWAYS_EMBEDDING)
         # In a thread: the streams of answers go on beside it.
         return await asyncio.to_thread(to_rows, response.data, len(request.arguments["input"]))
@@ -103,14 +112,18 @@ class LiteLLMEngine:
         if isinstance(original, Exception):
             error = original
             causes += _causes(original)
-        if fault := _fault(causes, streaming=streaming):
+        record = current_record()
+        said = record.error
+        if not said and (fault := _fault(causes, streaming=streaming)):
             return Failure(name=CLIENT_FAULT, message=fault)
         status = getattr(error, "status_code", 0)
+        if said or not isinstance(status, int) or status >= 500:
+            status = 0  # litellm made it up
         return Failure(
             name=type(error).__name__,
-            message=str(getattr(error, "message", "") or error),
-            status=status if isinstance(status, int) else 0,
-            retry_after=_retry_after(error),
+            message=said or str(getattr(error, "message", "") or error),
+            status=record.status if record.status >= 400 else status,
+            retry_after=record.retry_after,
             streaming=streaming,
             refused=refused,
         )
@@ -131,6 +144,7 @@ def _replace_functions() -> None:
         (completions, "async_maybe_transform", _as_it_is),
         (litellm.utils, "_remove_thought_signatures_from_messages", _with_these_ids),
         (_base_client, "openapi_dumps", _encoded),
+        (httpx.Response, "aiter_bytes", recorded_bytes),
     ):
         if hasattr(place, name):
             setattr(place, name, ours)
@@ -213,8 +227,9 @@ async def _rehearse() -> None:
         _logger.exception("the rehearsal failed; the first call will be slower")
 
 
-async def _pump(stream: Any, max_chars: int, out: Sink) -> None:
-    """Hand on what `stream` yields until it says that it is over, or until `max_chars` characters have come."""
+async def _pump(stream: Any, max_chars: int, out: Sink) -> bool:
+    """Hand on what `stream` yields until it says that it is over, or until `max_chars` characters have come. Return
+    whether one of both is so."""
     usage: dict[str, Any] = {}
     chars = 0
     async for chunk in stream:
@@ -230,12 +245,13 @@ async def _pump(stream: Any, max_chars: int, out: Sink) -> None:
         if chars > max_chars:
             _logger.warning("an answer of more than %d characters was cut off", max_chars)
             _finish("length", usage, out)
-            return
+            return True
         if reason:
             said = reason if _was_said(stream) else None
             await _drain(stream, usage)
             _finish(said, usage, out)
-            return
+            return said is not None
+    return False
 
 
 def _was_said(stream: Any) -> bool:
@@ -323,18 +339,6 @@ def _take_usage(stream: Any, chunk: Any, usage: dict[str, Any]) -> None:
 def _merge(reported: Any, usage: dict[str, Any]) -> None:
     if reported is not None:
         merge_usage(usage, reported if isinstance(reported, Mapping) else reported.model_dump(exclude_none=True))
-
-
-def _retry_after(error: BaseException) -> str:
-    """The header, which litellm keeps in one place or another."""
-    for cause in _causes(error):
-        for holder in (cause, getattr(cause, "response", None)):
-            for name in ("litellm_response_headers", "headers"):
-                headers = getattr(holder, name, None)
-                value = headers.get("retry-after") if isinstance(headers, Mapping) else None
-                if isinstance(value, str):
-                    return value
-    return ""
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -22,11 +22,13 @@ class ModelError(ClawbotError):
     """A model call that failed.
 
     `kind` is stable (it goes into events and transcripts), `provider` names who failed, `hint` is the next step for
-    the user, `retryable` says whether the same call may work later. No text of it ever holds a key.
+    the user, `retryable` says whether the same call may work later, `retry_after` after how many seconds if the
+    provider asked for a wait. No text of it ever holds a key.
     """
 
     kind: ClassVar[str] = "model"
     retryable: ClassVar[bool] = False
+    retry_after: float | None = None
 
     def __init__(self, message: str, *, provider: str = "", hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -44,10 +46,7 @@ class AuthenticationError(ModelError):
 
 
 class RateLimitError(ModelError):
-    """Too many requests, or the quota is used up.
-
-    `retry_after` is what the provider asked for, in seconds; `exhausted` says that waiting will not help.
-    """
+    """Too many requests, or the quota is used up. `exhausted` says that waiting will not help."""
 
     kind = "rate_limit"
     retryable = True

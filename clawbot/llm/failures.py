@@ -8,13 +8,16 @@ Few providers have a code for a prompt that is too large for the model: their wo
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from clawbot.llm.error_text import ErrorText, read_error
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
@@ -27,8 +30,8 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.providers import answerer, is_loopback, key_names
-from clawbot.llm.wordings import LIMITS, WORDINGS
-from clawbot.text.interface import N_, _
+from clawbot.llm.wordings import EXHAUSTED, LIMITS, WAITS, WORDINGS
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact
 
@@ -39,6 +42,15 @@ _SMALLEST_LIMIT, _LARGEST_LIMIT = 256, 100_000_000
 _QUOTA = lazy_re(
     r"per (?:min|minute|hour|day)\b|\((?:tpm|tpd|rpm|itpm|otpm)\)|\b(?:tpm|tpd)\b|rate[ _-]?limit|throttl|quota"
 )
+_REQUESTED = lazy_re(r"\blimit:? (\d[\d,_]*),.{0,40}\brequested:? (\d[\d,_]*)")
+
+# A quota that is named without its stretch of time, as OpenAI does without its code, and Gemini where one waits.
+_ANY_QUOTA = lazy_re(r"exceeded your current quota(?!.*(?:ai\.google\.dev|resource_exhausted))", re.DOTALL)
+_STRETCH = lazy_re(
+    r"per[ _-]?(?:sec|min|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b[rt]p[ms]\b|hourly|"
+    r"(?P<long>(?:per|by)[ _-]?(?:day|week|month)|/ ?(?:day|month)\b|\b[rt]pd\b|daily|weekly|monthly|for the day|today)"
+)
+_SECONDS = {"ms": 0.001, "mi": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 # Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
 _LONGEST = 8000
 
@@ -46,18 +58,30 @@ _LONGEST = 8000
 def is_overflow(message: str) -> bool:
     """Whether `message` says that the prompt does not fit into the model's context window."""
     text = message[:_LONGEST].lower()
+    if _over_quota(text) is not None:
+        return True
     return bool(_pattern().search(text)) and not _QUOTA.search(text)
+
+
+def _over_quota(text: str) -> int | None:
+    """The limit of a quota of tokens for a stretch of time that the request alone exceeds, so that waiting is in vain;
+    None when it is another quota, or not exceeded so."""
+    found = _REQUESTED.search(text)
+    if found is None or "token" not in text:
+        return None
+    limit, requested = (int(re.sub("[,_]", "", number)) for number in found.groups())
+    return limit if requested > limit >= _SMALLEST_LIMIT else None
 
 
 def stated_limit(message: str) -> int | None:
     """The most tokens that a prompt may have, as `message`, which speaks of an overflow, says it; None when it doesn't.
 
     Some providers state the window, some what the prompt may take of it: more than this never fits. Not the prompt's
-    own size, which stands beside it, and no quota for a stretch of time.
+    own size, which stands beside it, and a quota for a stretch of time only where the prompt exceeds it.
     """
     text = message[:_LONGEST].lower()
-    if _QUOTA.search(text):
-        return None
+    if (quota := _over_quota(text)) is not None or _QUOTA.search(text):
+        return quota
     for pattern in _limit_patterns():
         if found := pattern.search(text):
             limit = int(re.sub("[,_]", "", found[1])) * (1000 if found[2] else 1)
@@ -79,9 +103,26 @@ def _limit_patterns() -> tuple[re.Pattern[str], ...]:
 
 
 @lru_cache(maxsize=1)
+def _exhausted_pattern() -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{wording})" for _, wording in EXHAUSTED))
+
+
+@lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
     # At the first error, not at the start: compiling it takes 5 ms.
     return re.compile("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)
+
+
+def stated_wait(message: str) -> float | None:
+    """The seconds that `message` asks to wait, the most that it names; None when it names none."""
+    text = message[:_LONGEST].lower()
+    waits = [_seconds(found[1]) for _, pattern in WAITS for found in re.finditer(pattern, text)]
+    return max(waits, default=None)
+
+
+def _seconds(duration: str) -> float:
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhd]?)", duration)
+    return round(sum(float(number) * _SECONDS[unit[:2]] for number, unit in parts), 6)
 
 
 LONGEST_TEXT = 600
@@ -109,9 +150,6 @@ _BAD_KEY = lazy_re(
     r"api[ _-]?key\b.{0,40}(?:not valid|invalid|must be set|missing)",
     re.IGNORECASE,
 )
-_EXHAUSTED = lazy_re(
-    r"insufficient_quota|exceeded your current quota|billing|credit balance|payment required", re.IGNORECASE
-)
 _NO_MODEL = lazy_re(
     r"model\b.{0,60}(?:not found|does not exist|not exist|unknown|not supported)|no such model", re.IGNORECASE
 )
@@ -134,20 +172,19 @@ _LOADING_HINT = N_(
     "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
 )
 # What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
-_LOST = lazy_re(
+_LOST_WORDS = (
     r"payload is not completed|transferencoding|contentlengtherror|server disconnected|peer closed|incomplete read|"
-    r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked",
-    re.IGNORECASE,
+    r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked"
 )
+_LOST = lazy_re(_LOST_WORDS, re.IGNORECASE)
 _SILENT = lazy_re(r"timeout on reading", re.IGNORECASE)
+_UNANSWERED = lazy_re(rf"\A(?:connection error|cannot connect)|timeout on reading|{_LOST_WORDS}", re.IGNORECASE)
 _CERTIFICATE = lazy_re(r"certificate|\bssl\b", re.IGNORECASE)
-# litellm's own words before those of the provider: "litellm.BadRequestError: OpenAIException - ".
-_PREFIX = lazy_re(r"^(?:litellm\.)?\w*(?:Error|Timeout|Exception): ?")
 # aiohttp names the TLS settings of every address it can't reach, of plain HTTP ones too: " ssl:<ssl.SSLContext …>".
 _TLS_SETTINGS = lazy_re(r" ssl:(?:<[^<>]*>|default|True|False|None)")
-# What litellm appends to the words of errors that it does not know.
-_TRACEBACK = "Traceback (most recent call last)"
-_ORIGIN = lazy_re(r"^\w*Exception(?: -|:) ?")
+_RATE = lazy_re(r"rate[ _-]?limit|quota|too many requests|throttl|resource_exhausted", re.IGNORECASE)
+_OVERLOADED = lazy_re(r"overload|high demand|at capacity", re.IGNORECASE)
+_FILE = lazy_re(r"\b(?:images?|files?|audio|video|pdf|documents?|attachments?|uploads?)\b", re.IGNORECASE)
 
 
 # Reasoning that was made with the key of another organisation, say. The words of OpenAI, Azure and Anthropic.
@@ -177,21 +214,30 @@ class Failure(Struct, frozen=True):
 def to_error(failure: Failure, *, ref: str, base: str | None = None, now: datetime | None = None) -> ModelError:
     """The error for the user. `ref` is the model (`provider/model`), `base` the address it was called at."""
     provider = answerer(ref, base)
-    text = shown(failure.message)
+    said = read_error(failure.message)
+    text = _sentence(said)
     if failure.name == CLIENT_FAULT:
         what = _("the model client failed: {text}").format(text=text)
         return ClientFaultError(what, provider=provider, hint=_(_FAULT_HINT))
-    kind = _kind(failure)
+    failure = replace(failure, message=f"{said.text}\n{failure.message}", status=failure.status or said.status)
+    wait = _wait(failure, now)
+    kind = _kind(failure, said)
     if kind is AuthenticationError:
         return AuthenticationError(text, provider=provider, hint=_key_hint(ref))
     if kind is RateLimitError:
-        return _rate_limit(failure, text, provider, now)
+        return _rate_limit(failure, said, text, provider, wait)
     if kind is ContextOverflowError:
         return ContextOverflowError(
             text, provider=provider, hint=_(_OVERFLOW_HINT), limit=stated_limit(failure.message)
         )
     if kind is UnreachableError:
-        return _unreachable(failure, text, provider, base)
+        answered = said.structured or (failure.status >= 500 and not _UNANSWERED.search(failure.message))
+        if answered:
+            error = _server_failed(failure, text, provider, _later(wait))
+        else:
+            error = _unreachable(failure, text, provider, base)
+        error.retry_after = wait
+        return error
     if kind is BadResponseError:
         return BadResponseError(_broken_text(failure, text), provider=provider, hint=_("Send the message again."))
     hint = _refusal_hint(failure)
@@ -200,13 +246,16 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     return RefusedError(text, provider=provider, hint=hint)
 
 
-def _kind(failure: Failure) -> type[ModelError]:
-    if failure.name in _OVERFLOW_NAMES or is_overflow(failure.message):
+def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
+    large = failure.status == 413 and not _FILE.search(said.text)
+    if failure.name in _OVERFLOW_NAMES or is_overflow(failure.message) or large:
         return ContextOverflowError
+    used_up = failure.status < 500 and _exhausted_pattern().search(failure.message.lower())
+    if used_up or failure.status in (402, 429) or failure.name == "RateLimitError":
+        return RateLimitError
     if failure.status in (401, 403) or failure.name in _AUTH_NAMES or _BAD_KEY.search(failure.message):
         return AuthenticationError
-    used_up = failure.status == 400 and _EXHAUSTED.search(failure.message)
-    if used_up or failure.status in (402, 429) or failure.name == "RateLimitError":
+    if said.structured and not failure.status and _RATE.search(failure.message):
         return RateLimitError
     if failure.streaming or failure.name in _BROKEN_NAMES:
         return BadResponseError
@@ -215,15 +264,43 @@ def _kind(failure: Failure) -> type[ModelError]:
     return RefusedError if failure.status else UnreachableError
 
 
-def _rate_limit(failure: Failure, text: str, provider: str, now: datetime | None) -> RateLimitError:
-    if failure.status == 402 or _EXHAUSTED.search(failure.message):
+def _wait(failure: Failure, now: datetime | None) -> float | None:
+    """The seconds that the header or the words ask to wait, the longer of both."""
+    asked = retry_after(failure.retry_after, now), stated_wait(failure.message)
+    return max((wait for wait in asked if wait is not None), default=None)
+
+
+def _rate_limit(failure: Failure, said: ErrorText, text: str, provider: str, wait: float | None) -> RateLimitError:
+    if failure.status == 402 or _is_exhausted(failure.message, said.text, wait):
         hint = _("Look at the account's plan and billing, or choose another model with /model.")
-        return RateLimitError(text, provider=provider, hint=hint, exhausted=True)
-    wait = retry_after(failure.retry_after, now)
-    hint = _("Try again later, or choose another model with /model.")
-    if wait:
-        hint = _("Try again in {n:.0f} seconds, or choose another model with /model.").format(n=wait)
-    return RateLimitError(text, provider=provider, hint=hint, retry_after=wait)
+        return RateLimitError(text, provider=provider, hint=hint, retry_after=wait, exhausted=True)
+    return RateLimitError(text, provider=provider, hint=_later(wait), retry_after=wait)
+
+
+def _is_exhausted(message: str, words: str, wait: float | None) -> bool:
+    """Whether only money or another day helps. Of several stretches of time, words begin with the one that counts;
+    without words all quotas in the details do."""
+    text = message[:_LONGEST].lower()
+    if _exhausted_pattern().search(text) or (wait is None and _ANY_QUOTA.search(text)):
+        return True
+    if found := _STRETCH.search(words.lower()):
+        return found["long"] is not None
+    return any(found["long"] for found in _STRETCH.finditer(text))
+
+
+def _later(wait: float | None) -> str:
+    if not wait:
+        return _("Try again later, or choose another model with /model.")
+    n = math.ceil(wait)
+    time = ngettext("{n:,} second", "{n:,} seconds", n)
+    if n >= 120:
+        n = math.ceil(n / 60)
+        time = ngettext("{n:,} minute", "{n:,} minutes", n)
+    if n >= 120:
+        n = math.ceil(n / 60)
+        time = ngettext("{n:,} hour", "{n:,} hours", n)
+    time = time.format(n=n)
+    return _("Try again in {time}, or choose another model with /model.").format(time=time)
 
 
 def retry_after(header: str, now: datetime | None = None) -> float | None:
@@ -243,15 +320,18 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
 
 
 def shown(message: str) -> str:
-    """A provider's message as it is shown: without keys, litellm's prefixes and line breaks, and of bounded length."""
-    text = _TLS_SETTINGS.sub("", redact(message.partition(_TRACEBACK)[0]))
-    text = re.sub(r"\s+", " ", text).strip()
-    while (stripped := _ORIGIN.sub("", _PREFIX.sub("", text))) != text:
-        text = stripped
+    """A provider's message as it is shown: its words, without keys and line breaks, and of bounded length."""
+    return _sentence(read_error(message))
+
+
+def _sentence(said: ErrorText) -> str:
+    text = re.sub(r"\s+", " ", _TLS_SETTINGS.sub("", redact(said.text))).strip()
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT].rstrip() + " …"
-    text = text or _("no reason was given")
-    return text if text[-1] in ".!?…。" else f"{text}."
+    text = text or said.kind or _("no reason was given")
+    if said.kind and said.kind.lower() not in text.lower():
+        text = f"{text.rstrip('.')} ({said.kind})"
+    return text if text[-1] in ".!?…。！？" else f"{text}."
 
 
 def _key_hint(ref: str) -> str:
@@ -290,9 +370,22 @@ def _broken_text(failure: Failure, text: str) -> str:
     return _("the answer broke off: {text}").format(text=text)
 
 
-def _unreachable(failure: Failure, text: str, provider: str, base: str | None) -> UnreachableError:
+def _server_failed(failure: Failure, text: str, provider: str, hint: str) -> UnreachableError:
     if failure.status == 503 and _LOADING.search(failure.message):
         return LoadingError(_("the server loads its model."), provider=provider, hint=_(_LOADING_HINT))
+    if failure.status in (408, 504, 524):
+        text = _("no answer in time: {text}").format(text=text)
+    elif failure.status == 529 and not _OVERLOADED.search(text):
+        text = _("the model is overloaded: {text}").format(text=text)
+    elif not _OVERLOADED.search(text):
+        known = (
+            _("the server failed with status {status}: {text}") if failure.status else _("the server failed: {text}")
+        )
+        text = known.format(status=failure.status, text=text)
+    return UnreachableError(text, provider=provider, hint=hint)
+
+
+def _unreachable(failure: Failure, text: str, provider: str, base: str | None) -> UnreachableError:
     if failure.refused:
         dead = base is not None and is_loopback(base)
         what = _("no server answers there; the connection was refused.")
@@ -308,8 +401,6 @@ def _unreachable_text(failure: Failure, text: str) -> str:
         return _("no answer in time.")
     if _LOST.search(failure.message):
         return _("the connection was lost before the answer began.")
-    if failure.status >= 500 and "connect" not in lowered:
-        return _("the server failed with status {status}: {text}").format(status=failure.status, text=text)
     if _CERTIFICATE.search(lowered):
         return _("no secure connection: {text}").format(text=text)
     return _("not found on the network: {text}").format(text=text) if _DNS.search(lowered) else f"no connection: {text}"

@@ -1,5 +1,6 @@
-"""What vendors say of prompts that are too large: tables of who says it and the pattern that finds it in a message in
-lower case. Taken from the vendors' servers and documents; the tests hold a whole message for each row."""
+"""What vendors say of prompts that are too large, of quotas and of waiting: tables of who says it and the pattern that
+finds it in a message in lower case. Taken from the vendors' servers and documents; the tests hold a whole message for
+each row."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("Anthropic", r"prompt is too long"),
     ("Anthropic, thinking", r"input length and `?max_tokens`? exceed context limit"),
     ("Anthropic, as a stop reason", r"model_context_window_exceeded"),
+    ("nginx, Apache, Cloudflare and others before a server", r"(?:request entity|payload|413 content) too large"),
     ("Anthropic, bytes", r"request_too_large|request exceeds the maximum (?:allowed )?(?:number of bytes|size)"),
     ("Gemini", r"input token count.{0,40}exceeds the maximum"),
     ("Vertex", r"(?:input|prompt) (?:is|was) too long|the input context is too long"),
@@ -92,4 +94,29 @@ LIMITS: tuple[tuple[str, str], ...] = (
     ("Moonshot, Copilot, Cerebras, OpenAI", rf"\blimit(?: is| of|:) {_TOKENS}"),
     ("Qwen", rf"input length should be \[\d+, ?{_TOKENS}\]"),
     ("GitHub Models", rf"max size: {_TOKENS} tokens"),
+)
+# No waiting helps, but money.
+EXHAUSTED: tuple[tuple[str, str], ...] = (
+    ("OpenAI, as a code", r"insufficient_quota|billing_(?:hard_limit|not_active)"),
+    ("OpenAI", r"billing hard limit|quota.{0,40}platform\.openai\.com/docs/guides/error-codes"),
+    ("Anthropic", r"credit balance|specified api usage limits"),
+    (
+        "xAI, OpenRouter, Vercel",
+        r"(?:used all|out of|requires? more|insufficient|not enough) (?:\w+ )?credits?\b|reached.{0,20}spending limit",
+    ),
+    ("DeepSeek, MiniMax, SiliconFlow", r"(?:insufficient|not enough) (?:account )?(?:balance|funds)|payment required"),
+    ("Moonshot", r"exceeded_current_quota_error"),
+    ("GLM, Qwen, Doubao", r"余额不足|欠费|arrearage|accountoverdue"),
+)
+_DURATION = (
+    r"((?:\d+(?:\.\d+)?\s?(?:ms|milli(?:second)?s?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?)"
+    r"(?![a-z])[\s,]*(?:and )?)+|\d+(?:\.\d+)?)"
+)
+# What stands before the time that a provider asks to wait.
+WAITS: tuple[tuple[str, str], ...] = (
+    ("OpenAI, Groq, Gemini, Azure", rf"(?:try|retry)(?: your request)?(?: again)? (?:in|after)(?: about)? {_DURATION}"),
+    ("Cerebras, Together, Mistral", rf"(?:wait|wait for|(?:resets?|available)(?: again)? in) {_DURATION}"),
+    ("Google, in details", rf"retry_?delay\W{{1,12}}(?:seconds\W{{1,8}})?{_DURATION}"),
+    ("Gateways, as a field", rf"retry[_-]?after(?:_seconds)?\W{{1,8}}{_DURATION}"),
+    ("GLM, Qwen", r"(\d+\s?)秒(?:钟)?[之以]?后"),
 )

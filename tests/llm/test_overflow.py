@@ -204,13 +204,17 @@ OVERFLOWS: list[tuple[str, int | None]] = [
     ("invalid params, context window exceeds limit (2013)", None),
     ("Total tokens of image and text exceed max message tokens.", None),
     ("Input length 140000 exceeds the maximum length 131072.", 131_072),
+    # Larger than the quota of a minute, so that waiting is in vain
+    ("Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000, Used 20000, Requested 40000.", 30_000),
+    ("Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 9000", 6000),
+    # Servers before the model
+    ("<title>413 Request Entity Too Large</title>", None),
     # Spellings of the number
     ("Your prompt is larger than this model's maximum context length of 128,000 tokens.", 128_000),
     ("This model's maximum context length is 128k tokens, you sent 130k.", 128_000),
 ]
 QUOTAS = [
-    "Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000, Used 20000, Requested 40000.",
-    "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 9000",
+    "Rate limit reached for gpt-5 on tokens per min (TPM): Limit 30000, Used 28000, Requested 5000.",
     "You exceeded your current quota, please check your plan and billing details. Token limit: 100000",
     "This request would exceed your organization's rate limit of 40,000 input tokens per minute.",
     "Too many tokens per day, please wait before trying again. The limit is 40000.",
