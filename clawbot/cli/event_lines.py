@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -70,7 +71,7 @@ def _model_changed(event: ModelChanged) -> str:
 
 
 def _retry(event: ModelRetry) -> str:
-    return _("{reason} Trying again in {n:.0f} s.").format(reason=event.reason, n=event.wait)
+    return _("{reason} Trying again in {n:.0f} s.").format(reason=event.reason, n=max(1, math.ceil(event.wait)))
 
 
 def _noticed(event: Notice) -> str:

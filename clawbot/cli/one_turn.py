@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 
@@ -49,7 +50,7 @@ class _Printer:
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
                 _warn(_("earlier turns could not be summarised: {error}").format(error=error))
             case ModelRetry(wait=wait, reason=reason):
-                _warn(_("{reason} Trying again in {n:.0f} s.").format(reason=reason, n=wait))
+                _warn(_("{reason} Trying again in {n:.0f} s.").format(reason=reason, n=max(1, math.ceil(wait))))
             case ModelLoading(model=model, done=False):
                 self._load(model)
             case TurnEnded():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,7 @@ class EventView:
         self._ended = ended
         self._idle = idle
         self._plan: events.PlanReady | None = None  # with which the turn ends
+        self._retried = ""  # why the model was last called again
         self.asked_by = ""  # the title of the tool that runs, and may ask
         self.handlers = self._handlers()
 
@@ -107,6 +109,7 @@ class EventView:
         self._bar.answered(event.usage)
 
     def _turn_started(self, event: events.TurnStarted) -> None:
+        self._retried = ""
         self._began()
         self._bar.begins()
         self._writer.user(event.text, event.entry_id)
@@ -142,8 +145,12 @@ class EventView:
             self._writer.output(event.command, event.text)
 
     def _model_retry(self, event: events.ModelRetry) -> None:
-        said = _("attempt {n} in {seconds:.0f} s: {reason}")
-        self._bar.runs(said.format(n=event.attempt, seconds=event.wait, reason=event.reason))
+        # On the page, where a long reason wraps; the same one once.
+        if event.reason != self._retried:
+            self._writer.notice(events.Notice(level="warning", text=event.reason))
+        self._retried = event.reason
+        said = _("attempt {n} in {seconds:.0f} s")
+        self._bar.runs(said.format(n=event.attempt, seconds=max(1, math.ceil(event.wait))))
 
     def _model_loading(self, event: events.ModelLoading) -> None:
         self._bar.runs(_(THINKING) if event.done else _("loading {model}").format(model=event.model))

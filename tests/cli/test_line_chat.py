@@ -98,6 +98,8 @@ async def test_the_end_of_the_input_ends_the_waiting(keyboard: Keyboard) -> None
             events.CompactionFinished(trigger="manual", status="failed", error="The model is away."),
             "earlier turns could not be summarised: The model is away.",
         ),
+        (events.ModelRetry(attempt=2, wait=0.25, reason="Overloaded."), "Overloaded. Trying again in 1 s."),
+        (events.ModelRetry(attempt=3, wait=14.3, reason="Overloaded."), "Overloaded. Trying again in 15 s."),
         (events.Notice(level="warning", text="No key.", path="a.md", line=3), "warning: No key. (a.md:3)"),
         (events.TurnEnded(status="failed", error="No answer.", hint="/model"), "failed: No answer. /model"),
         (events.TurnEnded(status="interrupted"), "interrupted; what was said is kept"),

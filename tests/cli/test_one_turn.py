@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from clawbot.agent.events import Event, ModelLoading, Notice, TextDelta, TurnEnded
+from clawbot.agent.events import Event, ModelLoading, ModelRetry, Notice, TextDelta, TurnEnded
 from clawbot.cli.one_turn import _Printer
 from clawbot.cli.output import CLEAR
 
@@ -36,3 +36,8 @@ def test_a_model_that_loads_is_told_and_on_a_terminal_the_line_goes(
     printer.take(ModelLoading(model="小模型", done=True))
     printer.take(TextDelta(text="hello"))
     assert capsys.readouterr().err == (CLEAR if terminal else "")
+
+
+def test_a_short_wait_is_no_wait_of_zero_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    _Printer().take(ModelRetry(attempt=2, wait=0.25, reason="Overloaded (overloaded_error)."))
+    assert capsys.readouterr().err == "clawbot: Overloaded (overloaded_error). Trying again in 1 s.\n"

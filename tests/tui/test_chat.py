@@ -16,6 +16,7 @@ from clawbot.agent.events import (
     Event,
     MessageFinished,
     ModelChanged,
+    ModelRetry,
     Notice,
     ReasoningDelta,
     SessionChanged,
@@ -543,6 +544,22 @@ async def test_what_happens_beside_the_talk_is_a_quiet_line(tmp_path: Path) -> N
             for span in line.spans
         }
         assert "discarded" in styles
+
+
+async def test_the_reason_of_a_retry_wraps_on_the_page_and_the_wait_stays_in_sight(tmp_path: Path) -> None:
+    reason = f"You exceeded your current quota: {'for more of it, head to the pages of the vendor. ' * 4}Retry later."
+    hold = Hold()
+    turn: list[Event | Hold] = [
+        ModelRetry(attempt=2, wait=0.25, reason=reason),
+        ModelRetry(attempt=3, wait=14.3, reason=reason),
+        hold,
+        *reply("done"),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn]), size=(80, 24)) as (app, pilot):
+        await send(app, pilot, "go")
+        await until(pilot, lambda: app.chat.status.state.activity == "attempt 3 in 15 s")
+        assert " ".join(page_text(app).split()).count(reason) == 1
+        hold.release()
 
 
 async def test_a_note_opens_in_the_editor_at_its_line(tmp_path: Path) -> None:
