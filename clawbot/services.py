@@ -37,7 +37,7 @@ from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent
 from clawbot.llm.factory import open_model
-from clawbot.llm.models import find_models
+from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient
@@ -271,8 +271,10 @@ class SharedServices:
         """The initial model: from the command line, else the one `chosen` for the session, else from the settings.
 
         If the chosen one is no longer available (for example a deleted script), it is skipped with a warning in
-        `notices`; otherwise the chat could not be opened any more. Raises ModelError for the others.
+        `notices`; otherwise the chat could not be opened any more. Fallbacks without a key are named there, too. Raises
+        ModelError for the others.
         """
+        notices += [Notice(level="warning", text=text) for text in skipped_fallbacks(self.agent_settings)]
         if chosen and self.options.model is None:
             try:
                 return CurrentModel(self.open_model, await self.open_model(chosen), chosen)

@@ -161,6 +161,14 @@ async def test_a_chosen_model_that_is_gone_does_not_lock_the_user_out(tmp_path: 
     await runtime.close()
 
 
+async def test_a_fallback_without_its_key_is_named_at_the_start() -> None:
+    configure("agents:\n  defaults:\n    model: offline\n    fallbacks: [anthropic/x, ollama_chat/y]\n")
+    runtime = await Runtime.open(RuntimeOptions())
+    [notice] = runtime.notices
+    assert notice.text == "The fallback anthropic/x is skipped: ANTHROPIC_API_KEY is not set."
+    await runtime.close()
+
+
 async def test_set_model_tells_what_is_no_model_and_keeps_the_old_one() -> None:
     runtime = await Runtime.open(OFFLINE)
     with pytest.raises(RefusedError):

@@ -63,7 +63,8 @@ ModelOptions = Annotated[dict[str, Any], AfterValidator(_check_options)]
 
 
 class RetrySettings(SettingsSection):
-    """How a model call is retried after a rate limit, a server error or a lost connection."""
+    """How a model call is retried after a rate limit, a server error or a lost connection. A provider may ask
+    for a wait of its own, of at most 90 seconds."""
 
     attempts: Positive = 4
     """Total calls; 1 for no retry."""
@@ -223,7 +224,7 @@ class AgentSettings(SettingsSection):
     api_key_env: VariableName | None = None
     """The environment variable with the key; null for the provider's usual one."""
     fallbacks: list[ModelRef] = Field([])
-    """Models to try, in this order, when the model fails."""
+    """Models to try, in this order, when the model fails; those without their key are skipped."""
     context_tokens: Positive | None = None
     """Upper limit of the context window, in tokens; null for the model's own."""
     max_output_tokens: Positive | None = None

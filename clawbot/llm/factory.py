@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extensions import BrokenExtension, installed
 from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
 from clawbot.llm.consent import ServerConsent
-from clawbot.llm.errors import ContextOverflowError, ModelError, RefusedError, UnreachableError
+from clawbot.llm.errors import AuthenticationError, ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.local import LocalModel
 from clawbot.llm.models import (
     AUTO,
@@ -31,6 +31,7 @@ from clawbot.llm.models import (
     describe_local,
     is_own,
     look_up,
+    missing_key,
     normal_ref,
     resolve_auto,
 )
@@ -45,7 +46,7 @@ from clawbot.llm.protocol import (
     TextPart,
     ToolCallPart,
 )
-from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, local_server
+from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, local_server, title_of
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.model import ScriptModel
 from clawbot.llm.served import ServedModel
@@ -71,12 +72,16 @@ class FallbackModel:
 
     On anything but an overflow (compaction's to solve) and a refusal (another model would be asked for what the first
     one declined) the next model is asked, and a FallbackPart says so: with `discard` when text of the one that failed
-    was already shown. `models` must not be empty; they are closed together.
+    was already shown. One without its key (`missing` returns the variable for a ref) is skipped. `models` must not be
+    empty; they are closed together.
     """
 
-    def __init__(self, models: Sequence[ChatModel], clock: Clock) -> None:
+    def __init__(
+        self, models: Sequence[ChatModel], clock: Clock, missing: Callable[[str], str] = lambda ref: ""
+    ) -> None:
         self._models = list(models)
         self._clock = clock
+        self._missing = missing
         self._current = 0
         self._changed_at = 0.0
 
@@ -90,7 +95,8 @@ class FallbackModel:
         await self._models[self._current].warm()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request`. Raises the error of the last model when all have failed."""
+        """Answer `request`. Raises the error of the last model when all have failed, which names the others."""
+        failures: list[ModelError] = []
         if self._current and self._clock.monotonic() - self._changed_at >= RETURN_SECONDS:
             self._current = 0
             yield FallbackPart(self.info.ref, "it is tried again")
@@ -103,24 +109,32 @@ class FallbackModel:
                         yield part
                 return
             except ModelError as error:
-                if not self._advance(error):
-                    raise
                 reason = str(error)
+                failures.append(error)
+                if not self._advance(error, failures):
+                    _name_all(error, failures)
+                    raise
             yield FallbackPart(self.info.ref, reason, discard=shown)
 
-    def _advance(self, error: ModelError) -> bool:
-        """Put the next model in charge; False when there is none, or `error` is not to be answered so."""
+    def _advance(self, error: ModelError, failures: list[ModelError]) -> bool:
+        """Put the next model in charge, adding those without a key to `failures`; False when there is none, or `error`
+        is not to be answered so."""
         if isinstance(error, ContextOverflowError | RefusedError):
             return False
-        if self._current + 1 >= len(self._models):
-            # All have failed: the next call begins at the first one again, instead of staying with the last.
-            self._changed_at = float("-inf")
-            return False
         failed = self.info.ref
-        self._current += 1
-        _logger.warning("%s failed (%s), %s goes on", failed, error.kind, self.info.ref)
-        self._changed_at = self._clock.monotonic()
-        return True
+        for place in range(self._current + 1, len(self._models)):
+            ref = self._models[place].info.ref
+            if key := self._missing(ref):
+                what = _("{key} is not set.").format(key=key)
+                failures.append(AuthenticationError(what, provider=title_of(ref)))
+                continue
+            self._current = place
+            _logger.warning("%s failed (%s), %s goes on", failed, error.kind, ref)
+            self._changed_at = self._clock.monotonic()
+            return True
+        # All have failed: the next call begins at the first one again, instead of staying with the last.
+        self._changed_at = float("-inf")
+        return False
 
     async def aclose(self) -> None:
         """Close all models; raises what the first one that raises does."""
@@ -128,6 +142,14 @@ class FallbackModel:
         for result in results:
             if isinstance(result, BaseException):
                 raise result
+
+
+def _name_all(error: ModelError, failures: Sequence[ModelError]) -> None:
+    """Let `error`, the last one of a model that was called, name all `failures` in their order."""
+    if len(failures) > 1 and not isinstance(error, ContextOverflowError):
+        named = [f"{each.provider}: {each.message}" if each.provider else each.message for each in failures]
+        named[0], error.provider = failures[0].message, failures[0].provider
+        error.message = _("; then ").join([*(text.rstrip(".。") for text in named[:-1]), named[-1]])
 
 
 class PackageError(RefusedError):
@@ -184,7 +206,9 @@ async def open_model(
         raise
     if isinstance(models[0], ServedModel):
         models[0].begin()
-    return models[0] if len(models) == 1 else FallbackModel(models, clock)
+    if len(models) == 1:
+        return models[0]
+    return FallbackModel(models, clock, lambda ref: missing_key(ref, settings))
 
 
 class _Opener:

@@ -156,6 +156,25 @@ def is_own(ref: str, settings: AgentSettings) -> bool:
     return settings.api_base is not None and provider_name(ref) == "openai"
 
 
+def missing_key(ref: str, settings: AgentSettings, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the variable that would hold the key of the model `ref`; "" when there is a key, or none is needed."""
+    names = key_names(normal_ref(ref))
+    if is_own(ref, settings):
+        if settings.api_key is not None or settings.api_base is not None:
+            return ""
+        names = (settings.api_key_env,) if settings.api_key_env else names
+    if not names or base_of_environment(normal_ref(ref)) or any(environ.get(name) for name in names):
+        return ""
+    return names[0]
+
+
+def skipped_fallbacks(settings: AgentSettings, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return a sentence for each fallback that has no key."""
+    found = [(ref, missing_key(ref, settings, environ)) for ref in settings.fallbacks]
+    text = _("The fallback {model} is skipped: {key} is not set.")
+    return [text.format(model=ref, key=key) for ref, key in found if key]
+
+
 async def _available(settings: AgentSettings) -> list[UsableModel]:
     listed, local = await asyncio.gather(asyncio.to_thread(_from_base, settings), find_local())
     keyed = _from_keys(settings)

@@ -124,6 +124,14 @@ def test_a_key_that_the_settings_name_but_nobody_set_is_a_problem(home: Path) ->
     assert "MY_KEY" in found[0].message
 
 
+def test_a_fallback_without_its_key_is_a_warning(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "k")
+    text = "agents: {defaults: {fallbacks: [anthropic/x, ollama_chat/y, gemini/z]}}"
+    found = setup.keys(with_settings(home, text))
+    [skipped] = [finding for finding in found if finding.state == "warning"]
+    assert skipped.message == "The fallback anthropic/x is skipped: ANTHROPIC_API_KEY is not set."
+
+
 def test_a_key_in_the_configuration_is_a_warning(home: Path) -> None:
     found = setup.keys(with_settings(home, f"agents: {{defaults: {{api_key: {SECRET}}}}}"))
     assert states(found) == [("keys", "warning")]

@@ -165,6 +165,46 @@ async def test_fallbacks() -> None:
         await opened("openai/m", fallbacks=["script:no-such-file.yaml"])
 
 
+@pytest.mark.parametrize(
+    ("ref", "settings", "environ", "missing"),
+    [
+        ("anthropic/x", {}, {}, "ANTHROPIC_API_KEY"),
+        ("anthropic/x", {}, {"ANTHROPIC_API_KEY": "k"}, ""),
+        ("gemini/x", {}, {"GOOGLE_API_KEY": "k"}, ""),
+        ("openai/x", {"api_key": "k", "model": "openai/y"}, {}, ""),
+        ("openai/x", {"api_base": "https://models.example/v1", "model": "openai/y"}, {}, ""),
+        ("openai/x", {"api_key_env": "MINE", "model": "openai/y"}, {"OPENAI_API_KEY": "k"}, "MINE"),
+        ("anthropic/x", {"api_key": "k", "model": "openai/y"}, {}, "ANTHROPIC_API_KEY"),
+        ("ollama_chat/x", {}, {}, ""),
+        ("bedrock/x", {}, {}, ""),
+        ("offline", {}, {}, ""),
+        ("auto", {}, {}, ""),
+    ],
+)
+def test_the_key_that_a_model_misses(ref: str, settings: dict[str, Any], environ: dict[str, str], missing: str) -> None:
+    read = AgentSettings.model_validate({**settings, "fallbacks": [ref]})
+    assert models.missing_key(ref, read, environ) == missing
+    assert [missing in text and ref in text for text in models.skipped_fallbacks(read, environ)] == [True] * bool(
+        missing
+    )
+
+
+async def test_a_fallback_without_its_key_is_never_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But one whose key was entered since is."""
+    settings = {"api_base": "http://127.0.0.1:9/v1", "model": "openai/m", "retries": {"attempts": 1}}
+    model = await opened("openai/m", fallbacks=["anthropic/x", "offline"], **settings)
+    request = ChatRequest("", (UserMessage("hello"),))
+    changed = [part.model async for part in model.stream(request) if isinstance(part, FallbackPart)]
+    assert changed == ["offline"]
+    await model.aclose()
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    model = await opened("openai/m", fallbacks=["anthropic/x", "offline"], **settings)
+    changed = [part.model async for part in model.stream(request) if isinstance(part, FallbackPart)]
+    assert changed == ["anthropic/x", "offline"]
+    await model.aclose()
+
+
 async def test_a_fallback_that_cannot_be_opened_leaves_no_other_model_open() -> None:
     """Else the worker process would be kept for a model that nobody has."""
     before = acquire_worker()

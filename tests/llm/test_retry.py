@@ -201,6 +201,47 @@ async def test_the_last_error_is_raised_when_all_fail() -> None:
         await read(model)
 
 
+def failing(ref: str, name: str, words: str) -> Model:
+    return Model(ref, [UnreachableError(words, provider=name, hint=f"Hint of {name}.")])
+
+
+@pytest.mark.parametrize(
+    ("without_key", "expected"),
+    [
+        ("", "Gemini: Overloaded; then Anthropic: Gone; then Groq: Full. Hint of Groq."),
+        ("b/b", "Gemini: Overloaded; then b: B_API_KEY is not set; then Groq: Full. Hint of Groq."),
+        ("c/c", "Gemini: Overloaded; then Anthropic: Gone; then c: C_API_KEY is not set. Hint of Anthropic."),
+    ],
+)
+async def test_the_error_names_all_that_failed_or_were_skipped(without_key: str, expected: str) -> None:
+    models = [
+        failing("a/a", "Gemini", "Overloaded."),
+        failing("b/b", "Anthropic", "Gone."),
+        failing("c/c", "Groq", "Full."),
+    ]
+    missing = {without_key: f"{without_key[:1].upper()}_API_KEY"}
+    with pytest.raises(UnreachableError) as caught:
+        await read(FallbackModel(models, Clock(), lambda ref: missing.get(ref, "")))
+    assert str(caught.value) == expected
+
+
+async def test_a_refusal_of_a_fallback_names_the_failure_before_it_and_an_overflow_stays_as_it_is() -> None:
+    for error, expected in (
+        (RefusedError("No.", provider="B"), "A: Gone; then B: No."),
+        (ContextOverflowError("Large."), "Large."),
+    ):
+        model = FallbackModel([Model("a/a", [UnreachableError("Gone.", provider="A")]), Model("b/b", [error])], Clock())
+        with pytest.raises(type(error)) as caught:
+            await read(model)
+        assert str(caught.value) == expected
+
+
+async def test_a_fallback_without_a_key_is_skipped() -> None:
+    models = [Model("a/a", [UnreachableError("one")]), Model("b/b"), Model("c/c", [FINAL])]
+    model = FallbackModel(models, Clock(), {"b/b": "B_API_KEY", "a/a": "", "c/c": ""}.__getitem__)
+    assert await read(model) == [FallbackPart("c/c", "one"), FINAL]
+
+
 async def test_when_all_have_failed_the_next_call_begins_at_the_first_again() -> None:
     first = Model("a/a", [UnreachableError("one")], [FINAL])
     model = FallbackModel([first, Model("b/b", [UnreachableError("two")])], Clock())

@@ -26,7 +26,7 @@ from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.trust import trusted_hooks
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
-from clawbot.llm.models import find_models
+from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo, RetryPart
 from clawbot.llm.providers import KEYS, local_server
 from clawbot.llm.staying import staying
@@ -107,6 +107,8 @@ def keys(here: Here) -> Findings:
     if named and not here.environ.get(named):
         message = f"api_key_env names {named}, which is not set"
         found.append(Finding("keys", "problem", message, f"echo '{named}=…' >> {quoted(here.paths.env_file)}"))
+    fix = f"write it to {quoted(here.paths.env_file)}, or take the model out of agents.defaults.fallbacks"
+    found += [Finding("keys", "warning", text, fix) for text in skipped_fallbacks(here.settings, here.environ)]
     if here.settings.api_key is not None:
         fix = f"move it to {quoted(here.paths.env_file)} and name it by api_key_env"
         found.append(Finding("keys", "warning", "a key stands in the configuration file (api_key)", fix))
