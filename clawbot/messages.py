@@ -15,6 +15,7 @@ from typing import Any, Literal
 from msgspec import UNSET, Struct, UnsetType, field
 
 from clawbot.text.patterns import lazy_re
+from clawbot.text.thoughts import without_thoughts
 
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
@@ -138,8 +139,9 @@ class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="ass
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by line breaks, without reasoning."""
-        return text_of(self.content)
+        """The text blocks, joined by line breaks, without reasoning, also such as stands in the text of old
+        transcripts."""
+        return without_thoughts(text_of(self.content))
 
     @property
     def broken(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.messages import Compacted, compacted_text, read_compacted
+from clawbot.messages import AssistantMessage, Compacted, TextBlock, compacted_text, read_compacted
 
 SUMMARY = "## Decisions\n- We decided to use Postgres 16."
 
@@ -52,3 +52,8 @@ def test_of_a_request_that_was_shortened_nothing_is_done() -> None:
 def test_any_text_is_read(text: str) -> None:
     found = read_compacted(text)
     assert found is None or found.summary in text
+
+
+def test_the_text_of_an_old_answer_is_without_the_thought_in_it() -> None:
+    assert AssistantMessage([TextBlock("<think>hm</think>\n\nYes.")]).text == "Yes."
+    assert AssistantMessage([TextBlock("hm\n</think>\nYes.")]).text == "Yes."

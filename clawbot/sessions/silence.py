@@ -15,7 +15,7 @@ from itertools import product
 
 from msgspec import structs
 
-from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock
+from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock, text_of
 from clawbot.text.patterns import lazy_re
 
 
@@ -146,7 +146,6 @@ _HEAD = 60
 _MOST_EDGE = 400
 _LEADING_EDGE = lazy_re(r"[\W_]*")
 
-_TAG = lazy_re(r"\s*<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _LABEL = lazy_re(r"\s*(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
 _LABEL_BEGUN = lazy_re(
     rf"\s*(?:thinking|thought|reasoning|思考|推理|{begun(*'thinking')}|{begun(*'thought')}|{begun(*'reasoning')}|思|推)"
@@ -180,15 +179,10 @@ def may_be_only_token(text: str) -> bool:
 
 
 def reasoning_end(text: str, *, ended: bool) -> int | None:
-    """The end of reasoning written as text: a tagged block, or a line `thinking: …`; 0 without any.
+    """The end of reasoning written as text, a line `thinking: …`; 0 without any. Blocks in tags were taken out before.
 
     None while more of `text` may follow and the result is open.
     """
-    tag = _TAG.match(text)
-    if tag is not None:
-        close = f"</{tag[1]}>"
-        at = text.find(close, tag.end())
-        return at + len(close) if at >= 0 else 0 if ended else None
     label = _LABEL.match(text)
     if label is not None:
         return label.end() if label[1] else 0 if ended else None
@@ -318,7 +312,7 @@ def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
     text = message.text
     cut = was_cut(message)
     said = spoken(text, cut=cut)
-    if said != text.strip():
+    if said != text_of(message.content).strip():
         message = structs.replace(message, content=_blocks(message, said))
     if said or message.tool_calls or message.error_message:
         return message

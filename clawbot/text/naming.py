@@ -8,6 +8,7 @@ from clawbot.text.language import HAN
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import MARK, find_secrets
+from clawbot.text.thoughts import without_thoughts
 from clawbot.text.topics import words
 
 TITLE_QUESTION = (
@@ -17,7 +18,6 @@ TITLE_QUESTION = (
 )
 
 _MOST_CHARS, _MOST_WORDS, _MOST_HAN = 60, 10, 20
-_THOUGHTS = lazy_re(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _REFUSAL = lazy_re(
     r"\b(?:sorry|unfortunately|apologi[sz]e|as an ai|language model|unable to|no_reply|i'm (?:unable|not able)"
     r"|i (?:can ?not|can'?t|am unable|won'?t|don'?t|do not))\b"
@@ -60,7 +60,7 @@ _HAN_CHAR = lazy_re(f"[{HAN}]")
 
 def bare_answer(answer: str) -> str:
     """A model's `answer` without what it thought aloud before."""
-    return _THOUGHTS.sub("", answer).strip()
+    return without_thoughts(answer).strip()
 
 
 def gives_no_name(text: str) -> bool:

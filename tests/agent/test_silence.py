@@ -66,7 +66,7 @@ def test_what_can_no_longer_be_a_token_is_shown_at_once(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["NO", "NO_", "no_rep", "**NO_R", '"N', "```te", "I will st", "<think>so far", "NO_REPLY"]
+    "text", ["NO", "NO_", "no_rep", "**NO_R", '"N', "```te", "I will st", "Thinking: so far", "NO_REPLY"]
 )
 def test_what_may_become_a_token_waits(text: str) -> None:
     assert Hold().feed(text) == ""

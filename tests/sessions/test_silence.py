@@ -34,10 +34,6 @@ SILENT = {
     "9.3 JSON string": '"no_reply"',
     "9.3 JSON object": '{"action": "NO_REPLY"}',
     "9.3 JSON object in a fence": '```json\n{\n  "action": "NO_REPLY"\n}\n```',
-    "9.3 tagged reasoning": "<think>Nothing new. It is night.</think>\n\nNO_REPLY",
-    "9.3 tagged reasoning, in capitals": "<THINKING>\nx\n</THINKING>**NO_REPLY**",
-    "9.3 reasoning that names the token": "<think>NO_REPLY is right here.</think>NO_REPLY",
-    "9.3 a tag alone": "<think>NO_REPLY",
     "9.3 reasoning on a line": "Thinking: nothing to store here\nNO_REPLY",
     "9.3 reasoning in Chinese": "思考：没有新的内容\n\nNO_REPLY",
     "9.3 stay silent": "I will stay silent. NO_REPLY",
@@ -69,7 +65,6 @@ MIXED = {
     "NO_REPLY。没有新内容": "没有新内容",
     "NO_REPLY - nothing new": "nothing new",
     "NO_REPLY — 已保存": "已保存",
-    "<think>hm</think>NO_REPLY\nHello": "Hello",
     "NO_REPLY\nI will stay calm.": "I will stay calm.",
     # 9.1: a token behind an answer.
     "Saved it. NO_REPLY": "Saved it.",
@@ -139,7 +134,6 @@ SHOWN = [
     "NO_",
     "I will stay silent.",
     "我会保持沉默。",
-    "<think>Should it be NO_REPLY?</think>Hello",
     "Thinking: out loud helps.\nHello",
     "1. NO_REPLY",
     "",
@@ -201,6 +195,22 @@ def test_messages_without_words_for_the_user_are_not_shown() -> None:
     assert spoken_message(reply()) is None
     assert spoken_message(reply(TextBlock("NO_RE"), stop="aborted")) is None
     assert spoken_message(reply(THOUGHT, TextBlock("NO_REPLY"), stop="aborted")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<think>Nothing new. It is night.</think>\n\nNO_REPLY", None),
+        ("<THINKING>\nx\n</THINKING>**NO_REPLY**", None),
+        ("<think>NO_REPLY is right here.</think>HEARTBEAT_OK", None),
+        ("<think>NO_REPLY", None),
+        ("<think>hm</think>NO_REPLY\nHello", "Hello"),
+        ("<think>Should it be NO_REPLY?</think>Hello", "Hello"),
+        ("hm\n</think>\nHello", "Hello"),
+    ],
+)
+def test_a_thought_in_the_text_of_an_old_answer_is_not_shown(text: str, left: str | None) -> None:
+    assert spoken_message(reply(TextBlock(text))) == (reply(TextBlock(left)) if left else None)
 
 
 def test_what_else_a_message_holds_stays() -> None:

@@ -24,6 +24,7 @@ from clawbot.context.compaction.prompts import (
     render,
 )
 from clawbot.text.patterns import lazy_re
+from clawbot.text.thoughts import without_thoughts
 
 LEAST_CHARS = 20
 """A shorter text without sections says nothing."""
@@ -35,7 +36,6 @@ OPENING_CHARS = 300
 """A short text before the first heading is not part of the summary: `Here is the summary:`"""
 
 _OURS = frozenset(heading.removeprefix("## ") for heading in (LAST_HEADING, FILES_HEADING))
-_THOUGHT = lazy_re(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _WRAPPED = lazy_re(
     r"\A\s*(?:```(?:markdown|md)?[ \t]*\n(?P<fenced>.*)\n```|<summary>(?P<tagged>.*)</summary>)\s*\Z",
     re.DOTALL | re.IGNORECASE,
@@ -93,7 +93,7 @@ def tidy(answer: str) -> str:
 
 
 def _unwrapped(answer: str) -> str:
-    text = _THOUGHT.sub("", answer.replace("\r\n", "\n"))
+    text = without_thoughts(answer.replace("\r\n", "\n"))
     wrapped = _WRAPPED.match(text)
     return (wrapped["fenced"] or wrapped["tagged"] or "") if wrapped else text
 

@@ -13,6 +13,7 @@ from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.memory.search.protocols import Ranked, Ranking
 from clawbot.memory.values import Reranker
+from clawbot.text.thoughts import without_thoughts
 
 Complete = Callable[[str, str], Awaitable[str]]
 """A system prompt and a prompt in, the model's text out. Raises ClawbotError on failure."""
@@ -32,7 +33,6 @@ _SYSTEM = (
     "the best first, separated by commas, and nothing else. Answer 0 if none does."
 )
 _BLANK = re.compile(r"\s+")
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?![\w%]|\.\d)", re.ASCII)
 _LEADING_COUNT = re.compile(r"^\s*\d+[.)]\s+(?=\[?\d+\]?\s*$)", re.MULTILINE)
 
@@ -90,7 +90,7 @@ def parse_order(answer: str, count: int) -> list[int] | None:
 
     Numbers may be in any list or sentence; repeated and invalid ones are ignored.
     """
-    said = _LEADING_COUNT.sub("", _THINKING.sub(" ", answer))
+    said = _LEADING_COUNT.sub("", without_thoughts(answer))
     numbers = [int(match[0]) - 1 for match in _NUMBER.finditer(said)]
     order = list(dict.fromkeys(number for number in numbers if 0 <= number < count))
     return order or None

@@ -22,6 +22,7 @@ from clawbot.context.compaction.carried import (
     show_files,
     wanted_identifiers,
 )
+from clawbot.context.compaction.prompts import serialise
 from clawbot.context.startup import HEAD
 from clawbot.llm.tokens import estimate_tokens
 from clawbot.messages import Message, UserMessage
@@ -213,6 +214,10 @@ def test_only_the_beginning_of_a_long_line_is_looked_at() -> None:
 )
 def test_what_is_a_name(text: str, names: list[str]) -> None:
     assert wanted(user(text)) == names
+
+
+def test_a_thought_in_an_old_answer_is_not_summarised() -> None:
+    assert serialise(answer("<think>see src/b.py</think>\nIt is src/a.py.")) == "Assistant: It is src/a.py."
 
 
 def test_what_a_silent_reply_thought_is_not_asked_for() -> None:

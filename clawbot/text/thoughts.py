@@ -1,0 +1,176 @@
+"""Separates the reasoning that a model writes into its answer from the answer. Pure.
+
+Servers without a parser for it, and many gateways, leave it in the text between the tags that the model was trained
+with. Blocks at the beginning are reasoning; a tag in the middle of an answer, in backticks or in a fence is text.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from clawbot.text.patterns import lazy_re
+
+_NAMES = "think thinking thought thoughts reasoning reflection seed:think mm:think longcat_think antthinking scratchpad"
+_ENDS = tuple(f"</{name}>" for name in _NAMES.split())
+_HARMONY = ("<|end|>", "<|channel|>final<|message|>")
+_START = "<|start|>assistant"
+_BLOCKS: dict[str, tuple[str, ...]] = {
+    **{f"<{name}>": _ENDS for name in _NAMES.split()},
+    "◁think▷": ("◁/think▷",),
+    "[think]": ("[/think]",),
+    "<|begin_of_thought|>": ("<|end_of_thought|>",),
+    "<|start_thinking|>": ("<|end_thinking|>",),
+    "<|inner_prefix|>": ("<|inner_suffix|>",),
+    "<|think|>": ("<|end|>", "<|/think|>"),
+    "<|channel>thought": ("<channel|>",),
+    "<unused94>thought": ("<unused95>",),
+    "[unused16]": ("[unused17]",),
+    "<|channel|>analysis<|message|>": _HARMONY,
+    f"{_START}<|channel|>analysis<|message|>": _HARMONY,
+}
+"""What begins a block, in lower case, and what ends it."""
+_ANSWER = (
+    *(f"{start}<|channel|>{name}<|message|>" for start in ("", _START) for name in ("final", "commentary")),
+    *("<|begin|>assistant<|content|>", "<|begin_of_solution|>", "<|start_response|>", "<answer>"),
+)
+_TAILS = ("<|return|>", "<|end|>", "<|end_of_solution|>", "<|end_response|>", "</answer>")
+"""What encloses an answer, behind a block or, but for `<answer>`, without one."""
+_LONE = (*_ENDS, "◁/think▷", "[/think]", "<|end_of_thought|>", "<|end_thinking|>", "<channel|>")
+"""Ends of blocks that a template may open in the prompt: all text before one is reasoning."""
+_LEADS, _ENDINGS = (*_BLOCKS, *_ANSWER, *_LONE), (*_LONE, *_TAILS)
+_MARKS = "<◁["  # every tag begins with one of these
+_LONGEST = max(map(len, _LEADS))
+_MOST_MENTIONS = 20  # of ends, after which the text is taken to be about them
+_OPENING = lazy_re("|".join(map(re.escape, _BLOCKS)), re.IGNORECASE)
+_FENCE = lazy_re(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_QUOTES, _SENTENCE_ENDS = frozenset("\"'“”‘’«»「」『』(（|`"), frozenset(".!?…。！？:：)）")
+
+
+class Segment(NamedTuple):
+    """A part of an answer. `withdrawn`: all `text` before it was reasoning, too."""
+
+    kind: Literal["thought", "text", "withdrawn"]
+    text: str = ""
+
+
+class ThoughtSplitter:
+    """Reads an answer as it comes, in pieces of any size."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._leads = True  # nothing but blocks and blanks so far
+        self._ends: tuple[str, ...] = ()  # of the open block
+        self._framed = False  # a block or the beginning of a frame came
+        self._last = ""  # character of the open block
+        self._text: list[str] = []
+        self._mentions = 0
+
+    def feed(self, piece: str) -> list[Segment]:
+        """Take the next piece and return what is certain by now."""
+        text, self._held = self._held + piece, ""
+        segments: list[Segment] = []
+        while text:
+            text = (self._think if self._ends else self._lead if self._leads else self._answer)(text, segments)
+        return segments
+
+    def end(self) -> list[Segment]:
+        """Return what was held back at the end of the answer."""
+        held, self._held = self._held, ""
+        if self._ends:
+            return [Segment("thought", held)] if held else []
+        if not self._leads and held.lower() in _LONE and self._ends_thought(""):
+            return [Segment("withdrawn")]
+        is_frame = self._framed and held.lower().strip() in ("", *_TAILS)
+        return [Segment("text", held)] if held and not is_frame else []
+
+    def _lead(self, text: str, _: list[Segment]) -> str:
+        body = text.lstrip()
+        found = _any_of(_LEADS).match(body)
+        if found and (found[0].lower() != "<answer>" or self._framed):
+            self._ends, self._framed, self._last = _BLOCKS.get(found[0].lower(), ()), True, ""
+            return body[found.end() :]
+        if not found and _open_end(body, _LEADS) == len(body):
+            self._held = text
+            return ""
+        self._leads = False
+        return body if self._framed else text
+
+    def _think(self, text: str, segments: list[Segment]) -> str:
+        found = _any_of(self._ends).search(text)
+        at = found.start() if found else len(text) - _open_end(text, self._ends)
+        if thought := text[:at] if self._last else text[:at].lstrip():
+            self._last = thought[-1]
+            segments.append(Segment("thought", thought))
+        rest = text[found.end() :] if found else ""
+        in_code = self._last == "`"
+        if found is None or (in_code and not rest):
+            self._held = text[at:]
+            return ""
+        if in_code and rest[0] == "`":
+            self._last = "`"
+            segments.append(Segment("thought", found[0]))
+        else:
+            self._ends = ()
+        return rest
+
+    def _answer(self, text: str, segments: list[Segment]) -> str:
+        found = _any_of(_ENDINGS).search(text) if any(mark in text for mark in _MARKS) else None
+        at, rest = (found.start(), text[found.end() :]) if found else (len(text) - _open_end(text, _ENDINGS), "")
+        is_tail = found is not None and found[0].lower() in _TAILS
+        if shown := text[:at]:
+            self._text.append(shown)
+            segments.append(Segment("text", shown))
+        if not rest or (is_tail and not rest.strip()):
+            self._held = text[at:]
+            return ""
+        if not is_tail and self._ends_thought(rest[0]):
+            self._leads = self._framed = True
+            self._text.clear()
+            segments.append(Segment("withdrawn"))
+        else:
+            mention = text[at : len(text) - len(rest)]
+            self._text.append(mention)
+            segments.append(Segment("text", mention))
+        return rest
+
+    def _ends_thought(self, after: str) -> bool:
+        """Whether the end of a block, between the text so far and the character `after`, is more than mentioned."""
+        self._mentions += 1
+        said = "".join(self._text) if self._mentions <= _MOST_MENTIONS else ""
+        line = said[said.rfind("\n") + 1 :]
+        code = len(_FENCE.findall(said)) % 2 or line.count("`") % 2 or (len(line) > 3 and line.isspace())
+        if code or not said.strip() or _OPENING.search(said):
+            return False
+        last = line.rstrip()[-1:]
+        if not line[-1:].isspace():
+            return last not in _QUOTES
+        return not last or last in _SENTENCE_ENDS or after.isalnum()
+
+
+@lru_cache(maxsize=64)
+def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))), re.IGNORECASE)
+
+
+def _open_end(text: str, tokens: tuple[str, ...]) -> int:
+    """Return the number of characters at the end of `text` with which one of `tokens` may begin."""
+    tail = text[-_LONGEST:]
+    for at in range(len(text) - len(tail), len(text)) if any(mark in tail for mark in _MARKS) else ():
+        if text[at] in _MARKS and any(token.startswith(text[at:].lower()) for token in tokens):
+            return len(text) - at
+    return 0
+
+
+def without_thoughts(text: str) -> str:
+    """Return the answer in `text`, a complete answer with its reasoning."""
+    if text.lstrip()[:1] not in _MARKS and not any(mark in text for mark in ("</", "◁/", "[/", "<|", "<channel|")):
+        return text
+    splitter, kept = ThoughtSplitter(), list[str]()
+    for kind, part in (*splitter.feed(text), *splitter.end()):
+        if kind == "text":
+            kept.append(part)
+        elif kind == "withdrawn":
+            kept.clear()
+    return "".join(kept)
