@@ -17,11 +17,27 @@ from msgspec import Struct, field
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.collect import DeltaCollector
-from clawbot.llm.errors import BadResponseError, LoadingError, ModelError, RateLimitError, UnreachableError
+from clawbot.llm.errors import (
+    BadResponseError,
+    LoadingError,
+    ModelError,
+    PoorAnswerError,
+    RateLimitError,
+    UnreachableError,
+)
 from clawbot.llm.failures import is_unreadable_reasoning, to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
-from clawbot.llm.protocol import CAPPED, ChatRequest, FinalPart, ModelInfo, ReasoningPart, RetryPart, StreamPart
+from clawbot.llm.protocol import (
+    CAPPED,
+    ChatRequest,
+    FinalPart,
+    ModelInfo,
+    ReasoningPart,
+    RetryPart,
+    StreamPart,
+    WithdrawnPart,
+)
 from clawbot.llm.providers import answerer, base_of_environment, is_loopback, key_names, provider_name
 from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import Speller
@@ -72,7 +88,8 @@ async def with_retries(
         try:
             async with aclosing(attempt()) as parts:
                 async for part in parts:
-                    visible = visible or not isinstance(part, ReasoningPart | FinalPart)
+                    hidden = isinstance(part, ReasoningPart | FinalPart)
+                    visible = not isinstance(part, WithdrawnPart) and (visible or not hidden)
                     yield part
             return
         except ModelError as error:
@@ -111,6 +128,8 @@ class Retries:
 def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> float | None:
     """Seconds to wait after attempt `number` failed with `error`; None when there is to be no other."""
     if not error.retryable or number >= policy.attempts or (isinstance(error, UnreachableError) and error.dead):
+        return None
+    if isinstance(error, PoorAnswerError) and number > 1:
         return None
     if isinstance(error, RateLimitError) and error.exhausted:
         return None
@@ -306,6 +325,8 @@ class LiteLLMModel:
             answerer=self._target.answerer,
             prices=self._prices,
             timestamp=epoch_ms(self._options.clock.now()),
+            tools=request.tools,
+            must_answer=request.purpose == "chat",
         )
         started = False
         try:

@@ -17,6 +17,7 @@ import errno
 import logging
 import re
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import httpx
@@ -25,6 +26,7 @@ import msgspec
 from litellm.completion_extras.litellm_responses_transformation.transformation import (
     LiteLLMResponsesTransformationHandler as ToResponses,
 )
+from litellm.litellm_core_utils import core_helpers
 from litellm.responses import main as responses_main
 from openai import _base_client
 from openai._models import FinalRequestOptions
@@ -38,6 +40,7 @@ from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.http_record import current_record, recorded_bytes, start_record
 from clawbot.llm.rows import Rows, to_rows
 from clawbot.llm.tokens import merge_usage
+from clawbot.llm.upstream import Upstream
 from clawbot.logs import silence_libraries
 
 _ALWAYS: dict[str, Any] = {
@@ -133,7 +136,7 @@ def _replace_functions() -> None:
     """Keep litellm from importing its gateway to MCP, and from loading a vocabulary (prices and tokens are counted in
     the main process), OpenAI's SDK from repeating calls, and both from walking every message of a body that is plain
     JSON already: for keys to rename and files to read, for marks in ids that `wire` took out, and in pure Python to
-    encode them."""
+    encode them. Finish reasons stay in the words of their vendor, and where Gemini sends none, there is none."""
     litellm.response_cost_calculator = _nothing
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
     for place, name, ours in (
@@ -145,6 +148,8 @@ def _replace_functions() -> None:
         (litellm.utils, "_remove_thought_signatures_from_messages", _with_these_ids),
         (_base_client, "openapi_dumps", _encoded),
         (httpx.Response, "aiter_bytes", recorded_bytes),
+        (core_helpers, "_FINISH_REASON_MAP", SimpleNamespace(get=lambda reason: reason)),
+        (litellm.VertexGeminiConfig, "_check_finish_reason", staticmethod(lambda _message, reason: reason)),
     ):
         if hasattr(place, name):
             setattr(place, name, ours)
@@ -232,6 +237,7 @@ async def _pump(stream: Any, max_chars: int, out: Sink) -> bool:
     whether one of both is so."""
     usage: dict[str, Any] = {}
     chars = 0
+    upstream = Upstream(stream)
     async for chunk in stream:
         _take_usage(stream, chunk, usage)
         slim = slim_chunk(chunk)
@@ -247,17 +253,10 @@ async def _pump(stream: Any, max_chars: int, out: Sink) -> bool:
             _finish("length", usage, out)
             return True
         if reason:
-            said = reason if _was_said(stream) else None
             await _drain(stream, usage)
-            _finish(said, usage, out)
-            return said is not None
+            _finish(upstream.reason, usage, out)
+            return upstream.reason is not None
     return False
-
-
-def _was_said(stream: Any) -> bool:
-    """Whether the finish reason is the model's: litellm says "stop" for a connection that just ended."""
-    said = (getattr(stream, name, "unknown") for name in ("received_finish_reason", "intermittent_finish_reason"))
-    return any(said)
 
 
 async def _drain(stream: Any, usage: dict[str, Any]) -> None:
@@ -299,6 +298,9 @@ def slim_chunk(chunk: Any) -> dict[str, Any]:
     calls = getattr(delta, "tool_calls", None)
     if calls:
         slim["tool_calls"] = [_piece(call) for call in calls]
+    elif (function := getattr(delta, "function_call", None)) is not None:
+        called = {"name": function.name, "arguments": function.arguments}
+        slim["tool_calls"] = [{"index": 0, "id": None, "function": called}]
     thinking = [_plain(block) for block in getattr(delta, "thinking_blocks", None) or ()]
     items = [item for item in getattr(delta, "reasoning_items", None) or () if item.get("encrypted_content")]
     if thinking or items:

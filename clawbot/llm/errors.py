@@ -7,7 +7,8 @@ ModelError                  something that the user can act on: provider, what h
   UnreachableError          no connection, DNS, timeouts, 5xx
     LoadingError            a server that loads its model (503), and will answer soon
   RefusedError              the provider declined the content or the request (content policy, 400)
-  BadResponseError          the answer broke off or was no answer: missing finish reason, bad JSON
+  BadResponseError          the answer broke off: no finish reason, or one that is not the end of an answer
+    PoorAnswerError         the answer is empty, or holds a call that the provider could not read
   ClientFaultError          clawbot or a library failed: a missing module, a mistake in the code
 """
 
@@ -107,6 +108,10 @@ class BadResponseError(ModelError):
 
     kind = "bad_response"
     retryable = True
+
+
+class PoorAnswerError(BadResponseError):
+    """The answer is empty, or holds a call that the provider could not read: it is asked for once more at most."""
 
 
 class ClientFaultError(ModelError):

@@ -47,6 +47,10 @@ class ReasoningPart(Struct, frozen=True, tag="reasoning"):
     text: str
 
 
+class WithdrawnPart(Struct, frozen=True, tag="withdrawn"):
+    """All visible text so far was reasoning: the model's template opened the block in the prompt."""
+
+
 class ToolCallPart(Struct, frozen=True, tag="tool_call"):
     """A whole tool call. Pieces of arguments are collected below this interface."""
 
@@ -87,7 +91,9 @@ class FinalPart(Struct, frozen=True, tag="final"):
     notice: str = ""
 
 
-StreamPart = TextPart | ReasoningPart | ToolCallPart | RetryPart | LoadingPart | FallbackPart | FinalPart
+StreamPart = (
+    TextPart | ReasoningPart | WithdrawnPart | ToolCallPart | RetryPart | LoadingPart | FallbackPart | FinalPart
+)
 
 
 class FoundServer(Struct, frozen=True, rename="camel"):

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.llm.collect import REDACTED, DeltaCollector, parse_arguments, safe_name
-from clawbot.llm.errors import BadResponseError, RefusedError
-from clawbot.llm.protocol import FinalPart, ReasoningPart, TextPart, ToolCallPart
+from clawbot.llm.collect import REDACTED, WRITTEN, DeltaCollector
+from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
+from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart, WithdrawnPart
 from clawbot.llm.tokens import Prices, Tier
-from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock
+from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec
 
 
 def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -33,8 +33,16 @@ def collect(*chunks: dict[str, Any], prices: Prices | None = None) -> AssistantM
     return last.message
 
 
-def calls(*chunks: dict[str, Any]) -> list[ToolCallBlock]:
-    return collect(*chunks, chunk("tool_calls")).tool_calls
+READ = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+def parts_of(*chunks: dict[str, Any], tools: tuple[ToolSpec, ...] = (READ,)) -> list[StreamPart]:
+    collector = DeltaCollector(provider="openai", model="m", tools=tools, must_answer=True)
+    return [*(part for one in chunks for part in collector.feed(one)), *collector.finish()]
+
+
+def streamed(text: str, size: int = 1) -> list[dict[str, Any]]:
+    return [chunk(content=text[at : at + size]) for at in range(0, len(text), size)]
 
 
 def test_parts_come_as_they_arrive() -> None:
@@ -54,72 +62,6 @@ def test_parts_come_as_they_arrive() -> None:
 def test_text_is_kept_whatever_the_pieces(text: str, size: int) -> None:
     pieces = [chunk(content=text[start : start + size]) for start in range(0, len(text), size)]
     assert collect(*pieces, chunk("stop")).text == text
-
-
-def test_interleaved_pieces_by_index() -> None:
-    found = calls(
-        piece("", index=0, id="a", name="read"),
-        piece('{"n"', index=1, id="b", name="list"),
-        piece('{"m": 1}', index=0),
-        piece(": 2}", index=1),
-    )
-    assert found == [ToolCallBlock("a", "read", {"m": 1}), ToolCallBlock("b", "list", {"n": 2})]
-
-
-def test_whole_calls_that_all_say_index_zero() -> None:
-    found = calls(piece('{"n":1}', index=0, id="a", name="read"), piece('{"n":2}', index=0, id="b", name="read"))
-    assert [call.arguments for call in found] == [{"n": 1}, {"n": 2}]
-
-
-def test_calls_without_index_or_id() -> None:
-    found = calls(piece('{"n":', name="read"), piece("1}"), piece({"n": 2}, name="list"))
-    assert [(call.name, call.arguments) for call in found] == [("read", {"n": 1}), ("list", {"n": 2})]
-    assert all(call.id for call in found)
-    assert found[0].id != found[1].id
-
-
-def test_ids_that_repeat_are_repaired() -> None:
-    found = calls(piece("{}", index=0, id="x", name="read"), piece("{}", index=1, id="x", name="read"))
-    assert found[0].id == "x"
-    assert found[1].id not in ("", "x")
-
-
-def test_a_name_that_comes_with_every_piece() -> None:
-    found = calls(piece('{"a"', index=0, id="x", name="read"), piece(":1}", index=0, id="x", name="read"))
-    assert found == [ToolCallBlock("x", "read", {"a": 1})]
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("", ({}, None)),
-        ("null", ({}, None)),
-        ('{"a": 1}', ({"a": 1}, None)),
-        ('"{\\"a\\": 1}"', ({"a": 1}, None)),
-        ('{"a": ', ({}, '{"a": ')),
-        ("[1]", ({}, "[1]")),
-        ("42", ({}, "42")),
-        ("[" * 100_000, ({}, "[" * 100_000)),
-        ('"\ud800"', ({}, '"\ud800"')),
-    ],
-)
-def test_arguments(raw: str, expected: tuple[dict[str, Any], str | None]) -> None:
-    assert parse_arguments(raw) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("read", "read"),
-        ("functions.read", "read"),
-        ("read file!", "read_file_"),
-        ("", "unnamed"),
-        ("x" * 80, "x" * 64),
-        ("读取", "_"),
-    ],
-)
-def test_names(name: str, expected: str) -> None:
-    assert safe_name(name) == expected
 
 
 def test_signatures_are_kept_with_their_reasoning() -> None:
@@ -148,7 +90,8 @@ def test_signatures_are_kept_with_their_reasoning() -> None:
         ("tool_calls", True, "toolUse"),
         ("stop", True, "toolUse"),
         ("tool_calls", False, "stop"),
-        ("something new", False, "stop"),
+        ("MAX_TOKENS", False, "length"),
+        ("STOP", True, "toolUse"),
     ],
 )
 def test_stop_reasons(reason: str, with_call: bool, expected: str) -> None:
@@ -161,9 +104,117 @@ def test_no_finish_reason_is_a_broken_connection() -> None:
         collect(chunk(content="half"))
 
 
-def test_a_filter_is_a_refusal() -> None:
-    with pytest.raises(RefusedError, match="content_filter"):
-        collect(chunk("content_filter", content="half"))
+@pytest.mark.parametrize("reason", ["insufficient_system_resource", "abort", "error", "OTHER", "something new"])
+def test_a_reason_that_is_no_end_is_a_broken_answer(reason: str) -> None:
+    with pytest.raises(BadResponseError, match=f"broke off.*{reason}"):
+        collect(chunk(content="half"), chunk(reason))
+
+
+@pytest.mark.parametrize("reason", ["null", "", "None"])
+def test_a_reason_that_is_none_yet_changes_nothing(reason: str) -> None:
+    assert collect(chunk(reason, content="a"), chunk("stop"), chunk(reason)).text == "a"
+    with pytest.raises(BadResponseError, match="connection"):
+        collect(chunk(reason, content="a"))
+
+
+@pytest.mark.parametrize("reason", ["content_filter", "SAFETY", "guardrail_intervened"])
+def test_a_filter_is_a_refusal(reason: str) -> None:
+    with pytest.raises(RefusedError, match=reason):
+        collect(chunk(reason, content="half"))
+
+
+def test_the_words_of_a_refusal_are_the_answer() -> None:
+    assert collect(chunk(refusal="I can"), chunk(refusal="not."), chunk("stop")).text == "I cannot."
+    *_, last = parts_of(chunk(content="I cannot."), chunk("refusal"))
+    assert isinstance(last, FinalPart)
+    assert (last.message.text, last.message.stop_reason) == ("I cannot.", "stop")
+    assert "declined" in last.notice
+    with pytest.raises(RefusedError, match="refusal"):
+        collect(chunk("refusal"))
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [],
+        [chunk(content=" \n")],
+        [chunk(reasoning_content="hm")],
+        [chunk(content="<think>hm</think>\n\n")],
+        [chunk(content="<think>hm")],
+        [chunk(content="hm\n</think>\n")],
+    ],
+)
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls"])
+def test_an_answer_without_text_and_calls_is_none_in_a_chat(chunks: list[dict[str, Any]], reason: str) -> None:
+    with pytest.raises(PoorAnswerError, match="empty answer"):
+        parts_of(*chunks, chunk(reason))
+    assert collect(*chunks, chunk(reason)).text.strip() == ""
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "malformed_tool_use"])
+def test_a_call_that_the_provider_could_not_read_is_no_answer(reason: str) -> None:
+    with pytest.raises(PoorAnswerError, match=reason):
+        collect(chunk(reason))
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_thoughts_in_the_text_are_reasoning(size: int) -> None:
+    pieces = streamed("<think>\nhm</think>\n\nYes.", size)
+    *parts, last = parts_of(*pieces, piece('{"path":"A"}', index=0, id="1", name="read"), chunk("tool_calls"))
+    assert "".join(part.text for part in parts if isinstance(part, ReasoningPart)) == "hm"
+    assert "".join(part.text for part in parts if isinstance(part, TextPart)) == "Yes."
+    assert isinstance(last, FinalPart)
+    assert last.message.content == [ThinkingBlock("hm"), TextBlock("Yes."), ToolCallBlock("1", "read", {"path": "A"})]
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_text_that_turns_out_to_be_a_thought_is_withdrawn(size: int) -> None:
+    *parts, last = parts_of(*streamed("hm, so\n</think>\n\nYes.", size), chunk("stop"))
+    at = parts.index(WithdrawnPart())
+    assert "".join(part.text for part in parts[:at] if isinstance(part, TextPart)) == "hm, so\n"
+    assert "".join(part.text for part in parts[at:] if isinstance(part, TextPart)) == "Yes."
+    assert isinstance(last, FinalPart)
+    assert last.message.content == [ThinkingBlock("hm, so\n"), TextBlock("Yes.")]
+
+
+def test_a_thought_that_looked_like_a_call_is_never_shown_as_text() -> None:
+    text = '{"name": "read", "arguments": {"path": "A"}}\n</think>\nYes.'
+    *parts, last = parts_of(*streamed(text), chunk("stop"))
+    assert "".join(part.text for part in parts if isinstance(part, TextPart)) == "Yes."
+    assert WithdrawnPart() not in parts
+    assert isinstance(last, FinalPart)
+    assert last.message.text == "Yes."
+
+
+@pytest.mark.parametrize("thought", ["", "<think>hm</think>\n"])
+def test_a_call_in_words_is_a_call_and_never_shown(thought: str) -> None:
+    text = f'{thought}<tool_call>{{"name": "read", "arguments": {{"path": "A"}}}}</tool_call>'
+    *parts, last = parts_of(*streamed(text), chunk("stop"))
+    assert not any(isinstance(part, TextPart) for part in parts)
+    assert isinstance(parts[-1], ToolCallPart)
+    assert isinstance(last, FinalPart)
+    assert (last.message.text, last.message.stop_reason, last.notice) == ("", "toolUse", "")
+    assert [(call.name, call.arguments) for call in last.message.tool_calls] == [("read", {"path": "A"})]
+
+
+@pytest.mark.parametrize(
+    ("reason", "tools", "notice"), [("stop", (READ,), WRITTEN), ("stop", (), ""), ("length", (READ,), "")]
+)
+def test_a_call_of_no_tool_stays_text(reason: str, tools: tuple[ToolSpec, ...], notice: str) -> None:
+    text = '{"name": "launch", "arguments": {"speed": 3}}'
+    *parts, last = parts_of(*streamed(text), chunk(reason), tools=tools)
+    assert "".join(part.text for part in parts if isinstance(part, TextPart)) == text
+    assert isinstance(last, FinalPart)
+    assert (last.message.text, last.notice) == (text, notice)
+
+
+def test_calls_of_the_old_form() -> None:
+    message = collect(
+        chunk(function_call={"name": "read", "arguments": '{"pa'}),
+        chunk(function_call={"arguments": 'th":"A"}'}),
+        chunk("function_call"),
+    )
+    assert [(call.name, call.arguments) for call in message.tool_calls] == [("read", {"path": "A"})]
 
 
 @pytest.mark.parametrize(
@@ -254,17 +305,3 @@ def test_cost(raw: dict[str, Any], total: float) -> None:
     assert usage is not None
     assert usage.cost is not None
     assert usage.cost.total == pytest.approx(total)
-
-
-@pytest.mark.parametrize("depth", [65, 500, 900, 5_000, 200_000])
-@pytest.mark.parametrize(("begin", "end"), [("[", "]"), ('{"a":', "}")])
-def test_arguments_that_are_nested_deeply_are_no_arguments(depth: int, begin: str, end: str) -> None:
-    raw = '{"path":' + begin * depth + "1" + end * depth + "}"
-    assert parse_arguments(raw) == ({}, raw)
-
-
-def test_arguments_with_many_brackets_and_little_depth_are_taken() -> None:
-    raw = '{"edits":[' + ",".join(['{"a":["[[[[{{{{"]}'] * 100) + "]}"
-    arguments, malformed = parse_arguments(raw)
-    assert malformed is None
-    assert len(arguments["edits"]) == 100

@@ -14,6 +14,7 @@ from clawbot.llm.errors import (
     ContextOverflowError,
     LoadingError,
     ModelError,
+    PoorAnswerError,
     RateLimitError,
     RefusedError,
     UnreachableError,
@@ -29,6 +30,7 @@ from clawbot.llm.protocol import (
     StreamPart,
     TextPart,
     ToolCallPart,
+    WithdrawnPart,
 )
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock
 
@@ -106,6 +108,22 @@ async def test_reasoning_alone_may_be_said_again() -> None:
     parts, _, error = await run(RetryPolicy(2), [ReasoningPart("hm"), BadResponseError("broke")], [FINAL])
     assert error is None
     assert [type(part) for part in parts] == [ReasoningPart, RetryPart, FinalPart]
+
+
+async def test_text_that_was_withdrawn_was_reasoning() -> None:
+    thought: Steps = [TextPart("hm"), WithdrawnPart(), PoorAnswerError("empty")]
+    parts, _, error = await run(RetryPolicy(4), thought, thought, [FINAL])
+    assert isinstance(error, PoorAnswerError)
+    assert [type(part) for part in parts] == [TextPart, WithdrawnPart, RetryPart, TextPart, WithdrawnPart]
+
+
+async def test_a_poor_answer_is_asked_for_once_more() -> None:
+    poor: Steps = [PoorAnswerError("empty")]
+    parts, _, error = await run(RetryPolicy(4), poor, [FINAL])
+    assert ([type(part) for part in parts], error) == ([RetryPart, FinalPart], None)
+    parts, _, error = await run(RetryPolicy(4), poor, poor, [FINAL])
+    assert isinstance(error, PoorAnswerError)
+    assert len(parts) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,14 @@ class ScriptModel:
     async def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         model = self.engine.script.model
         now = self._options.clock.now()
-        collector = DeltaCollector(provider=PROVIDER, model=model, answerer=PROVIDER, timestamp=epoch_ms(now))
+        collector = DeltaCollector(
+            provider=PROVIDER,
+            model=model,
+            answerer=PROVIDER,
+            timestamp=epoch_ms(now),
+            tools=request.tools,
+            must_answer=request.purpose == "chat",
+        )
         body = {"model": model, **self._speller.body(request, self._ref)}
         streaming = False
         async with aclosing(self.engine.reply(body)) as chunks:

@@ -1,0 +1,229 @@
+"""Assembles the tool calls of a streamed answer, and parses what servers and models get slightly wrong. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import msgspec
+
+from clawbot.messages import ToolCallBlock
+from clawbot.text.patterns import lazy_re
+
+NAME_LENGTH = 64
+DEEPEST = 64  # the arguments of a tool are a flat object, and seldom one with lists in it
+_BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+# Namespaces that some models put before the name that they were given.
+_NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api)[.:/]")
+
+
+class _Piece(NamedTuple):
+    place: int | None
+    id: str
+    name: str
+    arguments: str
+
+
+class CallPieces:
+    """The calls of one answer; `offered` are the names of the tools that the model may call."""
+
+    def __init__(self, offered: Collection[str] = ()) -> None:
+        self._offered = frozenset(offered)
+        self._pieces: list[_Piece] = []
+
+    def feed(self, piece: Mapping[str, Any]) -> None:
+        """Take one piece: an entry of `delta.tool_calls`."""
+        function, place = piece.get("function"), piece.get("index")
+        function = function if isinstance(function, Mapping) else {}
+        arguments = function.get("arguments") or ""
+        if not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        place = place if isinstance(place, int) else None
+        self._pieces.append(_Piece(place, _text(piece.get("id")), _text(function.get("name")), arguments))
+
+    def blocks(self) -> list[ToolCallBlock]:
+        """Return the calls in order, each with a unique id and a name that every provider accepts.
+
+        Servers use indexes and ids differently: the first reading with the fewest unreadable arguments is used.
+        """
+        best: list[ToolCallBlock] | None = None
+        for reading in (_by_place_and_id, _by_id, _by_place):
+            blocks = self._read(reading(self._pieces))
+            if best is None or _unreadable(blocks) < _unreadable(best):
+                best = blocks
+            if not _unreadable(best):
+                break
+        return best or []
+
+    def _read(self, calls: list[list[_Piece]]) -> list[ToolCallBlock]:
+        blocks: list[ToolCallBlock] = []
+        for pieces in calls:
+            name = self._name([piece.name for piece in pieces if piece.name])
+            parts = [piece.arguments for piece in pieces if piece.arguments]
+            if name or "".join(parts).strip():
+                taken, identity = {block.id for block in blocks}, _id(pieces)
+                identity = identity if identity and identity not in taken else f"call_{uuid4().hex[:24]}"
+                blocks.append(ToolCallBlock(identity, safe_name(name), *_joined(parts)))
+        return blocks
+
+    def _name(self, parts: list[str]) -> str:
+        """Join a name that came in pieces; some servers repeat it with each piece of the arguments."""
+        longest, whole = max(parts, key=len, default=""), "".join(parts)
+        if all(longest.startswith(part) for part in parts):
+            return longest
+        return whole if not self._offered or safe_name(whole) in self._offered else parts[0]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _id(pieces: list[_Piece]) -> str:
+    return next((piece.id for piece in pieces if piece.id), "")
+
+
+def _by_place_and_id(pieces: list[_Piece]) -> list[list[_Piece]]:
+    calls: list[list[_Piece]] = []
+    by_place: dict[int, list[_Piece]] = {}
+    for piece in pieces:
+        if piece.place is not None:
+            call = by_place.get(piece.place)
+        elif piece.id:
+            call = next((call for call in calls if _id(call) == piece.id), None)
+        else:
+            call = None if piece.name or not calls else calls[-1]
+        # Servers that send whole calls give all of them index 0: another id with a name begins another call.
+        if call and piece.name and piece.id and _id(call) not in ("", piece.id):
+            call = None if piece.name != call[0].name or any(one.arguments for one in call) else call
+        if call is None:
+            call = []
+            calls.append(call)
+        call.append(piece)
+        if piece.place is not None:
+            by_place[piece.place] = call
+    return calls
+
+
+def _by_id(pieces: list[_Piece], field: str = "id") -> list[list[_Piece]]:
+    calls: dict[object, list[_Piece]] = {}
+    key: object = None
+    for piece in pieces:
+        own = getattr(piece, field)
+        key = key if own in (None, "") else own
+        calls.setdefault(key, []).append(piece)
+    return list(calls.values())
+
+
+def _by_place(pieces: list[_Piece]) -> list[list[_Piece]]:
+    return _by_id(pieces, "place")
+
+
+def _unreadable(blocks: list[ToolCallBlock]) -> int:
+    return sum(block.malformed is not None for block in blocks)
+
+
+def _joined(parts: list[str]) -> tuple[dict[str, Any], str | None]:
+    read = parse_arguments("".join(parts))
+    if read[1] is not None and all(later.startswith(part) for part, later in pairwise(parts)):
+        return parse_arguments(parts[-1])  # each piece held all that came before it
+    return read
+
+
+def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
+    """The arguments as an object, and None; or {} and the raw text, when it is no JSON object.
+
+    Nothing and `null` count as no arguments; an object in a JSON string is taken out of it.
+    """
+    text = raw.strip("\ufeff \t\r\n")
+    if text in ("", "null"):
+        return {}, None
+    value = _decode(text)
+    if isinstance(value, str):
+        text = value
+        value = _decode(text)
+    if not isinstance(value, dict):
+        value = _decode_loosely(text)
+    return (value, None) if isinstance(value, dict) and not _is_deep(value, raw) else ({}, raw)
+
+
+def safe_name(name: str) -> str:
+    """`name` as every provider accepts it when it is sent back: 1 to 64 of `[A-Za-z0-9_-]`."""
+    bare = _NAMESPACE.sub("", name.strip())
+    return _BAD_NAME.sub("_", bare)[:NAME_LENGTH] or "unnamed"
+
+
+def _is_deep(value: dict[str, Any], raw: str) -> bool:
+    """Whether lists and objects are nested deeper than anything that shows, stores or sends them again can follow."""
+    level: list[Any] = [value]
+    if raw.count("{") + raw.count("[") <= DEEPEST:
+        return False
+    for _level in range(DEEPEST):
+        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
+        level = [inner for inner in level if isinstance(inner, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _decode(raw: str) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return None
+
+
+_CLOSER = lazy_re(r"(?:```|</[\w:.-]+>|<[|｜][^<>\n]*>|\[/\w+\])\Z")
+_LONGEST_CLOSER, _MOST_CLOSERS = 80, 8
+_MOST_LOOSE = 400_000  # characters
+# A string that is not closed goes on to the end, so that nothing is read twice.
+_LOOSE = lazy_re(
+    r""""(?:[^"\\]|\\.?)*(?:"|\Z)|'(?:[^'\\]|\\.?)*(?:'|\Z)|\b(?:True|False|None)\b|,(?=\s*[}\]])""", re.DOTALL
+)
+_IN_STRING = lazy_re(r'\\.|"', re.DOTALL)
+_STRICT = {"True": "true", "False": "false", "None": "null", ",": "", "\\'": "'", '"': '\\"'}
+_loose_decoder = json.JSONDecoder(strict=False, parse_constant=int)  # raises ValueError for NaN
+
+
+def strict_json(text: str) -> str:
+    """Return `text` with Python's quotes, words and trailing commas spelled as JSON."""
+
+    def strict(found: re.Match[str]) -> str:
+        token = found[0]
+        if len(token) == 1 or token[0] not in "\"'":
+            return _STRICT.get(token, token)
+        inside = token[1:-1]
+        if "\\" in inside or (token[0] == "'" and '"' in inside):
+            inside = _IN_STRING.sub(strict, inside)
+        return f'"{inside}"'
+
+    return _LOOSE.sub(strict, text)
+
+
+def decode_at(text: str, at: int = 0) -> tuple[Any, int]:
+    """Return the JSON value at `at`, whose strings may hold raw control characters, and its end. Raises ValueError."""
+    try:
+        value, end = _loose_decoder.raw_decode(text, at)
+        return msgspec.json.decode(msgspec.json.encode(value)), end
+    except (RecursionError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _decode_loosely(raw: str) -> Any:
+    """Return the value in `raw`: in a fence, before a closing tag, repeated, or in Python's spelling; None if none."""
+    text = re.sub(r"\A```\w*", "", raw).rstrip()
+    for _closer in range(_MOST_CLOSERS):
+        closer = _CLOSER.search(text, max(0, len(text) - _LONGEST_CLOSER))
+        text = text[: closer.start() if closer else None].rstrip()
+    if not text.lstrip().startswith("{") or len(text) > _MOST_LOOSE:
+        return None
+    text = strict_json(text.lstrip())
+    try:
+        value, end = decode_at(text)
+        rest = text[end:].replace(text[:end], "").strip()
+        return value if not rest or decode_at(rest) == (value, len(rest)) else None
+    except ValueError:
+        return None
