@@ -21,7 +21,7 @@ from clawbot.context.detached import Detached
 from clawbot.context.window import Measure, should_compact, should_flush, should_flush_by_size
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
-from clawbot.llm.errors import ContextOverflowError
+from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import Exit
@@ -42,6 +42,7 @@ _MORE = {
 }
 LEAST_ROOM = 300  # tokens for a conversation below which there is none
 _MUCH = 10  # after a compaction that did not help, the next one waits for this part of the window in new tokens
+NEAR = 0.8  # of the limit: an empty answer to a larger prompt may mean that it did not fit
 MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller
 
 
@@ -110,14 +111,15 @@ class ContextPolicy:
         except InterruptedTurnError:
             log.info("the compaction after a turn was stopped; the next turn sees to it")
 
-    async def recover(self, scope: Scope, error: ContextOverflowError) -> bool:
-        """The provider refused a request as too large: learn the limit from the error, flush what fits, compact, and
-        return whether the request is smaller now. Raises InterruptedTurnError."""
-        if scope.rounds == MOST_ROUNDS:
+    async def recover(self, scope: Scope, error: ModelError) -> bool:
+        """The provider refused a request as too large, or answered nothing to a large one: learn the limit from the
+        error, flush what fits, compact, and return whether the request is smaller now. Raises InterruptedTurnError."""
+        refused, limit = self._requests.current, error.limit if isinstance(error, ContextOverflowError) else None
+        fits = refused is None or refused.measure.used < NEAR * refused.budget.limit
+        if scope.rounds == MOST_ROUNDS or (fits and not isinstance(error, ContextOverflowError)):
             return False
         scope.rounds += 1
-        refused = self._requests.current
-        if self._requests.windows.learn(self._deps.model.info, error.limit):
+        if self._requests.windows.learn(self._deps.model.info, limit):
             # A smaller window also holds less of the workspace.
             await self._requests.read_workspace(scope)
         if self._settings.enabled:

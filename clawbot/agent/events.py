@@ -2,15 +2,15 @@
 submission, which says who is told of them.
 
 Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
-(`text_delta` | `reasoning_delta` | `tool_started` (`approval_requested` | `tool_output` | `subagent_step`)*
-`tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` | `memory_written` |
-`compaction_running` | `compaction_finished` | `message_steered` | `notice` | `plan_ready`)* `turn_ended`. Calls that
-somebody else does (`task`) run side by side: all begin before one has finished. What comes before `turn_started` is the
-end of a session by the clock, and the quote with which one begins. A slash command yields `turn_started`, then
-`command_output`, `session_changed`, `note_kept`, what memory and compaction tell, or `notice`, and for `/new TEXT` the
-events of the text. `turn_ended` is always the last one. What belongs to no submission (a reset by the clock, a note
-that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot chat -p TEXT
---json`) is one object a line with the tag in `type` and keys in camelCase.
+(`text_delta` | `text_withdrawn` | `reasoning_delta` | `tool_started` (`approval_requested` | `tool_output` |
+`subagent_step`)* `tool_finished` | `model_retry` | `model_changed` | `message_finished` | `context_used` |
+`memory_written` | `compaction_running` | `compaction_finished` | `message_steered` | `notice` | `plan_ready`)*
+`turn_ended`. Calls that somebody else does (`task`) run side by side: all begin before one has finished. What comes
+before `turn_started` is the end of a session by the clock, and the quote with which one begins. A slash command yields
+`turn_started`, then `command_output`, `session_changed`, `note_kept`, what memory and compaction tell, or `notice`, and
+for `/new TEXT` the events of the text. `turn_ended` is always the last one. What belongs to no submission (a reset by
+the clock, a note that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot
+chat -p TEXT --json`) is one object a line with the tag in `type` and keys in camelCase.
 """
 
 from __future__ import annotations
@@ -69,6 +69,12 @@ class MessageSteered(_Event, frozen=True, tag="message_steered"):
 
 class TextDelta(_Event, frozen=True, tag="text_delta"):
     """The next piece of the reply."""
+
+    text: str
+
+
+class TextWithdrawn(_Event, frozen=True, tag="text_withdrawn"):
+    """What was streamed of this answer so far was the model's reasoning: `text`. The reply follows."""
 
     text: str
 
@@ -295,6 +301,7 @@ Event = (
     | TurnStarted
     | MessageSteered
     | TextDelta
+    | TextWithdrawn
     | ReasoningDelta
     | ToolStarted
     | ApprovalRequested

@@ -34,7 +34,7 @@ from clawbot.context.detached import Detached, detach
 from clawbot.context.prompt import zone_name
 from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
-from clawbot.llm.errors import ContextOverflowError, ModelError
+from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
 from clawbot.messages import OFFLINE, AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
@@ -227,7 +227,7 @@ class _Talk:
         """The request of the next call."""
         return structs.replace(self._request, messages=(*self._given, *self.own))
 
-    async def shrink(self, _error: ContextOverflowError) -> bool:
+    async def shrink(self, _error: ModelError) -> bool:
         """Drop what the model has read in this turn, but not what is offered to it; returns whether there was any."""
         before = self.own
         self.own = [

@@ -24,12 +24,13 @@ from clawbot.agent.events import (
     Notice,
     ReasoningDelta,
     TextDelta,
+    TextWithdrawn,
     ToolFinished,
     ToolStarted,
 )
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import Cancellation, InterruptedTurnError
-from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError
+from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, PoorAnswerError
 from clawbot.llm.protocol import (
     ChatModel,
     ChatRequest,
@@ -40,6 +41,7 @@ from clawbot.llm.protocol import (
     RetryPart,
     StreamPart,
     TextPart,
+    WithdrawnPart,
 )
 from clawbot.messages import (
     AssistantBlock,
@@ -107,6 +109,7 @@ class Committed(Struct, frozen=True):
 
 TurnStep = (
     TextDelta
+    | TextWithdrawn
     | ReasoningDelta
     | ToolStarted
     | ToolFinished
@@ -118,7 +121,7 @@ TurnStep = (
 )
 
 
-async def never(_error: ContextOverflowError) -> bool:
+async def never(_error: ModelError) -> bool:
     """The default for `recover`: gives up."""
     return False
 
@@ -150,11 +153,11 @@ class TurnTools(Protocol):
 
 class TurnSetup(Struct, frozen=True):
     """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
-    far; `recover` makes that smaller when it did not fit into the model's window, and says whether it could; `approve`
-    asks the user for a call of `call_id`; `tell` receives what such a call prints while it runs; `steer` commits what
-    the user said meanwhile, once the tools of a round ran; `delegates` says which calls somebody else does, which run
-    side by side then; `max_rounds` bounds the calls of the model, `max_calls` the
-    tool calls that are run of one answer."""
+    far; `recover` makes that smaller when it did not, or may not, fit into the model's window, and says whether it
+    could; `approve` asks the user for a call of `call_id`; `tell` receives what such a call prints while it runs;
+    `steer` commits what the user said meanwhile, once the tools of a round ran; `delegates` says which calls somebody
+    else does, which run side by side then; `max_rounds` bounds the calls of the model, `max_calls` the tool calls that
+    are run of one answer."""
 
     model: ChatModel
     tools: TurnTools
@@ -162,7 +165,7 @@ class TurnSetup(Struct, frozen=True):
     approve: Callable[[str], Approver]
     clock: Clock
     max_rounds: int
-    recover: Callable[[ContextOverflowError], Awaitable[bool]] = never
+    recover: Callable[[ModelError], Awaitable[bool]] = never
     steer: Callable[[], Awaitable[None]] = nothing_said
     tell: Callable[[str, str], None] = unheard
     delegates: Callable[[ToolCallBlock], bool] = done_here
@@ -210,7 +213,7 @@ async def _answer(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[Turn
                 async for step in answer:
                     yield step
             return
-        except ContextOverflowError as error:
+        except (ContextOverflowError, PoorAnswerError) as error:
             if partial.has_text:
                 raise
             if not await setup.recover(error):
@@ -273,6 +276,12 @@ class _Partial:
             case ReasoningPart(text=text):
                 self._reasoning.append(text)
                 return ReasoningDelta(text=text)
+            case WithdrawnPart():
+                withdrawn = "".join(self._text)
+                self._reasoning.append(withdrawn)
+                self._text.clear()
+                self._hold = Hold()
+                return TextWithdrawn(text=withdrawn)
             case RetryPart(attempt=attempt, wait=wait, reason=reason):
                 return ModelRetry(attempt=attempt, wait=wait, reason=reason)
             case LoadingPart(model=model, done=done):
@@ -303,9 +312,9 @@ class _Partial:
             yield Committed(self.message("aborted"))
 
     def failed(self, error: Exception) -> Iterator[TurnStep]:
-        """The answer failed. One that never began because its request was too large is no part of the conversation:
-        the request may fit once it is smaller."""
-        if not self.finished and (self.has_text or not isinstance(error, ContextOverflowError)):
+        """The answer failed. One that never began because its request was too large, or may have been, is no part of
+        the conversation: the request may fit once it is smaller."""
+        if not self.finished and (self.has_text or not isinstance(error, ContextOverflowError | PoorAnswerError)):
             yield Committed(self.message("error", _reason(error)))
 
     def message(self, stop_reason: StopReason, error: str | None = None) -> AssistantMessage:

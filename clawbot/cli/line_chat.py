@@ -19,10 +19,11 @@ from clawbot.agent.events import (
     PlanReady,
     ReasoningDelta,
     TextDelta,
+    TextWithdrawn,
 )
 from clawbot.agent.slash import parse_command
 from clawbot.cli.event_lines import LINES
-from clawbot.cli.output import Speech
+from clawbot.cli.output import CUT_OFF, Speech
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
@@ -130,14 +131,19 @@ class Teller:
             case TextDelta(text=text):
                 self._streamed = True
                 self._write(text)
+            case TextWithdrawn():
+                self._streamed = False
+                self.line(_("the text above was the model's thinking"))
             case ReasoningDelta() if not self._told_thinking:
                 self._told_thinking = True
                 self.line(_("thinking"))
-            case MessageFinished(text=text):
+            case MessageFinished(text=text, stop_reason=reason):
                 if not self._streamed:
                     self._write(text)
                 self._streamed = self._told_thinking = False
                 self._end()
+                if reason == "length":
+                    self.line(_(CUT_OFF))
             case _:
                 if line := LINES[type(event)](event) if type(event) in LINES else "":
                     self.line(line)

@@ -20,7 +20,7 @@ from clawbot.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clawbot.cli.output import draw, print_json_line, say_content, tell
+from clawbot.cli.output import CUT_OFF, draw, print_json_line, say_content, tell
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.plain_lines import is_command
 from clawbot.signals import on_interruption
@@ -33,6 +33,7 @@ class _Printer:
 
     def __init__(self) -> None:
         self._reply = ""
+        self._cut = False
         self._drawn = False  # a line on the terminal that goes with the next event
         self.ended: TurnEnded | None = None
 
@@ -41,8 +42,8 @@ class _Printer:
             draw(sys.stderr)
             self._drawn = False
         match event:
-            case MessageFinished(text=text):
-                self._reply = text
+            case MessageFinished(text=text, stop_reason=reason):
+                self._reply, self._cut = text, reason == "length"
             case ToolStarted():
                 self._reply = ""
             case CommandOutput(text=text):
@@ -71,6 +72,8 @@ class _Printer:
         self.ended = event
         if self._reply:
             say_content(self._reply)
+        if self._cut:
+            _warn(_(CUT_OFF))
         if event.status == "failed":
             _warn(f"{event.error} {event.hint}")
         elif event.status == "interrupted":

@@ -21,6 +21,7 @@ import click
 import msgspec
 
 from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_
 from clawbot.text.sanitize import StreamCleaner, clean, clean_line, json_escaped
 
 P = ParamSpec("P")
@@ -34,6 +35,7 @@ config_option = click.option(
 
 CLEAR = "\r\x1b[2K"
 """Moves to the start of the line and clears it."""
+CUT_OFF = N_("The answer was cut off at the model's length limit.")
 
 
 class Coloured(NamedTuple):

@@ -61,6 +61,7 @@ class EventView:
             events.TurnStarted: self._turn_started,
             events.MessageSteered: self._steered,
             events.TextDelta: self._streamed(write.delta, WRITING),
+            events.TextWithdrawn: write.withdrawn,
             events.ReasoningDelta: self._streamed(write.reasoning, THINKING),
             events.ToolStarted: self._tool_started,
             events.ToolOutput: write.tool_output,

@@ -140,6 +140,18 @@ class TranscriptWriter:
         if self._page.stack.page.show_reasoning and self._timer is None:
             self._timer = self._page.set_timer(self._rest, self.flush)
 
+    def withdrawn(self, event: events.TextWithdrawn) -> None:
+        """What was shown of this answer was reasoning."""
+        self._finish_text()
+        shown, page = self._answer, [item for item in self._page.stack.items if not isinstance(item, WaitItem)]
+        if shown and page[-len(shown) :] == shown:
+            self._page.append([], drop=len(shown))
+            if isinstance(shown[0], HeadItem):
+                self._head, self._spoken = None, False
+            self._answer = []
+        self.discard()
+        self.reasoning(events.ReasoningDelta(text=event.text))
+
     def flush(self) -> None:
         """Show what has come."""
         self._timer = None

@@ -9,13 +9,40 @@ from contextlib import aclosing, suppress
 import pytest
 from msgspec import structs
 
-from clawbot.agent.events import ModelChanged, ModelLoading, ModelRetry, Notice, TextDelta, ToolFinished, ToolStarted
+from clawbot.agent.events import (
+    ModelChanged,
+    ModelLoading,
+    ModelRetry,
+    Notice,
+    TextDelta,
+    TextWithdrawn,
+    ToolFinished,
+    ToolStarted,
+)
 from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
 from clawbot.clock import SystemClock
 from clawbot.deadline import Cancellation, InterruptedTurnError
-from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, UnreachableError
-from clawbot.llm.protocol import ChatRequest, FallbackPart, FinalPart, LoadingPart, RetryPart, StreamPart, TextPart
-from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, PoorAnswerError, UnreachableError
+from clawbot.llm.protocol import (
+    ChatRequest,
+    FallbackPart,
+    FinalPart,
+    LoadingPart,
+    ReasoningPart,
+    RetryPart,
+    StreamPart,
+    TextPart,
+    WithdrawnPart,
+)
+from clawbot.messages import (
+    AssistantMessage,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.registry import Toolbox
 from tests.agent.fakes import FakeModel, FakeTool, Stalling, calls, says
@@ -30,7 +57,7 @@ class Talk:
 
     def __init__(self, model: FakeModel, *tools: AnyTool, max_rounds: int = 10) -> None:
         self.messages: list[Message] = [UserMessage("hello")]
-        self.overflows: list[ContextOverflowError] = []
+        self.overflows: list[ModelError] = []
         self.smaller = 0  # how often the request can be made smaller
         self.setup = TurnSetup(
             model, Toolbox(tools, 1000), self.prepare, lambda _: allow, SystemClock(), max_rounds, self.recover
@@ -39,7 +66,7 @@ class Talk:
     async def prepare(self) -> ChatRequest:
         return ChatRequest(system="be good", messages=tuple(self.messages))
 
-    async def recover(self, error: ContextOverflowError) -> bool:
+    async def recover(self, error: ModelError) -> bool:
         self.overflows.append(error)
         self.smaller -= 1
         return self.smaller >= 0
@@ -286,6 +313,35 @@ async def test_an_answer_that_overflows_half_way_is_kept_and_not_asked_again() -
         await anext(step async for step in talk.steps() if isinstance(step, Notice))
     assert talk.overflows == []
     assert talk.messages[-1].text == "half"
+
+
+async def test_an_empty_answer_may_mean_that_the_request_did_not_fit() -> None:
+    talk = Talk(FakeModel([PoorAnswerError("empty")], says("now")))
+    talk.smaller = 1
+    assert [type(step) async for step in talk.steps()] == [TextDelta, Committed]
+    assert len(talk.overflows) == 1
+
+
+async def test_an_empty_answer_fails_the_turn_and_is_no_part_of_the_talk() -> None:
+    steps, error = await play_to_failure(FakeModel([ReasoningPart("hm"), PoorAnswerError("empty")]))
+    assert isinstance(error, PoorAnswerError)
+    [message] = committed(steps)
+    assert isinstance(message, AssistantMessage)
+    assert (message.text, message.stop_reason, message.error_message) == ("", "error", "empty")
+
+
+async def test_text_that_was_a_thought_is_withdrawn() -> None:
+    final = FinalPart(AssistantMessage([ThinkingBlock("hm, "), TextBlock("Yes.")]))
+    steps = await play(FakeModel([TextPart("hm, "), WithdrawnPart(), TextPart("Yes."), final]))
+    assert steps[:3] == [TextDelta(text="hm,"), TextWithdrawn(text="hm, "), TextDelta(text="Yes.")]
+
+
+async def test_an_answer_that_breaks_off_after_a_thought_keeps_them_apart() -> None:
+    steps, _ = await play_to_failure(
+        FakeModel([TextPart("hm, "), WithdrawnPart(), TextPart("Ye"), BadResponseError("broke off")])
+    )
+    [message] = committed(steps)
+    assert message.content == [ThinkingBlock("hm, "), TextBlock("Ye")]
 
 
 async def test_a_silent_reply_is_committed_and_never_shown() -> None:

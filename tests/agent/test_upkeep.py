@@ -17,7 +17,7 @@ from clawbot.agent.events import (
     Notice,
     TextDelta,
 )
-from clawbot.llm.errors import ContextOverflowError, UnreachableError
+from clawbot.llm.errors import ContextOverflowError, PoorAnswerError, UnreachableError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import ToolCallBlock, UserMessage
 from clawbot.sessions.transcript import Transcript
@@ -154,6 +154,22 @@ async def test_after_an_overflow_memory_is_offered_then_the_history_summarised_t
     assert not any(line.get("message", {}).get("stopReason") == "error" for line in lines(agent))
     [offer] = offers(agent)
     assert (offer.exit, offer.result) == ("overflow", "nothing")
+
+
+@pytest.mark.parametrize(
+    ("turns", "purposes", "status"), [(5, ["chat"], "failed"), (7, ["chat", "flush", "summary", "chat"], "done")]
+)
+async def test_an_empty_answer_near_the_limit_counts_as_an_overflow(
+    house: House, turns: int, purposes: list[str], status: str
+) -> None:
+    """Gateways before a model whose context is full answer so."""
+    model = PurposeModel(chat=[*([says("fine")] * turns), [PoorAnswerError("empty")], says("fine")])
+    agent = house.open(model)
+    await fill(agent, turns, 600)
+    before = len(model.purposes)
+    events = await talk(agent, "and now?")
+    assert model.purposes[before:] == purposes
+    assert ended(events).status == status
 
 
 async def test_three_rounds_then_one_clear_message_and_the_session_stays_usable(house: House) -> None:

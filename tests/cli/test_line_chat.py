@@ -10,6 +10,7 @@ import pytest
 
 from clawbot.agent import events
 from clawbot.cli.line_chat import Teller, TypedLines
+from clawbot.cli.output import CUT_OFF
 
 
 def stepped(step: events.ToolStarted | events.ToolFinished) -> events.SubagentStep:
@@ -102,6 +103,7 @@ async def test_the_end_of_the_input_ends_the_waiting(keyboard: Keyboard) -> None
         (events.ModelRetry(attempt=3, wait=14.3, reason="Overloaded."), "Overloaded. Trying again in 15 s."),
         (events.Notice(level="warning", text="No key.", path="a.md", line=3), "warning: No key. (a.md:3)"),
         (events.TurnEnded(status="failed", error="No answer.", hint="/model"), "failed: No answer. /model"),
+        (events.TextWithdrawn(text="hm"), "the text above was the model's thinking"),
         (events.TurnEnded(status="interrupted"), "interrupted; what was said is kept"),
         (stepped(events.ToolStarted(call_id="2", name="read", title="read a.py")), "sub-agent “about a”: read a.py"),
         (
@@ -127,6 +129,18 @@ def test_each_change_is_a_line(event: events.Event, line: str, capsys: pytest.Ca
 def test_what_means_nothing_to_the_user_is_no_line(event: events.Event, capsys: pytest.CaptureFixture[str]) -> None:
     Teller().tell(event)
     assert capsys.readouterr().out == ""
+
+
+def test_an_answer_behind_a_thought_and_one_that_was_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
+    teller = Teller()
+    for event in (
+        events.TextDelta(text="hm"),
+        events.TextWithdrawn(text="hm"),
+        events.MessageFinished(entry_id="1", text="It is te", stop_reason="length"),
+    ):
+        teller.tell(event)
+    lines = ["hm", "the text above was the model's thinking", "It is te", CUT_OFF]
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_an_answer_streams_and_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from clawbot.agent.events import Event, ModelLoading, ModelRetry, Notice, TextDelta, TurnEnded
+from clawbot.agent.events import Event, MessageFinished, ModelLoading, ModelRetry, Notice, TextDelta, TurnEnded
 from clawbot.cli.one_turn import _Printer
-from clawbot.cli.output import CLEAR
+from clawbot.cli.output import CLEAR, CUT_OFF
 
 STEERING = "备份 failed\x1b]0;owned\x07\x1b[2J\nagain"
 
@@ -22,6 +22,29 @@ def test_what_is_told_beside_the_answer_steers_no_terminal(event: Event, capsys:
     assert told.startswith("clawbot: 备份 failed")
     assert told.endswith("\n")
     assert told[:-1].isprintable()
+
+
+@pytest.mark.parametrize(
+    ("events", "told"),
+    [
+        ([MessageFinished(entry_id="1", text="Half", stop_reason="length")], f"clawbot: {CUT_OFF}\n"),
+        ([MessageFinished(entry_id="1", text="Whole", stop_reason="stop")], ""),
+        (
+            [
+                MessageFinished(entry_id="1", text="Half", stop_reason="length"),
+                MessageFinished(entry_id="2", text="Whole", stop_reason="stop"),
+            ],
+            "",
+        ),
+    ],
+)
+def test_an_answer_that_was_cut_off_is_marked(
+    events: list[Event], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printer = _Printer()
+    for event in [*events, TurnEnded(status="done")]:
+        printer.take(event)
+    assert capsys.readouterr().err == told
 
 
 @pytest.mark.parametrize("terminal", [True, False])

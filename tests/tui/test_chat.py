@@ -21,6 +21,7 @@ from clawbot.agent.events import (
     ReasoningDelta,
     SessionChanged,
     TextDelta,
+    TextWithdrawn,
     ToolFinished,
     ToolStarted,
     TurnEnded,
@@ -560,6 +561,29 @@ async def test_the_reason_of_a_retry_wraps_on_the_page_and_the_wait_stays_in_sig
         await until(pilot, lambda: app.chat.status.state.activity == "attempt 3 in 15 s")
         assert " ".join(page_text(app).split()).count(reason) == 1
         hold.release()
+
+
+@pytest.mark.parametrize("pieces", [["zebra, so\n\n", "it is"], ["zebra"], ["# zebra\n\n- a\n- b\n\n", "c\n\n", "d"]])
+async def test_text_that_was_a_thought_is_shown_as_reasoning_alone(tmp_path: Path, pieces: list[str]) -> None:
+    held = Hold()
+    thought = "".join(pieces)
+    turn: list[Event | Hold] = [
+        *(TextDelta(text=piece) for piece in pieces),
+        held,
+        TextWithdrawn(text=thought),
+        TextDelta(text="Port 3128."),
+        MessageFinished(entry_id="m", text="Port 3128.", stop_reason="stop"),
+        TurnEnded(status="done"),
+    ]
+    async with chatting(FakeRuntime(tmp_path, turns=[turn])) as (app, pilot):
+        await send(app, pilot, "where")
+        await until(pilot, lambda: "zebra" in page_text(app))
+        held.release()
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert "zebra" not in page_text(app)
+        assert page_text(app).count("Port 3128.") == 1
+        await pilot.press("ctrl+t")
+        await until(pilot, lambda: "zebra" in page_text(app))
 
 
 async def test_a_note_opens_in_the_editor_at_its_line(tmp_path: Path) -> None:
