@@ -415,10 +415,12 @@ class Agent:
             if say.message.strip():
                 said = without_escape(say.message) if self.runs_shell else say.message
                 self.titles.stop()
-                await self._message(said, scope, say.attached)
+                stopped = await self._message(said, scope, say.attached)
                 self.titles.after_turn()
                 if self.deps.flush_at_end:
                     self.hooks.read_along()
+                if stopped:
+                    return TurnEnded(status="stopped", error=stopped)
         except InterruptedTurnError:
             return TurnEnded(status="interrupted")
         except ModelError as error:
@@ -485,7 +487,8 @@ class Agent:
                     )
                 )
 
-    async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> None:
+    async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> str:
+        """Returns why the turn ended without an answer, "" if it did not."""
         await self._end_expired(text, scope)
 
         def started(entry_id: str, attached: Sequence[str]) -> None:
@@ -495,7 +498,8 @@ class Agent:
                 scope.emit(notice)
 
         try:
-            await self._turns.message(text, started, functools.partial(self.outbox.keep, text, scope), scope, blocks)
+            keep = functools.partial(self.outbox.keep, text, scope)
+            return await self._turns.message(text, started, keep, scope, blocks)
         finally:
             await self.count_notes()
             scope.emit(self._context())

@@ -25,7 +25,7 @@ from clawbot.deadline import Cancellation
 from clawbot.messages import StopReason, Usage
 from clawbot.text.interface import N_
 
-TurnStatus = Literal["done", "interrupted", "failed"]
+TurnStatus = Literal["done", "interrupted", "failed", "stopped"]
 Level = Literal["info", "warning", "error"]
 CompactionTrigger = Literal["threshold", "overflow", "manual"]
 ResetReason = Literal["/new", "/reset", "daily", "idle"]
@@ -224,7 +224,7 @@ class CompactionFinished(_Event, frozen=True, tag="compaction_finished"):
     `error` says why."""
 
     trigger: CompactionTrigger
-    status: TurnStatus
+    status: Literal["done", "interrupted", "failed"]
     entry_id: str = ""
     tokens_before: int = 0
     tokens_after: int = 0
@@ -287,7 +287,8 @@ class PlanReady(_Event, frozen=True, tag="plan_ready"):
 
 
 class TurnEnded(_Event, frozen=True, tag="turn_ended"):
-    """The submission is over. `error` and `hint` are set when it failed."""
+    """The submission is over. `error` and `hint` are set when it failed. `stopped`: the limit of tool calls ended it
+    before an answer, which a notice reported and `error` repeats."""
 
     status: TurnStatus
     duration_ms: int = 0

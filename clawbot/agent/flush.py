@@ -242,7 +242,8 @@ class _Talk:
         """Why a turn that ended by itself was incomplete; "" if the model was done."""
         last = self.own[-1] if self.own else None
         if isinstance(last, ToolResultMessage):
-            return f"The model was not done after {MAX_ROUNDS} rounds of tool calls."
+            rounds = sum(isinstance(message, AssistantMessage) for message in self.own)
+            return f"The model was not done after {rounds} rounds of tool calls."
         if isinstance(last, AssistantMessage) and last.stop_reason == "length" and not self.only_talked():
             return "The model's answer was cut off."
         return ""

@@ -28,6 +28,7 @@ from clawbot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
+from clawbot.agent.repeats import Repeats
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, PoorAnswerError
@@ -126,12 +127,13 @@ async def never(_error: ModelError) -> bool:
     return False
 
 
-async def nothing_said() -> None:
+async def nothing_said() -> bool:
     """The default for `steer`: nobody says anything in between."""
+    return False
 
 
-def done_here(_call: ToolCallBlock) -> bool:
-    """The default for `delegates`: nobody else does it."""
+def no_call(_call: ToolCallBlock) -> bool:
+    """The default for `delegates` and `changes`: nobody else does it, and it only reads."""
     return False
 
 
@@ -155,9 +157,9 @@ class TurnSetup(Struct, frozen=True):
     """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
     far; `recover` makes that smaller when it did not, or may not, fit into the model's window, and says whether it
     could; `approve` asks the user for a call of `call_id`; `tell` receives what such a call prints while it runs;
-    `steer` commits what the user said meanwhile, once the tools of a round ran; `delegates` says which calls somebody
-    else does, which run side by side then; `max_rounds` bounds the calls of the model, `max_calls` the tool calls that
-    are run of one answer."""
+    `steer` commits what the user said meanwhile, once the tools of a round ran, and returns whether there was any;
+    `delegates` says which calls somebody else does, which run side by side then, and `changes` which may change
+    something; `max_rounds` bounds the calls of the model, `max_calls` the tool calls that are run of one answer."""
 
     model: ChatModel
     tools: TurnTools
@@ -166,34 +168,42 @@ class TurnSetup(Struct, frozen=True):
     clock: Clock
     max_rounds: int
     recover: Callable[[ModelError], Awaitable[bool]] = never
-    steer: Callable[[], Awaitable[None]] = nothing_said
+    steer: Callable[[], Awaitable[bool]] = nothing_said
     tell: Callable[[str, str], None] = unheard
-    delegates: Callable[[ToolCallBlock], bool] = done_here
+    delegates: Callable[[ToolCallBlock], bool] = no_call
+    changes: Callable[[ToolCallBlock], bool] = no_call
     max_calls: int = 100
 
 
 async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
     """Answer what the user said last.
 
-    Ends when the model calls no more tools, or after `max_rounds`, which a notice reports. Raises
-    InterruptedTurnError when it was told to stop and ModelError when the model failed, or what else went wrong; what
-    was said until then has been committed, and every tool call has its result.
+    Ends when the model calls no more tools, or unanswered after `max_rounds` or a call that it repeats all the same,
+    which a notice reports as the last step. Raises InterruptedTurnError when it was told to stop and ModelError when
+    the model failed, or what else went wrong; what was said until then has been committed, and every tool call has its
+    result.
     """
+    repeats = Repeats()
     for _round in range(setup.max_rounds):
         calls: list[ToolCallBlock] = []
-        async with aclosing(_answer(setup, cancel)) as answer:
+        async with aclosing(_answer(setup, repeats, cancel)) as answer:
             async for step in answer:
                 if isinstance(step, Committed) and isinstance(step.message, AssistantMessage):
                     calls = step.message.tool_calls
                 yield step
         if not calls:
             return
-        async with aclosing(_run_tools(calls, setup, cancel)) as results:
+        async with aclosing(_run_tools(calls, setup, repeats, cancel)) as results:
             async for result in results:
                 yield result
         if cancel.requested:
             raise InterruptedTurnError
-        await setup.steer()
+        if await setup.steer():
+            repeats = Repeats()
+        if repeats.stuck:
+            text = _("Stopped: the model keeps repeating the same call of {tool}. Say how it should go on.")
+            yield Notice(level="warning", text=text.format(tool=repeats.stuck))
+            return
     yield Notice(
         level="warning",
         text=_(
@@ -202,11 +212,12 @@ async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[Tur
     )
 
 
-async def _answer(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
+async def _answer(setup: TurnSetup, repeats: Repeats, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
     """One answer of the model. A request that did not fit is made again as long as it can be made smaller; nothing of
     the failure is committed then."""
     while True:
         request = await setup.prepare()
+        repeats.begin_round(len(request.messages))
         partial = _Partial(setup)
         try:
             async with aclosing(_ask(request, partial, setup, cancel)) as answer:
@@ -368,27 +379,27 @@ class _Stopwatch:
 
 
 async def _run_tools(
-    calls: Sequence[ToolCallBlock], setup: TurnSetup, cancel: Cancellation
+    calls: Sequence[ToolCallBlock], setup: TurnSetup, repeats: Repeats, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
     """Run the calls one after the other, those side by side that somebody else does; each gets a result, also those
     that an interrupt or their number left out."""
     for delegated, group in itertools.groupby(calls[: setup.max_calls], key=setup.delegates):
         for some in [list(group)] if delegated else [[call] for call in group]:
-            async with aclosing(_run_together(some, setup, cancel)) as results:
+            async with aclosing(_run_together(some, setup, repeats, cancel)) as results:
                 async for result in results:
                     yield result
     for call in calls[setup.max_calls :]:
-        running = _Running(call, setup)
+        running = _Running(call, setup, repeats)
         yield running.started
         for result in running.ended(_left_out(setup.max_calls)):
             yield result
 
 
 async def _run_together(
-    calls: Sequence[ToolCallBlock], setup: TurnSetup, cancel: Cancellation
+    calls: Sequence[ToolCallBlock], setup: TurnSetup, repeats: Repeats, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
     """Run `calls` at the same time; what has a result first is committed first."""
-    started = [_Running(call, setup) for call in calls]
+    started = [_Running(call, setup, repeats) for call in calls]
     for each in started:
         yield each.started
     left = {} if cancel.requested else {asyncio.create_task(each.run()): each for each in started}
@@ -420,18 +431,23 @@ async def _stopped(tasks: Iterable[asyncio.Task[ToolOutcome]]) -> None:
 class _Running:
     """A call that runs, or is left out."""
 
-    def __init__(self, call: ToolCallBlock, setup: TurnSetup) -> None:
+    def __init__(self, call: ToolCallBlock, setup: TurnSetup, repeats: Repeats) -> None:
         self._call = call
         self._setup = setup
+        self._repeats = repeats
         self._watch = _Stopwatch(setup.clock, setup.approve(call.id))
         self.started = ToolStarted(
             call_id=call.id, name=call.name, title=setup.tools.title(call), arguments=call.arguments
         )
 
     async def run(self) -> ToolOutcome:
-        """Raises nothing but CancelledError."""
-        tell = functools.partial(self._setup.tell, self._call.id)
-        return await self._setup.tools.run(self._call, self._watch.approve, tell)
+        """Run it, unless it repeats itself. Raises nothing but CancelledError."""
+        call, setup = self._call, self._setup
+        changes = setup.changes(call)
+        if (refusal := self._repeats.refusal(call, changes=changes)) is not None:
+            return refusal
+        outcome = await setup.tools.run(call, self._watch.approve, functools.partial(setup.tell, call.id))
+        return self._repeats.record(call, outcome, self._watch.milliseconds, changes=changes)
 
     def ended(self, outcome: ToolOutcome) -> Iterator[TurnStep]:
         """What is told of the `outcome`, and stored."""

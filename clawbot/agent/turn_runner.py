@@ -38,7 +38,7 @@ from clawbot.agent.hooks import HookedTools, SessionHooks
 from clawbot.agent.plans import acceptance, plan_in
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
 from clawbot.agent.skills import ATTACHED_SHARE
-from clawbot.agent.turn import Committed, TurnSetup, run_turn
+from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
 from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
@@ -48,7 +48,15 @@ from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, UserBlock, UserMessage
+from clawbot.messages import (
+    AssistantMessage,
+    BashExecutionMessage,
+    Message,
+    TextBlock,
+    ToolResultMessage,
+    UserBlock,
+    UserMessage,
+)
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
@@ -157,9 +165,10 @@ class TurnRunner:
         keep: Keep,
         scope: Scope,
         blocks: Sequence[UserBlock] = (),
-    ) -> None:
+    ) -> str:
         """Answer `text`, with `blocks` besides what it mentions; `started` is called with its entry's id and the names
-        of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Raises
+        of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Returns why
+        the turn ended without an answer, "" if it did not. Raises
         InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
         await self._settle_found_server(keep, scope)
         await self._quote_notes(scope)
@@ -174,11 +183,12 @@ class TurnRunner:
         self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin)
         self.requests.forget_turn()
         try:
-            await self._turn(await self.policy.before_turn(scope), scope)
+            stopped = await self._turn(await self.policy.before_turn(scope), scope)
             self._tell_plan(scope)
             await self.policy.after_turn(scope)
             if job:
                 await self._leave_out_silence(entry_id)
+            return stopped
         finally:
             await self.settle(scope.emit)
 
@@ -245,8 +255,11 @@ class TurnRunner:
             entry_id = await conversation.quote(quote.text, quote.files)
             scope.emit(NotesQuoted(entry_id=entry_id, files=quote.files, text=quote.text))
 
-    async def _turn(self, first: PreparedRequest, scope: Scope) -> None:
+    async def _turn(self, first: PreparedRequest, scope: Scope) -> str:
+        """Returns the last notice of a turn that ended without an answer, else ""."""
         prepared: list[PreparedRequest] = [first]
+        last: Message | None = None
+        step: TurnStep | None = None
 
         async def prepare() -> ChatRequest:
             return await self.policy.next_request(scope, prepared.pop() if prepared else None)
@@ -264,26 +277,32 @@ class TurnRunner:
             recover=functools.partial(self.policy.recover, scope),
             steer=functools.partial(self._say_waiting, scope),
             delegates=self.requests.toolbox.delegates,
+            changes=self.requests.toolbox.changes,
         )
         try:
             async with aclosing(run_turn(setup, scope.cancel)) as steps:
                 async for step in steps:
                     if isinstance(step, Committed):
+                        last = step.message
                         await self._commit(step, scope.emit)
                     else:
                         scope.emit(step)
         except ContextOverflowError as error:
             raise self._explained(error) from error
+        return step.text if isinstance(step, Notice) and isinstance(last, ToolResultMessage) else ""
 
-    async def _say_waiting(self, scope: Scope) -> None:
-        """Say in the running turn what the user typed meanwhile. Raises SessionStoreError; what is not stored waits
-        on."""
+    async def _say_waiting(self, scope: Scope) -> bool:
+        """Say in the running turn what the user typed meanwhile; returns whether there was any. Raises
+        SessionStoreError; what is not stored waits on."""
+        said_some = False
         while (waiting := self._meanwhile()) is not None:
             said, unsent_id = waiting.text, waiting.scope.unsent_id
             entry_id = await self._conversation.add_user(self._user_message(said, waiting.scope))
             waiting.said = True
             scope.emit(MessageSteered(text=said, entry_id=entry_id, unsent_id=unsent_id))
             self._hooks.emit(MessageReceived, text=said, entry_id=entry_id, origin=waiting.scope.origin)
+            said_some = True
+        return said_some
 
     def _user_message(self, text: str, scope: Scope, attached: Attached = NOTHING) -> UserMessage:
         planning = self._deps.tools.permissions.mode == "plan"

@@ -133,7 +133,7 @@ class ToolSettings(SettingsSection):
     """What the model may do."""
 
     max_rounds: Positive = 40
-    """Model calls in one turn; after that it has to answer."""
+    """Model calls in one turn; after that it ends without an answer."""
     max_calls: Positive = 100
     """Tool calls executed from one answer; the model is told to send the others again."""
     output_max_chars: Positive = 40_000

@@ -78,7 +78,7 @@ class ChatRoutes:
             known = talk.earlier
             try:
                 response = await turn.run(talk)
-                if turn.reply.status == "done":
+                if turn.reply.failure is None:
                     known = talk.with_reply(turn.said).earlier
                 return response
             finally:

@@ -87,7 +87,7 @@ class Reply:
     @property
     def finish_reason(self) -> str:
         """Why the model stopped, in OpenAI's words."""
-        return "length" if self._cut else "stop"
+        return "length" if self._cut or self.status == "stopped" else "stop"
 
     @property
     def usage(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Reply:
     def failure(self) -> RefusalError | None:
         """Why there is no whole answer; None if there is."""
         ended = self._ended
-        if ended is not None and ended.status == "done":
+        if ended is not None and ended.status in ("done", "stopped"):
             return None
         if ended is None or ended.status == "interrupted":
             return RefusalError(503, "interrupted", "The answer was interrupted; what was said is kept.")

@@ -143,7 +143,9 @@ class Desk:
         runner.approvals = _Forwarded(limits.pausing(errand.approve), errand.description)
         problem = ""
         try:
-            await runner.message(errand.prompt, lambda _entry, _attached: None, _nothing, Scope(heard, cancel))
+            problem = await runner.message(
+                errand.prompt, lambda _entry, _attached: None, _nothing, Scope(heard, cancel)
+            )
         except InterruptedTurnError:
             problem = limits.exceeded or _BY_USER
         except ClawbotError as error:
@@ -172,7 +174,7 @@ def _outcome(own: Conversation, progress: Progress, problem: str) -> ToolOutcome
     whole = isinstance(last, AssistantMessage) and not last.broken and not last.tool_calls
     if not problem and whole and said:
         return ToolOutcome(said, summary=progress.summary, details=progress.details)
-    problem = problem or ("it ended without a report" if whole else "it did not come to an end (tools.max_rounds)")
+    problem = problem or ("it ended without a report" if whole else "it did not come to an end")
     texts = (
         spoken(message.text).strip() for message in reversed(own.messages) if isinstance(message, AssistantMessage)
     )

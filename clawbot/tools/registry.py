@@ -81,6 +81,11 @@ class Toolbox:
         """Whether somebody else does `call`, beside others of its kind."""
         return isinstance(self._tools.get(call.name), DelegatingTool)
 
+    def changes(self, call: ToolCallBlock) -> bool:
+        """Whether `call` may change something."""
+        tool = self._tools.get(call.name)
+        return tool is not None and not tool.read_only
+
     def handed_over(self, without: Container[str], also: Sequence[AnyTool] = ()) -> Toolbox:
         """The tools for somebody else, under the same permissions: those of now but `without`, and `also` these."""
         kept = [tool for name, tool in self._tools.items() if name not in without]

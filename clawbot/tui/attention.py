@@ -79,7 +79,7 @@ class Attention:
     def turn_ended(self, seconds: float, status: str) -> None:
         """A turn of so many `seconds` is over: who waited for it is called if it was long."""
         if seconds >= LONG_TURN and status != "interrupted":
-            self.call(_("The turn failed.") if status == "failed" else _("The answer is there."))
+            self.call(_("The answer is there.") if status == "done" else _("The turn failed."))
 
     def leave(self) -> None:
         """The screen ends: the terminal gets its title back."""

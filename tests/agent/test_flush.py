@@ -319,11 +319,19 @@ class TestOutcomes:
         assert not flush.model.requests
 
     async def test_an_endless_row_of_calls_ends(self, workspace: Path) -> None:
-        flush = Flush(workspace, *(calls(ToolCallBlock(str(n), "list")) for n in range(MAX_ROUNDS + 1)))
+        flush = Flush(
+            workspace, *(calls(ToolCallBlock(str(n), "list", {"path": str(n)})) for n in range(MAX_ROUNDS + 1))
+        )
         outcome = await flush.run()
         assert outcome.result == "failed"
         assert f"{MAX_ROUNDS} rounds" in outcome.error
         assert len(flush.model.requests) == MAX_ROUNDS
+
+    async def test_a_row_of_equal_calls_ends_sooner(self, workspace: Path) -> None:
+        flush = Flush(workspace, *(calls(one("append", call_id=str(n))) for n in range(MAX_ROUNDS)))
+        outcome = await flush.run()
+        assert (outcome.result, len(outcome.writes), note(workspace).count("tabs")) == ("written", 1, 1)
+        assert len(flush.model.requests) == 3
 
     async def test_a_flood_of_calls_in_one_answer(self, workspace: Path) -> None:
         flood = [one("append", f"- {n} {'x' * 5000}", call_id=str(n)) for n in range(200)]

@@ -57,7 +57,7 @@ async def test_no_result_is_left_out_before_memory_was_offered_it(house: House) 
 
 async def test_a_request_that_could_not_fit_otherwise_leaves_old_results_out_and_is_sent(house: House) -> None:
     tool = FakeTool("look", "line of output " * 400)
-    rounds = [calls(ToolCallBlock(str(call), "look")) for call in range(14)]
+    rounds = [calls(ToolCallBlock(str(call), "look", {"at": call})) for call in range(14)]
     agent_model = PurposeModel(chat=[*rounds, says("done")], summary=[[UnreachableError("no route")]])
     agent = house.open(agent_model, tool, window=8_000)
     events = await talk(agent, "look fourteen times")

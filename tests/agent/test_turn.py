@@ -152,12 +152,50 @@ async def test_the_limit_on_rounds_is_reported() -> None:
 
 async def test_calls_beyond_their_number_are_answered_and_not_run() -> None:
     tool = FakeTool("look")
-    talk = Talk(FakeModel(calls(*(ToolCallBlock(str(n), "look") for n in range(1000))), says("done")), tool)
+    talk = Talk(FakeModel(calls(*(ToolCallBlock(str(n), "look", {"at": n}) for n in range(1000))), says("done")), tool)
     talk.setup = structs.replace(talk.setup, max_calls=3)
     steps = [step async for step in talk.steps()]
     results = [message for message in committed(steps) if isinstance(message, ToolResultMessage)]
     assert [result.is_error for result in results] == [False] * 3 + [True] * 997
     assert "tools.max_calls" in results[-1].text
+
+
+def results_of(steps: Sequence[TurnStep]) -> list[ToolResultMessage]:
+    return [message for message in committed(steps) if isinstance(message, ToolResultMessage)]
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+async def test_equal_calls_of_one_answer_are_answered_and_two_of_them_run(delegated: bool) -> None:
+    """Together or one after the other; the model is asked once more, since it could not know."""
+    tool = FakeTool("look")
+    talk = Talk(FakeModel(calls(*(ToolCallBlock(str(n), "look") for n in range(100))), says("done")), tool)
+    talk.setup = structs.replace(talk.setup, delegates=lambda _call: delegated, changes=lambda _call: True)
+    results = results_of([step async for step in talk.steps()])
+    assert [result.is_error for result in results] == [False] * 2 + [True] * 98
+    assert len(tool.arguments) == 2
+    assert talk.messages[-1].text == "done"
+
+
+async def test_a_turn_ends_when_the_model_repeats_what_was_refused() -> None:
+    one, other = FakeTool("look"), FakeTool("find")
+    loop = [calls(ToolCallBlock(str(n), ("look", "find")[n % 2])) for n in range(40)]
+    steps = await play(FakeModel(*loop), one, other, max_rounds=40)
+    assert isinstance(steps[-1], Notice)
+    assert "look" in steps[-1].text
+    assert (len(one.arguments), len(other.arguments)) == (4, 3)
+    assert len(results_of(steps)) == 7
+
+
+@pytest.mark.parametrize("rounds", [3, 12])
+async def test_a_word_of_the_user_starts_the_count_again(rounds: int) -> None:
+    tool = FakeTool("look")
+    talk = Talk(FakeModel(*(calls(ToolCallBlock(str(n), "look")) for n in range(rounds)), says("done")), tool)
+
+    async def steer() -> bool:
+        return True
+
+    talk.setup = structs.replace(talk.setup, steer=steer, max_rounds=20)
+    assert not any(result.is_error for result in results_of([step async for step in talk.steps()]))
 
 
 async def test_a_failing_model_leaves_what_it_said_marked_as_an_error() -> None:

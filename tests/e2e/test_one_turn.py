@@ -116,6 +116,38 @@ turns:
     assert "half" in shown.stdout
 
 
+LOOP = """
+turns:
+  - repeat: forever
+    reply: {tool_calls: [{name: append, arguments: {path: memory/junk.md, content: "- again"}}]}
+"""
+COUNT = """
+turns:
+  - reply: {tool_calls: [{name: read, arguments: {path: AGENTS.md}}]}
+  - reply: {tool_calls: [{name: list, arguments: {}}]}
+  - reply: {text: never}
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "limit", "why"), [(LOOP, 40, "repeating the same call of append"), (COUNT, 2, "Stopped after 2 rounds")]
+)
+def test_a_turn_that_only_calls_tools_is_not_done(
+    machine: Machine, script: Callable[[str], Path], turns: str, limit: int, why: str
+) -> None:
+    machine.serve(script(turns), f"tools: {{max_rounds: {limit}}}")
+    ran = machine.run("chat", "-p", "note it", "--json")
+    ended = json.loads(ran.stdout.splitlines()[-1])
+    assert (ran.returncode, ended["type"], ended["status"]) == (1, "turn_ended", "stopped")
+    assert why in ended["error"]
+    if turns == LOOP:
+        [junk] = machine.state.rglob("junk.md")
+        assert junk.read_text(encoding="utf-8") == "- again\n"
+        shown = machine.run("chat", "-p", "note it", "--new")
+        assert (shown.returncode, shown.stdout, len(shown.stderr.splitlines())) == (1, "", 1)
+        assert why in shown.stderr
+
+
 @pytest.mark.parametrize("index", [None, "{broken"], ids=["unlisted", "rebuilt"])
 def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machine: Machine, index: str | None) -> None:
     machine.run("-p", "one")

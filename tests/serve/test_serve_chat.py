@@ -55,6 +55,14 @@ async def test_the_header_names_the_session_and_commands_work(monkeypatch: pytes
     assert any("two" in note.read_text(encoding="utf-8") for note in notes)
 
 
+async def test_a_turn_that_only_calls_tools_says_so_and_the_client_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = PurposeModel(chat=[*(calls(ToolCallBlock(str(n), "list")) for n in range(4)), says("fine")])
+    async with asked(monkeypatch, model) as server:
+        said, session = await server.say("look")
+        assert "repeating the same call of list" in said
+        assert await server.say("look", said, "go on") == ("fine", session)
+
+
 async def test_a_fork_is_made_and_the_session_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     async with asked(monkeypatch) as server:
         assert await server.say("one", session="work") == ("1: one", "work")

@@ -272,6 +272,17 @@ async def test_too_many_tokens_end_it_with_what_it_said(model: TwoMinds, opened:
     assert len(model.minds["look at a"]) == 1
 
 
+async def test_calls_that_repeat_themselves_end_it(model: TwoMinds, opened: Any) -> None:
+    model.main = [hands("a"), says("thanks")]
+    model.minds["look at a"] = [uses(("list", {})) for _ in range(10)]
+    events = await say(await opened())
+    assert result_of(events).is_error
+    assert "repeating the same call of list" in result_of(events).output
+    assert len(model.minds["look at a"]) == 6
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].status == "done"
+
+
 async def test_too_much_time_ends_it(model: TwoMinds, opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Limits] = []
 
