@@ -51,13 +51,15 @@ _MARKS = {
         r"倾向"
     ),
     "personal": (
+        r"\b(?:is|are) (?:called|named)\b|"
         r"\b(?:my|our)(?: [\w'-]{1,30}){1,4} (?:is|are|was|lives?|works?|uses?)\b|\bi(?:'m| am) (?:called|from|a|an|"
         r"allergic|vegetarian|married|based|born|living|working)\b|\bi (?:live|work|moved|was born|have)\b|"
         r"\bcall me\b|我(?:叫|是|住|姓|来自|在.{1,12}(?:工作|上班|住)|有|对.{1,10}过敏)|我的.{1,15}(?:是|叫|在)|"
         r"我(?:太太|老婆|妻子|丈夫|老公|儿子|女儿|妈妈|爸爸|家)|我们的?.{1,15}(?:是|叫|在|用)"
     ),
     "date": (
-        r"\b\d{4}-\d{2}-\d{2}\b|\b(?:on|at|until|since|by) (?:\d{1,2}(?:st|nd|rd|th)?[ .](?:of )?)?(?:january|"
+        r"\b\d{4}-\d{2}-\d{2}\b|\b(?:on|every|each|until) (?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|"
+        r"\b\d{1,2}(?::\d{2})? ?[ap]m\b|\b(?:on|at|until|since|by) (?:\d{1,2}(?:st|nd|rd|th)?[ .](?:of )?)?(?:january|"
         r"february|march|april|may|june|july|august|september|october|november|december|jan|feb|mar|apr|jun|jul|aug|"
         r"sep|oct|nov|dec)\b|\d{1,2}月\d{1,2}[日号]|下?周[一二三四五六日]|星期[一二三四五六日]"
     ),
@@ -90,7 +92,7 @@ _REFUSED = lazy_re(
     r"|不知道|不清楚|找不到)",
     re.IGNORECASE,
 )
-_SENTENCE_END = lazy_re(r"(?<=[.!?])\s+|(?<=[。！？!?;])|\n+")
+_SENTENCE_END = lazy_re(r"(?<=[.!?])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)\s+|(?<=[。！？!?;])|\n+")
 
 
 def sentences(text: str) -> Iterator[str]:

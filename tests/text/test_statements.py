@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.text.statements import is_durable
+from clawbot.text.statements import is_durable, sentences
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,9 @@ from clawbot.text.statements import is_durable
         "We agreed on 2026-12-01 for the launch.",
         "The wiki is at https://wiki.example.com/x",
         "never push to main on a Friday",
+        "The backup of the wiki runs every Sunday at 3 am.",
+        "The market is on Saturdays.",
+        "The printer on floor 2 is called Gutenberg.",
         "我叫小明。",
         "部署必须先跑测试",
         "代理端口是 8443",
@@ -34,3 +37,16 @@ def test_what_is_worth_keeping(sentence: str) -> None:
 )
 def test_what_is_not(sentence: str) -> None:
     assert not is_durable(sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("My dentist is Dr. Halvorsen. She is kind.", ["My dentist is Dr. Halvorsen.", "She is kind."]),
+        ("Ask Mrs. Lee or Mr. Ott! Now.", ["Ask Mrs. Lee or Mr. Ott!", "Now."]),
+        ("I live in St. Gallen. It is cold.", ["I live in St. Gallen.", "It is cold."]),
+        ("That was the worst. I left.", ["That was the worst.", "I left."]),
+    ],
+)
+def test_a_title_ends_no_sentence(text: str, expected: list[str]) -> None:
+    assert list(sentences(text)) == expected
