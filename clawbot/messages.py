@@ -201,7 +201,9 @@ Message = UserMessage | AssistantMessage | ToolResultMessage | BashExecutionMess
 
 NOTES_HEAD = "Notes from the workspace, quoted as this session begins."
 """The first words of the message that quotes notes at the start of a session; each note in it is fenced."""
-_NOTES = lazy_re(rf"{re.escape(NOTES_HEAD)}.*\n`{{3,}}\Z", re.DOTALL)
+NOTES_FOUND = "Notes from the workspace, found for the message that follows."
+"""The same before a message to a model that can't call tools."""
+_NOTES = lazy_re(rf"(?:{re.escape(NOTES_HEAD)}|{re.escape(NOTES_FOUND)}).*\n`{{3,}}\Z", re.DOTALL)
 
 
 def quotes_notes(message: Message) -> bool:

@@ -12,16 +12,16 @@ import pytest
 from clawbot import services
 from clawbot.agent.events import Event, TextDelta, TurnEnded
 from clawbot.config.paths import Paths, find_home
-from clawbot.llm.protocol import ModelInfo
+from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.agent.gate_host import PurposeModel
 from tests.clocks import StillClock
 
 
-def use_models(monkeypatch: pytest.MonkeyPatch, model_of: Callable[[str], PurposeModel]) -> None:
+def use_models(monkeypatch: pytest.MonkeyPatch, model_of: Callable[[str], ChatModel]) -> None:
     """Let the program open `model_of` whatever reference it asks for."""
 
-    async def open_model(ref: str, *_: Any, **__: Any) -> PurposeModel:
+    async def open_model(ref: str, *_: Any, **__: Any) -> ChatModel:
         return model_of(ref)
 
     monkeypatch.setattr(services, "open_model", open_model)

@@ -193,7 +193,7 @@ class MemoryWritten(_Event, frozen=True, tag="memory_written"):
 
 class NotesQuoted(_Event, frozen=True, tag="notes_quoted"):
     """The session begins with a quote of notes, `text`, which stands before the user's first message: `files` of the
-    workspace, the newest first. It is the entry `entry_id`."""
+    workspace, the newest first. It is the entry `entry_id`. Or it stands before a message to a model without tools."""
 
     entry_id: str
     files: tuple[str, ...]

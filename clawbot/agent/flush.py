@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, structs
 
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Scope
+from clawbot.agent.events import Notice, Scope
 from clawbot.agent.offers import FlushOutcome
 from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
@@ -39,6 +39,7 @@ from clawbot.llm.protocol import ChatModel, ChatRequest
 from clawbot.messages import OFFLINE, AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import FLUSH, Result
+from clawbot.text.interface import _
 from clawbot.text.secrets import redact, secret_values
 from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite
 from clawbot.tools.folder import WorkspaceFolder
@@ -125,7 +126,8 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
     """Let the model write down what matters in the messages of `setup.request`. Raises only CancelledError."""
     if not setup.model.info.supports_tools:
         reason = f"{setup.model.info.ref} can't call tools, so it can't write notes."
-        return FlushOutcome("failed", error=f"{reason} Name one that can in compaction.memory_flush.model.")
+        error = f"{reason} Name one that can in compaction.memory_flush.model."
+        return FlushOutcome("failed", error=error, useless=True)
     said = [message.text for message in setup.request.messages]
     known = await asyncio.to_thread(secret_values, said)
     folder, path = WorkspaceFolder(setup.workspace), daily_note(setup.now)
@@ -282,6 +284,7 @@ class SilentTurn:
         self._deps = deps
         self._requests = requests
         self._ended = ended
+        self._hinted = False
         self._settings = deps.settings.compaction.memory_flush
 
     @property
@@ -341,8 +344,17 @@ class SilentTurn:
         if not outcome.useless:
             return outcome
         log.info("%s wrote no notes but %r; the offline model does", model.info.ref, outcome.error or outcome.reply)
+        if not (model.info.supports_tools or self._ended or self._hinted):
+            self._hinted = True
+            hint = _(
+                "{model} can't call tools: the offline model chooses what is saved to memory. "
+                "`compaction.memory_flush.model` can name another one."
+            )
+            scope.emit(Notice(level="info", text=hint.format(model=model.info.ref)))
+        # It looks for what is written already, with all tools that read.
+        request = structs.replace(flush.request, tools=self._requests.toolbox.specs)
         async with deps.model.borrow(OFFLINE, scope.cancel) as offline:
-            instead = await run_flush(structs.replace(flush, model=offline), scope.cancel)
+            instead = await run_flush(structs.replace(flush, model=offline, request=request), scope.cancel)
         return structs.replace(instead, tokens=outcome.tokens)
 
     def _moment(self, copy: Detached) -> datetime:

@@ -39,6 +39,7 @@ from clawbot.agent.plans import acceptance, plan_in
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
 from clawbot.agent.skills import ATTACHED_SHARE
 from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
+from clawbot.agent.without_tools import help_with
 from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
@@ -49,6 +50,7 @@ from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import (
+    OFFLINE,
     AssistantMessage,
     BashExecutionMessage,
     Message,
@@ -172,6 +174,7 @@ class TurnRunner:
         InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
         await self._settle_found_server(keep, scope)
         await self._quote_notes(scope)
+        await self._help(text, keep, scope)
         attached = await self._attach(text, keep, scope)
         attached = structs.replace(attached, blocks=(*blocks, *attached.blocks))
         job = scope.origin == "schedule"
@@ -252,8 +255,24 @@ class TurnRunner:
         for notice in quote.notices:
             scope.emit(Notice(level="warning", text=notice))
         if quote.text:
-            entry_id = await conversation.quote(quote.text, quote.files)
-            scope.emit(NotesQuoted(entry_id=entry_id, files=quote.files, text=quote.text))
+            await self._quote(quote.text, quote.files, scope)
+
+    async def _quote(self, text: str, files: tuple[str, ...], scope: Scope) -> None:
+        entry_id = await self._conversation.quote(text, files)
+        scope.emit(NotesQuoted(entry_id=entry_id, files=files, text=text))
+
+    async def _help(self, text: str, keep: Keep, scope: Scope) -> None:
+        """Before words for a model that can't call tools: remember what they ask for, or quote what was found."""
+        deps, tools = self._deps, self.requests.toolbox
+        if deps.model.info.supports_tools or scope.origin == "schedule":
+            return
+        await keep()
+        said = [*self._conversation.messages, self._user_message(text, scope)]
+        hooked, approve = HookedTools(tools, self._hooks), self._approver(scope, ATTACH)
+        async with deps.model.borrow(OFFLINE) as offline:
+            quote, files = await help_with(said, hooked, tools.specs, offline, clock=deps.clock, ask=approve)
+        if quote:
+            await self._quote(quote, files, scope)
 
     async def _turn(self, first: PreparedRequest, scope: Scope) -> str:
         """Returns the last notice of a turn that ended without an answer, else ""."""

@@ -37,7 +37,8 @@ SUBAGENT = (
 NO_TOOLS = """\
 ## Tooling
 You have no tools here: you can't look anything up, run anything or write a note. Say so when that is asked for; what
-you know stands below and in the conversation."""
+you know stands below and in the conversation. The program quotes notes that fit a message before it, and reports there
+what it wrote down for the user."""
 STYLE = """\
 ## Tool Call Style
 Just call a tool; say a few words first only when the step is risky, long or not what was asked for. A tool's error
