@@ -205,6 +205,8 @@ NOTES_FOUND = "Notes from the workspace, found for the message that follows."
 """The same before a message to a model that can't call tools."""
 _NOTES = lazy_re(rf"(?:{re.escape(NOTES_HEAD)}|{re.escape(NOTES_FOUND)}).*\n`{{3,}}\Z", re.DOTALL)
 
+_NOTES_BEFORE = lazy_re(rf"\A{re.escape(NOTES_HEAD)}[^\n]*(?:\n\n[^\n]*:\n(`{{3,}})text\n(?s:.*?)\n\1(?=\n|\Z))*\n*")
+
 
 def quotes_notes(message: Message) -> bool:
     """Whether `message` is such a quote, made by the program and not by the user."""
@@ -288,6 +290,11 @@ def without_times(text: str) -> str:
     """`text` of a user's turn as it was said: without what `said_at` put before it, or before each of several messages
     that were joined to one turn."""
     return _SAID_AT.sub("", text)
+
+
+def newest_words(text: str) -> str:
+    """The last of the messages that were joined to `text`, a user's turn: without quoted notes and times."""
+    return _SAID_AT.split(_NOTES_BEFORE.sub("", text))[-1]
 
 
 class ToolSpec(Struct, frozen=True):

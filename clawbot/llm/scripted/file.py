@@ -13,6 +13,7 @@ from typing import Any, NoReturn, cast, get_args
 
 import msgspec
 import yaml
+from msgspec.structs import replace
 
 from clawbot.config.errors import ConfigError
 from clawbot.config.source import KeyPath, Layer, TreeReader, parse_layer, resolvers
@@ -21,7 +22,7 @@ from clawbot.files import read_plain
 from clawbot.llm.scripted.types import Check, CheckKey, CheckKind, FinishReason, Script, Wording
 
 FILE_KEYS = ("turns", "model", "window", "title")
-TURN_KEYS = ("name", "expect", "reply", "repeat")
+TURN_KEYS = ("name", "expect", "reply", "repeat", "order")
 REPLY_KEYS = ("text", "reasoning", "tool_calls", "usage", "finish_reason", "fault")
 FAULT_WORDS = ("drop", "stall", "no_finish", "malformed_call", "endless")
 FAULT_KEYS = ("status", "message", "retry_after", "overflow", "drop", "stall")
@@ -29,6 +30,10 @@ FAULT_KINDS = ("status", "overflow", "drop", "stall")
 FOREVER = "forever"
 MAX_BYTES = 16 * 1024**2
 """Far above any script; the YAML in it takes a hundred times that."""
+BEGINS = "# turn {} begins"
+ENDS = "# turn {} ends"
+"""Lines around a turn that was recorded: without the second one its end was never written."""
+_BEGINS = re.compile(rb"^# turn (\d+) begins", re.MULTILINE)
 
 _KEYS: Mapping[str, Collection[str]] = {
     "script": FILE_KEYS,
@@ -73,14 +78,22 @@ class _ScriptReader(TreeReader):
 
 
 def load_script(path: Path) -> Script:
-    """Read and check the script at `path`. Raises ScriptFileError, also for a file that can't be read."""
+    """Read and check the script at `path`, without the last turn of a recording if that was cut off. Raises
+    ScriptFileError, also for a file that can't be read."""
     try:
-        text = read_plain(path, MAX_BYTES).decode()
+        text = _complete(read_plain(path, MAX_BYTES)).decode()
     except OSError as error:
         raise ScriptFileError(f"{path}: can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
         raise ScriptFileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}.") from error
     return parse_script(text, path)
+
+
+def _complete(data: bytes) -> bytes:
+    """`data` up to where a turn begins that has no end."""
+    begun = [*_BEGINS.finditer(data)][-1:]
+    cut = (at for at in begun if not re.search(rb"^# turn %b ends\s*$" % at[1], data[at.end() :], re.MULTILINE))
+    return next((data[: at.start()] for at in cut), data)
 
 
 def parse_script(text: str, path: Path) -> Script:
@@ -115,7 +128,8 @@ class _Script:
             if turn.repeat is None and not turn.checks:
                 never = f"this turn is never reached: turn {turn.number} answers every request forever"
                 self._fail(("turns", after.number - 1), never)
-        return script
+        turns = sorted(script.turns, key=lambda turn: turn.order or turn.number)
+        return replace(script, turns=tuple(replace(turn, number=at) for at, turn in enumerate(turns, start=1)))
 
     def _turn(self, raw: Any, path: KeyPath) -> Any:
         """A turn with its short forms written out, as those below. What has another shape stays as it is, for the

@@ -110,7 +110,8 @@ class Reply(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptTurn(Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of a script. `repeat` is how many requests it answers, None: as long as they fit."""
+    """One step of a script. `repeat` is how many requests it answers, None: as long as they fit. `order`: its number
+    in the order of play, None: that of its place in the file."""
 
     number: int = field(name="#number")
     line: int = field(name="#line")
@@ -118,6 +119,7 @@ class ScriptTurn(Struct, frozen=True, forbid_unknown_fields=True):
     checks: tuple[Check, ...] = field(default=(), name="expect")
     name: str = ""
     repeat: Positive | None = 1
+    order: Positive | None = None
 
     def __str__(self) -> str:
         return f"turn {self.number}{f' ({self.name})' if self.name else ''}"

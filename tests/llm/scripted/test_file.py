@@ -102,7 +102,11 @@ def test_faults_are_read(fault: str, read: Fault) -> None:
         ("", 1, "`turns` must be a list, not nothing"),
         (" []", 1, "at least one entry"),
         ("\n- {}", 2, "entry 1 of `turns` has no `reply`"),
-        ("\n- hello", 2, "entry 1 of `turns` must be a mapping with `name`, `expect`, `reply`, `repeat`, not 'hello'"),
+        (
+            "\n- hello",
+            2,
+            "entry 1 of `turns` must be a mapping with `name`, `expect`, `reply`, `repeat`, `order`, not 'hello'",
+        ),
         ("\n- reply: x\n  expcet: {}", 3, "no key 'expcet'. Did you mean `expect`?"),
         ("\n- reply: x\n  expect: {usr: x}", 3, "`expect` has no key 'usr'. Did you mean `user`?"),
         ("\n- reply: x\n  expect: {user: {regex: x}}", 3, "`user` has no key 'regex'"),
