@@ -203,9 +203,10 @@ NOTES_HEAD = "Notes from the workspace, quoted as this session begins."
 """The first words of the message that quotes notes at the start of a session; each note in it is fenced."""
 NOTES_FOUND = "Notes from the workspace, found for the message that follows."
 """The same before a message to a model that can't call tools."""
-_NOTES = lazy_re(rf"(?:{re.escape(NOTES_HEAD)}|{re.escape(NOTES_FOUND)}).*\n`{{3,}}\Z", re.DOTALL)
-
-_NOTES_BEFORE = lazy_re(rf"\A{re.escape(NOTES_HEAD)}[^\n]*(?:\n\n[^\n]*:\n(`{{3,}})text\n(?s:.*?)\n\1(?=\n|\Z))*\n*")
+_HEADS = f"(?:{re.escape(NOTES_HEAD)}|{re.escape(NOTES_FOUND)})"
+_NOTES = lazy_re(rf"{_HEADS}.*\n`{{3,}}\Z", re.DOTALL)
+_FENCED = r"\n\n(?:[^\n]*:\n)?(`{3,})text\n(?s:.*?)\n\1(?=\n|\Z)"
+_NOTES_BEFORE = lazy_re(rf"\A(?:{_HEADS}[^\n]*(?:{_FENCED})*\n*)+")
 
 
 def quotes_notes(message: Message) -> bool:

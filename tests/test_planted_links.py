@@ -25,6 +25,7 @@ from clawbot.context.workspace import OLD_RECORD, seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir, write_out
 from clawbot.forget.files import FileEditor, StubbornFileError
+from clawbot.llm.scripted.answers import answer_at
 from clawbot.llm.scripted.record import Recorder
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.export import default_target, write_export
@@ -73,8 +74,15 @@ def _append(workspace: Path) -> None:
 
 
 def _record(workspace: Path) -> None:
-    recorder = Recorder(workspace / "talk.yaml")
-    asyncio.run(recorder.end(recorder.begin(), {"messages": []}, {"text": "tea"}))
+    async def record() -> None:
+        recorder, answer = Recorder(workspace / "talk.yaml"), answer_at("/chat/completions")
+        assert answer is not None
+        answer.take(b'{"choices": [{"message": {"content": "tea"}, "finish_reason": "stop"}]}')
+        await recorder.end(recorder.begin("what do I drink?", answer))
+        if recorder.error is not None:
+            raise recorder.error
+
+    asyncio.run(record())
 
 
 WRITERS: dict[str, tuple[Writer, tuple[str, ...]]] = {

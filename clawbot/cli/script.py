@@ -63,14 +63,20 @@ async def _record(base: str, file: Path, port: int) -> None:
     # It needs a client of HTTP, which `serve` does not.
     from clawbot.llm.scripted.record import Recorder, recording
 
-    recorder = Recorder(file)
     stopped = asked_to_end()
+    recorder = Recorder(file, stopped.set)
     with _port_told(port):
         async with recording(recorder, base, port=port) as url:
             say(f"recording {base} on {url} into {file}")
             await stopped.wait()
     left = f", {left_out(recorder.secrets)}" if recorder.secrets else ""
-    say(f"{recorder.count} turns are in {file}{left}" if recorder.count else "Nothing was asked: no file was written.")
+    say(
+        f"{recorder.count} turns are in {file}{left}"
+        if recorder.count
+        else "Nothing was recorded: no file was written."
+    )
+    if recorder.error is not None:
+        raise recorder.error
 
 
 async def _serve(engine: ScriptEngine, port: int) -> None:

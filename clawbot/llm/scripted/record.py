@@ -1,189 +1,149 @@
-"""Stands between a client and a real server, and writes the script that replays what was said, without its secrets."""
+"""Stands between a client and a real server, and writes the script that replays the session, without its secrets."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import json
+import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import yaml
 from aiohttp import web
+from msgspec import Struct
 
-from clawbot.files import PRIVATE_FILE, write_atomic
+from clawbot.config.source import resolvers
+from clawbot.files import create_exclusive
 from clawbot.llm.local import served_model
-from clawbot.llm.scripted.engine import asks_for_title, view_of
+from clawbot.llm.scripted.answers import Answer, answer_at, user_text
+from clawbot.llm.scripted.file import BEGINS, ENDS
 from clawbot.llm.scripted.server import LOOPBACK, MAX_BODY
-from clawbot.llm.scripted.types import DEFAULT_MODEL, FinishReason
+from clawbot.llm.scripted.types import DEFAULT_MODEL
+from clawbot.messages import newest_words, scrub
+from clawbot.text.naming import TITLE_QUESTION
 from clawbot.text.secrets import MARK, Redactor, remember_secret
 
 WIDTH = 110
 EXPECTED_CHARS = 60
 """Of the user's words: enough to tell one message from another."""
-_USUAL_ENDS = ("stop", "tool_calls")
-# The time before a message, and dates in it: a replay has others.
+HEAD = "# Recorded by `clawbot script record`. A last turn without its end was cut off, and is not played."
+MESSAGE_CHARS = 500
+"""Of an error that is no JSON: a page of HTML, say."""
+# The time before a message; and what a replay has otherwise: dates, times, secrets.
 _TIME_MARK = re.compile(r"^\s*\[[^\]\n]*\d\d:\d\d[^\]\n]*\]\s*")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d|\d\d:\d\d")
+_CHANGING = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d:\d\d|{re.escape(MARK)}|\n")
+_TELLING = re.compile(r"[^\s!-/:-@\[-`{-~]")
 # Those of one connection only, and those that our own client and server write anew.
 _HOP = frozenset(
     ["connection", "content-encoding", "content-length", "host", "keep-alive", "transfer-encoding", "accept-encoding"]
 )
 
 
+class _Dumper(yaml.SafeDumper):
+    """Quotes what the reader of scripts would take for another value."""
+
+    yaml_implicit_resolvers = resolvers()
+
+
 class Recorder:
-    """The script so far. A turn has its place when its request comes, and is written when its answer has ended."""
+    """Appends a turn to the script `file` when its answer has ended. `count` is how many are in it, `error` why there
+    are no more: `on_error` is called then. `head` is what the script goes by."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, on_error: Callable[[], object] = lambda: None) -> None:
         self.file = file
-        self._turns: list[dict[str, Any] | None] = []
+        self.count = 0
+        self.error: OSError | None = None
+        self._on_error = on_error
         self._redactor = Redactor()
-        self._head: dict[str, Any] = {}
+        self.head: dict[str, Any] = {}
+        self._begun = 0
+        self._text = self._words = ""
         self._writing = asyncio.Lock()
-
-    @property
-    def count(self) -> int:
-        """How many turns are written."""
-        return sum(turn is not None for turn in self._turns)
+        self._writes: set[asyncio.Task[None]] = set()
 
     @property
     def secrets(self) -> int:
         """How many secrets were left out."""
         return self._redactor.count
 
-    @property
-    def is_new(self) -> bool:
-        """Whether nothing was asked yet."""
-        return not self._turns
+    def begin(self, text: str, answer: Answer) -> _Turn:
+        """Begin the next turn: `answer` is to gather what answers a request with `text` as the user's last one."""
+        if text != self._text:
+            # A message that failed is sent again before the next one, as one text.
+            before, self._text = self._text, text
+            self._words = newest_words(text.removeprefix(f"{before}\n\n") if before else text)
+        self._begun += 1
+        return _Turn(self._begun, self._words, answer)
 
-    def describe(self, model: object, window: int | None) -> None:
-        """Say what the script goes by."""
-        self._head = {"model": str(model or DEFAULT_MODEL), **({"window": window} if window else {})}
+    async def end(self, turn: _Turn | None, *, cut: bool = False, left: bool = False) -> None:
+        """Write `turn` with its reply (`Answer.reply`), unless it has one; returns when it is on disk."""
+        if turn is None or turn.ended:
+            return
+        turn.ended = True
+        task = asyncio.create_task(self._write(turn, turn.answer.reply(cut=cut, left=left)))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        await asyncio.shield(task)
 
-    def begin(self) -> int:
-        """The place of the next turn."""
-        self._turns.append(None)
-        return len(self._turns) - 1
+    async def flush(self) -> None:
+        """Wait until the turns that ended so far are written."""
+        if self._writes:
+            await asyncio.wait(self._writes)
 
-    async def end(self, place: int, request: Mapping[str, Any], reply: dict[str, Any]) -> None:
-        """Write the turn that answered `request`. Raises OSError."""
-        words = _expected(self._redactor.text("\n".join(view_of(request)["user"])))
-        turn = {"expect": {"user": words}} if words else {}
+    async def _write(self, turn: _Turn, reply: dict[str, Any]) -> None:
         async with self._writing:
-            self._turns[place] = {**turn, "reply": self._redactor.tree(reply)}
-            await asyncio.to_thread(self._write)
+            if self.error is not None:
+                return
+            try:
+                await asyncio.to_thread(self._append, turn, reply)
+            except OSError as error:
+                error.filename = error.filename or str(self.file)
+                self.error = error
+                self._on_error()
+            else:
+                self.count += 1
 
-    def _write(self) -> None:
-        script = {**self._head, "turns": [turn for turn in self._turns if turn is not None]}
-        text = yaml.safe_dump(script, allow_unicode=True, sort_keys=False, width=WIDTH)
-        write_atomic(self.file, text.encode(), mode=PRIVATE_FILE, below=self.file.parent)
+    def _append(self, turn: _Turn, reply: dict[str, Any]) -> None:
+        words = _expected(self._redactor.text(scrub(turn.words)))
+        spelled: dict[str, Any] = {"expect": {"user": words}} if words else {}
+        spelled["reply"] = self._redactor.tree(scrub(reply))
+        if turn.number != self.count + 1:
+            spelled["order"] = turn.number
+        data = f"{BEGINS.format(turn.number)}\n{_yaml([spelled])}{ENDS.format(turn.number)}\n"
+        if not self.count:
+            head = _yaml(self.head or {"model": DEFAULT_MODEL})
+            if not create_exclusive(self.file, f"{HEAD}\n{head}turns:\n{data}".encode(), below=self.file.parent):
+                raise FileExistsError(errno.EEXIST, "was made by another program", str(self.file))
+            return
+        with os.fdopen(os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as stream:
+            stream.write(data.encode())
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+class _Turn(Struct):
+    """A turn that has begun: its number, the words of the user that it answers, and the answer so far."""
+
+    number: int
+    words: str
+    answer: Answer
+    ended: bool = False
+
+
+def _yaml(value: Any) -> str:
+    return yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=WIDTH)
 
 
 def _expected(text: str) -> str:
     """The first words of the user's message that a replay has again; empty when there are none."""
-    first = next((line for line in _TIME_MARK.sub("", text).splitlines() if line.strip()), "")
-    piece = _DATE.split(first.partition(MARK)[0], maxsplit=1)[0]
-    return piece[:EXPECTED_CHARS].strip()
-
-
-class Heard:
-    """Gathers one answer, as it comes in pieces or whole."""
-
-    def __init__(self) -> None:
-        self._rest = b""
-        self._texts = {"reasoning": "", "text": ""}
-        self._calls: dict[int, dict[str, str]] = {}
-        self._usage: dict[str, Any] = {}
-        self._end: str | None = None
-        self._pieces = 0
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes of a stream of events."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            if line.startswith(b"data:") and line[5:].strip() != b"[DONE]":
-                self.take(line[5:])
-
-    def take(self, data: bytes) -> None:
-        """Take an event, or a whole answer."""
-        with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError):
-            body = json.loads(data)
-            self._usage = body.get("usage") or self._usage
-            for choice in body.get("choices") or ():
-                self._add(choice.get("delta") or choice.get("message") or {})
-                self._end = choice.get("finish_reason") or self._end
-
-    def _add(self, delta: Mapping[str, Any]) -> None:
-        for key, value in (
-            ("reasoning", delta.get("reasoning_content") or delta.get("reasoning")),
-            ("text", delta.get("content")),
-        ):
-            if value:
-                self._texts[key] += value
-                self._pieces += 1
-        for place, part in enumerate(delta.get("tool_calls") or ()):
-            call = self._calls.setdefault(part.get("index", place), {"name": "", "arguments": ""})
-            said = part.get("function") or {}
-            call["name"] += said.get("name") or ""
-            call["arguments"] += said.get("arguments") or ""
-
-    def reply(self, *, cut: bool = False) -> dict[str, Any]:
-        """The reply that says the same. `cut`: the server broke off."""
-        reply: dict[str, Any] = {key: _escaped(text) for key, text in self._texts.items() if text}
-        if self._calls:
-            calls = (self._calls[index] for index in sorted(self._calls))
-            reply["tool_calls"] = [{"name": call["name"], "arguments": _arguments(call)} for call in calls]
-        if not reply and not cut:
-            reply["text"] = ""
-        if cut:
-            return {**reply, "fault": {"drop": min(self._pieces, len(reply))}}
-        if self._usage:
-            reply["usage"] = _figures(self._usage)
-        if self._end in get_args(FinishReason) and self._end not in _USUAL_ENDS:
-            reply["finish_reason"] = self._end
-        return reply
-
-
-def _arguments(call: Mapping[str, str]) -> dict[str, Any] | str:
-    """The arguments as a mapping, or as they were said when they are none."""
-    try:
-        found = json.loads(call["arguments"])
-    except ValueError:
-        found = None
-    arguments: dict[str, Any] | str = _escaped(found if isinstance(found, dict) else call["arguments"])
-    return arguments
-
-
-def _escaped(value: Any) -> Any:
-    """`value` with what would be a template in a script marked as none."""
-    if isinstance(value, str):
-        return value.replace("{{", "\\{{")
-    if isinstance(value, dict):
-        return {key: _escaped(each) for key, each in value.items()}
-    return [_escaped(each) for each in value] if isinstance(value, list) else value
-
-
-def _figures(usage: Mapping[str, Any]) -> dict[str, int]:
-    cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens")
-    found = {"prompt": usage.get("prompt_tokens"), "completion": usage.get("completion_tokens"), "cached": cached}
-    return {key: value for key, value in found.items() if isinstance(value, int) and value}
-
-
-def _fault(status: int, headers: Mapping[str, str], data: bytes) -> dict[str, Any]:
-    """The fault that says what a server said in place of an answer."""
-    try:
-        body = json.loads(data)
-        error = body.get("error", body)
-        message = str(error.get("message", "") if isinstance(error, dict) else error)
-    except (ValueError, AttributeError):
-        message = data.decode(errors="replace")[:500]
-    wait = headers.get("Retry-After", "")
-    after = {"retry_after": float(wait)} if wait.replace(".", "", 1).isdigit() else {}
-    return {"fault": {"status": status, "message": _escaped(message), **after}}
+    parts = (part.strip() for part in _CHANGING.split(_TIME_MARK.sub("", text)))
+    return next((part[:EXPECTED_CHARS].strip() for part in parts if _TELLING.search(part)), "")
 
 
 class _Proxy:
@@ -191,83 +151,81 @@ class _Proxy:
 
     def __init__(self, base: str, recorder: Recorder, session: aiohttp.ClientSession) -> None:
         self._base = base.rstrip("/")
+        self._origin = self._base.removesuffix(urlsplit(self._base).path)
         self._recorder = recorder
         self._session = session
+        self._describing = asyncio.Lock()
 
     async def hand_on(self, request: web.Request) -> web.StreamResponse:
-        """Answer as the server does; chat is recorded."""
+        """Answer as the server does; what a model is asked is recorded."""
         data = await request.read()
         _learn_key(request)
-        recording = request.method == "POST" and request.path.endswith("/chat/completions")
-        body = _json(data) if recording else {}
+        answer = answer_at(request.path) if request.method == "POST" else None
+        body = _json(data) if answer else {}
+        text = user_text(body)
         # A replay is asked for titles when it likes, and has no turn for that.
-        recording = recording and not asks_for_title(body)
-        if recording and self._recorder.is_new:
-            place = self._recorder.begin()
-            await self._describe(body, request)
-        else:
-            place = self._recorder.begin() if recording else -1
+        turn = self._recorder.begin(text, answer) if answer and TITLE_QUESTION not in text else None
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
         try:
+            if turn is not None:
+                await self._describe(body, request)
             async with self._session.request(
-                request.method, self._address(request), data=data, headers=headers, allow_redirects=False
-            ) as answer:
-                return await self._hand_back(request, answer, body, place)
+                request.method, self._origin + request.path_qs, data=data, headers=headers, allow_redirects=False
+            ) as upstream:
+                return await self._hand_back(request, upstream, turn)
         except aiohttp.ClientConnectorError as error:
-            message = {"error": {"message": f"{self._base} can't be reached: {error.os_error.strerror or error}."}}
-            return web.json_response(message, status=502)
-
-    def _address(self, request: web.Request) -> str:
-        path = request.path_qs
-        if path.startswith("/v1/") or path == "/v1":
-            return self._base + path.removeprefix("/v1")
-        return self._base.removesuffix("/v1") + path
+            message = f"{self._base} can't be reached: {error.strerror or error}."
+            if turn is not None:
+                turn.answer.refuse(message, 502)
+            await self._recorder.end(turn)
+            return web.json_response({"error": {"message": message}}, status=502)
+        except aiohttp.ClientError:
+            await self._recorder.end(turn, cut=True)
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=502)
+        finally:
+            # For a client that has left: what it received is a turn of the session.
+            await self._recorder.end(turn, left=True)
 
     async def _describe(self, body: Mapping[str, Any], request: web.Request) -> None:
-        key = request.headers.get("Authorization", "").removeprefix("Bearer ") or None
-        name = str(body.get("model", ""))
-        served = await asyncio.to_thread(served_model, self._base, name, key)
-        self._recorder.describe(name, served.window if served else None)
+        async with self._describing:
+            if self._recorder.head:
+                return
+            key = request.headers.get("Authorization", "").removeprefix("Bearer ") or None
+            name = str(body.get("model") or "")
+            served = await asyncio.to_thread(served_model, self._base, name, key)
+            window = {"window": served.window} if served and served.window else {}
+            self._recorder.head = {"model": name or DEFAULT_MODEL, **window}
 
     async def _hand_back(
-        self, request: web.Request, answer: aiohttp.ClientResponse, body: Mapping[str, Any], place: int
+        self, request: web.Request, upstream: aiohttp.ClientResponse, turn: _Turn | None
     ) -> web.StreamResponse:
-        headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
-        response = web.StreamResponse(status=answer.status, headers=headers)
-        heard, whole, cut = Heard(), bytearray(), False
-        streamed = answer.content_type == "text/event-stream"
-        try:
-            await response.prepare(request)
-            async for piece in answer.content.iter_any():
-                heard.feed(piece) if streamed else whole.extend(piece)
-                await response.write(piece)
-        except aiohttp.ClientPayloadError:
-            cut = True
-        finally:
-            # Also for a client that has left: what it heard is a turn of the talk.
-            if place >= 0:
-                await self._keep(answer, body, place, heard, whole, cut=cut)
-        if cut and request.transport is not None:
-            request.transport.abort()
+        """Return what comes. The end of an answer is held until its turn is on disk."""
+        headers = {name: value for name, value in upstream.headers.items() if name.lower() not in _HOP}
+        response = web.StreamResponse(status=upstream.status, headers=headers)
+        await response.prepare(request)
+        answer, held = turn.answer if turn else None, bytearray()
+        streamed = upstream.ok and upstream.content_type != "application/json"
+        async for data in upstream.content.iter_any():
+            if answer and streamed:
+                answer.feed(data)
+            if answer and (answer.ending or not streamed):
+                held += data
+            else:
+                await response.write(data)
+            if answer and answer.complete:
+                break
+        if answer and not upstream.ok:
+            body = _json(held)
+            said = body.get("error") or body or held.decode(errors="replace")[:MESSAGE_CHARS]
+            answer.refuse(said, upstream.status, upstream.headers)
+        elif answer:
+            answer.close() if streamed else answer.take(held)
+        await self._recorder.end(turn)
+        await response.write(held)
+        await response.write_eof()
         return response
-
-    async def _keep(
-        self,
-        answer: aiohttp.ClientResponse,
-        body: Mapping[str, Any],
-        place: int,
-        heard: Heard,
-        whole: bytearray,
-        *,
-        cut: bool,
-    ) -> None:
-        if answer.status != 200:
-            reply = _fault(answer.status, answer.headers, bytes(whole))
-        else:
-            if whole:
-                heard.take(bytes(whole))
-            reply = heard.reply(cut=cut)
-        await asyncio.shield(self._recorder.end(place, body, reply))
 
 
 def _learn_key(request: web.Request) -> None:
@@ -276,7 +234,7 @@ def _learn_key(request: web.Request) -> None:
         remember_secret(request.headers.get(name, "").removeprefix("Bearer "))
 
 
-def _json(data: bytes) -> dict[str, Any]:
+def _json(data: bytes | bytearray) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except ValueError:
@@ -288,15 +246,20 @@ def _json(data: bytes) -> dict[str, Any]:
 async def recording(recorder: Recorder, base: str, *, port: int = 0) -> AsyncIterator[str]:
     """Record what is asked of the server at `base` until the context ends; gives the address to ask instead. `port` 0
     takes a free one. Raises OSError for a taken port."""
-    # The client decides how long it waits.
-    timeout = aiohttp.ClientTimeout(total=None)
-    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session:
+    # The client decides how long it waits. A connection that is used again may have been closed by then.
+    timeout, connector = aiohttp.ClientTimeout(total=None), aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", "/{path:.*}", _Proxy(base, recorder, session).hand_on)
         runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0, access_log=None)
         await runner.setup()
         try:
             await web.TCPSite(runner, LOOPBACK, port).start()
-            yield f"http://{LOOPBACK}:{runner.addresses[0][1]}/v1"
+            yield f"http://{LOOPBACK}:{runner.addresses[0][1]}{urlsplit(base.rstrip('/')).path}"
         finally:
+            for site in runner.sites:
+                await site.stop()
+            # While the disk is slow, clients still wait for the end of their answers.
+            await recorder.flush()
             await runner.cleanup()
+            await recorder.flush()

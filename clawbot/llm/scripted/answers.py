@@ -1,0 +1,250 @@
+"""The answers of model servers, read off the wire of four protocols (OpenAI's chat completions and Responses,
+Anthropic's Messages, Ollama's chat) and spelled as the replies of a script."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from clawbot.llm.call_pieces import CallPieces
+from clawbot.llm.scripted.replies import ARGUMENT_PIECES
+from clawbot.llm.scripted.types import ERROR_STATUS
+from clawbot.llm.tokens import merge_usage, usage_from
+
+_UNUSUAL_ENDS = {
+    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), "length"),
+    **dict.fromkeys(("content_filter", "refusal"), "content_filter"),
+}
+# The HTTP statuses that the vendors document for errors that they may send within a stream as well.
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+}
+_SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+
+
+class Answer:
+    """Gathers one answer: `feed` the bytes of a stream and `close` it, or `take` a body that is no stream."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        """Whether the last event came, so that the client waits for no other."""
+        self._texts = {"reasoning": "", "text": ""}
+        self._calls = CallPieces()
+        self._usage: dict[str, Any] = {}
+        self._end = ""
+        self._fault: dict[str, Any] = {}
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    @property
+    def ending(self) -> bool:
+        """Whether what comes next is no part of the text any more."""
+        return bool(self.complete or self._end)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of a stream, of server-sent events or of lines of JSON."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take_line(line.rstrip(b"\r"))
+
+    def close(self) -> None:
+        """Take what is left at the end of a stream."""
+        for line in (self._rest, b""):
+            self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:])
+        elif line.startswith(b"{"):
+            self.take(line)
+        elif not line and self._data:
+            self.take(b"\n".join(self._data))
+            self._data = []
+
+    def take(self, data: bytes | bytearray) -> None:
+        """Take an event, or a complete body. What makes no sense is nothing to a client either."""
+        if data.strip() == b"[DONE]":
+            self.complete = True
+            return
+        with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            body = json.loads(data.decode(errors="replace"))
+            error = body.get("error") or (body if "error" in (body.get("type"), body.get("object")) else None)
+            self.refuse(error) if error else self._read(body)
+
+    def refuse(self, error: Any, status: int = 0, headers: Mapping[str, str] | None = None) -> None:
+        """Take an error in place of an answer; `status` 0: the one that fits its kind."""
+        details = error if isinstance(error, dict) else {"message": error}
+        kinds = [details.get(key) for key in ("code", "status", "type")]
+        found = (each if isinstance(each, int) else _STATUS_OF.get(str(each), 0) for each in kinds)
+        status = status or next((each for each in found if each in ERROR_STATUS), 500)
+        wait = _SECONDS.fullmatch((headers or {}).get("Retry-After", ""))
+        after = {"retry_after": float(wait[0])} if wait else {}
+        message = details.get("message") or details.get("detail") or ""
+        self._fault = {"status": status, "message": escaped(str(message)), **after}
+        self.complete = True
+
+    def reply(self, *, cut: bool = False, left: bool = False) -> dict[str, Any]:
+        """The reply that says the same. `cut`: the server broke off; `left`: the client did not wait for the end."""
+        reply: dict[str, Any] = {key: escaped(text) for key, text in self._texts.items() if text}
+        calls = self._calls.blocks()
+        if calls:
+            reply["tool_calls"] = [{"name": c.name, "arguments": escaped(c.malformed or c.arguments)} for c in calls]
+        if self._fault and not reply:
+            return {"fault": self._fault}
+        if self._fault or (cut and not self.complete):
+            # A number above that of the pieces is the end of them.
+            return {**reply, "fault": {"drop": len(reply) + len(calls) * (1 + ARGUMENT_PIECES)} if reply else "drop"}
+        if left or self._end in {"", "error"}:
+            return {**reply, "fault": "no_finish"}
+        usage = usage_from(self._usage)
+        if usage:
+            figures = {"prompt": usage.prompt_tokens, "completion": usage.output, "cached": usage.cache_read}
+            reply["usage"] = {key: value for key, value in figures.items() if value}
+        if self._end in _UNUSUAL_ENDS:
+            reply["finish_reason"] = _UNUSUAL_ENDS[self._end]
+        return reply if reply.keys() - {"usage", "finish_reason"} else {"text": "", **reply}
+
+    def _read(self, body: Mapping[str, Any]) -> None:
+        """Read an event or a complete body that is no error."""
+        raise NotImplementedError
+
+    def _add(self, reasoning: object, text: object) -> None:
+        for key, value in (("reasoning", reasoning), ("text", text)):
+            if isinstance(value, str):
+                self._texts[key] += value
+
+    def _count(self, usage: object) -> None:
+        if isinstance(usage, Mapping):
+            merge_usage(self._usage, usage)
+
+
+class _Chat(Answer):
+    def _read(self, body: Mapping[str, Any]) -> None:
+        self._count(body.get("usage"))
+        for choice in body.get("choices") or ():
+            delta = choice.get("delta") or choice.get("message") or {}
+            self._add(delta.get("reasoning_content") or delta.get("reasoning"), delta.get("content"))
+            for call in delta.get("tool_calls") or ():
+                self._calls.feed(call)
+            self._end = str(choice.get("finish_reason") or self._end)
+
+
+class _Responses(Answer):
+    def _read(self, body: Mapping[str, Any]) -> None:
+        kind, response = body.get("type", ""), body.get("response") or body
+        if kind in {"response.output_text.delta", "response.refusal.delta"}:
+            self._add(None, body["delta"])
+        elif kind in {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}:
+            self._add(body["delta"], None)
+        elif kind == "response.output_item.done":
+            self._read_items([body["item"]], texts=False)
+        elif response.get("status") == "failed":
+            self.refuse(response.get("error"))
+        elif response.get("status") in {"completed", "incomplete"} and "output" in response:
+            self._read_items(response["output"], texts=not any(self._texts.values()))
+            usage = response.get("usage") or {}
+            # Here the input holds what came from the cache.
+            self._count({**usage, "prompt_tokens": usage.get("input_tokens")})
+            self._end = (response.get("incomplete_details") or {}).get("reason") or response["status"]
+            self.complete = True
+
+    def _read_items(self, items: list[Mapping[str, Any]], *, texts: bool) -> None:
+        """Take the calls in a part of the output that is complete, and its `texts` if none came in deltas."""
+        known = {call.id for call in self._calls.blocks()}
+        for item in items:
+            if item["type"] == "function_call" and item["call_id"] not in known:
+                self._calls.feed({"id": item["call_id"], "function": item})
+            for part in (item.get("content") or item.get("summary") or ()) if texts else ():
+                said = part.get("text") or part.get("refusal")
+                self._add(*((None, said) if item["type"] == "message" else (said, None)))
+
+
+class _Messages(Answer):
+    def __init__(self) -> None:
+        super().__init__()
+        self._called: set[int] = set()
+
+    def _read(self, body: Mapping[str, Any]) -> None:
+        kind, delta = body.get("type"), body.get("delta") or {}
+        if kind == "message_start":
+            self._count(body["message"].get("usage"))
+        elif kind == "content_block_start":
+            self._read_block(body["content_block"], body["index"])
+        elif kind == "content_block_delta":
+            self._add(delta.get("thinking"), delta.get("text"))
+            # A search by the vendor has arguments as well, and is no call to the client.
+            if "partial_json" in delta and body["index"] in self._called:
+                self._calls.feed({"index": body["index"], "function": {"arguments": delta["partial_json"]}})
+        elif kind in {"message_delta", "message"}:
+            for at, block in enumerate(body.get("content") or ()):
+                self._read_block(block, at)
+            self._count(body.get("usage"))
+            self._end = (delta or body).get("stop_reason") or self._end
+        elif kind == "message_stop":
+            self.complete = True
+
+    def _read_block(self, block: Mapping[str, Any], at: int) -> None:
+        self._add(block.get("thinking"), block.get("text"))
+        if block["type"] == "tool_use":
+            self._called.add(at)
+            function = {"name": block["name"], "arguments": block.get("input") or None}
+            self._calls.feed({"index": at, "id": block["id"], "function": function})
+
+
+class _Ollama(Answer):
+    def _read(self, body: Mapping[str, Any]) -> None:
+        message = body.get("message") or {}
+        self._add(message.get("thinking"), message.get("content"))
+        for call in message.get("tool_calls") or ():
+            self._calls.feed({"id": call.get("id"), "function": call["function"]})
+        if body.get("done"):
+            self._count({"prompt_tokens": body.get("prompt_eval_count"), "output_tokens": body.get("eval_count")})
+            self._end = body.get("done_reason") or "stop"
+            self.complete = True
+
+
+_PROTOCOLS: Mapping[str, type[Answer]] = {
+    "/chat/completions": _Chat,
+    "/responses": _Responses,
+    "/messages": _Messages,
+    "/api/chat": _Ollama,
+}
+
+
+def answer_at(path: str) -> Answer | None:
+    """What gathers the answer of the address `path`; None when a model does not talk there."""
+    return next((kind() for end, kind in _PROTOCOLS.items() if path.endswith(end)), None)
+
+
+def user_text(body: Mapping[str, Any]) -> str:
+    """The text of the user's last message in a request of any of the protocols; "" when there is none."""
+    turns = body.get("messages") or body.get("input")
+    if isinstance(turns, str):
+        return turns
+    asked = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    texts = (_text_of(turn.get("content")) for turn in reversed(asked) if turn.get("role") == "user")
+    # To Anthropic the results of tools are the user's as well.
+    return next((text for text in texts if text.strip()), "")
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, list):
+        return "\n\n".join(str(part["text"]) for part in content if isinstance(part, dict) and "text" in part)
+    return content if isinstance(content, str) else ""
+
+
+def escaped(value: Any) -> Any:
+    """`value` with what would be a template in a script marked as none."""
+    if isinstance(value, str):
+        return value.replace("{{", "\\{{")
+    if isinstance(value, dict):
+        return {key: escaped(each) for key, each in value.items()}
+    return [escaped(each) for each in value] if isinstance(value, list) else value
