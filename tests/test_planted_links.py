@@ -78,7 +78,8 @@ def _record(workspace: Path) -> None:
         recorder, answer = Recorder(workspace / "talk.yaml"), answer_at("/chat/completions")
         assert answer is not None
         answer.take(b'{"choices": [{"message": {"content": "tea"}, "finish_reason": "stop"}]}')
-        await recorder.end(recorder.begin("what do I drink?", answer))
+        for text in ("what do I drink?", "and you?"):  # the first turn makes the file, the second is appended
+            await recorder.end(recorder.begin(text, answer))
         if recorder.error is not None:
             raise recorder.error
 
