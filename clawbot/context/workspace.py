@@ -12,7 +12,6 @@ import difflib
 import errno
 import logging
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -84,7 +83,7 @@ TEMPLATES = (*ALWAYS, MEMORY, RITUAL)
 OLD_RECORD = Path(".clawbot/workspace-state.json")  # of earlier versions, in the workspace
 PERSONAL = ("IDENTITY.md", "USER.md")  # files that differ from the template in a used workspace
 SIGNS_OF_LIFE = ("memory", ".git")
-_DIGEST = re.compile("[0-9a-f]{64}")
+_HEX = frozenset("0123456789abcdef")
 _REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space",
     errno.EDQUOT: "The disk quota is used up: free some space",
@@ -243,5 +242,6 @@ def _recorded(record: Path) -> WorkspaceState | None:
     except (OSError, msgspec.DecodeError, RecursionError) as error:
         log.warning("%s is not used: %s", record, error)
         return WorkspaceState()
-    digests = {name: state.seeded[name] for name in TEMPLATES if _DIGEST.fullmatch(state.seeded.get(name, ""))}
+    known = {name: state.seeded.get(name, "") for name in TEMPLATES}
+    digests = {name: digest for name, digest in known.items() if len(digest) == 64 and _HEX.issuperset(digest)}
     return msgspec.structs.replace(state, seeded=digests)
