@@ -21,7 +21,9 @@ REQUEST_TEXT = "Read all of it. " + "The ports matter most. " * 40 + "Answer in 
 
 async def test_the_message_that_is_being_answered_goes_through_a_compaction_word_for_word(house: House) -> None:
     tool = FakeTool("look", "line of output " * 220)
-    model = PurposeModel(chat=[*(calls(ToolCallBlock(str(call), "look")) for call in range(13)), says("Arr.")])
+    model = PurposeModel(
+        chat=[*(calls(ToolCallBlock(str(call), "look", {"at": call})) for call in range(13)), says("Arr.")]
+    )
     agent = house.open(model, tool)
     events = await talk(agent, REQUEST_TEXT)
     assert [event.text for event in events if isinstance(event, MessageFinished)][-1] == "Arr."

@@ -109,7 +109,9 @@ async def test_a_summary_that_fails_leaves_the_history_whole_and_the_turn_goes_o
 async def test_what_failed_is_not_tried_again_in_the_same_turn(house: House) -> None:
     tool = FakeTool("look", WORD * 300)
     model = PurposeModel(
-        chat=[says("fine")] * 5 + [calls(ToolCallBlock(str(call), "look")) for call in range(4)] + [says("done")],
+        chat=[says("fine")] * 5
+        + [calls(ToolCallBlock(str(call), "look", {"at": call})) for call in range(4)]
+        + [says("done")],
         summary=[[UnreachableError("no route")]],
     )
     agent = house.open(model, tool)
@@ -123,7 +125,7 @@ async def test_room_is_made_in_the_middle_of_a_tool_loop(house: House) -> None:
     """Reference sheet 7.1: checks before each call of a tool loop."""
     tool = FakeTool("look", "line " * 900)
     model = PurposeModel(
-        chat=[calls(ToolCallBlock(str(call), "look")) for call in range(8)] + [says("seen it all")],
+        chat=[calls(ToolCallBlock(str(call), "look", {"at": call})) for call in range(8)] + [says("seen it all")],
     )
     agent = house.open(model, tool)
     events = await talk(agent, "look at all of it")
