@@ -3,6 +3,7 @@ the changeable fields of an event are read back."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -24,11 +25,12 @@ LARGEST_FRAME = 64 * 1024**2
 Service = Literal["said", "overview", "ask", "keep_note", "rename_note", "run", "tell"]
 
 
-class RequestedServices:
+class RequestedServices(ABC):
     """`hooks.api.Services` whose methods are requests by name, which `_call` answers."""
 
+    @abstractmethod
     async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
-        raise NotImplementedError
+        """Answer the request `name`."""
 
     async def said(self, limit: int, role: str) -> list[Said]:
         return msgspec.convert(await self._call("said", {"limit": limit, "role": role}), list[Said])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,7 +31,7 @@ _STATUS_OF = {
 _SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 
 
-class Answer:
+class Answer(ABC):
     """Gathers one answer: `feed` the bytes of a stream and `close` it, or `take` a body that is no stream."""
 
     def __init__(self) -> None:
@@ -112,9 +113,9 @@ class Answer:
             reply["finish_reason"] = _UNUSUAL_ENDS[self._end]
         return reply if reply.keys() - {"usage", "finish_reason"} else {"text": "", **reply}
 
+    @abstractmethod
     def _read(self, body: Mapping[str, Any]) -> None:
         """Read an event or a complete body that is no error."""
-        raise NotImplementedError
 
     def _add(self, reasoning: object, text: object) -> None:
         for key, value in (("reasoning", reasoning), ("text", text)):
