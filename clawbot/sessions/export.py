@@ -19,7 +19,6 @@ from clawbot.messages import (
     BashExecutionMessage,
     Message,
     TextBlock,
-    ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
@@ -32,6 +31,7 @@ from clawbot.sessions.lines import ByteSource, lines_backwards
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.text.secrets import Redactor
+from clawbot.text.thoughts import without_thoughts
 
 _TICKS = re.compile("`+")
 _SUMMARY_CHARS = 80
@@ -116,10 +116,8 @@ def _message(message: Message, time: str) -> str:
 def _blocks(message: AssistantMessage) -> Iterator[str]:
     for block in message.content:
         match block:
-            case TextBlock(text=text) if text.strip():
-                yield f"{_contained(clean(text))}\n\n"
-            case ThinkingBlock(thinking=thinking) if thinking.strip():
-                yield f"{_folded('Reasoning', thinking)}\n"
+            case TextBlock(text=text) if answer := without_thoughts(text).strip():
+                yield f"{_contained(clean(answer))}\n\n"
             case ToolCallBlock(name=name, arguments=arguments, malformed=malformed):
                 shown = malformed or msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
                 yield f"{_folded(f'Tool call: {name}', shown)}\n"

@@ -40,7 +40,11 @@ def test_the_notes_that_a_session_began_with_are_folded() -> None:
 
 def test_markdown_is_readable() -> None:
     answer = AssistantMessage(
-        [ThinkingBlock("Let me look."), TextBlock("I *will*."), ToolCallBlock("1", "read", {"path": "a.md"})]
+        [
+            ThinkingBlock("Let me look."),
+            TextBlock("<think>A file.</think>\n\nI *will*."),
+            ToolCallBlock("1", "read", {"path": "a.md"}),
+        ]
     )
     items = [
         HistoryItem("1", 1795227360000, user("Read a.md\n\nplease")),
@@ -59,14 +63,6 @@ def test_markdown_is_readable() -> None:
 > please
 
 ## Clawbot · 2026-11-21 02:16
-
-<details><summary>Reasoning</summary>
-
-```
-Let me look.
-```
-
-</details>
 
 I *will*.
 
