@@ -27,6 +27,7 @@ from litellm.completion_extras.litellm_responses_transformation.transformation i
     LiteLLMResponsesTransformationHandler as ToResponses,
 )
 from litellm.litellm_core_utils import core_helpers
+from litellm.llms.ollama.chat.transformation import OllamaChatCompletionResponseIterator as OllamaChunks
 from litellm.responses import main as responses_main
 from openai import _base_client
 from openai._models import FinalRequestOptions
@@ -37,10 +38,9 @@ from pydantic import ValidationError
 from clawbot.deadline import deadline
 from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import Complete, Embed
-from clawbot.llm.http_record import current_record, recorded_bytes, start_record
 from clawbot.llm.rows import Rows, to_rows
 from clawbot.llm.tokens import merge_usage
-from clawbot.llm.upstream import Upstream
+from clawbot.llm.upstream import Upstream, current, tapped_bytes
 from clawbot.logs import silence_libraries
 
 _ALWAYS: dict[str, Any] = {
@@ -92,17 +92,17 @@ class LiteLLMEngine:
 
     async def stream(self, call: Complete, out: Sink) -> None:
         """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
-        record = start_record()
+        current.set(upstream := Upstream())
         stream = await litellm.acompletion(**call.arguments, **_ALWAYS)
         try:
-            if not await _pump(stream, call.max_chars, out) and record.error:
+            if not await _pump(stream, upstream, call.max_chars, out) and upstream.error:
                 raise AnsweredError
         finally:
             await stream.aclose()
 
     async def embed(self, request: Embed) -> Rows:
         """Make the vectors that `request` asks for. Raises BadVectorsError for an answer that cannot be used."""
-        start_record()
+        current.set(Upstream())
         response = await litellm.aembedding(**request.arguments, **_ALWAYS_EMBEDDING)
         # In a thread: the streams of answers go on beside it.
         return await asyncio.to_thread(to_rows, response.data, len(request.arguments["input"]))
@@ -115,8 +115,8 @@ class LiteLLMEngine:
         if isinstance(original, Exception):
             error = original
             causes += _causes(original)
-        record = current_record()
-        said = record.error
+        upstream = current.get(Upstream())
+        said = upstream.error
         if not said and (fault := _fault(causes, streaming=streaming)):
             return Failure(name=CLIENT_FAULT, message=fault)
         status = getattr(error, "status_code", 0)
@@ -125,8 +125,8 @@ class LiteLLMEngine:
         return Failure(
             name=type(error).__name__,
             message=said or str(getattr(error, "message", "") or error),
-            status=record.status if record.status >= 400 else status,
-            retry_after=record.retry_after,
+            status=upstream.status if upstream.status >= 400 else status,
+            retry_after=upstream.retry_after,
             streaming=streaming,
             refused=refused,
         )
@@ -147,7 +147,8 @@ def _replace_functions() -> None:
         (completions, "async_maybe_transform", _as_it_is),
         (litellm.utils, "_remove_thought_signatures_from_messages", _with_these_ids),
         (_base_client, "openapi_dumps", _encoded),
-        (httpx.Response, "aiter_bytes", recorded_bytes),
+        (httpx.Response, "aiter_bytes", tapped_bytes),
+        (OllamaChunks, "chunk_parser", _text_as_it_is(OllamaChunks.chunk_parser)),
         (core_helpers, "_FINISH_REASON_MAP", SimpleNamespace(get=lambda reason: reason)),
         (litellm.VertexGeminiConfig, "_check_finish_reason", staticmethod(lambda _message, reason: reason)),
     ):
@@ -172,6 +173,18 @@ def _unstored(transform: Callable[..., dict[str, Any]]) -> Callable[..., dict[st
         return {"store": False, **wanted, **transform(self, **named)}
 
     return unstored
+
+
+def _text_as_it_is(parse: Callable[[Any, dict[str, Any]], Any]) -> Callable[[Any, dict[str, Any]], Any]:
+    """Keep litellm's method `parse` from searching Ollama's text for tags of reasoning, even amid an answer."""
+
+    def parse_chunk(self: object, chunk: dict[str, Any]) -> Any:
+        text = chunk.get("message", {}).pop("content", None)
+        parsed = parse(self, chunk)
+        parsed.choices[0].delta.content = text or None
+        return parsed
+
+    return parse_chunk
 
 
 def _streams(model: str, custom_llm_provider: str | None) -> bool:
@@ -226,18 +239,18 @@ async def _rehearse() -> None:
         stream = await litellm.acompletion(
             model="openai/rehearsal", messages=_HELLO, mock_response="hello", api_key="none", **_ALWAYS
         )
-        await _pump(stream, len(_HELLO[0]["content"]), _Nowhere())
+        await _pump(stream, Upstream(), len(_HELLO[0]["content"]), _Nowhere())
         await stream.aclose()
     except Exception:
         _logger.exception("the rehearsal failed; the first call will be slower")
 
 
-async def _pump(stream: Any, max_chars: int, out: Sink) -> bool:
+async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> bool:
     """Hand on what `stream` yields until it says that it is over, or until `max_chars` characters have come. Return
     whether one of both is so."""
     usage: dict[str, Any] = {}
     chars = 0
-    upstream = Upstream(stream)
+    upstream.tap(stream)
     async for chunk in stream:
         _take_usage(stream, chunk, usage)
         slim = slim_chunk(chunk)

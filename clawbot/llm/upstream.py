@@ -1,118 +1,121 @@
-"""What a provider really sent, read below litellm, which renames or invents finish reasons and drops unknown fields.
+"""Taps what a server answers to a call, below litellm, which reads all answers through httpx. For the worker process.
 
-For the worker process alone. A stream that ends with `[DONE]` and without a reason is complete; one whose connection
-just ends is not. litellm reports `stop` for both.
+litellm renames or invents finish reasons, drops unknown fields, turns 529 and 503 into 500, and loses codes, headers,
+and errors with a good status. A stream that ends with `[DONE]` and without a reason is complete; one whose connection
+just ends is not.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
+import httpx
 import msgspec
 
 from clawbot.llm.endings import UNFINISHED
+from clawbot.llm.error_text import error_in
 
-_OLLAMA = "litellm.llms.ollama.chat.transformation"
 _DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")  # JSON has no raw line breaks
-_LARGEST_BODY = 1_000_000  # bytes of an answer that is no stream
-
-
-def _keep_ollama_text() -> None:
-    """Keep litellm from searching Ollama's text for tags of reasoning, which it does in the middle of an answer too."""
-    iterator: Any = getattr(sys.modules.get(_OLLAMA), "OllamaChatCompletionResponseIterator", None)
-    if iterator is None or hasattr(iterator, "parse_all"):
-        return
-
-    def parse(self: Any, chunk: dict[str, Any]) -> Any:
-        text = chunk.get("message", {}).pop("content", None)
-        parsed = self.parse_all(chunk)
-        parsed.choices[0].delta.content = text or None
-        return parsed
-
-    iterator.parse_all, iterator.chunk_parser = iterator.chunk_parser, parse
+_OBJECT = re.compile(rb"\s*\{")
+_MAX_STREAM, _MAX_OBJECT = 16_384, 1_000_000  # bytes kept of a stream, and of an answer in one piece
+_read = httpx.Response.aiter_bytes
 
 
 class Upstream:
-    """The chunks of the provider on their way to litellm's `stream`."""
+    """The last answer to a call. `status` is 0 before one has come, `retry_after` the header as it came."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self) -> None:
+        self.status = 0
+        self.retry_after = ""
+        self._body = bytearray()
         self._reason: str | None = None
-        self._done = False
-        self._source: Any = None
-        self._chunks: Any = None
-        self._bytes: Any = None
-        self._call: Any = getattr(stream, "make_call", None)
-        if stream.completion_stream is None:
-            stream.make_call = self._make_call
-        elif hasattr(stream.completion_stream, "__aiter__"):
-            stream.completion_stream = self._tap(stream.completion_stream)
+        self._is_done = self._by_sdk = False
 
     @property
     def reason(self) -> str | None:
         """The finish reason in the provider's words; None if there was none, as when the connection broke."""
-        return self._reason or ("stop" if self._done else None)
+        return self._reason or ("stop" if self._is_done else None)
 
-    async def _make_call(self, **arguments: Any) -> Upstream:
-        """Make the call when litellm asks for the first chunk."""
-        return self._tap(await self._call(**arguments))
+    @property
+    def error(self) -> str:
+        """The error as it came, "" when none did."""
+        text = self._body.decode("utf-8", "replace")
+        return text if self.status >= 400 else error_in(text)
 
-    def _tap(self, source: Any) -> Upstream:
-        self._source = source
-        if (response := getattr(source, "response", None)) is not None and hasattr(response, "aiter_bytes"):
-            self._bytes, response.aiter_bytes = response.aiter_bytes, self._data
-        _keep_ollama_text()
-        return self
+    def tap(self, stream: Any) -> None:
+        """Pass the chunks on their way to litellm's `stream`, which may make the call only for the first one."""
+        if stream.completion_stream is None:
+            make_call = stream.make_call
 
-    def __aiter__(self) -> Upstream:
-        return self
+            async def call(**arguments: Any) -> AsyncIterator[Any]:
+                return self._chunks(await make_call(**arguments))
 
-    async def __anext__(self) -> Any:
-        self._chunks = self._chunks or aiter(self._source)
-        chunk = await anext(self._chunks)
-        if isinstance(chunk, Mapping) and chunk.get("is_finished"):
-            self._take(chunk.get("finish_reason"))
-        for choice in getattr(chunk, "choices", None) or ():
-            self._take(reason := getattr(choice, "finish_reason", None))
-            if reason == "error":
-                choice.finish_reason = "stop"  # else litellm raises an error of its own
-            _normalise(getattr(choice, "delta", None))
-        return chunk
+            stream.make_call = call
+        elif hasattr(stream.completion_stream, "__aiter__"):
+            stream.completion_stream = self._chunks(stream.completion_stream)
 
-    async def aclose(self) -> None:
-        """Close the connection."""
-        close: Any = getattr(self._source, "aclose", None) or getattr(self._source, "close", None)
-        if close is not None and (closing := close()) is not None:
-            await closing
+    async def _chunks(self, source: Any) -> AsyncIterator[Any]:
+        self._by_sdk = hasattr(source, "response")
+        try:
+            async for chunk in source:
+                if isinstance(chunk, Mapping) and chunk.get("is_finished"):
+                    self._take(chunk.get("finish_reason"))
+                for choice in getattr(chunk, "choices", None) or ():
+                    self._take(reason := getattr(choice, "finish_reason", None))
+                    if reason == "error":
+                        choice.finish_reason = "stop"  # else litellm raises an error of its own
+                    _normalise(getattr(choice, "delta", None))
+                yield chunk
+        finally:
+            close: Any = getattr(source, "aclose", None) or getattr(source, "close", None)
+            if close is not None and (closing := close()) is not None:
+                await closing
 
     def _take(self, reason: object) -> None:
         """Record the first reason: litellm invents another one for `[DONE]`."""
         if isinstance(reason, str) and reason.lower() not in UNFINISHED:
             self._reason = self._reason or reason
 
-    async def _data(self, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        """Yield the bytes of a response to OpenAI's SDK; an answer that is no stream becomes an event of one."""
-        body, is_stream = b"\n", False
-        async for data in self._bytes(chunk_size):
-            body = (body[-20:] if is_stream else body[:_LARGEST_BODY]) + data
-            is_stream = is_stream or b"data:" in body
-            self._done = self._done or (is_stream and _DONE.search(body) is not None)
+    async def follow(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the body of `response`, with an answer in one piece as the event that OpenAI's SDK expects."""
+        self.status = response.status_code
+        milliseconds = response.headers.get("retry-after-ms", "")
+        exact = f"{int(milliseconds) / 1000}" if milliseconds.isdecimal() else ""
+        self.retry_after = exact or response.headers.get("retry-after", "")
+        self._body[:] = b"\n"
+        async for data in chunks:
+            self._body += data
+            self._is_done = self._is_done or _DONE.search(self._body, len(self._body) - len(data) - 20) is not None
+            limit = _MAX_OBJECT if _OBJECT.match(self._body) else _MAX_STREAM
+            if (more := len(self._body) - limit) > 0:
+                # The beginning of an error, the end of a stream.
+                del self._body[slice(limit, None) if self.status >= 400 else slice(more)]
             yield data
-        if not is_stream and (event := _event_of(body)):
-            yield b"\n\ndata: " + event + b"\n\n"
+        if self._by_sdk and _OBJECT.match(self._body):
+            yield _event_of(bytes(self._body))
+
+
+current: ContextVar[Upstream] = ContextVar("upstream")
+"""What records the answers to the running task."""
+
+
+def tapped_bytes(response: httpx.Response, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+    """In place of `httpx.Response.aiter_bytes`."""
+    return current.get(Upstream()).follow(response, _read(response, chunk_size))
 
 
 def _event_of(body: bytes) -> bytes:
-    """Return the event for a complete answer or an error; b"" if `body` is neither."""
+    """Return the event for a complete answer; b"" if `body` is none."""
     try:
         answer = msgspec.json.decode(body)
-        for choice in answer.get("choices", ()):
+        for choice in answer["choices"]:
             choice["delta"] = choice.pop("message")
     except (msgspec.DecodeError, RecursionError, AttributeError, KeyError, TypeError):
         return b""
-    return msgspec.json.encode(answer)
+    return b"\n\ndata: " + msgspec.json.encode(answer) + b"\n\n"
 
 
 def _normalise(delta: Any) -> None:
