@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -42,32 +42,31 @@ class CallPieces:
         arguments = function.get("arguments") or ""
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        place = place if isinstance(place, int) else None
-        self._pieces.append(_Piece(place, _text(piece.get("id")), _text(function.get("name")), arguments))
+        identity, name = (text if isinstance(text, str) else "" for text in (piece.get("id"), function.get("name")))
+        self._pieces.append(_Piece(place if isinstance(place, int) else None, identity, name, arguments))
 
     def blocks(self) -> list[ToolCallBlock]:
         """Return the calls in order, each with a unique id and a name that every provider accepts.
 
         Servers use indexes and ids differently: the first reading with the fewest unreadable arguments is used.
         """
-        best: list[ToolCallBlock] | None = None
-        for reading in (_by_place_and_id, _by_id, _by_place):
-            blocks = self._read(reading(self._pieces))
-            if best is None or _unreadable(blocks) < _unreadable(best):
-                best = blocks
-            if not _unreadable(best):
-                break
-        return best or []
+        readings = (_by_place_and_id(self._pieces), _by_last(self._pieces, "id"), _by_last(self._pieces, "place"))
+        return min(map(self._read, readings), key=lambda blocks: sum(block.malformed is not None for block in blocks))
 
     def _read(self, calls: list[list[_Piece]]) -> list[ToolCallBlock]:
         blocks: list[ToolCallBlock] = []
         for pieces in calls:
             name = self._name([piece.name for piece in pieces if piece.name])
             parts = [piece.arguments for piece in pieces if piece.arguments]
-            if name or "".join(parts).strip():
-                taken, identity = {block.id for block in blocks}, _id(pieces)
-                identity = identity if identity and identity not in taken else f"call_{uuid4().hex[:24]}"
-                blocks.append(ToolCallBlock(identity, safe_name(name), *_joined(parts)))
+            if not name and not "".join(parts).strip():
+                continue
+            arguments, malformed = parse_arguments("".join(parts))
+            if malformed is not None and all(later.startswith(part) for part, later in pairwise(parts)):
+                arguments, malformed = parse_arguments(parts[-1])  # each piece held all that came before it
+            identity = _id(pieces)
+            if not identity or any(block.id == identity for block in blocks):
+                identity = new_call_id()
+            blocks.append(ToolCallBlock(identity, safe_name(name), arguments, malformed))
         return blocks
 
     def _name(self, parts: list[str]) -> str:
@@ -78,8 +77,9 @@ class CallPieces:
         return whole if not self._offered or safe_name(whole) in self._offered else parts[0]
 
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+def new_call_id() -> str:
+    """Return an id in the form of OpenAI's."""
+    return f"call_{uuid4().hex[:24]}"
 
 
 def _id(pieces: list[_Piece]) -> str:
@@ -88,10 +88,9 @@ def _id(pieces: list[_Piece]) -> str:
 
 def _by_place_and_id(pieces: list[_Piece]) -> list[list[_Piece]]:
     calls: list[list[_Piece]] = []
-    by_place: dict[int, list[_Piece]] = {}
     for piece in pieces:
         if piece.place is not None:
-            call = by_place.get(piece.place)
+            call = next((call for call in reversed(calls) if call[0].place == piece.place), None)
         elif piece.id:
             call = next((call for call in calls if _id(call) == piece.id), None)
         else:
@@ -100,15 +99,14 @@ def _by_place_and_id(pieces: list[_Piece]) -> list[list[_Piece]]:
         if call and piece.name and piece.id and _id(call) not in ("", piece.id):
             call = None if piece.name != call[0].name or any(one.arguments for one in call) else call
         if call is None:
-            call = []
-            calls.append(call)
-        call.append(piece)
-        if piece.place is not None:
-            by_place[piece.place] = call
+            calls.append([piece])
+        else:
+            call.append(piece)
     return calls
 
 
-def _by_id(pieces: list[_Piece], field: str = "id") -> list[list[_Piece]]:
+def _by_last(pieces: list[_Piece], field: Literal["id", "place"]) -> list[list[_Piece]]:
+    """Group `pieces` by the last `field` that came; some leave it out in all but the first one."""
     calls: dict[object, list[_Piece]] = {}
     key: object = None
     for piece in pieces:
@@ -116,21 +114,6 @@ def _by_id(pieces: list[_Piece], field: str = "id") -> list[list[_Piece]]:
         key = key if own in (None, "") else own
         calls.setdefault(key, []).append(piece)
     return list(calls.values())
-
-
-def _by_place(pieces: list[_Piece]) -> list[list[_Piece]]:
-    return _by_id(pieces, "place")
-
-
-def _unreadable(blocks: list[ToolCallBlock]) -> int:
-    return sum(block.malformed is not None for block in blocks)
-
-
-def _joined(parts: list[str]) -> tuple[dict[str, Any], str | None]:
-    read = parse_arguments("".join(parts))
-    if read[1] is not None and all(later.startswith(part) for part, later in pairwise(parts)):
-        return parse_arguments(parts[-1])  # each piece held all that came before it
-    return read
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
@@ -147,7 +130,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
         value = _decode(text)
     if not isinstance(value, dict):
         value = _decode_loosely(text)
-    return (value, None) if isinstance(value, dict) and not _is_deep(value, raw) else ({}, raw)
+    return (value, None) if isinstance(value, dict) and not _is_deep(value) else ({}, raw)
 
 
 def safe_name(name: str) -> str:
@@ -156,17 +139,10 @@ def safe_name(name: str) -> str:
     return _BAD_NAME.sub("_", bare)[:NAME_LENGTH] or "unnamed"
 
 
-def _is_deep(value: dict[str, Any], raw: str) -> bool:
+def _is_deep(value: Any, levels: int = DEEPEST) -> bool:
     """Whether lists and objects are nested deeper than anything that shows, stores or sends them again can follow."""
-    level: list[Any] = [value]
-    if raw.count("{") + raw.count("[") <= DEEPEST:
-        return False
-    for _level in range(DEEPEST):
-        level = [inner for outer in level for inner in (outer.values() if isinstance(outer, dict) else outer)]
-        level = [inner for inner in level if isinstance(inner, dict | list)]
-        if not level:
-            return False
-    return True
+    inner = [each for each in (value.values() if isinstance(value, dict) else value) if isinstance(each, dict | list)]
+    return any(levels == 0 or _is_deep(each, levels - 1) for each in inner)
 
 
 def _decode(raw: str) -> Any:
@@ -176,8 +152,8 @@ def _decode(raw: str) -> Any:
         return None
 
 
-_CLOSER = lazy_re(r"(?:```|</[\w:.-]+>|<[|｜][^<>\n]*>|\[/\w+\])\Z")
-_LONGEST_CLOSER, _MOST_CLOSERS = 80, 8
+_CLOSERS = lazy_re(r"(?:\s*(?:```|</[\w:.-]+>|<[|｜][^<>\n]*>|\[/\w+\]))+\s*\Z")
+_MOST_CLOSING = 640  # characters
 _MOST_LOOSE = 400_000  # characters
 # A string that is not closed goes on to the end, so that nothing is read twice.
 _LOOSE = lazy_re(
@@ -214,13 +190,12 @@ def decode_at(text: str, at: int = 0) -> tuple[Any, int]:
 
 def _decode_loosely(raw: str) -> Any:
     """Return the value in `raw`: in a fence, before a closing tag, repeated, or in Python's spelling; None if none."""
-    text = re.sub(r"\A```\w*", "", raw).rstrip()
-    for _closer in range(_MOST_CLOSERS):
-        closer = _CLOSER.search(text, max(0, len(text) - _LONGEST_CLOSER))
-        text = text[: closer.start() if closer else None].rstrip()
-    if not text.lstrip().startswith("{") or len(text) > _MOST_LOOSE:
+    text = re.sub(r"\A```\w*", "", raw)
+    closers = _CLOSERS.search(text, max(0, len(text) - _MOST_CLOSING))
+    text = text[: closers.start() if closers else None].strip()
+    if not text.startswith("{") or len(text) > _MOST_LOOSE:
         return None
-    text = strict_json(text.lstrip())
+    text = strict_json(text)
     try:
         value, end = decode_at(text)
         rest = text[end:].replace(text[:end], "").strip()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
 
-from clawbot.llm.call_pieces import decode_at, parse_arguments, safe_name, strict_json
+from clawbot.llm.call_pieces import decode_at, new_call_id, parse_arguments, safe_name, strict_json
 from clawbot.messages import ToolCallBlock, ToolSpec
 from clawbot.text.patterns import lazy_re
 
@@ -91,7 +90,7 @@ class WrittenCalls:
             known = tool.parameters.get("properties", {}) if tool else {}
             if tool is None or not isinstance(given, dict) or (value and not given.keys() & known.keys()):
                 return []
-            calls.append(ToolCallBlock(f"call_{uuid4().hex[:24]}", tool.name, given))
+            calls.append(ToolCallBlock(new_call_id(), tool.name, given))
         return calls
 
 
