@@ -12,7 +12,6 @@ import math
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,7 +30,7 @@ from clawbot.llm.errors import (
 )
 from clawbot.llm.providers import answerer, is_loopback, key_names
 from clawbot.llm.wordings import EXHAUSTED, LIMITS, WAITS, WORDINGS
-from clawbot.text.interface import N_, _, ngettext
+from clawbot.text.interface import _, ngettext
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact
 
@@ -53,14 +52,16 @@ _STRETCH = lazy_re(
 _SECONDS = {"ms": 0.001, "mi": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 # Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
 _LONGEST = 8000
+_OVERFLOW = lazy_re("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)
+_EXHAUSTED = lazy_re("|".join(f"(?:{wording})" for _, wording in EXHAUSTED))
+_LIMITS = tuple(lazy_re(pattern) for _, pattern in LIMITS)
+_WAITS = tuple(lazy_re(pattern) for _, pattern in WAITS)
 
 
 def is_overflow(message: str) -> bool:
     """Whether `message` says that the prompt does not fit into the model's context window."""
     text = message[:_LONGEST].lower()
-    if _over_quota(text) is not None:
-        return True
-    return bool(_pattern().search(text)) and not _QUOTA.search(text)
+    return _over_quota(text) is not None or (bool(_OVERFLOW.search(text)) and not _QUOTA.search(text))
 
 
 def _over_quota(text: str) -> int | None:
@@ -69,7 +70,7 @@ def _over_quota(text: str) -> int | None:
     found = _REQUESTED.search(text)
     if found is None or "token" not in text:
         return None
-    limit, requested = (int(re.sub("[,_]", "", number)) for number in found.groups())
+    limit, requested = map(_number, found.groups())
     return limit if requested > limit >= _SMALLEST_LIMIT else None
 
 
@@ -82,9 +83,9 @@ def stated_limit(message: str) -> int | None:
     text = message[:_LONGEST].lower()
     if (quota := _over_quota(text)) is not None or _QUOTA.search(text):
         return quota
-    for pattern in _limit_patterns():
+    for pattern in _LIMITS:
         if found := pattern.search(text):
-            limit = int(re.sub("[,_]", "", found[1])) * (1000 if found[2] else 1)
+            limit = _number(found[1]) * (1000 if found[2] else 1)
             return limit if _SMALLEST_LIMIT <= limit <= _LARGEST_LIMIT else None
     return None
 
@@ -93,30 +94,18 @@ def stated_size(message: str) -> int | None:
     """How many tokens the prompt has, as `message`, which speaks of an overflow, says it: the most that it names. None
     when it names none above its limit."""
     text = message[:_LONGEST].lower()
-    found = [int(re.sub("[,_]", "", number)) for pair in _SIZES.findall(text) for number in pair if number]
+    found = [_number(number) for pair in _SIZES.findall(text) for number in pair if number]
     return max((size for size in found if size > (stated_limit(message) or 0)), default=None)
 
 
-@lru_cache(maxsize=1)
-def _limit_patterns() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern) for _, pattern in LIMITS)
-
-
-@lru_cache(maxsize=1)
-def _exhausted_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{wording})" for _, wording in EXHAUSTED))
-
-
-@lru_cache(maxsize=1)
-def _pattern() -> re.Pattern[str]:
-    # At the first error, not at the start: compiling it takes 5 ms.
-    return re.compile("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)
+def _number(text: str) -> int:
+    return int(re.sub("[,_]", "", text))
 
 
 def stated_wait(message: str) -> float | None:
     """The seconds that `message` asks to wait, the most that it names; None when it names none."""
     text = message[:_LONGEST].lower()
-    waits = [_seconds(found[1]) for _, pattern in WAITS for found in re.finditer(pattern, text)]
+    waits = [_seconds(found[1]) for pattern in _WAITS for found in pattern.finditer(text)]
     return max(waits, default=None)
 
 
@@ -134,7 +123,6 @@ CLIENT_FAULT = "ClientFault"
 BAD_VECTORS = "BadVectorsError"
 """The `name` of a failure of an embedding answer to make sense."""
 
-_OVERFLOW_NAMES = {"ContextWindowExceededError"}
 _AUTH_NAMES = {"AuthenticationError", "PermissionDeniedError"}
 _CONNECTION_NAMES = {
     "APIConnectionError",
@@ -153,23 +141,11 @@ _BAD_KEY = lazy_re(
 _NO_MODEL = lazy_re(
     r"model\b.{0,60}(?:not found|does not exist|not exist|unknown|not supported)|no such model", re.IGNORECASE
 )
-_OVERFLOW_HINT = N_(
-    "/compact makes room by summarising what was said; /new begins another conversation "
-    "and leaves this one in /sessions."
-)
-_FAULT_HINT = N_(
-    "This is a fault of the program or of its installation: `clawbot doctor` checks it, the log says more. "
-    "/model chooses another model."
-)
 _NO_PROVIDER = "LLM Provider NOT provided"
-_NAME_HINT = N_("Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here.")
 _DNS = lazy_re(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
 # What llama.cpp, text-generation-inference and gateways before them say while weights are read.
 _LOADING = lazy_re(
     r"loading model|model\b.{0,60}\b(?:is|still) (?:currently )?(?:being )?load(?:ing|ed)", re.IGNORECASE
-)
-_LOADING_HINT = N_(
-    "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
 )
 # What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
 _LOST_WORDS = (
@@ -218,18 +194,28 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     text = _sentence(said)
     if failure.name == CLIENT_FAULT:
         what = _("the model client failed: {text}").format(text=text)
-        return ClientFaultError(what, provider=provider, hint=_(_FAULT_HINT))
+        hint = _(
+            "This is a fault of the program or of its installation: `clawbot doctor` checks it, the log says more. "
+            "/model chooses another model."
+        )
+        return ClientFaultError(what, provider=provider, hint=hint)
     failure = replace(failure, message=f"{said.text}\n{failure.message}", status=failure.status or said.status)
-    wait = _wait(failure, now)
+    asked = retry_after(failure.retry_after, now), stated_wait(failure.message)
+    wait = max((seconds for seconds in asked if seconds is not None), default=None)
     kind = _kind(failure, said)
     if kind is AuthenticationError:
         return AuthenticationError(text, provider=provider, hint=_key_hint(ref))
     if kind is RateLimitError:
-        return _rate_limit(failure, said, text, provider, wait)
+        used_up = failure.status == 402 or _is_exhausted(failure.message, said.text, wait)
+        hint = _("Look at the account's plan and billing, or choose another model with /model.")
+        hint = hint if used_up else _later(wait)
+        return RateLimitError(text, provider=provider, hint=hint, retry_after=wait, exhausted=used_up)
     if kind is ContextOverflowError:
-        return ContextOverflowError(
-            text, provider=provider, hint=_(_OVERFLOW_HINT), limit=stated_limit(failure.message)
+        hint = _(
+            "/compact makes room by summarising what was said; /new begins another conversation "
+            "and leaves this one in /sessions."
         )
+        return ContextOverflowError(text, provider=provider, hint=hint, limit=stated_limit(failure.message))
     if kind is UnreachableError:
         answered = said.structured or (failure.status >= 500 and not _UNANSWERED.search(failure.message))
         if answered:
@@ -240,17 +226,14 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
         return error
     if kind is BadResponseError:
         return BadResponseError(_broken_text(failure, text), provider=provider, hint=_("Send the message again."))
-    hint = _refusal_hint(failure)
-    if _NO_PROVIDER in failure.message:
-        text, hint = _("litellm knows no provider of that name ({ref}).").format(ref=ref), _(_NAME_HINT)
-    return RefusedError(text, provider=provider, hint=hint)
+    return _refused(failure, text, provider, ref)
 
 
 def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
     large = failure.status == 413 and not _FILE.search(said.text)
-    if failure.name in _OVERFLOW_NAMES or is_overflow(failure.message) or large:
+    if failure.name == "ContextWindowExceededError" or is_overflow(failure.message) or large:
         return ContextOverflowError
-    used_up = failure.status < 500 and _exhausted_pattern().search(failure.message.lower())
+    used_up = failure.status < 500 and _EXHAUSTED.search(failure.message.lower())
     if used_up or failure.status in (402, 429) or failure.name == "RateLimitError":
         return RateLimitError
     if failure.status in (401, 403) or failure.name in _AUTH_NAMES or _BAD_KEY.search(failure.message):
@@ -264,24 +247,11 @@ def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
     return RefusedError if failure.status else UnreachableError
 
 
-def _wait(failure: Failure, now: datetime | None) -> float | None:
-    """The seconds that the header or the words ask to wait, the longer of both."""
-    asked = retry_after(failure.retry_after, now), stated_wait(failure.message)
-    return max((wait for wait in asked if wait is not None), default=None)
-
-
-def _rate_limit(failure: Failure, said: ErrorText, text: str, provider: str, wait: float | None) -> RateLimitError:
-    if failure.status == 402 or _is_exhausted(failure.message, said.text, wait):
-        hint = _("Look at the account's plan and billing, or choose another model with /model.")
-        return RateLimitError(text, provider=provider, hint=hint, retry_after=wait, exhausted=True)
-    return RateLimitError(text, provider=provider, hint=_later(wait), retry_after=wait)
-
-
 def _is_exhausted(message: str, words: str, wait: float | None) -> bool:
     """Whether only money or another day helps. Of several stretches of time, words begin with the one that counts;
     without words all quotas in the details do."""
     text = message[:_LONGEST].lower()
-    if _exhausted_pattern().search(text) or (wait is None and _ANY_QUOTA.search(text)):
+    if _EXHAUSTED.search(text) or (wait is None and _ANY_QUOTA.search(text)):
         return True
     if found := _STRETCH.search(words.lower()):
         return found["long"] is not None
@@ -292,11 +262,11 @@ def _later(wait: float | None) -> str:
     if not wait:
         return _("Try again later, or choose another model with /model.")
     n = math.ceil(wait)
-    time = ngettext("{n:,} second", "{n:,} seconds", n)
-    if n >= 120:
-        n = math.ceil(n / 60)
+    if n < 120:
+        time = ngettext("{n:,} second", "{n:,} seconds", n)
+    elif (n := math.ceil(n / 60)) < 120:
         time = ngettext("{n:,} minute", "{n:,} minutes", n)
-    if n >= 120:
+    else:
         n = math.ceil(n / 60)
         time = ngettext("{n:,} hour", "{n:,} hours", n)
     time = time.format(n=n)
@@ -319,12 +289,8 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
-def shown(message: str) -> str:
-    """A provider's message as it is shown: its words, without keys and line breaks, and of bounded length."""
-    return _sentence(read_error(message))
-
-
 def _sentence(said: ErrorText) -> str:
+    """The provider's words as they are shown: without keys and line breaks, and of bounded length."""
     text = re.sub(r"\s+", " ", _TLS_SETTINGS.sub("", redact(said.text))).strip()
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT].rstrip() + " …"
@@ -335,28 +301,16 @@ def _sentence(said: ErrorText) -> str:
 
 
 def _key_hint(ref: str) -> str:
-    names = key_names(ref)
-    near = (
-        _("/model chooses another model, and takes a key there (ctrl+k)")
-        if names
-        else _("/model chooses another model")
-    )
-    if names:
-        return _("{near}. Or set {name} to a valid key; `clawbot doctor` shows which are found.").format(
-            near=near, name=names[0]
-        )
+    """The next step, with the variable that holds the key if it is known."""
+    if names := key_names(ref):
+        return _(
+            "/model chooses another model, and takes a key there (ctrl+k). Or set {name} to a valid key; "
+            "`clawbot doctor` shows which are found."
+        ).format(name=names[0])
     return _(
-        "{near}. Or set agents.defaults.api_key_env to a variable with one to a valid key; `clawbot doctor` shows "
-        "which are found."
-    ).format(near=near)
-
-
-def _address_hint(base: str | None) -> str:
-    if base:
-        return _("Is the server at {base} running? `clawbot doctor` checks it, /model chooses another.").format(
-            base=redact(base)
-        )
-    return _("Look at the network connection, or choose another model with /model. `clawbot doctor` checks it.")
+        "/model chooses another model. Or name a variable with a valid key in agents.defaults.api_key_env; "
+        "`clawbot doctor` shows which are found."
+    )
 
 
 def _broken_text(failure: Failure, text: str) -> str:
@@ -366,49 +320,57 @@ def _broken_text(failure: Failure, text: str) -> str:
     if _SILENT.search(failure.message):
         return _("the answer broke off: nothing more came in time.")
     if _LOST.search(failure.message):
-        return _("the answer broke off: the connection was lost before the model was done.")
+        return _("the answer broke off: the connection ended before the model was done.")
     return _("the answer broke off: {text}").format(text=text)
 
 
 def _server_failed(failure: Failure, text: str, provider: str, hint: str) -> UnreachableError:
     if failure.status == 503 and _LOADING.search(failure.message):
-        return LoadingError(_("the server loads its model."), provider=provider, hint=_(_LOADING_HINT))
+        hint = _(
+            "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
+        )
+        return LoadingError(_("the server loads its model."), provider=provider, hint=hint)
     if failure.status in (408, 504, 524):
         text = _("no answer in time: {text}").format(text=text)
     elif failure.status == 529 and not _OVERLOADED.search(text):
         text = _("the model is overloaded: {text}").format(text=text)
+    elif failure.status and not _OVERLOADED.search(text):
+        text = _("the server failed with status {status}: {text}").format(status=failure.status, text=text)
     elif not _OVERLOADED.search(text):
-        known = (
-            _("the server failed with status {status}: {text}") if failure.status else _("the server failed: {text}")
-        )
-        text = known.format(status=failure.status, text=text)
+        text = _("the server failed: {text}").format(text=text)
     return UnreachableError(text, provider=provider, hint=hint)
 
 
 def _unreachable(failure: Failure, text: str, provider: str, base: str | None) -> UnreachableError:
+    hint = _("Look at the network connection, or choose another model with /model. `clawbot doctor` checks it.")
+    if base:
+        hint = _("Is the server at {base} running? `clawbot doctor` checks it, /model chooses another.")
+        hint = hint.format(base=redact(base))
     if failure.refused:
-        dead = base is not None and is_loopback(base)
-        what = _("no server answers there; the connection was refused.")
-        return UnreachableError(what, provider=provider, hint=_address_hint(base), dead=dead)
-    return UnreachableError(_unreachable_text(failure, text), provider=provider, hint=_address_hint(base))
-
-
-def _unreachable_text(failure: Failure, text: str) -> str:
+        what, dead = _("no server answers there; the connection was refused."), base is not None and is_loopback(base)
+        return UnreachableError(what, provider=provider, hint=hint, dead=dead)
     lowered = _TLS_SETTINGS.sub("", failure.message).lower()
+    what = "no connection: {text}"
     if failure.name in ("Timeout", "APITimeoutError") or failure.status == 408:
-        return _("no answer in time: {text}").format(text=text)
-    if _SILENT.search(failure.message):
-        return _("no answer in time.")
-    if _LOST.search(failure.message):
-        return _("the connection was lost before the answer began.")
-    if _CERTIFICATE.search(lowered):
-        return _("no secure connection: {text}").format(text=text)
-    return _("not found on the network: {text}").format(text=text) if _DNS.search(lowered) else f"no connection: {text}"
+        what = _("no answer in time: {text}")
+    elif _SILENT.search(failure.message):
+        what = _("no answer in time.")
+    elif _LOST.search(failure.message):
+        what = _("the connection was lost before the answer began.")
+    elif _CERTIFICATE.search(lowered):
+        what = _("no secure connection: {text}")
+    elif _DNS.search(lowered):
+        what = _("not found on the network: {text}")
+    return UnreachableError(what.format(text=text), provider=provider, hint=hint)
 
 
-def _refusal_hint(failure: Failure) -> str:
-    if failure.status == 404 or _NO_MODEL.search(failure.message):
-        return _("Is the name of the model right? /model shows those that can be used here.")
-    if failure.name == "ContentPolicyViolationError":
-        return _("Say it in other words, or choose another model with /model.")
-    return _("The request was not accepted; /model chooses another model, the log says more.")
+def _refused(failure: Failure, text: str, provider: str, ref: str) -> RefusedError:
+    hint = _("The request was not accepted; /model chooses another model, the log says more.")
+    if _NO_PROVIDER in failure.message:
+        text = _("litellm knows no provider of that name ({ref}).").format(ref=ref)
+        hint = _("Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here.")
+    elif failure.status == 404 or _NO_MODEL.search(failure.message):
+        hint = _("Is the name of the model right? /model shows those that can be used here.")
+    elif failure.name == "ContentPolicyViolationError":
+        hint = _("Say it in other words, or choose another model with /model.")
+    return RefusedError(text, provider=provider, hint=hint)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.llm.error_text import error_in, read_error
-from clawbot.llm.failures import shown
+from tests.llm.test_failures import shown
 
 ANTHROPIC = {"type": "error", "error": {"type": "overloaded_error", "message": 'It\'s "full"\nnow'}, "request_id": "r"}
 FULL = 'It\'s "full" now (overloaded_error).'

@@ -16,9 +16,14 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.failures import LONGEST_TEXT, Failure, is_unreadable_reasoning, retry_after, shown, to_error
+from clawbot.llm.failures import LONGEST_TEXT, Failure, is_unreadable_reasoning, retry_after, to_error
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def shown(message: str) -> str:
+    """What the user reads of the words of an error."""
+    return to_error(Failure("BadRequestError", message, 422), ref="openai/x").message
 
 
 @pytest.mark.parametrize(
@@ -124,7 +129,7 @@ AIOHTTP = "Response payload is not completed: <TransferEncodingError: 400, messa
 @pytest.mark.parametrize(
     ("message", "streaming", "expected"),
     [
-        (AIOHTTP, True, "the answer broke off: the connection was lost before the model was done."),
+        (AIOHTTP, True, "the answer broke off: the connection ended before the model was done."),
         (AIOHTTP, False, "the connection was lost before the answer began."),
         ("Server disconnected", False, "the connection was lost before the answer began."),
         ("Timeout on reading data from socket", True, "the answer broke off: nothing more came in time."),
