@@ -6,19 +6,15 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from clawbot.llm.call_pieces import CallPieces
+from clawbot.llm.endings import ending_of
 from clawbot.llm.scripted.replies import ARGUMENT_PIECES
 from clawbot.llm.scripted.types import ERROR_STATUS
 from clawbot.llm.tokens import merge_usage, usage_from
 
-_UNUSUAL_ENDS = {
-    **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"), "length"),
-    **dict.fromkeys(("content_filter", "refusal"), "content_filter"),
-}
 # The HTTP statuses that the vendors document for errors that they may send within a stream as well.
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -31,7 +27,7 @@ _STATUS_OF = {
 _SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
 
 
-class Answer(ABC):
+class Answer:
     """Gathers one answer: `feed` the bytes of a stream and `close` it, or `take` a body that is no stream."""
 
     def __init__(self) -> None:
@@ -39,6 +35,7 @@ class Answer(ABC):
         """Whether the last event came, so that the client waits for no other."""
         self._texts = {"reasoning": "", "text": ""}
         self._calls = CallPieces()
+        self._called: set[int] = set()  # the blocks of Anthropic's that are calls
         self._usage: dict[str, Any] = {}
         self._end = ""
         self._fault: dict[str, Any] = {}
@@ -105,17 +102,23 @@ class Answer(ABC):
             return {**reply, "fault": {"drop": len(reply) + len(calls) * (1 + ARGUMENT_PIECES)} if reply else "drop"}
         if left or self._end in {"", "error"}:
             return {**reply, "fault": "no_finish"}
-        usage = usage_from(self._usage)
-        if usage:
+        if usage := usage_from(self._usage):
             figures = {"prompt": usage.prompt_tokens, "completion": usage.output, "cached": usage.cache_read}
             reply["usage"] = {key: value for key, value in figures.items() if value}
-        if self._end in _UNUSUAL_ENDS:
-            reply["finish_reason"] = _UNUSUAL_ENDS[self._end]
+        if finish := {"cut": "length", "refused": "content_filter"}.get(ending_of(self._end)):
+            reply["finish_reason"] = finish
         return reply if reply.keys() - {"usage", "finish_reason"} else {"text": "", **reply}
 
-    @abstractmethod
     def _read(self, body: Mapping[str, Any]) -> None:
-        """Read an event or a complete body that is no error."""
+        """Read an event or a complete body that is no error; its form shows the protocol."""
+        if "choices" in body:
+            self._read_chat(body)
+        elif body.get("type", "").startswith("response.") or body.get("object") == "response":
+            self._read_responses(body)
+        elif "type" in body:
+            self._read_messages(body)
+        else:
+            self._read_ollama(body)
 
     def _add(self, reasoning: object, text: object) -> None:
         for key, value in (("reasoning", reasoning), ("text", text)):
@@ -126,71 +129,63 @@ class Answer(ABC):
         if isinstance(usage, Mapping):
             merge_usage(self._usage, usage)
 
-
-class _Chat(Answer):
-    def _read(self, body: Mapping[str, Any]) -> None:
+    def _read_chat(self, body: Mapping[str, Any]) -> None:
         self._count(body.get("usage"))
-        for choice in body.get("choices") or ():
+        for choice in body["choices"]:
             delta = choice.get("delta") or choice.get("message") or {}
             self._add(delta.get("reasoning_content") or delta.get("reasoning"), delta.get("content"))
             for call in delta.get("tool_calls") or ():
                 self._calls.feed(call)
             self._end = str(choice.get("finish_reason") or self._end)
 
+    def _read_responses(self, body: Mapping[str, Any]) -> None:
+        response = body.get("response") or body
+        match body.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                self._add(None, body["delta"])
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                self._add(body["delta"], None)
+            case "response.output_item.done":
+                self._read_output([body["item"]], texts=False)
+            case _ if response.get("status") == "failed":
+                self.refuse(response.get("error"))
+            case _ if response.get("status") in {"completed", "incomplete"} and "output" in response:
+                self._read_output(response["output"], texts=not any(self._texts.values()))
+                usage = response.get("usage") or {}
+                # Here the input holds what came from the cache.
+                self._count({**usage, "prompt_tokens": usage.get("input_tokens")})
+                self._end = (response.get("incomplete_details") or {}).get("reason") or response["status"]
+                self.complete = True
 
-class _Responses(Answer):
-    def _read(self, body: Mapping[str, Any]) -> None:
-        kind, response = body.get("type", ""), body.get("response") or body
-        if kind in {"response.output_text.delta", "response.refusal.delta"}:
-            self._add(None, body["delta"])
-        elif kind in {"response.reasoning_summary_text.delta", "response.reasoning_text.delta"}:
-            self._add(body["delta"], None)
-        elif kind == "response.output_item.done":
-            self._read_items([body["item"]], texts=False)
-        elif response.get("status") == "failed":
-            self.refuse(response.get("error"))
-        elif response.get("status") in {"completed", "incomplete"} and "output" in response:
-            self._read_items(response["output"], texts=not any(self._texts.values()))
-            usage = response.get("usage") or {}
-            # Here the input holds what came from the cache.
-            self._count({**usage, "prompt_tokens": usage.get("input_tokens")})
-            self._end = (response.get("incomplete_details") or {}).get("reason") or response["status"]
-            self.complete = True
-
-    def _read_items(self, items: list[Mapping[str, Any]], *, texts: bool) -> None:
+    def _read_output(self, items: list[Mapping[str, Any]], *, texts: bool) -> None:
         """Take the calls in a part of the output that is complete, and its `texts` if none came in deltas."""
         known = {call.id for call in self._calls.blocks()}
         for item in items:
             if item["type"] == "function_call" and item["call_id"] not in known:
                 self._calls.feed({"id": item["call_id"], "function": item})
             for part in (item.get("content") or item.get("summary") or ()) if texts else ():
-                said = part.get("text") or part.get("refusal")
-                self._add(*((None, said) if item["type"] == "message" else (said, None)))
+                text = part.get("text") or part.get("refusal")
+                self._add(*((None, text) if item["type"] == "message" else (text, None)))
 
-
-class _Messages(Answer):
-    def __init__(self) -> None:
-        super().__init__()
-        self._called: set[int] = set()
-
-    def _read(self, body: Mapping[str, Any]) -> None:
-        kind, delta = body.get("type"), body.get("delta") or {}
-        if kind == "message_start":
-            self._count(body["message"].get("usage"))
-        elif kind == "content_block_start":
-            self._read_block(body["content_block"], body["index"])
-        elif kind == "content_block_delta":
-            self._add(delta.get("thinking"), delta.get("text"))
-            # A search by the vendor has arguments as well, and is no call to the client.
-            if "partial_json" in delta and body["index"] in self._called:
-                self._calls.feed({"index": body["index"], "function": {"arguments": delta["partial_json"]}})
-        elif kind in {"message_delta", "message"}:
-            for at, block in enumerate(body.get("content") or ()):
-                self._read_block(block, at)
-            self._count(body.get("usage"))
-            self._end = (delta or body).get("stop_reason") or self._end
-        elif kind == "message_stop":
-            self.complete = True
+    def _read_messages(self, body: Mapping[str, Any]) -> None:
+        match body["type"]:
+            case "message_start":
+                self._count(body["message"].get("usage"))
+            case "content_block_start":
+                self._read_block(body["content_block"], body["index"])
+            case "content_block_delta":
+                delta = body["delta"]
+                self._add(delta.get("thinking"), delta.get("text"))
+                # A search by the vendor has arguments as well, and is no call to the client.
+                if "partial_json" in delta and body["index"] in self._called:
+                    self._calls.feed({"index": body["index"], "function": {"arguments": delta["partial_json"]}})
+            case "message_delta" | "message":
+                for at, block in enumerate(body.get("content") or ()):
+                    self._read_block(block, at)
+                self._count(body.get("usage"))
+                self._end = (body.get("delta") or body).get("stop_reason") or self._end
+            case "message_stop":
+                self.complete = True
 
     def _read_block(self, block: Mapping[str, Any], at: int) -> None:
         self._add(block.get("thinking"), block.get("text"))
@@ -199,30 +194,20 @@ class _Messages(Answer):
             function = {"name": block["name"], "arguments": block.get("input") or None}
             self._calls.feed({"index": at, "id": block["id"], "function": function})
 
-
-class _Ollama(Answer):
-    def _read(self, body: Mapping[str, Any]) -> None:
+    def _read_ollama(self, body: Mapping[str, Any]) -> None:
         message = body.get("message") or {}
         self._add(message.get("thinking"), message.get("content"))
         for call in message.get("tool_calls") or ():
-            self._calls.feed({"id": call.get("id"), "function": call["function"]})
+            self._calls.feed(call)
         if body.get("done"):
             self._count({"prompt_tokens": body.get("prompt_eval_count"), "output_tokens": body.get("eval_count")})
             self._end = body.get("done_reason") or "stop"
             self.complete = True
 
 
-_PROTOCOLS: Mapping[str, type[Answer]] = {
-    "/chat/completions": _Chat,
-    "/responses": _Responses,
-    "/messages": _Messages,
-    "/api/chat": _Ollama,
-}
-
-
 def answer_at(path: str) -> Answer | None:
     """What gathers the answer of the address `path`; None when a model does not talk there."""
-    return next((kind() for end, kind in _PROTOCOLS.items() if path.endswith(end)), None)
+    return Answer() if path.endswith(("/chat/completions", "/responses", "/messages", "/api/chat")) else None
 
 
 def user_text(body: Mapping[str, Any]) -> str:
