@@ -28,6 +28,7 @@ from clawbot.agent.events import (
     TurnStarted,
     Waiting,
     silent_scope,
+    warning,
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.reset import Resets
@@ -274,7 +275,7 @@ class Agent:
             text = _("{model} can't be used ({error}), so {other} answers.").format(
                 model=ref, error=error, other=self.deps.model.info.ref
             )
-            self._owed.append(Notice(level="warning", text=text))
+            self._owed.append(warning(text))
             return None
 
     async def set_model(self, ref: str) -> ModelInfo:
@@ -332,7 +333,7 @@ class Agent:
         try:
             await self.outbox.enter(self.conversation.session)
         except SessionStoreError as error:
-            self._owed.append(Notice(level="warning", text=str(error)))
+            self._owed.append(warning(str(error)))
 
     async def count_notes(self) -> None:
         """Count the notes."""
@@ -481,10 +482,7 @@ class Agent:
                 # The clock requested it, not the user, who is answered in the old session.
                 log.warning("an expired session could not be ended: %s", error)
                 scope.emit(
-                    Notice(
-                        level="warning",
-                        text=_("The session should have ended, but could not be closed: {error}").format(error=error),
-                    )
+                    warning(_("The session should have ended, but could not be closed: {error}").format(error=error))
                 )
 
     async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> str:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import MemoryWritten, Notice, Scope
+from clawbot.agent.events import MemoryWritten, Notice, Scope, warning
 from clawbot.agent.offers import (
     MOST_FAILURES,
     FlushOutcome,
@@ -220,7 +220,7 @@ class MemoryGate:
             self._told = True
             text = _("Nothing could be saved to memory: {error}").format(error=_(ended.error))
             text = f"{text} {_(self._after_failure)}"
-            scope.emit(Notice(level="warning", text=text))
+            scope.emit(warning(text))
 
     def note_write(self, begun: Offer, write: MemoryWrite) -> None:
         """Record that `write` is about to happen. Blocks; called on the writing thread."""

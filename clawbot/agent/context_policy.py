@@ -15,7 +15,7 @@ from clawbot.agent.boundary import MemoryGate
 from clawbot.agent.compaction import Compactor
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import CompactionFinished, Notice, Scope
+from clawbot.agent.events import CompactionFinished, Scope, warning
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
 from clawbot.context.detached import Detached
 from clawbot.context.window import Measure, should_compact, should_flush, should_flush_by_size
@@ -180,7 +180,7 @@ class ContextPolicy:
             "conversation. With a server of your own, start it with more ({start}). Else choose a model with a larger "
             "window (/model), or shorten the files of the workspace; /context detail shows which part is how large."
         ).format(fixed=fixed, window=window, start=start)
-        scope.emit(Notice(level="warning", text=text))
+        scope.emit(warning(text))
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
@@ -239,5 +239,5 @@ class ContextPolicy:
             return await step
         except ClawbotError as error:
             log.warning("the housekeeping of the context failed: %s", error)
-            scope.emit(Notice(level="warning", text=str(error)))
+            scope.emit(warning(str(error)))
             return None

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from clawbot.agent.events import Notice, SessionChanged
+from clawbot.agent.events import Notice, SessionChanged, warning
 from clawbot.agent.offers import carried_over
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.protocol import ModelInfo
@@ -316,4 +316,4 @@ def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextIte
 
 def notices_of(session: OpenSession) -> list[Notice]:
     """The problems survived while opening `session`, for the user."""
-    return [Notice(level="warning", text=str(problem)) for problem in session.notices]
+    return [warning(str(problem)) for problem in session.notices]

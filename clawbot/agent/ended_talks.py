@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Callable
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, MemoryWritten, Notice, Scope
+from clawbot.agent.events import Event, MemoryWritten, Notice, Scope, warning
 from clawbot.agent.offers import MOST_FAILURES, MOST_TRIES
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.deadline import Cancellation, InterruptedTurnError
@@ -210,7 +210,7 @@ class EndedTalks:
         if session_id not in self._failures:
             text = _("The talk before is not in memory yet: {error} It is tried again, also at the next start.")
             text = text.format(error=error)
-            self._announce(Notice(level="warning", text=text))
+            self._announce(warning(text))
         self._failures[session_id] = self._failures.get(session_id, 0) + 1
         self._later()
 

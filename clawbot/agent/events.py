@@ -241,6 +241,11 @@ class Notice(_Event, frozen=True, tag="notice"):
     line: int | None = None
 
 
+def warning(text: str) -> Notice:
+    """A notice of what the user should see to."""
+    return Notice(level="warning", text=text)
+
+
 class SubagentStep(_Event, frozen=True, tag="subagent_step"):
     """What the sub-agent of the call `parent_call_id` does, which is about `description`: `step`, an event of its own
     talk, `session_id`. Of outputs only the beginning. `calls` and `tokens` are what it called and used so far; tokens

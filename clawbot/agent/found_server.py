@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import ModelChanged, Notice, Scope
+from clawbot.agent.events import ModelChanged, Notice, Scope, warning
 from clawbot.llm.protocol import FoundServer
 from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
@@ -38,12 +38,7 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     try:
         await asyncio.to_thread(consent.allow, found.base, always=answer.decision == "always")
     except OSError as error:
-        scope.emit(
-            Notice(
-                level="warning",
-                text=_("That {server} may be used is not kept: {error}").format(server=where, error=error),
-            )
-        )
+        scope.emit(warning(_("That {server} may be used is not kept: {error}").format(server=where, error=error)))
     await deps.model.replace(await deps.model.open(deps.model.ref), deps.model.ref)
     scope.emit(ModelChanged(model=deps.model.info.ref, reason=_("{server}, as you allowed").format(server=where)))
     return True

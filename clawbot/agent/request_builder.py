@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice, Scope
+from clawbot.agent.events import Notice, Scope, warning
 from clawbot.clock import epoch_ms
 from clawbot.config.schema_context import BootstrapSettings
 from clawbot.context.bootstrap import (
@@ -147,7 +147,7 @@ class PromptBuilder:
         now = {_FIGURES.sub("", text): text for text in notices}
         for gist, text in now.items():
             if gist not in self._told:
-                tell(Notice(level="warning", text=text))
+                tell(warning(text))
         self._told = set(now)
 
 

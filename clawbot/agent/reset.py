@@ -15,7 +15,7 @@ from datetime import datetime
 from clawbot.agent.boundary import Keeping, MemoryGate
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice, ResetReason, Scope, SessionChanged
+from clawbot.agent.events import ResetReason, Scope, SessionChanged, warning
 from clawbot.agent.hooks import SessionHooks, SessionServices
 from clawbot.agent.offers import KEEPER, FlushOutcome, kept_notes
 from clawbot.deadline import InterruptedTurnError
@@ -111,11 +111,7 @@ class Resets:
             await keeper.run(self._gate.keeping(KEEPER), scope)
         except ClawbotError as error:
             log.warning("what became of the note of a session could not be recorded: %s", error)
-            scope.emit(
-                Notice(
-                    level="warning", text=_("Nothing was recorded of the session's note: {error}").format(error=error)
-                )
-            )
+            scope.emit(warning(_("Nothing was recorded of the session's note: {error}").format(error=error)))
 
     async def _rotate(self, reason: ResetReason, *, pending: bool) -> SessionChanged:
         old = self._conversation.session

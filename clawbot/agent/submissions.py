@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from msgspec import structs
 
-from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded, Waiting
+from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded, Waiting, warning
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import Cancellation
 from clawbot.messages import scrub
@@ -178,11 +178,7 @@ class Outbox:
                 await asyncio.to_thread(file.keep, [unsent], instead_of)
             except SessionStoreError as error:
                 log.warning("a message that waits could not be kept: %s", error)
-                self._announce(
-                    Notice(
-                        level="warning", text=_("What waits is lost when the program ends: {error}").format(error=error)
-                    )
-                )
+                self._announce(warning(_("What waits is lost when the program ends: {error}").format(error=error)))
             else:
                 for ident in instead_of:
                     self._forget(ident)

@@ -27,6 +27,7 @@ from clawbot.agent.events import (
     TextWithdrawn,
     ToolFinished,
     ToolStarted,
+    warning,
 )
 from clawbot.agent.repeats import Repeats
 from clawbot.clock import Clock, epoch_ms
@@ -202,13 +203,12 @@ async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[Tur
             repeats = Repeats()
         if repeats.stuck:
             text = _("Stopped: the model keeps repeating the same call of {tool}. Say how it should go on.")
-            yield Notice(level="warning", text=text.format(tool=repeats.stuck))
+            yield warning(text.format(tool=repeats.stuck))
             return
-    yield Notice(
-        level="warning",
-        text=_(
-            "Stopped after {n} rounds of tool calls (tools.max_rounds in the config). Say `continue` to go on."
-        ).format(n=setup.max_rounds),
+    yield warning(
+        _("Stopped after {n} rounds of tool calls (tools.max_rounds in the config). Say `continue` to go on.").format(
+            n=setup.max_rounds
+        )
     )
 
 
@@ -313,7 +313,7 @@ class _Partial:
             yield rest
         yield Committed(part.message)
         if part.notice:
-            yield Notice(level="warning", text=part.notice)
+            yield warning(part.notice)
 
     def aborted(self) -> Iterator[TurnStep]:
         """The user stopped the answer: what it said is kept."""
@@ -462,7 +462,7 @@ class _Running:
             details=outcome.details,
         )
         if outcome.notice:
-            yield Notice(level="warning", text=outcome.notice)
+            yield warning(outcome.notice)
         yield Committed(
             ToolResultMessage(
                 tool_call_id=call.id,

@@ -31,6 +31,7 @@ from clawbot.agent.events import (
     ToolOutput,
     Waiting,
     silent_scope,
+    warning,
 )
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.found_server import settle_found_server
@@ -182,7 +183,7 @@ class TurnRunner:
         entry_id = await self._conversation.add_user(message)
         started(entry_id, message.attached)
         for problem in attached.problems:
-            scope.emit(Notice(level="warning", text=problem))
+            scope.emit(warning(problem))
         self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=scope.origin)
         self.requests.forget_turn()
         try:
@@ -253,7 +254,7 @@ class TurnRunner:
         if quote is None:
             return
         for notice in quote.notices:
-            scope.emit(Notice(level="warning", text=notice))
+            scope.emit(warning(notice))
         if quote.text:
             await self._quote(quote.text, quote.files, scope)
 
@@ -382,7 +383,7 @@ class TurnRunner:
             await self._conversation.settle(self.requests.window.tokens)
         except SessionStoreError as error:
             log.warning("the list of sessions is behind: %s", error)
-            emit(Notice(level="warning", text=str(error)))
+            emit(warning(str(error)))
 
     async def compact(self, focus: str, scope: Scope) -> CompactionFinished:
         """Compact because the user asks for it."""

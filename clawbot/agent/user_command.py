@@ -11,7 +11,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import Notice, Scope, ToolFinished, ToolOutput, ToolStarted
+from clawbot.agent.events import Scope, ToolFinished, ToolOutput, ToolStarted, warning
 from clawbot.agent.slash import ShellCommand
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import InterruptedTurnError
@@ -61,7 +61,7 @@ async def run_user_command(
         )
     )
     if ended.notice:
-        scope.emit(Notice(level="warning", text=ended.notice))
+        scope.emit(warning(ended.notice))
     await conversation.add_command(
         BashExecutionMessage(
             asked.command,
