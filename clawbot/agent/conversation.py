@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -114,10 +115,13 @@ class Conversation:
         record = self.session.record
         # If earlier turns were not counted (a foreign transcript), the total is unknown.
         before = 0 if record.turns is None and len(self.items) == 1 else record.turns
-        turns = None if before is None else before + 1
         last = record.last_interaction_at if message.scheduled else epoch_ms(self._clock.now())
-        self.session.record = structs.replace(record, turns=turns, last_interaction_at=last)
+        self._change(turns=None if before is None else before + 1, last_interaction_at=last)
         return entry.id
+
+    def _change(self, **fields: Any) -> None:
+        """Change `fields` of the session's record, which `settle` stores."""
+        self.session.record = structs.replace(self.session.record, **fields)
 
     async def add(self, message: Message) -> str:
         """Store a message of the model or a tool; returns the entry's id.
@@ -126,43 +130,27 @@ class Conversation:
         """
         self.items.append(ContextItem("", message))
         self._unsaved += 1
-        if isinstance(message, AssistantMessage):
-            self._count(message)
+        if isinstance(message, AssistantMessage) and (usage := message.usage) is not None:
+            self.add_spent(usage.prompt_tokens, usage.output, usage.cost.total if usage.cost else None)
+            self._change(total_tokens=usage.prompt_tokens, total_tokens_fresh=True)
         return await self.save_rest()
-
-    def _count(self, message: AssistantMessage) -> None:
-        usage = message.usage
-        if usage is None:
-            return
-        record = self.session.record
-        spent = record.cost if usage.cost is None else (record.cost or 0.0) + usage.cost.total
-        self.session.record = structs.replace(
-            record,
-            input_tokens=(record.input_tokens or 0) + usage.prompt_tokens,
-            output_tokens=(record.output_tokens or 0) + usage.output,
-            total_tokens=usage.prompt_tokens,
-            total_tokens_fresh=True,
-            cost=spent,
-        )
 
     async def add_command(self, message: BashExecutionMessage) -> str:
         """Store what a command of the user came to; returns the entry's id. It is in the context only if it is shared.
         Raises SessionStoreError; then it is neither stored nor in the context."""
         await self.save_rest()
         entry = await asyncio.to_thread(self.session.transcript.append_message, message, sync=True)
-        record = self.session.record
-        turns = 0 if record.turns is None and self.is_blank else record.turns
+        turns = self.session.record.turns
+        turns = 0 if turns is None and self.is_blank else turns
         if not message.exclude_from_context:
             self.items.append(ContextItem(entry.id, entry.message))
-        moment = epoch_ms(self._clock.now())
-        self.session.record = structs.replace(record, turns=turns, last_interaction_at=moment)
+        self._change(turns=turns, last_interaction_at=epoch_ms(self._clock.now()))
         return entry.id
 
     def add_spent(self, tokens_in: int, tokens_out: int, cost: float | None) -> None:
         """Count what was spent for this session outside of its turns: tokens, and US dollars (None: unknown)."""
         record = self.session.record
-        self.session.record = structs.replace(
-            record,
+        self._change(
             input_tokens=(record.input_tokens or 0) + tokens_in,
             output_tokens=(record.output_tokens or 0) + tokens_out,
             cost=record.cost if cost is None else (record.cost or 0.0) + cost,
@@ -198,33 +186,24 @@ class Conversation:
         await self.save_rest()
         stored = await asyncio.to_thread(self.session.transcript.append, entry, sync=True)
         self._load()
-        record = self.session.record
-        self.session.record = structs.replace(
-            record, compaction_count=record.compaction_count + 1, total_tokens=None, total_tokens_fresh=False
-        )
+        count = self.session.record.compaction_count + 1
+        self._change(compaction_count=count, total_tokens=None, total_tokens_fresh=False)
         return stored
 
     def offered(self) -> None:
         """Record the time of the offer to memory in the session index, for related programs."""
-        record = self.session.record
-        now = epoch_ms(self._clock.now())
-        self.session.record = structs.replace(
-            record, memory_flush_at=now, memory_flush_compaction_count=record.compaction_count
-        )
+        count = self.session.record.compaction_count
+        self._change(memory_flush_at=epoch_ms(self._clock.now()), memory_flush_compaction_count=count)
 
     async def settle(self, window: int) -> None:
         """Update the session's index record after a turn; `window` is the model's, in tokens."""
-        record = structs.replace(self.session.record, context_tokens=window)
-        self.session.record = await asyncio.to_thread(self._store.update, record)
+        self._change(context_tokens=window)
+        self.session.record = await asyncio.to_thread(self._store.update, self.session.record)
 
     async def choose_model(self, ref: str, info: ModelInfo) -> None:
         """Remember the user's model for this session and its successors under the same key."""
-        provider, slash, name = info.ref.partition("/")
-        entry = (
-            ModelChangeEntry(provider=provider, model_id=name)
-            if slash
-            else ModelChangeEntry(provider="", model_id=provider)
-        )
+        provider, name = info.ref.split("/", 1) if "/" in info.ref else ("", info.ref)
+        entry = ModelChangeEntry(provider=provider, model_id=name)
         await asyncio.to_thread(self.session.transcript.append, entry)
         record = structs.replace(self.session.record, model_override=ref)
         self.session.record = await asyncio.to_thread(self._store.update, record)
@@ -236,7 +215,7 @@ class Conversation:
         await self.save_rest()
         text = await asyncio.to_thread(self._branch, entry_id)
         self._load()
-        self.session.record = structs.replace(self.session.record, total_tokens=None, total_tokens_fresh=False)
+        self._change(total_tokens=None, total_tokens_fresh=False)
         return text
 
     def _branch(self, entry_id: str) -> str:

@@ -18,7 +18,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Any, Protocol
+from typing import Any
 
 import httpx
 import litellm
@@ -53,6 +53,8 @@ _ALWAYS: dict[str, Any] = {
 _ALWAYS_EMBEDDING: dict[str, Any] = {"num_retries": 0, "drop_params": True}
 DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
+Sink = Callable[[dict[str, Any]], object]
+"""Takes the chunks of a call."""
 _MISTAKES = (ImportError, AttributeError, TypeError, NameError, LookupError, AssertionError, NotImplementedError)
 _FAULTS = (*_MISTAKES, RecursionError, SyntaxError, ValidationError)
 # litellm's words for an exception that it does not know and did not hand on. What a server says is another error.
@@ -65,14 +67,6 @@ _theirs: Callable[[Any], bytes] = getattr(_base_client, "openapi_dumps", msgspec
 
 class AnsweredError(Exception):
     """The server answered with an error that litellm takes for an answer."""
-
-
-class Sink(Protocol):
-    """Where the chunks of a call go."""
-
-    def add(self, chunk: dict[str, Any]) -> None:
-        """Take a chunk."""
-        ...
 
 
 class LiteLLMEngine:
@@ -137,15 +131,15 @@ def _replace_functions() -> None:
     the main process), OpenAI's SDK from repeating calls, and both from walking every message of a body that is plain
     JSON already: for keys to rename and files to read, for marks in ids that `wire` took out, and in pure Python to
     encode them. Finish reasons stay in the words of their vendor, and where Gemini sends none, there is none."""
-    litellm.response_cost_calculator = _nothing
+    litellm.response_cost_calculator = lambda **_: None
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
     for place, name, ours in (
         (ToResponses, "transform_request", _unstored(ToResponses.transform_request)),
         (litellm.utils, "supports_native_streaming", _streams),
-        (responses_main, "_responses_try_dispatch_mcp_gateway", _nothing),
+        (responses_main, "_responses_try_dispatch_mcp_gateway", lambda **_: None),
         (FinalRequestOptions, "get_max_retries", lambda *_: 0),
         (completions, "async_maybe_transform", _as_it_is),
-        (litellm.utils, "_remove_thought_signatures_from_messages", _with_these_ids),
+        (litellm.utils, "_remove_thought_signatures_from_messages", lambda messages, _separator: messages),
         (_base_client, "openapi_dumps", _encoded),
         (httpx.Response, "aiter_bytes", tapped_bytes),
         (OllamaChunks, "chunk_parser", _text_as_it_is(OllamaChunks.chunk_parser)),
@@ -156,10 +150,6 @@ def _replace_functions() -> None:
             setattr(place, name, ours)
         else:
             _logger.warning("a library has no %s any more; calls may fail, be repeated or be slower", name)
-
-
-def _nothing(**_: object) -> None:
-    """In place of functions of litellm that may return None."""
 
 
 def _unstored(transform: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -204,12 +194,6 @@ async def _as_it_is(data: Mapping[str, Any], expected_type: object) -> dict[str,
     return body
 
 
-def _with_these_ids(messages: list[Any], thought_signature_separator: str) -> list[Any]:
-    """In place of a function of litellm, with its arguments."""
-    del thought_signature_separator
-    return messages
-
-
 def _encoded(obj: Any) -> bytes:
     """In place of a function of the SDK, with its arguments."""
     try:
@@ -225,13 +209,6 @@ class _Vocabulary:
         return getattr(litellm.utils.get_default_encoding(), name)
 
 
-class _Nowhere:
-    """A sink for a call that is not for its answer."""
-
-    def add(self, chunk: dict[str, Any]) -> None:
-        """Forget a chunk."""
-
-
 async def _rehearse() -> None:
     """Make a call that goes nowhere: litellm loads much of itself at the first one, which would cost a tenth of a
     second."""
@@ -239,7 +216,7 @@ async def _rehearse() -> None:
         stream = await litellm.acompletion(
             model="openai/rehearsal", messages=_HELLO, mock_response="hello", api_key="none", **_ALWAYS
         )
-        await _pump(stream, Upstream(), len(_HELLO[0]["content"]), _Nowhere())
+        await _pump(stream, Upstream(), len(_HELLO[0]["content"]), lambda _chunk: None)
         await stream.aclose()
     except Exception:
         _logger.exception("the rehearsal failed; the first call will be slower")
@@ -260,7 +237,7 @@ async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> b
         chars += size
         # A piece that is too long by itself is not even handed on.
         if choice["delta"] and size <= max_chars:
-            out.add(slim)
+            out(slim)
         if chars > max_chars:
             _logger.warning("an answer of more than %d characters was cut off", max_chars)
             _finish("length", usage, out)
@@ -291,9 +268,9 @@ async def _drain(stream: Any, usage: dict[str, Any]) -> None:
 
 def _finish(reason: str | None, usage: dict[str, Any], out: Sink) -> None:
     if reason:
-        out.add({"choices": [{"delta": {}, "finish_reason": reason}]})
+        out({"choices": [{"delta": {}, "finish_reason": reason}]})
     if usage:
-        out.add({"choices": [], "usage": usage})
+        out({"choices": [], "usage": usage})
 
 
 def slim_chunk(chunk: Any) -> dict[str, Any]:

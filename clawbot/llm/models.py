@@ -24,8 +24,6 @@ from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.llm.providers import (
     KEYS,
     LLAMA_CPP,
-    PROVIDERS,
-    Provider,
     base_of_environment,
     is_vendors_own,
     key_names,
@@ -191,12 +189,9 @@ def _runs(model: LocalModel) -> str:
 def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:
     """The default model of each provider whose key is there, and why: the key that the settings name goes first."""
     found: dict[str, tuple[str, str]] = {}
-    own = settings.api_key_env
-    names = [own] if own in KEYS else []
-    for name in [*names, *(name for provider in PROVIDERS for name in provider.keys)]:
-        provider: Provider = KEYS[name]
-        if os.environ.get(name, "").strip():
-            found.setdefault(provider.name, (provider.default, _("{name} is set").format(name=name)))
+    for name in (settings.api_key_env or "", *KEYS):
+        if name in KEYS and os.environ.get(name, "").strip():
+            found.setdefault(KEYS[name].name, (KEYS[name].default, _("{name} is set").format(name=name)))
     return list(found.values())
 
 
@@ -228,16 +223,8 @@ def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> 
 
 
 def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> UsableModel:
-    window, source = capped(model.window, model.window_source, settings)
-    info = ModelInfo(
-        ref=model.ref,
-        reason=reason,
-        window=window,
-        window_source=source,
-        supports_tools=model.tools,
-        supports_images=model.images,
-    )
-    return UsableModel(info, model)
+    facts = ModelFacts(model.window, model.window_source, tools=model.tools, images=model.images)
+    return UsableModel(_info(model.ref, facts, settings, reason), model)
 
 
 def capped(window: int | None, source: str, settings: AgentSettings) -> tuple[int | None, str]:
@@ -263,9 +250,6 @@ class ModelFacts(Struct, frozen=True):
     tools: bool = True
     images: bool = False
     prices: Prices | None = None
-
-
-UNKNOWN = ModelFacts()
 
 
 def look_up(refs: Iterable[str]) -> dict[str, ModelFacts]:
@@ -298,8 +282,16 @@ def _facts(table: Mapping[str, msgspec.Raw], ref: str) -> ModelFacts:
     for name, exact in _names(ref):
         if name in table:
             entry = msgspec.json.decode(table[name])
-            return _read_entry(entry, priced=exact) if isinstance(entry, dict) else UNKNOWN
-    return UNKNOWN
+            if isinstance(entry, dict):
+                return ModelFacts(
+                    window=_count(entry, "max_input_tokens") or _count(entry, "max_tokens"),
+                    max_output=_count(entry, "max_output_tokens"),
+                    tools=entry.get("supports_function_calling") is not False,
+                    images=bool(entry.get("supports_vision")),
+                    prices=_prices(entry) if exact else None,
+                )
+            break
+    return ModelFacts()
 
 
 def _names(ref: str) -> list[tuple[str, bool]]:
@@ -311,16 +303,6 @@ def _names(ref: str) -> list[tuple[str, bool]]:
     if ref.count("/") > 1:
         names += [(maker, False), (maker.replace(".", "-"), False)]
     return [(name, exact) for name, exact in names if name]
-
-
-def _read_entry(entry: Mapping[str, Any], *, priced: bool) -> ModelFacts:
-    return ModelFacts(
-        window=_count(entry, "max_input_tokens") or _count(entry, "max_tokens"),
-        max_output=_count(entry, "max_output_tokens"),
-        tools=entry.get("supports_function_calling") is not False,
-        images=bool(entry.get("supports_vision")),
-        prices=_prices(entry) if priced else None,
-    )
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices | None:

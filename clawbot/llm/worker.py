@@ -189,7 +189,7 @@ class Worker:
 async def _perform(engine: LiteLLMEngine, request: Complete | Embed, out: CallReports) -> None:
     if isinstance(request, Complete):
         out.keep_alive(min(BEAT_SECONDS, request.arguments.get("timeout", math.inf) / 2))
-        await engine.stream(request, out)
+        await engine.stream(request, out.add)
     else:
         out.add_rows(await engine.embed(request))
 

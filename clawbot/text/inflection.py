@@ -137,15 +137,11 @@ def beginnings_of_forms(word: str, language: Language) -> tuple[tuple[str, froze
         plain = without_accents(form)
         endings = _stemmed_endings(language, is_short=len(plain) <= _SHORT)
         for base in [plain] if len(plain) <= _SHORT else bases_of(form, language):
-            if base == plain or _is_enough(base, plain):
+            if base == plain or len(base) >= max(_SHORT, len(plain) - _LONGEST_ENDING):
                 found[base] = endings
                 if language == "de" and len(plain) > _SHORT:
                     found[f"ge{base}"] = endings
     return tuple(sorted(found.items()))
-
-
-def _is_enough(base: str, word: str) -> bool:
-    return len(base) >= max(_SHORT, len(word) - _LONGEST_ENDING)
 
 
 def _irregular(word: str, language: Language) -> tuple[str, ...]:

@@ -186,12 +186,17 @@ ONE_OF_MANY = 0.4
 """The weight of a Chinese character relative to its pairs: synonyms often share one."""
 
 
+_STOP_PHRASE = lazy_re("|".join(CHINESE_STOP_PHRASES))
+_KEPT_WORD = lazy_re("|".join(sorted(CHINESE_KEPT, key=lambda word: (-len(word), word))))
+_HIRAGANA, _HAN = lazy_re(f"[{HIRAGANA}]"), lazy_re(f"[{IDEOGRAPHS}]")
+
+
 def cjk_found(run: str) -> QueryTerms:
     """The terms and meaningful parts of a run; empty for a run of stop words."""
     terms: list[Term] = []
     content: list[str] = []
-    for stretch in _stop_phrase().sub(" ", run).split():
-        kept = {at for match in _kept_word().finditer(stretch) for at in range(match.start(), match.end())}
+    for stretch in _STOP_PHRASE.sub(" ", run).split():
+        kept = {at for match in _KEPT_WORD.finditer(stretch) for at in range(match.start(), match.end())}
         for start, end in _between_particles(stretch, kept):
             weak = [at not in kept and stretch[at] in CJK_WEAK for at in range(start, end)]
             terms += _terms(stretch[start:end], weak)
@@ -218,15 +223,15 @@ def _between_particles(stretch: str, kept: set[int]) -> Iterator[tuple[int, int]
 
 def _terms(piece: str, weak: list[bool]) -> Iterator[Term]:
     if len(piece) == 1:
-        if not weak[0] and not _is_hiragana(piece):
+        if not weak[0] and not _HIRAGANA.match(piece):
             yield _term(piece)
         return
     for at, (left, right) in enumerate(pairwise(piece)):
         if not (weak[at] and weak[at + 1]):
-            is_strong = not weak[at] and not weak[at + 1] and not (_is_hiragana(left) or _is_hiragana(right))
+            is_strong = not weak[at] and not weak[at + 1] and not _HIRAGANA.search(left + right)
             yield _term(left + right, 1.0 if is_strong else WEAK_PAIR)
     for at, character in enumerate(piece):
-        if not weak[at] and _is_han(character):
+        if not weak[at] and _HAN.match(character):
             yield _term(character, ONE_OF_MANY)
 
 
@@ -235,29 +240,6 @@ def _content(piece: str, weak: list[bool]) -> Iterator[str]:
     strong = [at for at, is_weak in enumerate(weak) if not is_weak]
     if strong:
         yield piece[strong[0] : strong[-1] + 1]
-
-
-def _is_hiragana(character: str) -> bool:
-    return _script(HIRAGANA).match(character) is not None
-
-
-def _is_han(character: str) -> bool:
-    return _script(IDEOGRAPHS).match(character) is not None
-
-
-@cache
-def _script(characters: str) -> re.Pattern[str]:
-    return re.compile(f"[{characters}]")
-
-
-@cache
-def _stop_phrase() -> re.Pattern[str]:
-    return re.compile("|".join(CHINESE_STOP_PHRASES))
-
-
-@cache
-def _kept_word() -> re.Pattern[str]:
-    return re.compile("|".join(sorted(CHINESE_KEPT, key=lambda word: (-len(word), word))))
 
 
 def _term(text: str, weight: float = 1.0) -> Term:
@@ -303,7 +285,12 @@ def parse_query(text: str) -> Query:
         # "off by one": together they may say much.
         latin = [base_of(token.text).lower() for token in tokens if not token.is_cjk]
         phrases += [_phrase(" ".join(latin))] if not phrases and 1 < len(latin) == len(tokens) else []
-    words = _lighter((term for stretch in found for term in stretch.terms), set(words_of(" ".join(quoted))))
+    inside = set(words_of(" ".join(quoted)))
+    words = [
+        msgspec.structs.replace(term, weight=term.weight * PART) if term.text in inside else term
+        for stretch in found
+        for term in stretch.terms
+    ]
     content = dict.fromkeys(word for stretch in found for word in stretch.content)
     return Query(raw, _bounded([*phrases, *words]), tuple(content), _names(tokens))
 
@@ -353,11 +340,6 @@ def _phrase(inner: str) -> Term:
     if len(spread) > 1 and not inner.isascii() and cjk_run().fullmatch(plain_forms(inner)):
         spread = spread[1:-1]
     return Term(fts_quote(" ".join(spread)), "phrase", inner.lower())
-
-
-def _lighter(terms: Iterable[Term], quoted: set[str]) -> list[Term]:
-    """`terms`, with less weight for those in a quoted phrase."""
-    return [msgspec.structs.replace(term, weight=term.weight * PART) if term.text in quoted else term for term in terms]
 
 
 def _bounded(terms: Sequence[Term]) -> tuple[Term, ...]:

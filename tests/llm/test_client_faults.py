@@ -24,16 +24,13 @@ from clawbot.llm.engine import LiteLLMEngine, litellm, msgspec
 from clawbot.llm.frames import Complete, Embed
 engine = LiteLLMEngine()
 
-class Out:
-    def add(self, chunk): pass
-
 def call(ref):
     tool = {"type": "function", "function": {"name": "read", "description": "d", "parameters": {"type": "object"}}}
     target = {"model": ref, "api_key": "sk-x", "timeout": 20}
     if "embedding" in ref:
         return engine.embed(Embed(1, {**target, "input": ["x"]}))
     talk = [{"role": "user", "content": "hello"}]
-    return engine.stream(Complete(1, {**target, "messages": talk, "tools": [tool]}, 100), Out())
+    return engine.stream(Complete(1, {**target, "messages": talk, "tools": [tool]}, 100), lambda chunk: None)
 
 def failure(ref, place, code):
     module, _, path = place.partition(":")
