@@ -56,7 +56,6 @@ from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.sandbox.journal import recover
 from clawbot.tools.sessions import session_tools
-from clawbot.updates import look_later
 
 log = logging.getLogger(__name__)
 
@@ -181,8 +180,6 @@ class SharedServices:
             self.hooks.on_load = self._hooks_found
             await self.hooks.load()
             self.hooks.prepare(GUARDED)
-        if self.options.approvals and (url := self.loaded.settings.updates.url):
-            look_later(url, self.paths.updates_file, self.clock.now(), self._inform)
         if self.mcp is not None:
             self.mcp.warn = self._warn
             # Nobody waits before a screen; a single turn has no next one in which the tools could come.
@@ -240,14 +237,8 @@ class SharedServices:
 
     def _warn(self, text: str) -> None:
         log.warning("%s", text)
-        self._announce(Notice(level="warning", text=text))
-
-    def _inform(self, text: str) -> None:
-        self._announce(Notice(level="info", text=text))
-
-    def _announce(self, notice: Notice) -> None:
         for agent in self.sessions:
-            agent.announce(notice)
+            agent.announce(Notice(level="warning", text=text))
 
     def _load(self) -> LoadedSettings:
         overrides: dict[str, str] = {}

@@ -45,6 +45,7 @@ IGNORED = (
     ("while a provider fails, notes are found by their words", "agents.*.memory_search.fallback"),
     ("the provider offline has its model in the program", "agents.*.memory_search.local"),
     ("embeddings are requested as needed", "agents.*.memory_search.remote.batch"),
+    ("nothing asks for newer versions any more", "updates"),
     (
         "it has no counterpart here",
         """

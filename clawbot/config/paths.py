@@ -76,7 +76,6 @@ class Paths:
         self.models = home / "models"
         self.local_file = home / "local.json"
         self.servers_file = home / "servers.json"
-        self.updates_file = home / "updates.json"
         self.serve_token = home / "serve.token"
         self.local_log = self.logs / "local-model.log"
 

@@ -18,7 +18,7 @@ from clawbot.config.schema_mcp import McpSettings
 from clawbot.config.schema_schedule import ScheduleSettings
 from clawbot.config.schema_serve import ServeSettings
 from clawbot.config.schema_skills import SkillSettings
-from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, Switch, check_address, expected
+from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, Switch, expected
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,14 +203,6 @@ class TuiSettings(SettingsSection):
     docs/configuration.md lists the names."""
 
 
-class UpdateSettings(SettingsSection):
-    """Notices of newer versions of the program."""
-
-    url: Annotated[str, AfterValidator(check_address)] | None = None
-    """The address that an open chat asks once a day. Its answer is JSON (`version`, or `info` with a `version`), or the
-    version alone. null: nobody is asked."""
-
-
 class LoggingSettings(SettingsSection):
     """The log file, logs/clawbot.log in the state folder."""
 
@@ -246,7 +238,6 @@ class Settings(SettingsSection, AgentLookup):
     """The screen."""
     serve: ServeSettings = ServeSettings()
     """The server, `clawbot serve`. docs/serve.md describes it."""
-    updates: UpdateSettings = UpdateSettings()
     """Notices of newer versions of the program."""
     logging: LoggingSettings = LoggingSettings()
     """The log file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
@@ -16,7 +17,6 @@ from clawbot.config.values import (
     StatePath,
     Switch,
     VariableName,
-    check_address,
     expected,
 )
 
@@ -33,7 +33,12 @@ def is_server_name(name: str) -> bool:
 
 
 def _check_url(url: str) -> str:
-    return check_address(url, instead="; use `headers`")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise expected("an address such as https://example.org/path")
+    if parts.username or parts.password:
+        raise expected("an address without a password; use `headers`", show=False)
+    return url
 
 
 def _check_header(name: str) -> str:

@@ -12,7 +12,6 @@ from datetime import time
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr, ValidationInfo
 from pydantic_core import PydanticCustomError
@@ -100,17 +99,6 @@ def parse_clock(value: Any) -> str:
     except ValueError as error:
         raise expected("a time of the day from 00:00 to 23:59") from error
     raise expected('a time of the day such as "04:00"')
-
-
-def check_address(url: str, *, instead: str = "") -> str:
-    """`url`, if it is of HTTP and holds no password, for which `instead` names another place. Raises
-    PydanticCustomError."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise expected("an address such as https://example.org/path")
-    if parts.username or parts.password:
-        raise expected(f"an address without a password{instead}", show=False)
-    return url
 
 
 def expand_tilde(value: Any) -> Path:

@@ -108,7 +108,7 @@ def test_check_lists_every_mistake_on_a_line_of_its_own() -> None:
         f"{file}:2: tui.them: unknown key; did you mean theme?",
         f"{file}:3: tui.editor: expected 'builtin' or 'external', found the text 'vi'",
         f"{file}:4: foo: unknown key; expected one of agents, session, hooks, skills, schedule, memory, mcp, tui, "
-        "serve, updates, logging",
+        "serve, logging",
     ]
 
 

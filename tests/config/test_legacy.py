@@ -209,6 +209,8 @@ def test_patterns_of_allowed_commands_are_told_as_what_they_mean() -> None:
         ("session: {mainKey: main}", "mainKey"),
         ("gateway: {port: 18789, auth: {mode: token, token: abc}}", "gateway"),
         ("plugins: {slots: {memory: memory-core}}", "plugins"),
+        ("updates: {url: https://example.org/v}", "updates"),
+        ("updates: null", "updates"),
         ("agents: {main: {compaction: {mode: safeguard}}}", "mode"),
     ],
 )

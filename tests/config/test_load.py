@@ -113,7 +113,7 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
         (
             "modxyz: x",
             "1: modxyz: unknown key; expected one of agents, session, hooks, skills, schedule, memory, mcp, tui, "
-            "serve, updates, logging",
+            "serve, logging",
         ),
         ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
         (
