@@ -37,8 +37,8 @@ from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox
 from clawbot.config.schema_agent import MODES
 from clawbot.context.report import ContextReport, render_report
+from clawbot.entry_points import BrokenExtension, Extension, installed
 from clawbot.errors import ClawbotError
-from clawbot.extensions import BrokenExtension, Extension, installed
 from clawbot.llm.protocol import ModelInfo
 from clawbot.memory.values import Hit, SearchRequest
 from clawbot.messages import ToolSpec, UserBlock

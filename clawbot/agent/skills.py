@@ -10,7 +10,7 @@ from typing import Any
 from clawbot.context.bootstrap import fence_for, fenced, tamed
 from clawbot.context.prompt import prompt_literal
 from clawbot.errors import ClawbotError
-from clawbot.manifests import ManifestError
+from clawbot.extensions.manifest import ManifestError
 from clawbot.messages import TextBlock
 from clawbot.skills.discovery import FoundSkill, SkillShelf
 from clawbot.skills.manifest import SKILL_FILE, SkillText

@@ -40,8 +40,8 @@ from clawbot.context.compaction import (
 )
 from clawbot.context.window import WindowBudget
 from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
+from clawbot.entry_points import BrokenExtension, installed
 from clawbot.errors import ClawbotError
-from clawbot.extensions import BrokenExtension, installed
 from clawbot.llm.asking import ask
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest

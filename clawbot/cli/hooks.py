@@ -23,10 +23,10 @@ from clawbot.config.switches import switch, trust
 from clawbot.config.values import format_duration
 from clawbot.distribution import pip_install
 from clawbot.errors import ClawbotError
+from clawbot.extensions.manifest import Requires
 from clawbot.hooks.discovery import ABSENT, FoundHook, HookPaths, discover, hook_paths
 from clawbot.hooks.trust import trusted_hooks
 from clawbot.logs import setup_logging
-from clawbot.manifests import Requires
 from clawbot.text.sanitize import clean_line
 
 ALL_OFF = "Hooks are off as a whole (hooks.enabled is false in the settings): none of them runs."

@@ -18,7 +18,7 @@ from clawbot.config.values import (
     VariableName,
     expected,
 )
-from clawbot.extensions import installed
+from clawbot.entry_points import installed
 
 BACKEND_GROUP = "clawbot.memory_backends"
 """The entry point group for backends of installed packages."""

@@ -18,7 +18,7 @@ from clawbot.config.values import (
     Switch,
     expected,
 )
-from clawbot.extensions import installed
+from clawbot.entry_points import installed
 
 FLUSH_PROMPT = (
     "Pre-compaction memory flush. Store durable memories now in memory/YYYY-MM-DD.md (create memory/ if needed). "

@@ -22,11 +22,8 @@ from msgspec import Struct
 
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.extensions import BrokenExtension, installed
-from clawbot.hooks.loading import CHANGED, HANDLER_FILE, HOOK_FILE, code_digest
-from clawbot.hooks.manifest import Manifest, parse_manifest
-from clawbot.hooks.trust import BY_NAME, NOTHING, Trust
-from clawbot.manifests import (
+from clawbot.entry_points import BrokenExtension, installed
+from clawbot.extensions.manifest import (
     UNUSABLE,
     ManifestError,
     check_folder,
@@ -35,6 +32,9 @@ from clawbot.manifests import (
     read_manifest,
     unmet,
 )
+from clawbot.hooks.loading import CHANGED, HANDLER_FILE, HOOK_FILE, code_digest
+from clawbot.hooks.manifest import Manifest, parse_manifest
+from clawbot.hooks.trust import BY_NAME, NOTHING, Trust
 
 GROUP = "clawbot.hooks"
 GUARDED = "tool:before"

@@ -13,9 +13,9 @@ from typing import get_args
 import msgspec
 from msgspec import Struct
 
+from clawbot.extensions.manifest import ManifestError, Requires, as_list, parse_head, readable
 from clawbot.hooks.events import AnyEvent
 from clawbot.hooks.loading import HOOK_FILE
-from clawbot.manifests import ManifestError, Requires, as_list, parse_head, readable
 
 DEFAULT_ORDER = 100
 NAME_RULE = "a name is made of a-z, 0-9, _ and -, and begins with a letter or digit"

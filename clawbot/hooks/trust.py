@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.config.switches import adopt, read_switches
+from clawbot.extensions.manifest import UNUSABLE
 from clawbot.hooks.loading import code_digest
-from clawbot.manifests import UNUSABLE
 from clawbot.text.interface import N_
 
 BY_NAME = N_("it is switched on by name, and one of a workspace counts for its folder and content")

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 
 from clawbot.config.names import QMD_BACKEND
 from clawbot.config.schema_backends import BACKEND_GROUP
-from clawbot.extensions import BrokenExtension, installed
+from clawbot.entry_points import BrokenExtension, installed
 from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
 
 _HINT = "Update or repair the package, or set memory.backend to builtin."

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths, find_home
+from clawbot.entry_points import BrokenExtension, installed
 from clawbot.errors import ClawbotError
-from clawbot.extensions import BrokenExtension, installed
 from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
 from clawbot.llm.consent import ServerConsent
 from clawbot.llm.errors import AuthenticationError, ContextOverflowError, ModelError, RefusedError, UnreachableError

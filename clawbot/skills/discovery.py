@@ -19,8 +19,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 from clawbot.config.schema_skills import SkillSettings
 from clawbot.config.switches import Switches, read_switches
-from clawbot.files import digest_of
-from clawbot.manifests import (
+from clawbot.extensions.manifest import (
     UNUSABLE,
     ManifestError,
     check_folder,
@@ -29,6 +28,7 @@ from clawbot.manifests import (
     read_manifest,
     unmet,
 )
+from clawbot.files import digest_of
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
 from clawbot.text.interface import N_, _
 

@@ -12,7 +12,7 @@ import re
 import msgspec
 from msgspec import Struct
 
-from clawbot.manifests import Head, ManifestError, Requires, as_list, parse_head, readable
+from clawbot.extensions.manifest import Head, ManifestError, Requires, as_list, parse_head, readable
 
 SKILL_FILE = "SKILL.md"
 NAME_RULE = "a name is made of a-z and 0-9, in words with one - between them, 64 characters at most"

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.extensions import BrokenExtension, installed
+from clawbot.entry_points import BrokenExtension, installed
 from clawbot.messages import ToolCallBlock, ToolSpec
 from clawbot.text.interface import _
 from clawbot.tools.changing import AskedFiles

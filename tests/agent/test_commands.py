@@ -13,8 +13,8 @@ import pytest
 from clawbot.agent.commands import BUILTIN, CommandHost, CommandSet, join_commands
 from clawbot.agent.events import CommandOutput
 from clawbot.agent.slash import COMMANDS, CommandInfo
+from clawbot.entry_points import Extension
 from clawbot.errors import ClawbotError
-from clawbot.extensions import Extension
 from clawbot.llm.offline.answers import ANSWERS
 
 README = Path(__file__).parents[2] / "README.md"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from clawbot import manifests
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.extensions import manifest
+from clawbot.extensions.manifest import Requires
 from clawbot.hooks.discovery import FoundHook, HookPaths, discover, missing
 from clawbot.hooks.manifest import Manifest
 from clawbot.hooks.trust import NOTHING, Trust
-from clawbot.manifests import Requires
 from tests.hooks.stage import places, settings, trusting, write_hook
 
 HANDLER = "async def handle(event): pass\n"
@@ -232,7 +232,7 @@ def test_a_package_that_cannot_be_imported_is_a_problem(
 def test_no_more_entries_of_a_folder_are_looked_at_than_anybody_has_hooks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(manifests, "MOST_FOLDERS", 3)
+    monkeypatch.setattr(manifest, "MOST_FOLDERS", 3)
     for name in "abc":
         write_hook(tmp_path / "home", name, HANDLER)
     assert len(discover(places(tmp_path), HookSettings())) == 3

@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
+from clawbot.extensions.manifest import ManifestError, Requires
 from clawbot.hooks import AnyEvent
 from clawbot.hooks.manifest import TOPICS, Manifest, parse_manifest
-from clawbot.manifests import ManifestError, Requires
 
 
 def read(head: str, folder: str = "greeter") -> Manifest:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from clawbot import manifests
 from clawbot.config.switches import switch, trust
-from clawbot.manifests import ManifestError
+from clawbot.extensions import manifest
+from clawbot.extensions.manifest import ManifestError
 from clawbot.skills import discovery
 from tests.skills.shelf import one, shelf_of, states, write_skill
 
@@ -94,7 +94,7 @@ def test_links_may_lead_to_skills_of_the_user_but_not_out_of_a_folder_or_a_works
     ("data", "said"),
     [
         (b"---\ndescription: \xff\n---\n", "SKILL.md line 2: is not UTF-8"),
-        (b"---\ndescription: x\n---\n" + b"x" * manifests.LARGEST_MANIFEST, "larger than 256 KiB"),
+        (b"---\ndescription: x\n---\n" + b"x" * manifest.LARGEST_MANIFEST, "larger than 256 KiB"),
         (b"", "SKILL.md line 1: must be ---"),
     ],
 )
@@ -116,7 +116,7 @@ def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
 
     def counted(file: Path) -> bytes:
         read.append(file.parent.name)
-        return manifests.read_manifest(file)
+        return manifest.read_manifest(file)
 
     monkeypatch.setattr(discovery, "read_manifest", counted)
     for name in "abc":

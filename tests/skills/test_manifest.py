@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.manifests import ManifestError, Requires
+from clawbot.extensions.manifest import ManifestError, Requires
 from clawbot.skills.manifest import SkillManifest, SkillText, parse_skill
 
 

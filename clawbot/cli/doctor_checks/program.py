@@ -15,7 +15,7 @@ from typing import Any
 from clawbot import __version__
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.distribution import DISTRIBUTION, install_command, pip_install, requirements, version_of
-from clawbot.extensions import GROUPS, BrokenExtension, Extension, installed
+from clawbot.entry_points import GROUPS, BrokenExtension, Extension, installed
 from clawbot.hooks.discovery import GROUP as HOOKS
 from clawbot.tools.sandbox.walls import Missing, Walls, probe
 

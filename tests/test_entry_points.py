@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.extensions import BrokenExtension, installed
+from clawbot.entry_points import BrokenExtension, installed
 from tests.packages import install
 
 GROUP = "clawbot.tools"
