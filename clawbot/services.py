@@ -27,12 +27,13 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
+from clawbot.config.switches import NOTHING
 from clawbot.context.workspace import seed_workspace
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
 from clawbot.hooks.discovery import GUARDED, FoundHook, discover, hook_paths
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
-from clawbot.hooks.trust import NOTHING, trusted_hooks
+from clawbot.hooks.trust import trusted_hooks
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent
@@ -217,7 +218,7 @@ class SharedServices:
         off = _("The hook {name} is off: {reason}. Read {folder}, then `clawbot hooks enable {name}{agent}`.")
         broken = _("The hook {name} does not run (`clawbot hooks check{agent}` lists what to do): {reason}")
         for hook in (hook for hook in hooks if hook.off_because or hook.blocked):
-            reason = _(hook.off_because) if hook.off_because else hook.reason
+            reason = _(hook.off_because) or hook.reason
             text = off if hook.off_because else broken
             text = text.format(name=hook.name, reason=reason, folder=hook.folder, agent=agent)
             self._report_hook(hook.name, f"{reason}{hook.digest}", text, guards=hook.required)

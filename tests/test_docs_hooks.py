@@ -14,11 +14,11 @@ import yaml
 
 from clawbot.config.schema import Settings
 from clawbot.config.schema_hooks import HookEntry, HookSettings
+from clawbot.extensions.discovery import Source as HookSource
 from clawbot.extensions.manifest import Requires
 from clawbot.hooks import AnyEvent, Hook, HookEvent
 from clawbot.hooks.api import Services
 from clawbot.hooks.discovery import GROUP, HookPaths, discover
-from clawbot.hooks.discovery import Source as HookSource
 from clawbot.hooks.events import AwaitedEvent, PassingEvent
 from clawbot.hooks.manifest import Manifest
 

@@ -30,7 +30,7 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.skills import ATTACHED_SHARE, called, skill_data, skills_text
+from clawbot.agent.skills import ATTACHED_SHARE, called, skills_text
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
 from clawbot.agent.status import hooks_text, mcp_lines, mode_text, permissions_text, render_status, status_data
 from clawbot.agent.status_types import RuntimeStatus
@@ -354,7 +354,7 @@ async def _hooks(host: AgentHost, argument: str) -> CommandResult:
 async def _skills(host: AgentHost, argument: str) -> CommandResult:
     shelf = host.deps.skills
     found = await asyncio.to_thread(shelf.look) if shelf is not None else ()
-    return _said("/skills", skills_text(found), [skill_data(skill) for skill in found])
+    return _said("/skills", skills_text(found), [skill.data() for skill in found])
 
 
 @command("/skill")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from clawbot.context.bootstrap import fence_for, fenced, tamed
 from clawbot.context.prompt import prompt_literal
@@ -38,38 +36,10 @@ def _lines(skill: FoundSkill) -> list[str]:
     return lines + [f"  - {text}" for text in about if text]
 
 
-def skill_data(skill: FoundSkill) -> dict[str, Any]:
-    """The JSON form of a skill."""
-    return {
-        "name": skill.name,
-        "description": skill.manifest.description,
-        "source": skill.source,
-        "folder": str(skill.folder),
-        "enabled": skill.enabled,
-        "eligible": skill.ready,
-        "state": skill.state,
-        "missing": list(skill.missing),
-        "problem": skill.problem,
-        "changed": skill.changed,
-    }
-
-
-def named(skills: Sequence[FoundSkill], name: str) -> FoundSkill:
-    """The skill `name`: of several, the one that can be used. Raises ClawbotError if there is none."""
-    found = sorted((skill for skill in skills if skill.name == name), key=lambda skill: bool(skill.problem))
-    if found:
-        return found[0]
-    near = get_close_matches(name, [skill.name for skill in skills], n=1)
-    hint = _("/skills and `clawbot skills list` show all.")
-    if near:
-        hint = _("Did you mean {name}?").format(name=near[0])
-    raise ClawbotError(_("There is no skill {name!r}.").format(name=clean_line(name)), hint=hint)
-
-
 def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
     """The text of the skill `name` for a message that calls it with `words`, in `room` characters at most. Raises
     ClawbotError where it can't be used. Blocks."""
-    skill = named(shelf.look(), name)
+    skill = FoundSkill.named(shelf.look(), name)
     if not skill.ready:
         hint = _("`clawbot skills check` says what to do.")
         problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(skill.why))

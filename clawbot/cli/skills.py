@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from clawbot.agent.skills import named, skill_data
 from clawbot.cli.hooks import fact_lines, missing_data, requirement_fixes, requirement_lines
 from clawbot.cli.output import config_option, fitted, json_option, print_json, reports_errors, say, tell
 from clawbot.config.env import load_env
@@ -109,7 +108,7 @@ def list_skills(agent_id: str, file: Path | None, as_json: bool, eligible: bool,
 def info(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
     """Show all details of the skill NAME: what it is for, where it is, what it requires."""
     found = _look(agent_id, file)
-    skill = named(found.skills, name)
+    skill = FoundSkill.named(found.skills, name)
     if as_json:
         manifest = skill.manifest
         more = {
@@ -153,7 +152,7 @@ def check(agent_id: str, file: Path | None, as_json: bool) -> None:
 def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
     """Enable the skill NAME; one of the workspace as it is now. Refuses one that can't be used."""
     found = _look(agent_id, file)
-    skill = named(found.skills, name)
+    skill = FoundSkill.named(found.skills, name)
     if skill.problem or skill.missing:
         why = skill.problem or f"missing {', '.join(skill.missing)}"
         raise ClawbotError(f"{name} can't be used: {clean_line(why)}.", hint="`clawbot skills check` says what to do.")
@@ -166,7 +165,7 @@ def enable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
 def disable(name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
     """Disable the skill NAME."""
     found = _look(agent_id, file)
-    _switch(found, named(found.skills, name), as_json, on=False)
+    _switch(found, FoundSkill.named(found.skills, name), as_json, on=False)
 
 
 def _switch(found: AgentSkills, skill: FoundSkill, as_json: bool, *, on: bool) -> None:
@@ -202,8 +201,7 @@ def _warn(found: AgentSkills) -> None:
 
 
 def _data(found: AgentSkills, skill: FoundSkill) -> dict[str, Any]:
-    data = skill_data(skill)
-    return data | {"eligible": skill.ready and found.any_used, "missing": missing_data(skill.missing)}
+    return skill.data() | {"eligible": skill.ready and found.any_used, "missing": missing_data(skill.missing)}
 
 
 def table(skills: Sequence[FoundSkill], columns: int, *, verbose: bool) -> Iterator[str]:

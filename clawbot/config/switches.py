@@ -27,6 +27,9 @@ class Switches(Struct, frozen=True, omit_defaults=True):
     trusted: dict[str, str] | None = None
 
 
+NOTHING = Switches()
+
+
 def read_switches(file: Path) -> Switches:
     """Raises ConfigError if `file` can't be used. Blocks."""
     try:

@@ -51,14 +51,19 @@ class Requires(Struct, frozen=True, forbid_unknown_fields=False):
     python: tuple[str, ...] = ()
 
 
-# -- what a machine lacks ----------------------------------------------------------------------------------------------
+class BaseManifest(Struct, frozen=True):
+    """What the heads of all manifests have; `always` ignores unmet `requires`."""
 
+    name: str
+    description: str = ""
+    requires: Requires = Requires()
+    always: bool = False
 
-def unmet(requires: Requires, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
-    """The unmet ones of `requires`, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`, `python:
-    requests`, `os: darwin`. `given` are variables set beside the environment, `system` is `sys.platform`. Searches PATH
-    and the installed packages: blocks."""
-    return tuple(_unmet(requires, given, _system(system)))
+    def unmet(self, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
+        """The unmet requirements, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`, `python: requests`,
+        `os: darwin`. `given` are variables set beside the environment, `system` is `sys.platform`. Searches PATH and
+        the installed packages: blocks."""
+        return () if self.always else tuple(_unmet(self.requires, given, _system(system)))
 
 
 def _unmet(requires: Requires, given: Mapping[str, str], system: str) -> Iterator[str]:

@@ -11,18 +11,19 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.switches import NOTHING, Switches
 from clawbot.entry_points import BrokenExtension, installed
+from clawbot.extensions.discovery import Found, Source, trusted
 from clawbot.extensions.manifest import (
     UNUSABLE,
     ManifestError,
@@ -30,11 +31,9 @@ from clawbot.extensions.manifest import (
     manifest_folders,
     manifest_text,
     read_manifest,
-    unmet,
 )
 from clawbot.hooks.loading import CHANGED, HANDLER_FILE, HOOK_FILE, code_digest
 from clawbot.hooks.manifest import Manifest, parse_manifest
-from clawbot.hooks.trust import BY_NAME, NOTHING, Trust
 
 GROUP = "clawbot.hooks"
 GUARDED = "tool:before"
@@ -58,14 +57,6 @@ def _folder(point: EntryPoint) -> Path:
     return Path(spec.origin).parent
 
 
-def missing(manifest: Manifest, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
-    """What `unmet` says of `manifest`; nothing if it ignores that. `given` are the variables set by the hook's config
-    entry. Blocks."""
-    return () if manifest.always else unmet(manifest.requires, given, system)
-
-
-Source = Literal["shipped", "home", "dir", "package", "workspace"]
-
 _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspace")
 _FILES = (HOOK_FILE, HANDLER_FILE)
 
@@ -87,47 +78,27 @@ def hook_paths(paths: Paths, settings: HookSettings, workspace: Path) -> HookPat
     return HookPaths(shipped=shipped(FOLDER), home=paths.hooks, dirs=tuple(settings.dirs), workspace=workspace / FOLDER)
 
 
-class FoundHook(Struct, frozen=True):
-    """A hook and whether it may run. `missing` are unmet requirements, `problem` says why it can't run at all,
-    `settings` are its own settings from the config, `env` the variables for its process. With a problem, `manifest` may
-    contain only the name. Of one in a workspace `digest` is that of its code, and `off_because` says why it is off
-    although the user switched it on. `required`: no tool call passes without it."""
+class FoundHook(Found[Manifest], frozen=True):
+    """A hook and whether it may run. `settings` are its own settings from the config, `env` the variables for its
+    process. `required`: no tool call passes without it."""
 
-    name: str
-    folder: Path
-    source: Source
-    manifest: Manifest
-    enabled: bool
-    missing: tuple[str, ...] = ()
-    problem: str = ""
+    kind = "hook"
+    unknown = "There is no hook {name!r}."
+    listing = "`clawbot hooks list` shows all."
+    changed_text = CHANGED
+
     settings: Mapping[str, Any] = {}
     env: Mapping[str, str] = {}
-    digest: str = ""
-    off_because: str = ""
     required: bool = False
 
-    @property
-    def changed(self) -> bool:
-        """Whether it is another one than the user enabled."""
-        return self.off_because == CHANGED
-
-    @property
-    def ready(self) -> bool:
-        """Whether it runs at its events."""
-        return self.enabled and not self.missing and not self.problem
+    def data(self) -> dict[str, Any]:
+        return {**super().data(), "events": list(self.manifest.events)}
 
     @property
     def blocked(self) -> bool:
         """Whether the user wants it, and it can't run. One for another system is not wanted."""
         elsewhere = not self.problem and all(phrase.startswith("os: ") for phrase in self.missing)
         return not self.ready and (self.required or (self.enabled and not elsewhere))
-
-    @property
-    def reason(self) -> str:
-        """Why it does not run; "" if it does."""
-        off = "" if self.enabled or self.problem else f"off: {self.off_because}".removesuffix(": ")
-        missing = f"missing {', '.join(self.missing)}" if self.missing else ""
-        return "; ".join(filter(None, (off, self.problem, missing)))
 
     def hears(self, topic: str) -> bool:
         """Whether it is called at `topic`: it is ready, subscribed, and its settings give it something to do. One that
@@ -139,78 +110,65 @@ class FoundHook(Struct, frozen=True):
         return has_work and self.manifest.wants(topic)
 
 
-def discover(paths: HookPaths, settings: HookSettings, trusted: Trust = NOTHING) -> list[FoundHook]:
-    """All hooks in the order in which they run, including unusable ones with their `problem`. `trusted` are those of
+def discover(paths: HookPaths, settings: HookSettings, switches: Switches = NOTHING) -> list[FoundHook]:
+    """All hooks in the order in which they run, including unusable ones with their `problem`. `switches` trust those of
     workspaces. Reads folders and imports hook packages: blocks."""
-    chosen: dict[str, FoundHook] = {}
-    unused: list[FoundHook] = []
-    for hook in _all(paths, settings, trusted):
-        other = chosen.get(hook.name)
-        if other is None or hook.source not in {"workspace", other.source}:
-            chosen[hook.name] = hook
-        else:
-            problem = f"there is a hook {hook.name} already: {other.folder}"
-            wanted = hook.enabled and hook.source != "workspace"
-            unused.append(msgspec.structs.replace(hook, problem=problem, enabled=wanted, required=False))
-    absent = [name for name, entry in settings.named().items() if entry.required and name not in chosen]
-    unused += [_found(paths.home / name, "home", settings, name=name, problem=ABSENT) for name in absent]
-    return sorted([*chosen.values(), *unused], key=_place)
+    found = list(_chosen(_all(paths, settings, switches)))
+    names = {hook.name for hook in found}
+    absent = [name for name, entry in settings.named().items() if entry.required and name not in names]
+    found += [_found(paths.home / name, "home", settings, name=name, problem=ABSENT) for name in absent]
+    if not settings.enabled:
+        found = [msgspec.structs.replace(hook, enabled=False) for hook in found]
+    return sorted(found, key=_place)
 
 
 def _place(hook: FoundHook) -> tuple[int, int, str, str]:
     return hook.manifest.order, _PRECEDENCE.index(hook.source), hook.name, str(hook.folder)
 
 
-def _all(paths: HookPaths, settings: HookSettings, trusted: Trust) -> Iterator[FoundHook]:
-    """The hooks from the lowest source to the highest. Within a source the first of a name wins."""
-    for extension in installed(GROUP) if paths.packages else ():
-        folder = extension.use(_folder)
-        if isinstance(folder, BrokenExtension):
-            yield _found(Path(), "package", settings, name=folder.name, problem=folder.problem)
-        else:
-            yield _found(folder, "package", settings, name=extension.name)
+def _chosen(hooks: Iterable[FoundHook]) -> Iterator[FoundHook]:
+    """`hooks` without those that one of a higher source replaces; of others with the same name the first one runs."""
+    chosen: dict[str, FoundHook] = {}
+    for hook in hooks:
+        first = chosen.setdefault(hook.name, hook)
+        if first is hook:
+            yield hook
+        elif hook.source in ("workspace", first.source):
+            wanted = hook.enabled and hook.source != "workspace"
+            yield msgspec.structs.replace(hook, problem=first.taken, enabled=wanted, required=False)
+
+
+def _all(paths: HookPaths, settings: HookSettings, switches: Switches) -> Iterator[FoundHook]:
+    """The hooks from the highest source to the lowest, then those of the workspace."""
     # A later folder in the settings takes precedence.
     places: tuple[tuple[Source, Iterable[Path | None]], ...] = (
-        ("dir", reversed(paths.dirs)),
-        ("shipped", [paths.shipped]),
         ("home", [paths.home]),
+        ("shipped", [paths.shipped]),
+        ("dir", reversed(paths.dirs)),
     )
     for source, folders in places:
         for folder in manifest_folders(filter(None, folders), _FILES):
             yield _found(folder, source, settings)
+    for extension in installed(GROUP) if paths.packages else ():
+        package = extension.use(_folder)
+        if isinstance(package, BrokenExtension):
+            yield _found(Path(), "package", settings, name=package.name, problem=package.problem)
+        else:
+            yield _found(package, "package", settings, name=extension.name)
     for folder in manifest_folders(filter(None, [paths.workspace]), _FILES):
-        yield _of_workspace(_found(folder, "workspace", settings), settings, trusted)
-
-
-def _of_workspace(hook: FoundHook, settings: HookSettings, trusted: Trust) -> FoundHook:
-    """`hook` with whether it may run: only if its folder is trusted with its content, or the settings file names it."""
-    digest, problem = "", hook.problem
-    try:
-        digest = "" if problem else code_digest(hook.folder)
-    except UNUSABLE as error:
-        problem = str(error)
-    by_name, known = settings.entry(hook.name).enabled, trusted.folders.get(os.path.realpath(hook.folder))
-    named = by_name is True and hook.name not in trusted.switched
-    # What the user trusted and what can't be read any more is broken rather than off.
-    may_run = named or (known is not None and (bool(problem) or known == digest))
-    wanted = by_name is not False and (bool(digest) or may_run)
-    return msgspec.structs.replace(
-        hook,
-        enabled=settings.enabled and wanted and may_run,
-        digest="" if named else digest,
-        problem=problem,
-        off_because="" if not wanted or may_run else CHANGED if known else BY_NAME if by_name else "",
-    )
+        hook = _found(folder, "workspace", settings)
+        yield trusted(hook, switches, settings.entry(hook.name).enabled)
 
 
 def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = "", problem: str = "") -> FoundHook:
-    manifest = Manifest(name=name or folder.name)
-    lacking: tuple[str, ...] = ()
+    manifest, digest = Manifest(name=name or folder.name), ""
+    missing: tuple[str, ...] = ()
     try:
         if not problem:
             check_folder(folder, _FILES, in_workspace=source == "workspace")
             manifest = _manifest(folder, source)
-            lacking = missing(manifest, settings.entry(manifest.name).env)
+            missing = manifest.unmet(settings.entry(manifest.name).env)
+            digest = code_digest(folder) if source == "workspace" else ""
     except (ManifestError, *UNUSABLE) as error:
         problem = str(error)
     entry = settings.entry(manifest.name)
@@ -221,9 +179,10 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
         folder=folder,
         source=source,
         manifest=manifest,
-        enabled=settings.enabled and (manifest.default if entry.enabled is None else entry.enabled),
-        missing=lacking,
+        enabled=manifest.default if entry.enabled is None else entry.enabled,
+        missing=missing,
         problem=problem,
+        digest=digest,
         settings=entry.own,
         env=entry.env,
         # Events that can't be read may be these.

@@ -11,9 +11,8 @@ from difflib import get_close_matches
 from typing import get_args
 
 import msgspec
-from msgspec import Struct
 
-from clawbot.extensions.manifest import ManifestError, Requires, as_list, parse_head, readable
+from clawbot.extensions.manifest import BaseManifest, ManifestError, as_list, parse_head, readable
 from clawbot.hooks.events import AnyEvent
 from clawbot.hooks.loading import HOOK_FILE
 
@@ -24,20 +23,16 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 _OPEN_FAMILY = "schedule"  # followed by a name from the user's jobs
 
 
-class Manifest(Struct, frozen=True):
-    """The head of a HOOK.md. `timeout` is in seconds, None for the default; hooks run in ascending `order`; `always`
-    ignores unmet `requires`; with `default` false it runs only when enabled in the settings; with `idle_without` only
-    while one of these settings of its own is set."""
+class Manifest(BaseManifest, frozen=True):
+    """The head of a HOOK.md. `timeout` is in seconds, None for the default; hooks run in ascending `order`; with
+    `default` false it runs only when enabled in the settings; with `idle_without` only while one of these settings of
+    its own is set."""
 
-    name: str
-    description: str = ""
     events: tuple[str, ...] = ()
-    requires: Requires = Requires()
     timeout: float | None = None
     order: int = DEFAULT_ORDER
     homepage: str = ""
     emoji: str = ""
-    always: bool = False
     default: bool = True
     idle_without: tuple[str, ...] = ()
 

@@ -7,78 +7,46 @@ trusts them; a changed SKILL.md asks again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 from clawbot.config.schema_skills import SkillSettings
-from clawbot.config.switches import Switches, read_switches
+from clawbot.config.switches import NOTHING, Switches, read_switches
+from clawbot.extensions.discovery import Found, Source, trusted
 from clawbot.extensions.manifest import (
+    MOST_FOLDERS,
     UNUSABLE,
     ManifestError,
     check_folder,
     manifest_folders,
     manifest_text,
     read_manifest,
-    unmet,
 )
 from clawbot.files import digest_of
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
-from clawbot.text.interface import N_, _
+from clawbot.text.interface import N_
 
 FOLDER = "skills"
 """The name of the folder with skills in a workspace."""
 CHANGED = N_("its SKILL.md changed since you enabled it")
 
-Source = Literal["dir", "home", "workspace"]
 
+class FoundSkill(Found[SkillManifest], frozen=True):
+    """A skill and whether it may be used. `digest` is the SHA-256 of its SKILL.md."""
 
-class FoundSkill(Struct, frozen=True):
-    """A skill and whether it may be used. `missing` are unmet requirements, `problem` says why it can't be used at all;
-    with one, `manifest` may contain only the name. `digest` is the SHA-256 of its SKILL.md, and `changed` that it is
-    another one than the user trusted."""
+    kind = "skill"
+    unknown = N_("There is no skill {name!r}.")
+    listing = N_("/skills and `clawbot skills list` show all.")
+    changed_text = CHANGED
 
-    name: str
-    folder: Path
-    source: Source
-    manifest: SkillManifest
-    enabled: bool = False
-    missing: tuple[str, ...] = ()
-    problem: str = ""
-    digest: str = ""
-    changed: bool = False
-
-    @property
-    def ready(self) -> bool:
-        """Whether it can be used."""
-        return self.enabled and not self.missing and not self.problem
-
-    @property
-    def state(self) -> str:
-        """One word: `ready`, `off`, `missing` (an unmet requirement) or `broken`."""
-        if self.problem:
-            return "broken"
-        if not self.enabled:
-            return "off"
-        return "missing" if self.missing else "ready"
-
-    @property
-    def why(self) -> str:
-        """Why it can't be used; "" if it can."""
-        parts = (
-            []
-            if self.enabled or self.problem
-            else [_("off: {reason}").format(reason=_(CHANGED)) if self.changed else _("off")]
-        )
-        parts += [self.problem] if self.problem else []
-        parts += [_("missing {names}").format(names=", ".join(self.missing))] if self.missing else []
-        return "; ".join(parts)
+    def data(self) -> dict[str, Any]:
+        return {**super().data(), "state": self.state}
 
     @property
     def listed(self) -> bool:
@@ -91,15 +59,6 @@ class FoundSkill(Struct, frozen=True):
         return self.ready and self.manifest.user_invocable
 
 
-class _Read(Struct, frozen=True):
-    """What a SKILL.md said when its file had the state `stat`."""
-
-    stat: tuple[int, ...]
-    manifest: SkillManifest | None
-    problem: str = ""
-    digest: str = ""
-
-
 class SkillShelf:
     """The skills of one agent. Looking again reads only what changed, and nothing where no folder has skills."""
 
@@ -110,7 +69,6 @@ class SkillShelf:
         self.switches_file = paths.skills_file
         self.skills: tuple[FoundSkill, ...] = ()
         """Those that the last look found, by their names."""
-        self._read: dict[Path, _Read] = {}
 
     def look(self) -> tuple[FoundSkill, ...]:
         """All skills, sorted by name, including unusable ones with their `problem`; none if they are switched off.
@@ -146,63 +104,44 @@ class SkillShelf:
             ("workspace", [self.workspace / FOLDER]),
         )
         found = [(source, folder) for source, tops in places for folder in manifest_folders(tops, (SKILL_FILE,))]
-        kept = {folder for _, folder in found}
-        switches, problem = self._switches() if found else (Switches(), "")
-        self._read = {file: read for file, read in self._read.items() if file.parent in kept}
-        first: dict[str, FoundSkill] = {}
+        switches, problem = self._switches() if found else (NOTHING, "")
+        chosen: dict[str, FoundSkill] = {}
         for source, folder in found:
-            skill = self._found(folder, source, switches)
-            other = first.setdefault(skill.name, skill)
-            if problem or other is not skill:
-                why = problem or f"there is already a skill {skill.name}: {other.folder}"
-                skill = msgspec.structs.replace(skill, enabled=False, problem=skill.problem or why)
-            yield skill
+            skill = _found(folder, source, switches)
+            first = chosen.setdefault(skill.name, skill)
+            why = problem or (first.taken if first is not skill else "")
+            yield msgspec.structs.replace(skill, enabled=False, problem=skill.problem or why) if why else skill
 
     def _switches(self) -> tuple[Switches, str]:
         """What the user switched, and why that is not known."""
         try:
             return read_switches(self.switches_file), ""
         except ConfigError as error:
-            return Switches(), str(error)
-
-    def _found(self, folder: Path, source: Source, switches: Switches) -> FoundSkill:
-        name, problem, read = folder.name, "", None
-        lacking: tuple[str, ...] = ()
-        try:
-            check_folder(folder, (SKILL_FILE,), in_workspace=source == "workspace")
-            read = self._manifest(folder / SKILL_FILE)
-            problem = read.problem
-            if read.manifest is not None and not read.manifest.always:
-                lacking = unmet(read.manifest.requires, {})
-        except (ManifestError, *UNUSABLE) as error:
-            problem = f"{folder / SKILL_FILE}: {error}"
-        digest = read.digest if read is not None else ""
-        trusted = (switches.trusted or {}).get(os.path.realpath(folder)) if source == "workspace" else None
-        return FoundSkill(
-            name=name,
-            folder=folder,
-            source=source,
-            manifest=read.manifest if read is not None and read.manifest is not None else SkillManifest(name),
-            enabled=trusted == digest if source == "workspace" else switches.enabled.get(name, True),
-            missing=lacking,
-            problem=problem,
-            digest=digest,
-            changed=trusted not in (None, digest),
-        )
-
-    def _manifest(self, file: Path) -> _Read:
-        """What `file` says; one that did not change is not read again. Raises OSError, ManifestError."""
-        found = file.stat()
-        state = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-        if (known := self._read.get(file)) is None or known.stat != state:
-            data = read_manifest(file)
-            known = self._read[file] = _parsed(data, file, state)
-        return known
+            return NOTHING, str(error)
 
 
-def _parsed(data: bytes, file: Path, state: tuple[int, ...]) -> _Read:
+def _found(folder: Path, source: Source, switches: Switches) -> FoundSkill:
+    file, manifest, problem, digest = folder / SKILL_FILE, SkillManifest(folder.name), "", ""
+    missing: tuple[str, ...] = ()
     try:
-        manifest = parse_skill(manifest_text(data, str(file)), file.parent.name, str(file)).manifest
+        check_folder(folder, (SKILL_FILE,), in_workspace=source == "workspace")
+        state = file.stat()
+        version = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
+        manifest, problem, digest = _read(file, version)
+        missing = manifest.unmet({})
+    except (ManifestError, *UNUSABLE) as error:
+        problem = f"{file}: {error}"
+    enabled = switches.enabled.get(folder.name, True)
+    skill = FoundSkill(folder.name, folder, source, manifest, enabled, missing, problem, digest)
+    return trusted(skill, switches) if source == "workspace" else skill
+
+
+@lru_cache(maxsize=MOST_FOLDERS)
+def _read(file: Path, _version: tuple[int, ...]) -> tuple[SkillManifest, str, str]:
+    """The manifest in `file`, its problem and its digest; one that did not change is not read again. Raises OSError,
+    ManifestError."""
+    data, name = read_manifest(file), file.parent.name
+    try:
+        return parse_skill(manifest_text(data, str(file)), name, str(file)).manifest, "", digest_of(data)
     except ManifestError as error:
-        return _Read(state, None, str(error), digest_of(data))
-    return _Read(state, manifest, "", digest_of(data))
+        return SkillManifest(name), str(error), digest_of(data)

@@ -12,7 +12,7 @@ import re
 import msgspec
 from msgspec import Struct
 
-from clawbot.extensions.manifest import Head, ManifestError, Requires, as_list, parse_head, readable
+from clawbot.extensions.manifest import BaseManifest, Head, ManifestError, as_list, parse_head, readable
 
 SKILL_FILE = "SKILL.md"
 NAME_RULE = "a name is made of a-z and 0-9, in words with one - between them, 64 characters at most"
@@ -22,20 +22,16 @@ _MOST_DESCRIPTION = 1024  # characters, by the specification
 _MOST_COMPATIBILITY = 500
 
 
-class SkillManifest(Struct, frozen=True):
-    """The head of a SKILL.md. `compatibility` says for people what it needs, `requires` for the program; `always`
-    ignores that. `allowed_tools` are those it was written for: they are shown, and allow nothing. With
-    `disable_model_invocation` only the user calls it; without `user_invocable` it is not offered to the user."""
+class SkillManifest(BaseManifest, frozen=True):
+    """The head of a SKILL.md. `compatibility` says for people what it needs, `requires` for the program.
+    `allowed_tools` are those it was written for: they are shown, and allow nothing. With `disable_model_invocation`
+    only the user calls it; without `user_invocable` it is not offered to the user."""
 
-    name: str
-    description: str = ""
     license: str = ""
     compatibility: str = ""
     allowed_tools: tuple[str, ...] = ()
     disable_model_invocation: bool = False
     user_invocable: bool = True
-    requires: Requires = Requires()
-    always: bool = False
 
 
 class SkillText(Struct, frozen=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from clawbot.context.skill_list import skill_notices, skills_section
+from clawbot.extensions.discovery import Source
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.skills.discovery import FoundSkill, Source
+from clawbot.skills.discovery import CHANGED, FoundSkill
 from clawbot.skills.manifest import SkillManifest
 
 HOME = Path("/home/me")
@@ -60,7 +61,7 @@ def test_the_user_is_told_of_his_broken_ones_and_of_what_changed() -> None:
     found = [
         FoundSkill("a", Path("/s/a"), "home", manifest, problem="no YAML"),
         FoundSkill("b", Path("/w/b"), "workspace", manifest, problem="no YAML"),
-        FoundSkill("c", Path("/w/c"), "workspace", manifest, changed=True),
+        FoundSkill("c", Path("/w/c"), "workspace", manifest, off_because=CHANGED),
         FoundSkill("d", Path("/w/d"), "workspace", manifest),
     ]
     assert [text.partition(" and ")[0] for text in skill_notices(found)] == [

@@ -14,11 +14,11 @@ from typing import Any
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.switches import Switches
 from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, InjectedFile, Said, ToolBefore
 from clawbot.hooks.discovery import HookPaths, discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.loading import code_digest
-from clawbot.hooks.trust import Trust
 
 HOSTS = ["shipped", "home"]
 """The sources whose handlers run in this process and in one of their own."""
@@ -37,9 +37,9 @@ def write_handler(folder: Path, handler: str) -> None:
     folder.joinpath("handler.py").write_text(dedent(handler), encoding="utf-8")
 
 
-def trusting(*folders: Path) -> Trust:
+def trusting(*folders: Path) -> Switches:
     """Hooks of workspaces as they are now, trusted by the user."""
-    return Trust({os.path.realpath(folder): code_digest(folder) for folder in folders})
+    return Switches(trusted={os.path.realpath(folder): code_digest(folder) for folder in folders})
 
 
 def settings(**entries: dict[str, Any]) -> HookSettings:

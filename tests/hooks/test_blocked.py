@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.switches import NOTHING, Switches
 from clawbot.hooks.discovery import FoundHook, discover
 from clawbot.hooks.dispatch import LOADING, Dispatcher
-from clawbot.hooks.trust import NOTHING, Trust
 from tests.clocks import StillClock
 from tests.hooks.stage import Services, places, settings, tool, trusting, write_handler, write_hook
 
@@ -15,7 +15,7 @@ WORKS = "async def handle(event): pass\n"
 GUARD = "events: tool:before"
 
 
-def of_workspace(root: Path, trusted: Trust, config: HookSettings) -> FoundHook:
+def of_workspace(root: Path, trusted: Switches, config: HookSettings) -> FoundHook:
     [found] = discover(places(root, workspace=root / "workspace"), config, trusted)
     return found
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.switches import NOTHING, Switches
 from clawbot.extensions import manifest
 from clawbot.extensions.manifest import Requires
-from clawbot.hooks.discovery import FoundHook, HookPaths, discover, missing
+from clawbot.hooks.discovery import FoundHook, HookPaths, discover
 from clawbot.hooks.manifest import Manifest
-from clawbot.hooks.trust import NOTHING, Trust
 from tests.hooks.stage import places, settings, trusting, write_hook
 
 HANDLER = "async def handle(event): pass\n"
 
 
-def one(where: HookPaths, config: HookSettings | None = None, trusted: Trust = NOTHING) -> FoundHook:
+def one(where: HookPaths, config: HookSettings | None = None, trusted: Switches = NOTHING) -> FoundHook:
     (found,) = discover(where, config or HookSettings(), trusted)
     return found
 
@@ -75,7 +75,7 @@ def test_of_two_folders_of_one_source_with_one_name_the_first_one_runs(tmp_path:
     write_hook(tmp_path / "home", "b", HANDLER, head="name: same\nevents: tool")
     first, second = discover(places(tmp_path), HookSettings())
     assert (first.folder.name, first.ready) == ("a", True)
-    assert "a hook same already" in second.problem
+    assert "already a hook same" in second.problem
 
 
 def test_a_folder_of_the_settings_may_be_a_hook_itself_and_later_ones_win(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_no_more_entries_of_a_folder_are_looked_at_than_anybody_has_hooks(
 
 
 def lacks(requires: Requires, given: dict[str, str] | None = None, *, always: bool = False) -> tuple[str, ...]:
-    return missing(Manifest(name="a", requires=requires, always=always), given or {}, system="linux")
+    return Manifest(name="a", requires=requires, always=always).unmet(given or {}, system="linux")
 
 
 def test_each_kind() -> None:
@@ -281,4 +281,4 @@ def test_the_entry_may_give_variables() -> None:
 
 @pytest.mark.parametrize(("system", "name"), [("win32", "windows"), ("darwin", "macos"), ("darwin", "Darwin")])
 def test_systems_have_several_names(system: str, name: str) -> None:
-    assert missing(Manifest(name="a", requires=Requires(os=(name,))), {}, system=system) == ()
+    assert Manifest(name="a", requires=Requires(os=(name,))).unmet({}, system=system) == ()

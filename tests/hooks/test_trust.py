@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.config.switches import Switches, read_switches, switch
+from clawbot.config.switches import NOTHING, Switches, read_switches, switch
+from clawbot.extensions.discovery import BY_NAME
 from clawbot.hooks.discovery import FoundHook, discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.loading import CHANGED, MOST_FILES, code_digest
-from clawbot.hooks.trust import BY_NAME, NOTHING, Trust, trusted_hooks
+from clawbot.hooks.trust import trusted_hooks
 from tests.clocks import StillClock
 from tests.hooks.stage import Services, command, places, settings, trusting, write_handler, write_hook
 
 HANDLER = "async def handle(event): await event.hook.tell('{}')\n"
 
 
-def found(root: Path, trusted: Trust, **entries: dict[str, object]) -> FoundHook:
+def found(root: Path, trusted: Switches, **entries: dict[str, object]) -> FoundHook:
     [hook] = discover(places(root, workspace=root / "workspace" / "hooks"), settings(**entries), trusted)
     return hook
 
@@ -53,7 +54,7 @@ def test_what_it_writes_beside_its_code_changes_nothing(tmp_path: Path, lint: Pa
 def test_a_copy_in_another_workspace_is_not_trusted_though_its_name_is_switched_on(tmp_path: Path, lint: Path) -> None:
     trusted = trusting(lint)
     write_hook(tmp_path / "other" / "workspace" / "hooks", "lint", HANDLER.format("one"))
-    switched = Trust(trusted.folders, {"lint"})
+    switched = Switches({"lint": True}, trusted.trusted)
     there = found(tmp_path / "other", switched, lint={"enabled": True})
     assert (there.enabled, there.changed, there.off_because) == (False, False, BY_NAME)
     assert not found(tmp_path / "other", trusted).off_because
@@ -93,7 +94,7 @@ class TestNamesThatWereEnabled:
     def test_are_kept_for_the_folders_that_they_meant(self, tmp_path: Path, file: Path, lint: Path) -> None:
         write_hook(tmp_path / "workspace" / "hooks", "off", HANDLER)
         trusted = trusted_hooks(file, [tmp_path / "workspace", tmp_path / "nowhere"])
-        assert trusted.folders == {os.path.realpath(lint): code_digest(lint)}
+        assert trusted.trusted == {os.path.realpath(lint): code_digest(lint)}
         assert read_switches(file).enabled["lint"] is True
 
     def test_trust_nothing_that_comes_later(self, tmp_path: Path, file: Path, lint: Path) -> None:
@@ -101,16 +102,16 @@ class TestNamesThatWereEnabled:
         write_handler(lint, HANDLER.format("two"))
         write_hook(tmp_path / "other" / "hooks", "lint", HANDLER.format("two"))
         write_hook(tmp_path / "workspace" / "hooks", "gone", HANDLER.format("two"))
-        trusted = trusted_hooks(file, [tmp_path / "workspace", tmp_path / "other"]).folders
+        trusted = trusted_hooks(file, [tmp_path / "workspace", tmp_path / "other"]).trusted or {}
         assert list(trusted) == [os.path.realpath(lint)]
         assert trusted[os.path.realpath(lint)] != code_digest(lint)
 
     def test_are_none_in_a_file_of_now(self, tmp_path: Path, lint: Path) -> None:
         file = tmp_path / "hooks.json"
-        assert trusted_hooks(file, [tmp_path / "workspace"]) == Trust({}, {})
+        assert trusted_hooks(file, [tmp_path / "workspace"]) == Switches({}, {})
         assert not file.exists()
         switch(file, "lint", on=True)
-        assert trusted_hooks(file, [tmp_path / "workspace"]) == Trust({}, {"lint": True})
+        assert trusted_hooks(file, [tmp_path / "workspace"]) == Switches({"lint": True}, {})
         assert read_switches(file) == Switches({"lint": True}, {})
 
 
