@@ -80,6 +80,11 @@ class Found(Struct, Generic[M], frozen=True):
         return self._because(_)
 
     @property
+    def entry(self) -> Path:
+        """What the user reads before enabling it."""
+        return self.folder
+
+    @property
     def taken(self) -> str:
         """The problem of another one with the same name."""
         return f"there is already a {self.kind} {self.name}: {self.folder}"

@@ -59,22 +59,24 @@ class BaseManifest(Struct, frozen=True):
     requires: Requires = Requires()
     always: bool = False
 
+    def needs(self, given: Mapping[str, str], system: str = sys.platform) -> dict[str, bool]:
+        """Whether each requirement is met, by phrases: `os: darwin`, `bin: gh`, `any bin: rg, grep`, `env:
+        GITHUB_TOKEN`, `python: requests`. `given` are variables set beside the environment, `system` is `sys.platform`.
+        Searches PATH and the installed packages: blocks."""
+        wanted, path = self.requires, given.get("PATH")
+        is_here = {name: shutil.which(name, path=path) is not None for name in (*wanted.bins, *wanted.any_bins)}
+        found: dict[str, bool] = {}
+        if wanted.os:
+            found[f"os: {' or '.join(wanted.os)}"] = _system(system) in map(_system, wanted.os)
+        found |= {f"bin: {name}": is_here[name] for name in wanted.bins}
+        if wanted.any_bins:
+            found[f"any bin: {', '.join(wanted.any_bins)}"] = any(is_here[name] for name in wanted.any_bins)
+        found |= {f"env: {name}": bool(given.get(name) or os.environ.get(name)) for name in wanted.env}
+        return found | {f"python: {name}": _installed(name) for name in wanted.python}
+
     def unmet(self, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
-        """The unmet requirements, as phrases: `bin: gh`, `any bin: rg, grep`, `env: GITHUB_TOKEN`, `python: requests`,
-        `os: darwin`. `given` are variables set beside the environment, `system` is `sys.platform`. Searches PATH and
-        the installed packages: blocks."""
-        return () if self.always else tuple(_unmet(self.requires, given, _system(system)))
-
-
-def _unmet(requires: Requires, given: Mapping[str, str], system: str) -> Iterator[str]:
-    if requires.os and system not in {_system(name) for name in requires.os}:
-        yield f"os: {' or '.join(requires.os)}"
-    path = given.get("PATH")
-    yield from (f"bin: {name}" for name in requires.bins if shutil.which(name, path=path) is None)
-    if requires.any_bins and not any(shutil.which(name, path=path) for name in requires.any_bins):
-        yield f"any bin: {', '.join(requires.any_bins)}"
-    yield from (f"env: {name}" for name in requires.env if not (given.get(name) or os.environ.get(name)))
-    yield from (f"python: {name}" for name in requires.python if not _installed(name))
+        """The phrases of the requirements that `needs` does not find; none if they are ignored."""
+        return () if self.always else tuple(need for need, met in self.needs(given, system).items() if not met)
 
 
 def _system(name: str) -> str:

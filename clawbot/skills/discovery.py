@@ -45,6 +45,10 @@ class FoundSkill(Found[SkillManifest], frozen=True):
     listing = N_("/skills and `clawbot skills list` show all.")
     changed_text = CHANGED
 
+    @property
+    def entry(self) -> Path:
+        return self.folder / SKILL_FILE
+
     def data(self) -> dict[str, Any]:
         return {**super().data(), "state": self.state}
 

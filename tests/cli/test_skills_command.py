@@ -108,7 +108,10 @@ def test_a_skill_of_the_workspace_is_trusted_until_it_changes_or_is_disabled(hom
     assert data("info", "found")["changed"]
     assert "off: its SKILL.md changed since you enabled it" in invoke("check").stdout
     assert data("enable", "found")["changed"]
+    write_skill(home / "workspace" / "skills" / "found", body="Yet another.")
+    assert data("info", "found")["changed"]
     assert data("disable", "found")["file"] == str(home / "skills.json")
+    assert not data("info", "found")["changed"]
     assert not data("info", "found")["enabled"]
 
 

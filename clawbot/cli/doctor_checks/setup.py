@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
-from clawbot.cli.hooks import fixes
+from clawbot.cli.extensions import fixes
 from clawbot.config.env import load_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings

@@ -1,0 +1,272 @@
+"""The commands of `clawbot hooks` and `clawbot skills`: list them, explain why one can't be used, enable or disable
+one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Generic
+
+import click
+from click.shell_completion import CompletionItem
+from msgspec.structs import replace
+
+from clawbot.cli.output import config_option, fitted, json_option, print_json, reports_errors, say, tell
+from clawbot.config.env import load_env
+from clawbot.config.load import load_settings
+from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.config.switches import switch, trust
+from clawbot.distribution import pip_install
+from clawbot.errors import ClawbotError
+from clawbot.extensions.discovery import F, Found
+from clawbot.hooks.discovery import ABSENT, FoundHook
+from clawbot.logs import setup_logging
+from clawbot.text.sanitize import clean_line
+
+_LABEL = 12
+# The phrase for a requirement, and its kind in JSON.
+_KINDS = {"bin": "bins", "any bin": "anyBins", "env": "env", "os": "os", "python": "python"}
+
+
+class Extensions(ABC, Generic[F]):
+    """The hooks or skills `found` for an agent, with their own switches although they may be off as a whole."""
+
+    found_type: ClassVar[type[Found[Any]]]
+    file: ClassVar[str]
+    """The manifest."""
+    noun: ClassVar[str]
+    """`hooks` or `skills`: the command, the section of the settings, the folders."""
+    can: ClassVar[str]
+    off: ClassVar[str]
+    order: ClassVar[str]
+    own: ClassVar[str]
+    """The keys of JSON that the others do not have."""
+    applies: ClassVar[str]
+    lies: ClassVar[str]
+
+    def __init__(self, agent_id: str, config_file: Path | None) -> None:
+        """Raises ClawbotError. Blocks."""
+        # Log records of a broken package would reach the screen; the commands report it themselves.
+        setup_logging(None)
+        self.paths = Paths(find_home())
+        load_env(self.paths)
+        self.settings = load_settings(self.paths, config_file=config_file).settings
+        self.section = self.settings.hooks if self.noun == "hooks" else self.settings.skills
+        self.workspace = self.settings.agent(agent_id).workspace
+        self.config_file = config_file or self.paths.config_file
+        self.home = self.paths.home / self.noun
+        self.switches_file = self.paths.home / f"{self.noun}.json"
+        self.found = self.find()
+
+    @abstractmethod
+    def find(self) -> Sequence[F]:
+        """All of the agent."""
+
+    @abstractmethod
+    def details(self, each: F) -> dict[str, Any]:
+        """What only `info --json` prints."""
+
+    @abstractmethod
+    def facts(self, each: F) -> Iterable[tuple[str, str]]:
+        """Labels with what only `info` prints."""
+
+    def title(self, each: F) -> str:
+        return each.name
+
+    def keep(self, each: F, *, on: bool) -> None:
+        """Save that `each` is on or off: one of a workspace by its folder and content, any other by its name."""
+        if each.source == "workspace":
+            trust(self.switches_file, os.path.realpath(each.folder), each.digest if on else None)
+        else:
+            switch(self.switches_file, each.name, on=on)
+
+    def data(self, each: F) -> dict[str, Any]:
+        """The JSON form of one."""
+        eligible = each.ready and self.section.enabled
+        return {**each.data(), "eligible": eligible, "missing": by_kind(each.missing)}
+
+    def warnings(self) -> Iterator[str]:
+        """What keeps some or all from being used."""
+        for folder in self.section.dirs:
+            if not folder.is_dir():
+                yield f"{self.noun}.dirs: there is no folder {folder}"
+        if not self.section.enabled:
+            yield f"{self.noun.title()} are off as a whole ({self.noun}.enabled is false in the settings): {self.off}."
+
+
+Kind = type[Extensions[Any]]
+
+
+def group(kind: Kind) -> click.Group:
+    """The commands for `kind`."""
+    eligible = click.option("--eligible", is_flag=True, help="Only those that are ready.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Also show what is missing or wrong.")
+    name = click.argument("name", shell_complete=partial(_complete, kind))
+    agent = click.option(
+        "--agent", "agent_id", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace."
+    )
+    noun, one = kind.noun, kind.found_type.kind
+    made = click.Group(help=f"List {noun}, explain why one can't {kind.can}, enable or disable one.")
+    commands: dict[str, tuple[Callable[..., None], tuple[Any, ...], str]] = {
+        "list": (_list, (eligible, verbose), _LIST.format(noun=noun, title=noun.title(), kind=kind)),
+        "info": (_info, (name,), f"Show all details of the {one} NAME: what it is for, and what it requires."),
+        "check": (
+            _check,
+            (),
+            f"List the {noun} that can't {kind.can}, with reason and fix. Exits with 0 even then.",
+        ),
+        "enable": (
+            partial(_switch, on=True),
+            (name,),
+            f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {kind.can}.",
+        ),
+        "disable": (partial(_switch, on=False), (name,), f"Disable the {one} NAME; your config file stays as it is."),
+    }
+    for command, (action, options, text) in commands.items():
+        callback = reports_errors(partial(action, kind))
+        for option in reversed((*options, agent, config_option, json_option)):
+            callback = option(callback)
+        made.command(command, help=text)(callback)
+    return made
+
+
+_LIST = """List the {noun} {kind.order}.
+
+Status is ready, off, missing (an unmet requirement) or broken. With --json: an object with enabled ({noun} as a
+whole), workspaceDir, managed{title}Dir (your own) and {noun}: name, description, source, folder, {kind.own}, enabled,
+eligible, missing, problem, changed (since you enabled it).
+"""
+
+
+def _complete(kind: Kind, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """`shell_complete` for a name. Any failure completes nothing."""
+    try:
+        found = kind(context.params.get("agent_id") or MAIN_AGENT, context.params.get("file")).found
+    except (ClawbotError, OSError):
+        return []
+    names = {each.name: each.manifest.description for each in found}
+    return [CompletionItem(name, help=text) for name, text in sorted(names.items()) if name.startswith(incomplete)]
+
+
+def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligible: bool, verbose: bool) -> None:
+    here = kind(agent_id, file)
+    enabled = here.section.enabled
+    found = [each for each in here.found if not eligible or (each.ready and enabled)]
+    if as_json:
+        folders = {"workspaceDir": str(here.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
+        print_json({"enabled": enabled, **folders, here.noun: [here.data(each) for each in found]})
+        return
+    none = "None is ready." if eligible else f"No {here.noun}. Put folders with a {here.file} into {here.home}."
+    say("\n".join(_table(found, verbose=verbose)) if found else none)
+    _warn(here.warnings())
+
+
+def _table(found: Sequence[Found[Any]], *, verbose: bool) -> Iterator[str]:
+    """The lines of a table in which descriptions are truncated to fit into the terminal."""
+    rows = [("Status", found[0].kind.title(), "Description", "Source", "Why")]
+    for each in found:
+        why = each.reason.removeprefix("off: ")
+        rows.append((each.state, each.name, each.manifest.description, each.source, why))
+    return fitted(rows if verbose else [row[:-1] for row in rows], shutil.get_terminal_size().columns, 2)
+
+
+def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
+    here = kind(agent_id, file)
+    each = kind.found_type.named(here.found, name)
+    if as_json:
+        print_json({**here.data(each), **here.details(each)})
+        return
+    say(clean_line(f"{here.title(each)}: {each.state}"))
+    if each.manifest.description:
+        say(f"  {clean_line(each.manifest.description)}")
+    facts = [("why", each.reason), ("source", each.source), ("folder", str(each.folder)), *here.facts(each)]
+    needs = each.manifest.needs({})
+    facts += [("requires", f"{need} (missing)" if need in each.missing else need) for need in needs]
+    if each.manifest.always:
+        facts.append(("requires", "nothing must be there (always)"))
+    last = ""
+    for label, text in facts:
+        if text:
+            say(f"  {label if label != last else '':<{_LABEL}}{clean_line(text)}")
+            last = label
+    _warn(here.warnings())
+
+
+def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
+    here = kind(agent_id, file)
+    ready = [each.name for each in here.found if each.ready]
+    idle = [(each, list(fixes(each, here.config_file))) for each in here.found if not each.ready]
+    if as_json:
+        reports = [
+            {"name": each.name, "status": each.state, "reason": each.reason, "fixes": steps} for each, steps in idle
+        ]
+        print_json({"enabled": here.section.enabled, "ready": ready, "notReady": reports})
+        return
+    say(clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else "")))
+    for each, steps in idle:
+        say(clean_line(f"{each.name}: {each.reason}"))
+        for step in steps:
+            say(f"  fix: {clean_line(step)}")
+    _warn(here.warnings())
+
+
+def _switch(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool, *, on: bool) -> None:
+    here = kind(agent_id, file)
+    each = kind.found_type.named(here.found, name)
+    if on and (why := replace(each, enabled=True).reason):
+        hint = f"`clawbot {here.noun} check` says what to do."
+        raise ClawbotError(f"{name} can't {here.can}: {clean_line(why)}.", hint=hint)
+    changed = each.enabled is not on
+    if changed or each.off_because:
+        here.keep(each, on=on)
+    warnings = []
+    if on and each.source == "workspace":
+        warnings.append(f"{name} {here.lies} in the workspace, where the agent writes. Read it first: {each.entry}")
+    if on and not here.section.enabled:
+        warnings += list(here.warnings())[-1:]
+    if as_json:
+        switched = {"name": name, "enabled": on, "changed": changed, "file": str(here.switches_file)}
+        print_json({**switched, "warnings": warnings})
+        return
+    word = "on" if on else "off"
+    say(f"{name} is {word}. {here.applies}" if changed else f"{name} is {word} already.")
+    _warn(warnings)
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        tell(f"clawbot: {warning}")
+
+
+def by_kind(phrases: Iterable[str]) -> dict[str, list[str]]:
+    """Requirements by their kind."""
+    found: dict[str, list[str]] = {kind: [] for kind in _KINDS.values()}
+    for phrase in phrases:
+        kind, _, names = phrase.partition(": ")
+        found[_KINDS[kind]] += names.split(" or " if kind == "os" else ", ")
+    return found
+
+
+def fixes(each: Found[Any], config_file: Path) -> Iterator[str]:
+    """The steps after which it can be used; none if it is for another system."""
+    if each.problem == ABSENT:
+        yield f"put it into {each.folder}, or take {each.name} out of hooks.entries in {config_file}"
+    elif each.problem:
+        yield f"look into {each.folder}" if each.folder != Path() else "install the package again"
+    if each.problem:
+        return
+    needed = by_kind(each.missing)
+    yield from (f"install {name}, so that it is on PATH" for name in needed["bins"])
+    if needed["anyBins"]:
+        yield f"install one of {', '.join(needed['anyBins'])}, so that it is on PATH"
+    for name in needed["env"]:
+        entry = f" or, in {config_file}, hooks: {{entries: {{{each.name}: {{env: {{{name}: …}}}}}}}}"
+        yield f"export {name}=…{entry if isinstance(each, FoundHook) else ''}"
+    yield from (pip_install(name) for name in needed["python"])
+    if not each.enabled:
+        first = f"read {each.entry}, then " if each.source == "workspace" else ""
+        yield f"{first}clawbot {each.kind}s enable {each.name}"
