@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +20,7 @@ from clawbot.hooks.api import Services
 from clawbot.hooks.codec import without_secrets_in
 from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.events import HookEvent, ToolBefore
-from clawbot.hooks.loading import HOOK_FILE, HookFailedError, Status, code_files, one_line
+from clawbot.hooks.loading import HOOK_FILE, HookFailedError, Stamp, Status, code_files, one_line, stamp
 from clawbot.hooks.runners import LocalRunner, ProcessRunner, Runner
 from clawbot.text.secrets import is_secret_name, redact, remember_secret
 
@@ -59,7 +60,7 @@ class Dispatcher:
         self._pump: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._loading = asyncio.Lock()
-        self._stamps: dict[Path, _FileStamp] = {}
+        self._stamps: Stamp = {}
         self._closed = False
         self._by_topic: dict[str, tuple[FoundHook, ...]] = {}  # of `hooks`, as far as it was asked for
         self.hooks: tuple[FoundHook, ...] = ()
@@ -219,13 +220,13 @@ class Dispatcher:
             except Exception:
                 _logger.exception("the failure of the hook %s could not be reported", name)
 
-    def _discover(self) -> tuple[tuple[FoundHook, ...], dict[Path, _FileStamp]]:
+    def _discover(self) -> tuple[tuple[FoundHook, ...], Stamp]:
         hooks = tuple(self._find())
-        return hooks, _stamps(hooks)
+        return hooks, stamp(_files(hooks))
 
     async def _reload_if_changed(self) -> None:
         """Discover the hooks again if a HOOK.md has changed, or the code of one that is trusted by its content."""
-        if await asyncio.to_thread(_stamps, self.hooks) == self._stamps:
+        if await asyncio.to_thread(stamp, _files(self.hooks)) == self._stamps:
             return
         try:
             await self.load()
@@ -239,30 +240,13 @@ class Dispatcher:
         return task
 
 
-_FileStamp = tuple[int, int, int] | None
-
-
-def _stamps(hooks: tuple[FoundHook, ...]) -> dict[Path, _FileStamp]:
-    """The version of each HOOK.md, and of the code that the user trusts by its content: inode, time and size.
-    Blocks."""
-    files = [hook.folder / HOOK_FILE for hook in hooks]
-    files += [file for hook in hooks if hook.digest and hook.enabled for file in _code_of(hook)]
-    return {file: _file_stamp(file) for file in files}
-
-
-def _code_of(hook: FoundHook) -> list[Path]:
-    try:
-        return code_files(hook.folder)
-    except (OSError, ValueError):
-        return []
-
-
-def _file_stamp(file: Path) -> _FileStamp:
-    try:
-        state = file.stat()
-    except OSError:
-        return None
-    return state.st_ino, state.st_mtime_ns, state.st_size
+def _files(hooks: tuple[FoundHook, ...]) -> Iterator[Path]:
+    """Each HOOK.md, and the code that the user trusts by its content. Blocks."""
+    for hook in hooks:
+        yield hook.folder / HOOK_FILE
+        if hook.digest and hook.enabled:
+            with contextlib.suppress(OSError, ValueError):
+                yield from code_files(hook.folder)
 
 
 def _place(hook: FoundHook) -> tuple[Path, str, dict[str, str]]:

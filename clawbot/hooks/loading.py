@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
 from pathlib import Path
@@ -34,7 +34,7 @@ CHANGED = N_("its HOOK.md or its code changed since you enabled it")
 EXPECTED = "async def handle(event)"
 
 Handle = Callable[[HookEvent], Awaitable[None]]
-Stamp = tuple[tuple[str, int, int, int], ...]
+Stamp = dict[Path, tuple[int, int, int] | None]
 
 _PREFIX = "_clawbot_hook_"
 _numbers = itertools.count(1)
@@ -78,19 +78,16 @@ def code_digest(folder: Path) -> str:
     return whole.hexdigest()
 
 
-def stamp(folder: Path) -> Stamp:
-    """The version of the hook in `folder`: name, inode, time and size of its Python files. Empty if the folder is gone.
-    Blocks."""
-    found = []
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.name.endswith(".py"):
-                    state = entry.stat()
-                    found.append((entry.name, state.st_ino, state.st_mtime_ns, state.st_size))
-    except OSError:
-        return ()
-    return tuple(sorted(found))
+def stamp(files: Iterable[Path]) -> Stamp:
+    """The versions of `files`: inode, time and size; None for one that is gone. Blocks."""
+    found: Stamp = {}
+    for file in files:
+        try:
+            state = file.stat()
+            found[file] = state.st_ino, state.st_mtime_ns, state.st_size
+        except OSError:
+            found[file] = None
+    return found
 
 
 class Loaded:

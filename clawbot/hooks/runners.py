@@ -29,7 +29,7 @@ class LocalRunner:
         self._on_later = on_later
         self._logger = logging.getLogger(f"clawbot.hooks.{hook.name}")
         self._loaded: Loaded | None = None
-        self._stamp: Stamp = ()
+        self._stamp: Stamp = {}
         self._loading = asyncio.Lock()
         self._later: set[asyncio.Future[Any]] = set()
 
@@ -75,7 +75,7 @@ class LocalRunner:
     async def _load(self) -> Loaded:
         """The current handler, reloaded after changes of its files."""
         async with self._loading:
-            now = await asyncio.to_thread(stamp, self.hook.folder)
+            now = await asyncio.to_thread(stamp, self.hook.folder.glob("*.py"))
             if self._loaded is not None and now != self._stamp:
                 self._loaded.forget()
                 self._loaded = None
@@ -108,7 +108,7 @@ class ProcessRunner:
         self.hook = hook
         self._on_later = on_later
         self._process: HookProcess | None = None
-        self._stamp: Stamp = ()
+        self._stamp: Stamp = {}
         self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._retired: set[HookProcess] = set()
@@ -147,7 +147,7 @@ class ProcessRunner:
     async def _current(self) -> HookProcess:
         """A process that runs the current files."""
         async with self._starting:
-            now = await asyncio.to_thread(stamp, self.hook.folder)
+            now = await asyncio.to_thread(stamp, self.hook.folder.glob("*.py"))
             process = self._process
             if process is not None:
                 await process.cancelled()

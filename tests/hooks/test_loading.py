@@ -41,5 +41,5 @@ def test_what_cannot_be_loaded_leaves_nothing_behind(tmp_path: Path, code: str) 
     assert own_modules() == before
 
 
-def test_a_folder_that_is_gone_has_an_empty_stamp(tmp_path: Path) -> None:
-    assert stamp(tmp_path / "gone") == ()
+def test_a_file_that_is_gone_has_an_empty_stamp(tmp_path: Path) -> None:
+    assert stamp([tmp_path / "gone"]) == {tmp_path / "gone": None}
