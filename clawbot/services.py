@@ -31,9 +31,8 @@ from clawbot.config.switches import NOTHING
 from clawbot.context.workspace import seed_workspace
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import GUARDED, FoundHook, discover, hook_paths
+from clawbot.hooks.discovery import GUARDED, FoundHook, discover, hook_paths, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
-from clawbot.hooks.trust import trusted_hooks
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent

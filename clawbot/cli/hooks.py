@@ -11,9 +11,8 @@ from clawbot.config.document import scalar
 from clawbot.config.load import load_settings
 from clawbot.config.switches import switch
 from clawbot.config.values import format_duration
-from clawbot.hooks.discovery import FoundHook, discover, hook_paths
+from clawbot.hooks.discovery import FoundHook, discover, hook_paths, trusted_hooks
 from clawbot.hooks.loading import HOOK_FILE
-from clawbot.hooks.trust import trusted_hooks
 
 
 class Hooks(Extensions[FoundHook]):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,6 +16,7 @@ from msgspec import Struct
 from clawbot.config.errors import config_error
 from clawbot.files import ensure_private_dir, locked, read_plain, write_atomic
 
+V = TypeVar("V")
 _MOST_BYTES = 1024**2
 _HINT = "Repair it, or delete it and enable again what you want."
 
@@ -45,24 +47,18 @@ def read_switches(file: Path) -> Switches:
 def switch(file: Path, name: str, *, on: bool | None) -> None:
     """Enable or disable what is called `name`, None: leave it to the settings; concurrent callers wait. Raises
     ConfigError. Blocks."""
-
-    def changed(old: Switches) -> Switches:
-        kept = {other: known for other, known in old.enabled.items() if other != name}
-        return Switches(kept if on is None else kept | {name: on}, old.trusted)
-
-    _change(file, changed)
+    _change(file, lambda old: Switches(_with(old.enabled, name, on), old.trusted))
 
 
 def trust(file: Path, folder: str, digest: str | None) -> None:
     """Trust what is in the real `folder` of a workspace as long as its content has `digest`; None for no longer.
     Raises ConfigError. Blocks."""
-    added = {folder: digest} if digest is not None else {}
+    _change(file, lambda old: Switches(old.enabled, _with(old.trusted or {}, folder, digest)))
 
-    def changed(old: Switches) -> Switches:
-        kept = {other: known for other, known in (old.trusted or {}).items() if other != folder}
-        return Switches(old.enabled, kept | added)
 
-    _change(file, changed)
+def _with(known: Mapping[str, V], key: str, value: V | None) -> dict[str, V]:
+    others = {other: each for other, each in known.items() if other != key}
+    return others if value is None else {**others, key: value}
 
 
 def adopt(file: Path, trusted: Mapping[str, str]) -> None:

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.config.switches import NOTHING, Switches
+from clawbot.config.switches import NOTHING, Switches, adopt, read_switches
 from clawbot.entry_points import BrokenExtension, installed
 from clawbot.extensions.discovery import Found, Source, trusted
 from clawbot.extensions.manifest import (
@@ -196,3 +196,27 @@ def _manifest(folder: Path, source: Source) -> Manifest:
         # The agent can create folders there: none may impersonate the hook that the user has enabled.
         raise ManifestError(f"{HOOK_FILE}: in a workspace a hook has the name of its folder, not {manifest.name!r}")
     return manifest
+
+
+def trusted_hooks(file: Path, workspaces: Iterable[Path]) -> Switches:
+    """What hooks.json switches and trusts.
+
+    Where that is of the time when names alone decided, the hooks that it enables in `workspaces` are trusted as they
+    are now, and no other from then on. Raises ConfigError. Blocks.
+    """
+    known = read_switches(file)
+    if known.trusted is None:
+        adopt(file, dict(_enabled_by_name(known.enabled, workspaces)))
+        known = read_switches(file)
+    return known
+
+
+def _enabled_by_name(enabled: Mapping[str, bool], workspaces: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    for workspace in workspaces:
+        for name in (name for name, on in enabled.items() if on and Path(name).name == name):
+            folder = workspace / FOLDER / name
+            try:
+                if folder.is_dir():
+                    yield os.path.realpath(folder), code_digest(folder)
+            except UNUSABLE:
+                continue

@@ -81,8 +81,9 @@ class SkillShelf:
         return self.skills
 
     def folders(self) -> list[Path]:
-        """The folders of the skills that the last look found enabled."""
-        return [skill.folder for skill in self.skills if skill.enabled]
+        """The folders of the skills that the last look found enabled; a broken one of a workspace may lead out."""
+        enabled = (skill for skill in self.skills if skill.enabled)
+        return [skill.folder for skill in enabled if not skill.problem or skill.source != "workspace"]
 
     def text(self, skill: FoundSkill) -> SkillText:
         """The SKILL.md of `skill` as it is now. Raises ManifestError where it can't be used, or is another one than was

@@ -9,10 +9,9 @@ import pytest
 
 from clawbot.config.switches import NOTHING, Switches, read_switches, switch
 from clawbot.extensions.discovery import BY_NAME
-from clawbot.hooks.discovery import FoundHook, discover
+from clawbot.hooks.discovery import FoundHook, discover, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.loading import CHANGED, MOST_FILES, code_digest
-from clawbot.hooks.trust import trusted_hooks
 from tests.clocks import StillClock
 from tests.hooks.stage import Services, command, places, settings, trusting, write_handler, write_hook
 

@@ -75,6 +75,16 @@ def test_the_same_text_in_another_workspace_is_another_skill(tmp_path: Path) -> 
     assert not one(shelf_of(tmp_path, tmp_path / "other"), "a").ready
 
 
+def test_a_link_to_a_trusted_skill_of_another_workspace_opens_nothing(tmp_path: Path) -> None:
+    folder = write_skill(tmp_path / "workspace" / "skills" / "a")
+    trust_named(tmp_path, "a")
+    (tmp_path / "other" / "skills").mkdir(parents=True)
+    (tmp_path / "other" / "skills" / "a").symlink_to(folder)
+    shelf = shelf_of(tmp_path, tmp_path / "other")
+    assert states(shelf) == {"a workspace": "broken"}
+    assert shelf.folders() == []
+
+
 def test_links_may_lead_to_skills_of_the_user_but_not_out_of_a_folder_or_a_workspace(tmp_path: Path) -> None:
     elsewhere = write_skill(tmp_path / "elsewhere" / "a")
     (tmp_path / "skills").mkdir()

@@ -21,9 +21,8 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import discover, hook_paths
+from clawbot.hooks.discovery import discover, hook_paths, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
-from clawbot.hooks.trust import trusted_hooks
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
