@@ -31,7 +31,7 @@ from clawbot.config.switches import NOTHING
 from clawbot.context.workspace import seed_workspace
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import GUARDED, FoundHook, discover, hook_paths, trusted_hooks
+from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.indexing import Listener, VectorProbe, open_index
 from clawbot.llm.asking import complete
@@ -371,7 +371,7 @@ class SharedServices:
         except ConfigError as error:
             log.warning("no hook of the workspace is trusted: %s", error)
             trusted = NOTHING
-        return discover(hook_paths(self.paths, settings, self.workspace), settings, trusted)
+        return find_hooks(self.paths, settings, self.workspace, trusted)
 
     def _hook_folders(self) -> list[Path]:
         """The folders with the code of enabled hooks, and the hook folders of the last read settings."""

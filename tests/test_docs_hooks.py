@@ -14,11 +14,11 @@ import yaml
 
 from clawbot.config.schema import Settings
 from clawbot.config.schema_hooks import HookEntry, HookSettings
-from clawbot.extensions.discovery import Source as HookSource
 from clawbot.extensions.manifest import Requires
+from clawbot.extensions.manifest import Source as HookSource
 from clawbot.hooks import AnyEvent, Hook, HookEvent
 from clawbot.hooks.api import Services
-from clawbot.hooks.discovery import GROUP, HookPaths, discover
+from clawbot.hooks.discovery import GROUP, discover
 from clawbot.hooks.events import AwaitedEvent, PassingEvent
 from clawbot.hooks.manifest import Manifest
 
@@ -57,7 +57,7 @@ def write_diary(folder: Path) -> None:
 
 def test_the_example_is_a_hook_that_is_ready(tmp_path: Path) -> None:
     write_diary(tmp_path / "diary")
-    [hook] = discover(HookPaths(shipped=None, home=tmp_path, packages=False), HookSettings())
+    [hook] = discover([("home", tmp_path)], HookSettings())
     assert (hook.name, hook.ready, hook.source) == ("diary", True, "home")
 
 

@@ -11,7 +11,7 @@ from clawbot.config.document import scalar
 from clawbot.config.load import load_settings
 from clawbot.config.switches import switch
 from clawbot.config.values import format_duration
-from clawbot.hooks.discovery import FoundHook, discover, hook_paths, trusted_hooks
+from clawbot.hooks.discovery import FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.loading import HOOK_FILE
 
 
@@ -25,7 +25,7 @@ class Hooks(Extensions[FoundHook]):
     def find(self) -> Sequence[FoundHook]:
         hooks = self.settings.hooks.model_copy(update={"enabled": True})
         trusted = trusted_hooks(self.switches_file, self.settings.workspaces)
-        return discover(hook_paths(self.paths, hooks, self.workspace), hooks, trusted)
+        return find_hooks(self.paths, hooks, self.workspace, trusted)
 
     def details(self, each: FoundHook) -> dict[str, Any]:
         manifest = each.manifest

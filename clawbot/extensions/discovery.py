@@ -17,13 +17,12 @@ from msgspec import Struct
 
 from clawbot.config.switches import Switches
 from clawbot.errors import ClawbotError
-from clawbot.extensions.manifest import BaseManifest
+from clawbot.extensions.manifest import BaseManifest, Source
 from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean_line
 
 BY_NAME = N_("it is switched on by name, and one of a workspace counts for its folder and content")
 
-Source = Literal["shipped", "home", "dir", "package", "workspace"]
 State = Literal["ready", "off", "missing", "broken"]
 M = TypeVar("M", bound=BaseManifest)
 

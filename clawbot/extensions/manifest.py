@@ -17,12 +17,13 @@ import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import yaml
 from msgspec import Struct
 
+Source = Literal["shipped", "home", "dir", "package", "workspace"]
 MOST_FOLDERS = 1000
 """The number of entries read from one folder."""
 LARGEST_MANIFEST = 256 * 1024
@@ -97,13 +98,13 @@ def _installed(name: str) -> bool:
 # -- folders on disk ---------------------------------------------------------------------------------------------------
 
 
-def manifest_folders(places: Iterable[Path], files: Collection[str]) -> Iterator[Path]:
+def manifest_folders(places: Iterable[tuple[Source, Path]], files: Collection[str]) -> Iterator[tuple[Source, Path]]:
     """The folders that have one of `files`, valid or not: each of `places` itself, or the entries in it, sorted by
     name. Blocks."""
-    for place in places:
+    for source, place in places:
         try:
             if _has_one(place, files):
-                yield place
+                yield source, place
                 continue
             inside = list(itertools.islice(place.iterdir(), MOST_FOLDERS + 1)) if place.is_dir() else []
         except OSError as error:
@@ -111,11 +112,9 @@ def manifest_folders(places: Iterable[Path], files: Collection[str]) -> Iterator
             continue
         if len(inside) > MOST_FOLDERS:
             _logger.warning("%s has more than %d entries; the rest is ignored", place, MOST_FOLDERS)
-        yield from (
-            each
-            for each in sorted(inside[:MOST_FOLDERS])
-            if not each.name.startswith((".", "_")) and _has_one(each, files)
-        )
+        for each in sorted(inside[:MOST_FOLDERS]):
+            if not each.name.startswith((".", "_")) and _has_one(each, files):
+                yield source, each
 
 
 def _has_one(folder: Path, files: Collection[str]) -> bool:

@@ -11,22 +11,22 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.switches import NOTHING, Switches, adopt, read_switches
-from clawbot.entry_points import BrokenExtension, installed
-from clawbot.extensions.discovery import Found, Source, trusted
+from clawbot.entry_points import BrokenExtension, Extension, installed
+from clawbot.extensions.discovery import Found, trusted
 from clawbot.extensions.manifest import (
     UNUSABLE,
     ManifestError,
+    Source,
     check_folder,
     manifest_folders,
     manifest_text,
@@ -61,21 +61,13 @@ _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspa
 _FILES = (HOOK_FILE, HANDLER_FILE)
 
 
-class HookPaths(Struct, frozen=True):
-    """The folders with hooks: `home` is `hooks` in the state folder, `workspace` is `hooks` in a workspace; each of
-    `dirs` may also be a single hook. `packages`: whether installed packages are searched."""
-
-    shipped: Path | None
-    home: Path
-    dirs: tuple[Path, ...] = ()
-    workspace: Path | None = None
-    packages: bool = True
-
-
-def hook_paths(paths: Paths, settings: HookSettings, workspace: Path) -> HookPaths:
-    """The hook folders of an agent with the folder `workspace`. Raises ConfigError if the shipped hooks are missing
-    from the installation."""
-    return HookPaths(shipped=shipped(FOLDER), home=paths.hooks, dirs=tuple(settings.dirs), workspace=workspace / FOLDER)
+def find_hooks(paths: Paths, settings: HookSettings, workspace: Path, switches: Switches) -> list[FoundHook]:
+    """All hooks of an agent with the folder `workspace`, as `discover` returns them. Raises ConfigError if the shipped
+    hooks are missing from the installation."""
+    # A later folder in the settings takes precedence.
+    dirs: list[tuple[Source, Path]] = [("dir", folder) for folder in reversed(settings.dirs)]
+    places: list[tuple[Source, Path]] = [("home", paths.hooks), ("shipped", shipped(FOLDER)), *dirs]
+    return discover([*places, ("workspace", workspace / FOLDER)], settings, switches, installed(GROUP))
 
 
 class FoundHook(Found[Manifest], frozen=True):
@@ -110,13 +102,21 @@ class FoundHook(Found[Manifest], frozen=True):
         return has_work and self.manifest.wants(topic)
 
 
-def discover(paths: HookPaths, settings: HookSettings, switches: Switches = NOTHING) -> list[FoundHook]:
-    """All hooks in the order in which they run, including unusable ones with their `problem`. `switches` trust those of
-    workspaces. Reads folders and imports hook packages: blocks."""
-    found = list(_chosen(_all(paths, settings, switches)))
+def discover(
+    places: Sequence[tuple[Source, Path]],
+    settings: HookSettings,
+    switches: Switches = NOTHING,
+    packages: Iterable[Extension] = (),
+) -> list[FoundHook]:
+    """All hooks in the order in which they run, including unusable ones with their `problem`. Each of `places`, from
+    the highest source to the lowest, is a folder with hooks, or a hook; `switches` trust those of workspaces. Reads
+    folders and imports `packages`: blocks."""
+    found = [_found(folder, source, settings, switches) for source, folder in manifest_folders(places, _FILES)]
+    found += [_of_package(extension, settings) for extension in packages]
+    found = list(_chosen(sorted(found, key=lambda hook: hook.source == "workspace")))
     names = {hook.name for hook in found}
     absent = [name for name, entry in settings.named().items() if entry.required and name not in names]
-    found += [_found(paths.home / name, "home", settings, name=name, problem=ABSENT) for name in absent]
+    found += [_found(dict(places)["home"] / name, "home", settings, name=name, problem=ABSENT) for name in absent]
     if not settings.enabled:
         found = [msgspec.structs.replace(hook, enabled=False) for hook in found]
     return sorted(found, key=_place)
@@ -138,29 +138,22 @@ def _chosen(hooks: Iterable[FoundHook]) -> Iterator[FoundHook]:
             yield msgspec.structs.replace(hook, problem=first.taken, enabled=wanted, required=False)
 
 
-def _all(paths: HookPaths, settings: HookSettings, switches: Switches) -> Iterator[FoundHook]:
-    """The hooks from the highest source to the lowest, then those of the workspace."""
-    # A later folder in the settings takes precedence.
-    places: tuple[tuple[Source, Iterable[Path | None]], ...] = (
-        ("home", [paths.home]),
-        ("shipped", [paths.shipped]),
-        ("dir", reversed(paths.dirs)),
-    )
-    for source, folders in places:
-        for folder in manifest_folders(filter(None, folders), _FILES):
-            yield _found(folder, source, settings)
-    for extension in installed(GROUP) if paths.packages else ():
-        package = extension.use(_folder)
-        if isinstance(package, BrokenExtension):
-            yield _found(Path(), "package", settings, name=package.name, problem=package.problem)
-        else:
-            yield _found(package, "package", settings, name=extension.name)
-    for folder in manifest_folders(filter(None, [paths.workspace]), _FILES):
-        hook = _found(folder, "workspace", settings)
-        yield trusted(hook, switches, settings.entry(hook.name).enabled)
+def _of_package(extension: Extension, settings: HookSettings) -> FoundHook:
+    folder = extension.use(_folder)
+    if isinstance(folder, BrokenExtension):
+        return _found(Path(), "package", settings, name=folder.name, problem=folder.problem)
+    return _found(folder, "package", settings, name=extension.name)
 
 
-def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = "", problem: str = "") -> FoundHook:
+def _found(
+    folder: Path,
+    source: Source,
+    settings: HookSettings,
+    switches: Switches = NOTHING,
+    *,
+    name: str = "",
+    problem: str = "",
+) -> FoundHook:
     manifest, digest = Manifest(name=name or folder.name), ""
     missing: tuple[str, ...] = ()
     try:
@@ -174,7 +167,7 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
     entry = settings.entry(manifest.name)
     if entry.timeout is not None:
         manifest = msgspec.structs.replace(manifest, timeout=entry.timeout)
-    return FoundHook(
+    hook = FoundHook(
         name=manifest.name,
         folder=folder,
         source=source,
@@ -188,6 +181,7 @@ def _found(folder: Path, source: Source, settings: HookSettings, *, name: str = 
         # Events that can't be read may be these.
         required=entry.required and (not manifest.events or manifest.wants(GUARDED)),
     )
+    return trusted(hook, switches, entry.enabled) if source == "workspace" else hook
 
 
 def _manifest(folder: Path, source: Source) -> Manifest:

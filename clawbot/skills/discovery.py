@@ -18,11 +18,12 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 from clawbot.config.schema_skills import SkillSettings
 from clawbot.config.switches import NOTHING, Switches, read_switches
-from clawbot.extensions.discovery import Found, Source, trusted
+from clawbot.extensions.discovery import Found, trusted
 from clawbot.extensions.manifest import (
     MOST_FOLDERS,
     UNUSABLE,
     ManifestError,
+    Source,
     check_folder,
     manifest_folders,
     manifest_text,
@@ -103,12 +104,9 @@ class SkillShelf:
         if not self.settings.enabled:
             return
         # A later folder in the settings takes precedence.
-        places: tuple[tuple[Source, list[Path]], ...] = (
-            ("home", [self.home]),
-            ("dir", [*reversed(self.settings.dirs)]),
-            ("workspace", [self.workspace / FOLDER]),
-        )
-        found = [(source, folder) for source, tops in places for folder in manifest_folders(tops, (SKILL_FILE,))]
+        dirs: list[tuple[Source, Path]] = [("dir", folder) for folder in reversed(self.settings.dirs)]
+        places: list[tuple[Source, Path]] = [("home", self.home), *dirs, ("workspace", self.workspace / FOLDER)]
+        found = list(manifest_folders(places, (SKILL_FILE,)))
         switches, problem = self._switches() if found else (NOTHING, "")
         chosen: dict[str, FoundSkill] = {}
         for source, folder in found:

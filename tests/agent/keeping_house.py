@@ -16,7 +16,8 @@ from clawbot.attachments.reading import Attachments
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import HookPaths, discover
+from clawbot.extensions.manifest import Source
+from clawbot.hooks.discovery import discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.sessions.entries import FINAL, OFFER, CustomEntry, MessageEntry, Offer, offer_of
 from clawbot.sessions.reset import ResetPolicy
@@ -69,7 +70,7 @@ async def open_agent(
     clock, workspace = MinuteClock(minutes), folder / "workspace"
     flush = {"memory_flush": {"reset_min_tokens": least, "quit_min_tokens": 1, "quit_timeout": patience}}
     settings = AgentSettings.model_validate({"workspace": workspace, "compaction": flush})
-    places = HookPaths(shipped=shipped("hooks"), home=folder / "hooks", packages=False)
+    places: list[tuple[Source, Path]] = [("home", folder / "hooks"), ("shipped", shipped("hooks"))]
     dispatcher = Dispatcher(lambda: discover(places, HookSettings()), clock, timeout=10)
     await dispatcher.load()
 

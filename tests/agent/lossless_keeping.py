@@ -17,7 +17,7 @@ from msgspec import Struct
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.paths import shipped
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import HookPaths, discover
+from clawbot.hooks.discovery import discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.reset import ResetPolicy
@@ -56,8 +56,7 @@ def write_hooks(folder: Path) -> None:
 
 async def open_hooks(folder: Path, clock: Clock) -> Dispatcher:
     """The hooks in `folder`, in this process."""
-    places = HookPaths(shipped=folder, home=folder / "none", packages=False)
-    dispatcher = Dispatcher(lambda: discover(places, HookSettings()), clock, timeout=60)
+    dispatcher = Dispatcher(lambda: discover([("shipped", folder)], HookSettings()), clock, timeout=60)
     await dispatcher.load()
     return dispatcher
 

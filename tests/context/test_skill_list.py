@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clawbot.context.skill_list import skill_notices, skills_section
-from clawbot.extensions.discovery import Source
+from clawbot.extensions.manifest import Source
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.skills.discovery import CHANGED, FoundSkill
 from clawbot.skills.manifest import SkillManifest

@@ -15,8 +15,9 @@ from typing import Any
 from clawbot.clock import SystemClock
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.switches import Switches
+from clawbot.extensions.manifest import Source
 from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, InjectedFile, Said, ToolBefore
-from clawbot.hooks.discovery import HookPaths, discover
+from clawbot.hooks.discovery import discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.hooks.loading import code_digest
 
@@ -46,8 +47,13 @@ def settings(**entries: dict[str, Any]) -> HookSettings:
     return HookSettings.model_validate({"entries": {name.replace("_", "-"): each for name, each in entries.items()}})
 
 
-def places(root: Path, **others: Any) -> HookPaths:
-    return HookPaths(**{"shipped": root / "shipped", "home": root / "home", "packages": False, **others})
+Places = list[tuple[Source, Path]]
+
+
+def places(root: Path, *, dirs: Sequence[Path] = (), home: Path | None = None, workspace: Path | None = None) -> Places:
+    own: Places = [("home", home or root / "home"), ("shipped", root / "shipped")]
+    own += [("dir", folder) for folder in reversed(dirs)]
+    return [*own, ("workspace", workspace)] if workspace is not None else own
 
 
 class Services:
@@ -96,7 +102,7 @@ class Services:
 
 @asynccontextmanager
 async def dispatching(
-    where: HookPaths, config: HookSettings | Callable[[], HookSettings] | None = None, *, limit: float = 60.0
+    where: Places, config: HookSettings | Callable[[], HookSettings] | None = None, *, limit: float = 60.0
 ) -> AsyncIterator[Dispatcher]:
     """A loaded dispatcher for the hooks in `where`."""
     own = config if callable(config) else lambda: config or HookSettings()

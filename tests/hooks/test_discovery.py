@@ -9,17 +9,18 @@ import pytest
 
 from clawbot.config.schema_hooks import HookSettings
 from clawbot.config.switches import NOTHING, Switches
+from clawbot.entry_points import installed
 from clawbot.extensions import manifest
 from clawbot.extensions.manifest import Requires
-from clawbot.hooks.discovery import FoundHook, HookPaths, discover
+from clawbot.hooks.discovery import GROUP, FoundHook, discover
 from clawbot.hooks.manifest import Manifest
-from tests.hooks.stage import places, settings, trusting, write_hook
+from tests.hooks.stage import Places, places, settings, trusting, write_hook
 
 HANDLER = "async def handle(event): pass\n"
 
 
-def one(where: HookPaths, config: HookSettings | None = None, trusted: Switches = NOTHING) -> FoundHook:
-    (found,) = discover(where, config or HookSettings(), trusted)
+def one(where: Places, config: HookSettings | None = None, trusted: Switches = NOTHING) -> FoundHook:
+    (found,) = discover(where, config or HookSettings(), trusted, installed(GROUP))
     return found
 
 
@@ -209,7 +210,7 @@ def test_installed_packages_bring_hooks(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.syspath_prepend(site)
     for module in ("acme_stage", "acme_stage.greeter"):
         monkeypatch.delitem(sys.modules, module, raising=False)
-    where = places(tmp_path, packages=True)
+    where = places(tmp_path)
     found = one(where)
     assert (found.source, found.folder.resolve(), found.ready) == ("package", package.resolve(), True)
     write_hook(tmp_path / "home", "greeter", HANDLER)
@@ -224,7 +225,7 @@ def test_a_package_that_cannot_be_imported_is_a_problem(
     _install(site, value)
     site.joinpath("acme_broken.py").write_text("raise SystemExit('内部错误')\n")
     monkeypatch.syspath_prepend(site)
-    found = one(places(tmp_path, packages=True))
+    found = one(places(tmp_path))
     assert (found.name, found.ready) == ("greeter", False)
     assert found.problem
 

@@ -10,13 +10,14 @@ import pytest
 
 from clawbot.config.paths import shipped
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks.discovery import FoundHook, HookPaths, discover
+from clawbot.extensions.manifest import Source
+from clawbot.hooks.discovery import FoundHook, discover
 
 FOLDER = shipped("hooks")
 
 
 def found(settings: HookSettings) -> dict[str, FoundHook]:
-    places = HookPaths(shipped=FOLDER, home=Path("/nowhere"), packages=False)
+    places: list[tuple[Source, Path]] = [("home", Path("/nowhere")), ("shipped", FOLDER)]
     return {hook.name: hook for hook in discover(places, settings)}
 
 

@@ -21,7 +21,7 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
-from clawbot.hooks.discovery import discover, hook_paths, trusted_hooks
+from clawbot.hooks.discovery import find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
@@ -217,9 +217,10 @@ async def hooks(here: Here) -> Findings:
     if here.config_error is not None:
         return []
     settings = here.all_settings.hooks
-    places = hook_paths(here.paths, settings, here.settings.workspace)
     trusted = trusted_hooks(here.paths.switches_file, here.all_settings.workspaces)
-    dispatcher = Dispatcher(lambda: discover(places, settings, trusted), here.clock, timeout=settings.timeout)
+    dispatcher = Dispatcher(
+        lambda: find_hooks(here.paths, settings, here.settings.workspace, trusted), here.clock, timeout=settings.timeout
+    )
     try:
         await dispatcher.load()
         await dispatcher.prepare()
