@@ -40,6 +40,10 @@ _ELEMENT = lazy_re(
 _PARAMETER = lazy_re(
     r"<parameter(?:=|\s+name=)[\"']?([\w.-]+)[\"']?[^>]*>\n?(.*?)\n?(?:</parameter>|(?=<parameter)|\Z)", re.DOTALL
 )
+_RESULT = lazy_re(
+    r"<(?:tool_response|function_results?)>|<\|im_(?:start|end)\|>|(?:observation|result|response|output)s?:",
+    re.IGNORECASE,
+)
 _MARKUP = lazy_re(
     r"^[ \t]*(?:<tool_call>|<function=|<invoke name=|\[TOOL_CALLS\]|<[|｜]tool.call|<\|python_tag\|>)", re.MULTILINE
 )
@@ -101,7 +105,10 @@ def _may_begin(text: str) -> bool:
 
 
 def _written(text: str) -> list[tuple[str, Any]]:
-    """Return the names and arguments of the calls in `text`; none if it contains anything else."""
+    """Return the names and arguments of the calls that `text` begins with; none if words follow.
+
+    Small models go on with the results that they expect: more JSON, or text after a sign. These are left out.
+    """
     found: list[tuple[str, Any]] = []
     at, text = 0, text.strip()
     while (glue := _GLUE.match(text, at)) and (at := glue.end()) < len(text):
@@ -114,7 +121,7 @@ def _written(text: str) -> list[tuple[str, Any]]:
             value, at = decode_at(text, named.end() if named else at)
         except ValueError:
             if (strict := strict_json(text[at:])) == text[at:]:
-                return []
+                return found if _RESULT.match(text, at) else []
             text, at = strict, 0
             continue
         if isinstance(value, dict) and value.keys() == {"tool_calls"}:
@@ -122,7 +129,7 @@ def _written(text: str) -> list[tuple[str, Any]]:
         calls = [(named[1], value)] if named else map(_shaped, value if isinstance(value, list) else [value])
         for call in calls:
             if call is None:
-                return []
+                return found
             found.append(call)
     return found
 

@@ -91,6 +91,11 @@ CALLS: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
         '<|tool_call_argument_begin|>{"path": "A"}<|tool_call_end|><|tool_calls_section_end|>',
         [READ],
     ),
+    # Results that the model made up.
+    (f'{JSON}\n{{"provider": "offline", "hits": []}}', [READ]),
+    (f'{JSON}\n[{{"path": "A"}}]\nThe file is A.', [READ]),
+    (f"{JSON}\n<tool_response>\nhello\n</tool_response>\nIt says hello.", [READ]),
+    (f"{JSON}\n{JSON}\nObservation: hello", [READ, READ]),
 ]
 # Text, and whether a call was tried in it.
 TEXTS = [
