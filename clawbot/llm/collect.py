@@ -110,6 +110,7 @@ class DeltaCollector:
                 self._thinking.add(text)
                 self._think(text, parts)
             elif kind == "text":
+                self._guards["text"].feed(text)
                 self._show(self._written.feed(text), parts)
             else:
                 self._withdraw(parts)
@@ -117,7 +118,6 @@ class DeltaCollector:
     def _show(self, text: str, parts: list[Shown]) -> None:
         if text:
             self._text.append(text)
-            self._guards["text"].feed(text)
             parts.append(TextPart(text))
 
     def _withdraw(self, parts: list[Shown]) -> None:
@@ -139,14 +139,16 @@ class DeltaCollector:
         not the end of an answer, PoorAnswerError when there is no answer, and RefusedError when the provider's filter
         stopped it.
         """
+        parts: list[Shown] = []
         if self.looping:
             self.finish_reason = "length"
-            self._text = ["".join(self._text)[: self._guards["text"].kept]]
-            return [FinalPart(self._message([]), notice=_(REPEATED))]
-        parts: list[Shown] = []
-        self._split(self._splitter.end(), parts)
+        else:
+            self._split(self._splitter.end(), parts)
         ending = ending_of(self.finish_reason or "")
-        rest, written = self._written.end(whole=ending == "whole")
+        rest, written = self._written.end(whole=ending in ("whole", "cut"))
+        if self.looping and not written:
+            self._text = ["".join([*self._text, rest])[: self._guards["text"].kept]]
+            return [FinalPart(self._message([]), notice=_(REPEATED))]
         self._show(rest, parts)
         calls = self._calls.blocks() or written
         has_text = any(map(str.strip, self._text))

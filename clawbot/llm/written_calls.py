@@ -86,14 +86,14 @@ class WrittenCalls:
         return text
 
     def _calls(self, written: list[tuple[str, Any]]) -> list[ToolCallBlock]:
-        """Return `written` as calls; none if one names a tool that was not offered, or other arguments."""
+        """Return `written` as calls, up to one that names a tool that was not offered, or other arguments."""
         calls = []
         for name, value in written:
             tool = self._tools.get(safe_name(name))
             given, _malformed = parse_arguments(value) if isinstance(value, str) else (value, None)
             known = tool.parameters.get("properties", {}) if tool else {}
             if tool is None or not isinstance(given, dict) or (value and not given.keys() & known.keys()):
-                return []
+                break
             calls.append(ToolCallBlock(new_call_id(), tool.name, given))
         return calls
 
@@ -107,7 +107,8 @@ def _may_begin(text: str) -> bool:
 def _written(text: str) -> list[tuple[str, Any]]:
     """Return the names and arguments of the calls that `text` begins with; none if words follow.
 
-    Small models go on with the results that they expect: more JSON, or text after a sign. These are left out.
+    Small models go on with the results that they expect (more JSON, or text after a sign) until they are cut off. These
+    are left out.
     """
     found: list[tuple[str, Any]] = []
     at, text = 0, text.strip()
@@ -121,7 +122,7 @@ def _written(text: str) -> list[tuple[str, Any]]:
             value, at = decode_at(text, named.end() if named else at)
         except ValueError:
             if (strict := strict_json(text[at:])) == text[at:]:
-                return found if _RESULT.match(text, at) else []
+                return found if text[at] in "{[" or _RESULT.match(text, at) else []
             text, at = strict, 0
             continue
         if isinstance(value, dict) and value.keys() == {"tool_calls"}:

@@ -96,6 +96,8 @@ CALLS: list[tuple[str, list[tuple[str, dict[str, Any]]]]] = [
     (f'{JSON}\n[{{"path": "A"}}]\nThe file is A.', [READ]),
     (f"{JSON}\n<tool_response>\nhello\n</tool_response>\nIt says hello.", [READ]),
     (f"{JSON}\n{JSON}\nObservation: hello", [READ, READ]),
+    (f'{JSON}\n{{"name": "A", "arguments": {{"path": "A"}}}}\n{{"na', [READ]),
+    (f'[{JSON}, {{"name": "launch", "arguments": {{}}}}]', [READ]),
 ]
 # Text, and whether a call was tried in it.
 TEXTS = [
@@ -117,7 +119,6 @@ TEXTS = [
     ("Write `<tool_call>` around it.", False),
     ('{"name": "launch", "arguments": {"speed": 3}}', True),
     ('```json\n{"name": "launch", "arguments": {"speed": 3}}\n```', True),
-    (f'[{JSON}, {{"name": "launch", "arguments": {{}}}}]', True),
     ('{"name": "read", "arguments": {"speed": 3}}', True),
     ('{"name": "read", "arguments": "oops"}', True),
     (f"I'll look.\n<tool_call>{JSON}</tool_call>", True),

@@ -26,11 +26,11 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def serve(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve]:
-    """Start a server; `whole`: of the model with all its layers."""
+    """Start a server; `whole`: of the model with all its layers; `model`: of another one."""
     with ExitStack() as stack:
 
-        def start(*, whole: bool = False, **options: Any) -> ModelServer:
-            model = whole_model() if whole else small
-            return stack.enter_context(ModelServer(model, tmp_path_factory.mktemp("server"), **options))
+        def start(*, whole: bool = False, model: Path | None = None, **options: Any) -> ModelServer:
+            chosen = model or (whole_model() if whole else small)
+            return stack.enter_context(ModelServer(chosen, tmp_path_factory.mktemp("server"), **options))
 
         yield start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import timedelta
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clawbot import services
-from clawbot.agent.events import CompactionFinished, Event
+from clawbot.agent.events import CompactionFinished, Event, ToolFinished
 from clawbot.config.paths import Paths, find_home
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.clocks import StillClock
@@ -22,11 +23,13 @@ from tests.real.server import PATIENCE, QWEN, ModelServer
 pytestmark = pytest.mark.timeout(PATIENCE)
 
 WINDOW = 3_072
+OWN = os.environ.get("CLAWBOT_TEST_GGUF", "")
+"""A file with a model that calls tools, for those who have one."""
 
 
-def settings(server: ModelServer, more: str = "") -> str:
-    cap = f"max_output_tokens: {server.cap}, " if server.cap else ""
-    return f"agents: {{defaults: {{model: openai/small, api_base: '{server.base}', {cap}{more}}}}}\n"
+def settings(server: ModelServer) -> str:
+    cap = f"max_output_tokens: {server.cap}" if server.cap else ""
+    return f"agents: {{defaults: {{model: openai/small, api_base: '{server.base}', {cap}}}}}\n"
 
 
 @pytest.fixture
@@ -37,12 +40,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> StillClock:
     return clock
 
 
-async def opened(server: ModelServer, more: str = "") -> Runtime:
-    """The program with the model of `server` and `more` settings, in the home of the test."""
+async def opened(server: ModelServer, *, new: bool = False) -> Runtime:
+    """The program with the model of `server`, in the home of the test."""
     paths = Paths(find_home())
     paths.ensure_home()
-    paths.config_file.write_text(settings(server, more), encoding="utf-8")
-    return await Runtime.open(RuntimeOptions().unattended())
+    paths.config_file.write_text(settings(server), encoding="utf-8")
+    return await Runtime.open(RuntimeOptions(new=new).unattended())
 
 
 def test_esc_frees_the_server(serve: Serve, machine: Machine) -> None:
@@ -82,6 +85,23 @@ async def test_twenty_turns_in_a_small_window(serve: Serve, clock: StillClock) -
     assert finished
     assert {event.status for event in finished} == {"done"}
     await runtime.close()
+
+
+@pytest.mark.skipif(not OWN, reason="CLAWBOT_TEST_GGUF names no model")
+async def test_a_model_with_tools_appends_a_note_and_finds_it_again(serve: Serve) -> None:
+    server = serve(model=Path(OWN), window=4_096, cap=400)
+    calls: dict[str, list[str]] = {"append": [], "memory_search": []}
+    for request in (
+        "Append this line to memory/proxy.md: the staging proxy listens on port 8443",
+        "Use memory_search to find the port of the staging proxy.",
+    ):
+        runtime = await opened(server, new=True)
+        async for event in runtime.agent.submit(request):  # how a small model ends its turn does not matter
+            if isinstance(event, ToolFinished):
+                calls[event.name].append(event.output)
+        await runtime.close()
+    assert "8443" in (find_home() / "workspace/memory/proxy.md").read_text()
+    assert "8443" in calls["memory_search"][0]
 
 
 def test_the_benchmark_tells_what_each_call_read(small: Path) -> None:
