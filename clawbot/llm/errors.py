@@ -53,15 +53,9 @@ class RateLimitError(ModelError):
     retryable = True
 
     def __init__(
-        self,
-        message: str,
-        *,
-        provider: str = "",
-        hint: str = "",
-        retry_after: float | None = None,
-        exhausted: bool = False,
+        self, message: str, *, retry_after: float | None = None, exhausted: bool = False, **named: str
     ) -> None:
-        super().__init__(message, provider=provider, hint=hint)
+        super().__init__(message, **named)
         self.retry_after = retry_after
         self.exhausted = exhausted
 

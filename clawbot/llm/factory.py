@@ -226,21 +226,16 @@ class _Opener:
         """One model, without fallbacks."""
         if ref.startswith(SCRIPT):
             return await self._script(ref.removeprefix(SCRIPT))
-        if ref.startswith(LOCAL):
-            return await self._served(ref)
-        if ref == OFFLINE:
-            return OfflineModel(self._clock)
         if (packaged := await self._packaged(ref)) is not None:
             return packaged
-        if ref == AUTO:
+        if ref == OFFLINE or ref.startswith(LOCAL):
+            found = UsableModel(ModelInfo(ref, reason="chosen" if ref != OFFLINE else ""))
+        elif ref == AUTO:
             found = await resolve_auto(self._settings)
             if (server := found.local) is not None and not await self._may_use(server):
                 return self._waiting(found.info.ref, server)
         else:
             found = await describe(self._full_ref(ref), self._settings)
-        return await self._found(found)
-
-    async def _found(self, found: UsableModel) -> ChatModel:
         if found.info.ref == OFFLINE:
             return OfflineModel(self._clock, reason=found.info.reason)
         if found.info.ref.startswith(LOCAL):
@@ -295,7 +290,7 @@ class _Opener:
         asked = None if is_vendors_own(target.ref, target.base) else ask
         return LiteLLMModel(target, found.info, self._options, prices=facts.prices, ask=asked)
 
-    async def _served(self, ref: str, reason: str = "chosen") -> ServedModel:
+    async def _served(self, ref: str, reason: str) -> ServedModel:
         """A model of this machine, served when it is needed. Raises RefusedError when there is no such file."""
         paths = Paths(find_home())
         try:

@@ -36,24 +36,12 @@ WELCOME_SECONDS = 1.0
 SOCKET, LOCK = "worker.sock", "worker.lock"
 _PEER = struct.Struct("3i")  # pid, uid, gid
 # What differs between terminals, and nothing that calls models reads.
-_OF_TERMINALS = {
-    *(
-        "PWD",
-        "OLDPWD",
-        "SHLVL",
-        "_",
-        "TERM",
-        "COLORTERM",
-        "COLORFGBG",
-        "COLUMNS",
-        "LINES",
-        "DISPLAY",
-        "WAYLAND_DISPLAY",
-    ),
-    *("WINDOWID", "TMUX", "TMUX_PANE", "STY", "WINDOW", "GPG_TTY", "LS_COLORS", "VTE_VERSION", "TIKTOKEN_CACHE_DIR"),
-    *("SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "SSH_AUTH_SOCK", "XDG_SESSION_ID", "INVOCATION_ID", "JOURNAL_STREAM"),
-    *("TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TERM_SESSION_ID", "ITERM_SESSION_ID", "ITERM_PROFILE"),
-}
+_OF_TERMINALS = """
+    PWD OLDPWD SHLVL _ TERM COLORTERM COLORFGBG COLUMNS LINES DISPLAY WAYLAND_DISPLAY WINDOWID TMUX TMUX_PANE STY
+    WINDOW GPG_TTY LS_COLORS VTE_VERSION TIKTOKEN_CACHE_DIR SSH_CLIENT SSH_CONNECTION SSH_TTY SSH_AUTH_SOCK
+    XDG_SESSION_ID INVOCATION_ID JOURNAL_STREAM TERM_PROGRAM TERM_PROGRAM_VERSION TERM_SESSION_ID ITERM_SESSION_ID
+    ITERM_PROFILE
+"""
 
 
 class Hello(Struct, frozen=True, tag="hello"):
@@ -86,8 +74,9 @@ def mark() -> bytes:
     for file in code:
         status = file.stat()
         found.update(f"{file} {status.st_size} {status.st_mtime_ns}\n".encode(errors="surrogateescape"))
+    passed_over = _OF_TERMINALS.split()
     for name, value in sorted(os.environ.items()):
-        if name not in _OF_TERMINALS:
+        if name not in passed_over:
             found.update(os.fsencode(f"{len(name)} {len(value)} {name}={value}\n"))
     spaces = [
         str(Path(f"/proc/self/ns/{kind}").readlink()) for kind in ("net", "mnt", "pid") if sys.platform == "linux"

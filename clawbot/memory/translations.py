@@ -24,7 +24,7 @@ from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import bases
-from clawbot.text.tokens import cjk_run
+from clawbot.text.tokens import CJK_RUN
 
 TRANSLATED: tuple[Language, ...] = ("de", "es", "fr", "ja", "ko")
 PER_WORD = 16
@@ -91,7 +91,7 @@ class Translations:
         if self.language in INFLECTED:
             yield from self._latin(_WORD.findall(text))
         else:
-            for run in cjk_run().findall(text):
+            for run in CJK_RUN.findall(text):
                 yield from self._cjk(run, CHINESE_CHARACTERS)
 
     def _latin(self, words: list[str]) -> Iterator[tuple[str, Sequence[int]]]:

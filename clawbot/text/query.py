@@ -32,7 +32,7 @@ from clawbot.text.language import (
     STOP_WORDS,
 )
 from clawbot.text.patterns import lazy_re
-from clawbot.text.tokens import camel_parts, cjk_run, fts_quote, plain_forms, spread_text, tokens_of, words_of
+from clawbot.text.tokens import CJK_RUN, camel_parts, fts_quote, plain_forms, spread_text, tokens_of, words_of
 
 Kind = Literal["word", "phrase", "identifier", "number", "cjk"]
 
@@ -269,7 +269,7 @@ class _Token(Struct, frozen=True):
 
     @property
     def is_cjk(self) -> bool:
-        return not self.text.isascii() and cjk_run().match(self.text) is not None
+        return not self.text.isascii() and CJK_RUN.match(self.text) is not None
 
 
 def parse_query(text: str) -> Query:
@@ -326,7 +326,7 @@ def _found(token: _Token) -> QueryTerms:
 
 def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
     """`found`, and the combination of a number or letter with a following Chinese character: 11楼, B座."""
-    if token.next.isascii() or not cjk_run().match(token.next):
+    if token.next.isascii() or not CJK_RUN.match(token.next):
         return found
     if len(token.text) > _SHORT and not token.text.isdigit():
         return found
@@ -337,7 +337,7 @@ def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
 def _phrase(inner: str) -> Term:
     """The term of a quoted phrase. In a Chinese one the pairs at its ends include the adjacent characters."""
     spread = spread_text(inner).split()
-    if len(spread) > 1 and not inner.isascii() and cjk_run().fullmatch(plain_forms(inner)):
+    if len(spread) > 1 and not inner.isascii() and CJK_RUN.fullmatch(plain_forms(inner)):
         spread = spread[1:-1]
     return Term(fts_quote(" ".join(spread)), "phrase", inner.lower())
 

@@ -3,7 +3,6 @@ refusal must be neither stored in notes nor found by searches."""
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 
@@ -15,19 +14,22 @@ LEAST_CHARS, MOST_CHARS = 4, 500
 """Outside of these a sentence is chit-chat or a paste."""
 
 # Patterns match folded text (`language.fold`) and ignore case.
-_QUESTION = (
+_FLAGS = re.IGNORECASE | re.DOTALL
+_QUESTION = lazy_re(
     r"(?:what|which|who|whom|whose|where|when|why|how|do|does|did|is|are|was|were|can|could|should|shall|would|"
     r"will|has|have|had)(?:'s|n'?t)?\b|.{0,400}(?:什么|哪[里个些儿年月天]?|谁|多少|几[个点号岁月]|怎么|怎样|如何|"
-    r"为什么|何时|是否|是不是|有没有|[吗呢么]\s*$)|[\d\s.+*/^()x×÷=-]{3,}$"
+    r"为什么|何时|是否|是不是|有没有|[吗呢么]\s*$)|[\d\s.+*/^()x×÷=-]{3,}$",
+    _FLAGS,
 )
-_REQUEST = (
+_REQUEST = lazy_re(
     r"(?:please|can you|could you|would you|will you|show|read|list|open|search|find|run|execute|create|write|"
     r"explain|help|tell me|give me|fix|make|overwrite|replace|change|delete|remove|rename|move|copy|edit|add|"
     r"append|grep|draw|translate|summari[sz]e|calculate|compute|compare|convert|suggest|recommend|plan|think|play|"
     r"let me (?:see|know)|/|\$ )\b|请(?!记)|帮我(?!记)|帮忙|你(?:能|会|可以|来)|看看|读一?下|列出|打开|搜索|运行|"
-    r"执行|创建|解释|告诉我|写|画|算|翻译|总结|推荐|讲|把|在.{1,40}(?:搜索|查找)"
+    r"执行|创建|解释|告诉我|写|画|算|翻译|总结|推荐|讲|把|在.{1,40}(?:搜索|查找)",
+    _FLAGS,
 )
-_UNCERTAIN = r"\b(?:i think|maybe|perhaps|i guess|not sure|might)\b|可能|也许|大概|不确定|好像"
+_UNCERTAIN = lazy_re(r"\b(?:i think|maybe|perhaps|i guess|not sure|might)\b|可能|也许|大概|不确定|好像", _FLAGS)
 _MARKS = {
     "decision": (
         r"\b(?:decided?|decision|agreed|let'?s (?:go with|use|take|keep)|we(?:'ll| will| are going to| use| chose|"
@@ -68,6 +70,7 @@ _MARKS = {
         r":)?\s?\d{2,5}|:\d{4,5}\b|\bversion \d|版本\s?\d|(?:^|\s)(?:~|\.{1,2})?/[\w.-]+/[\w./-]+"
     ),
 }
+_MARKED = {mark: lazy_re(pattern, _FLAGS) for mark, pattern in _MARKS.items()}
 _LONGEST_REFUSAL = 240
 # The offline model's own phrases, whatever follows them: current ones, and those in older notes.
 _OFFLINE = lazy_re(
@@ -103,25 +106,25 @@ def sentences(text: str) -> Iterator[str]:
 def marks(sentence: str) -> frozenset[str]:
     """The subjects of `sentence`: `decision`, `todo`, `rule`, `preference`, `personal`, `date`, `identifier`."""
     folded = fold(sentence[:MOST_CHARS])
-    return frozenset(mark for mark, pattern in _MARKS.items() if _compiled(pattern).search(folded))
+    return frozenset(mark for mark, pattern in _MARKED.items() if pattern.search(folded))
 
 
 def is_question(text: str) -> bool:
     """Whether `text` asks something."""
     folded = fold(text[:MOST_CHARS]).strip()
-    return folded.endswith("?") or _compiled(_QUESTION).match(folded) is not None
+    return folded.endswith("?") or _QUESTION.match(folded) is not None
 
 
 def asks(sentence: str) -> bool:
     """Whether the sentence is a question or a request rather than a statement."""
-    return is_question(sentence) or _compiled(_REQUEST).match(fold(sentence[:MOST_CHARS]).strip()) is not None
+    return is_question(sentence) or _REQUEST.match(fold(sentence[:MOST_CHARS]).strip()) is not None
 
 
 def is_durable(sentence: str) -> bool:
     """Whether the sentence is a statement worth keeping beyond the conversation, without secrets."""
     if not LEAST_CHARS <= len(sentence) <= MOST_CHARS or asks(sentence) or holds_secret(sentence):
         return False
-    return bool(marks(sentence)) and not _compiled(_UNCERTAIN).search(fold(sentence))
+    return bool(marks(sentence)) and not _UNCERTAIN.search(fold(sentence))
 
 
 def is_refusal(text: str) -> bool:
@@ -130,8 +133,3 @@ def is_refusal(text: str) -> bool:
     if _OFFLINE.match(text):
         return True
     return len(text) <= _LONGEST_REFUSAL and "\n" not in text and _REFUSED.match(text) is not None
-
-
-@functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE | re.DOTALL)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import cache
 from operator import add
 from typing import NamedTuple
 
@@ -43,7 +42,7 @@ _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
 # wi-fi, e-mail, to-do: many write such words together. Longer first parts are words by themselves.
 _HYPHEN = r"(?<=[A-Za-z]-)(?<![\w-]{3}-)(?=[A-Za-z]{2})"
 _ASCII_WORK = lazy_re(rf"[A-Z-](?:{_HUMP}|{_HYPHEN})")
-_WORK = rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})"
+_WORK = lazy_re(rf"[A-Z{CJK}{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}-](?:(?<![A-Z-])|{_HUMP}|{_HYPHEN})")
 _DOUBLED = lazy_re(rf"[^\W{_LONE_SURROGATES}]?[{_MARKS}]+|[{_DOUBLES}]+")
 _ACCENT = lazy_re(rf"[{_ACCENTS}]")
 _INVISIBLE = lazy_re(rf"[{INVISIBLE}]+")
@@ -53,23 +52,10 @@ _COMPOUND = lazy_re(r"(?<![\w-])[A-Za-z]{1,2}-[A-Za-z]{2,}(?![\w-])")
 _HUMPS = lazy_re(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z]{2})")
 _TOKEN = lazy_re(r"[^\W_]+")
 _FOREIGN_TOKEN = lazy_re(r"(?:[^\W_]|[\ue000-\uf8ff])+")
-
-
-@cache
-def cjk_run() -> re.Pattern[str]:
-    """Matches a run of Han, kana or Hangul. Compiled on demand: large classes take a millisecond or more."""
-    return re.compile(f"[{CJK}]+")
-
-
-@cache
-def _work() -> re.Pattern[str]:
-    return re.compile(_WORK)
-
-
-@cache
-def _odd() -> re.Pattern[str]:
-    """Matches a character without a plain form of its own."""
-    return re.compile(f"[{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}]")
+_UNPLAIN = lazy_re(f"[{_DOUBLES}{_MARKS}{_LONE_SURROGATES}{INVISIBLE}]")  # without a plain form of its own
+_TOKEN_RUN = lazy_re(f"(?P<cjk>[{CJK}]+)|(?P<word>[^\\W_{CJK}]+)")
+CJK_RUN = lazy_re(f"[{CJK}]+")
+"""Matches a run of Han, kana or Hangul."""
 
 
 def index_text(text: str) -> str:
@@ -79,7 +65,7 @@ def index_text(text: str) -> str:
     still matches. The parts of camelCase words and the joined form of `wi-fi` are appended, so that nothing separates
     the original words. Lone surrogates, which SQLite can't store, become question marks.
     """
-    work = _ASCII_WORK if text.isascii() else _work()
+    work = _ASCII_WORK if text.isascii() else _WORK
     if work.search(text) is None:
         return text
     spread = spread_text(text)
@@ -97,7 +83,7 @@ def spread_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return cjk_run().sub(_spread_run, plain_forms(text))
+    return CJK_RUN.sub(_spread_run, plain_forms(text))
 
 
 def plain_forms(text: str) -> str:
@@ -106,9 +92,7 @@ def plain_forms(text: str) -> str:
 
     The mapping of a character does not depend on its context, so index and query always agree.
     """
-    if text.isascii():
-        return text
-    if _odd().search(text) is None:
+    if text.isascii() or _UNPLAIN.search(text) is None:
         return text
     text = _INVISIBLE.sub("", _SURROGATE.sub("?", text))
     return _DOUBLED.sub(_compose, text)
@@ -144,7 +128,7 @@ def tokens_of(text: str) -> Iterator[Token]:
     if text.isascii():
         yield from (Token(word.start(), word.end(), stem(word[0].lower())) for word in _TOKEN.finditer(text))
         return
-    for run in _token_run().finditer(text):
+    for run in _TOKEN_RUN.finditer(text):
         start = run.start()
         if run["cjk"]:
             for at, character in enumerate(run["cjk"], start):
@@ -153,11 +137,6 @@ def tokens_of(text: str) -> Iterator[Token]:
                     yield Token(at, at + 2, text[at : at + 2])
         else:
             yield Token(start, run.end(), stem(_fold(plain_forms(run["word"]))))
-
-
-@cache
-def _token_run() -> re.Pattern[str]:
-    return re.compile(f"(?P<cjk>[{CJK}]+)|(?P<word>[^\\W_{CJK}]+)")
 
 
 def fts_quote(token: str) -> str:
@@ -183,7 +162,7 @@ def _fold(token: str) -> str:
     """`token` folded like unicode61: lower case, and Latin letters (no others) without accents."""
     if token.isascii():
         return token.lower()
-    if cjk_run().fullmatch(token):
+    if CJK_RUN.fullmatch(token):
         # CJK has no case, and is separate after the spreading.
         return token
     return "".join(_fold_character(character) for character in token)

@@ -33,10 +33,10 @@ import clawbot.llm.worker as worker
 
 class Engine:
     async def stream(self, call, out):
-        out.add({"choices": [{"delta": {"content": call.arguments["model"]}}]})
+        out({"choices": [{"delta": {"content": call.arguments["model"]}}]})
         if call.arguments["model"] == "stall":
             await asyncio.Event().wait()
-        out.add({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+        out({"choices": [{"delta": {}, "finish_reason": "stop"}]})
 
 worker._load_in_thread = lambda loaded: loaded.set_result(Engine())
 worker.main()

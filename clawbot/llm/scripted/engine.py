@@ -85,7 +85,7 @@ class ScriptEngine:
         ScriptMismatch before the first chunk when the request is not what the script expects, and ScriptedFault where
         the script says so.
         """
-        if asks_for_title(request):
+        if any(TITLE_QUESTION in text for text in view_of(request)["user"]):
             for chunk in self._title(request):
                 yield chunk
             return
@@ -238,11 +238,6 @@ def _left(turn: ScriptTurn, used: int) -> str:
     wanted = f", used {used} of {turn.repeat} times" if turn.repeat and turn.repeat > 1 else ""
     checks = "; ".join(str(check) for check in turn.checks)
     return f"{turn}{wanted}{f', expects {checks}' if checks else ''}"
-
-
-def asks_for_title(request: Request) -> bool:
-    """Whether `request` is the program's own question for the title of a conversation."""
-    return any(TITLE_QUESTION in text for text in view_of(request)["user"])
 
 
 def view_of(request: Mapping[str, Any]) -> RequestView:

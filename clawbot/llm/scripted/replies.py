@@ -71,17 +71,11 @@ def usage_of(prompt: int, completion: int, cached: int) -> dict[str, Any]:
 
 def whole_answer(chunks: Sequence[Chunk]) -> dict[str, Any]:
     """The chunks of one stream as the answer to a request without `stream`."""
-    message: dict[str, Any] = {"role": "assistant", "content": None}
-    calls: dict[int, dict[str, Any]] = {}
-    finish: str | None = None
-    for choice in (choice for chunk in chunks for choice in chunk["choices"]):
-        finish = choice["finish_reason"] or finish
-        _add_delta(message, calls, choice["delta"])
-    if calls:
-        message["tool_calls"] = [calls[index] for index in sorted(calls)]
+    found = [choice for chunk in chunks for choice in chunk["choices"]]
+    finish = next((choice["finish_reason"] for choice in reversed(found) if choice["finish_reason"]), None)
     usage = next((chunk["usage"] for chunk in reversed(chunks) if "usage" in chunk), None)
     first = {key: chunks[0][key] for key in ("id", "created", "model")}
-    choices = [{"index": 0, "message": message, "finish_reason": finish}]
+    choices = [{"index": 0, "message": _message(choice["delta"] for choice in found), "finish_reason": finish}]
     return {**first, "object": "chat.completion", "choices": choices, "usage": usage}
 
 
@@ -94,15 +88,21 @@ def _call_deltas(index: int, call: ScriptedCall, arguments: str, call_id: str) -
         yield Delta({"tool_calls": [part]})
 
 
-def _add_delta(message: dict[str, Any], calls: dict[int, dict[str, Any]], delta: Mapping[str, Any]) -> None:
-    for key in ("content", "reasoning_content"):
-        if delta.get(key):
-            message[key] = (message.get(key) or "") + delta[key]
-    for part in delta.get("tool_calls", ()):
-        if "id" in part:
-            head = {"id": part["id"], "type": "function"}
-            calls[part["index"]] = {**head, "function": {"name": part["function"]["name"], "arguments": ""}}
-        calls[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
+def _message(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": None}
+    calls: dict[int, dict[str, Any]] = {}
+    for delta in deltas:
+        for key in ("content", "reasoning_content"):
+            if delta.get(key):
+                message[key] = (message.get(key) or "") + delta[key]
+        for part in delta.get("tool_calls", ()):
+            if "id" in part:
+                head = {"id": part["id"], "type": "function"}
+                calls[part["index"]] = {**head, "function": {"name": part["function"]["name"], "arguments": ""}}
+            calls[part["index"]]["function"]["arguments"] += part["function"]["arguments"]
+    if calls:
+        message["tool_calls"] = [calls[index] for index in sorted(calls)]
+    return message
 
 
 PER_MESSAGE = 3
@@ -123,15 +123,10 @@ def prompt_tokens(request: Mapping[str, Any]) -> int:
 
 def completion_tokens(deltas: Iterable[Mapping[str, Any]]) -> int:
     """The tokens of an answer by the deltas of its stream. Blocks."""
-    texts = {"reasoning_content": "", "content": ""}
-    calls: dict[int, str] = {}
-    for delta in deltas:
-        for key in texts:
-            texts[key] += delta.get(key) or ""
-        for part in delta.get("tool_calls") or ():
-            function = part["function"]
-            calls[part["index"]] = calls.get(part["index"], "") + function.get("name", "") + function["arguments"]
-    return sum(count_now(text) for text in (*texts.values(), *calls.values()))
+    message = _message(deltas)
+    calls = [call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls", ())]
+    texts = [message.get("reasoning_content", ""), message["content"] or "", *calls]
+    return sum(map(count_now, texts))
 
 
 def _of_message(message: Mapping[str, Any]) -> int:

@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
-from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -45,6 +44,8 @@ _HOW_MANY = lazy_re(
     re.IGNORECASE,
 )
 _CJK_RUN = lazy_re(rf"[{CJK}]+")
+# After a space, punctuation or Chinese. A single letter is a prefix of too many words.
+_LAST_WORD = lazy_re(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
 _SHORTEST_STEM = 3
 _STEM_SHARE = 2 / 3  # the usual share of a word that stemming keeps
 
@@ -171,14 +172,8 @@ def _weight_of(expansion: Expansion, weights: LineWeights) -> float:
 
 def _begun(text: str) -> str:
     """The word being typed at the end of `text`; empty if there is none."""
-    found = _last_word().search(plain_forms(text))
+    found = _LAST_WORD.search(plain_forms(text))
     return found[0].lower() if found else ""
-
-
-@cache
-def _last_word() -> re.Pattern[str]:
-    # After a space, punctuation or Chinese. A single letter is a prefix of too many words.
-    return re.compile(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
 
 
 def _with_longer(wanted: WantedWord, begun: str, weights: LineWeights) -> WantedWord:

@@ -14,7 +14,7 @@ from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARE
 from clawbot.text.patterns import lazy_re
 from clawbot.text.query import cjk_found, token_pattern
 from clawbot.text.stems import stem
-from clawbot.text.tokens import cjk_run, plain_forms, words_of
+from clawbot.text.tokens import CJK_RUN, plain_forms, words_of
 
 FEWEST, SHARE, LONGEST = 2, 1 / 3, 300
 """Least number of names that two lines about the same thing share, their least share, and a line's most characters."""
@@ -116,7 +116,7 @@ def _parts(word: str) -> tuple[frozenset[str], frozenset[str], bool]:
     lower = without_marks(word.lower())
     if _NUMBER.match(lower) or lower in _VALUES:
         return frozenset(), frozenset({lower}), False
-    if not word.isascii() and cjk_run().match(word):
+    if not word.isascii() and CJK_RUN.match(word):
         terms = cjk_found(_HAN_VALUE.sub(" ", word)).terms
         names = frozenset(term.text for term in terms if term.weight == 1 or len(term.text) == 1)
         return names, frozenset(_HAN_VALUE.findall(word)), word.endswith(tuple(names))
