@@ -21,7 +21,7 @@ import msgspec
 from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import MemoryWritten, Notice, Scope, warning
+from clawbot.agent.events import MemoryWritten, Scope, secrets_left_out, warning
 from clawbot.agent.offers import (
     MOST_FAILURES,
     FlushOutcome,
@@ -36,7 +36,6 @@ from clawbot.context.detached import Detached
 from clawbot.deadline import InterruptedTurnError
 from clawbot.sessions.entries import FINAL, OFFER, CompactionEntry, CustomEntry, Exit, MemoryWrite, Offer, Phase, Result
 from clawbot.text.interface import N_, _
-from clawbot.text.secrets import left_out
 from clawbot.tools.append_only import BeforeWrite, is_on_disk
 from clawbot.tools.folder import WorkspaceFolder
 
@@ -291,12 +290,7 @@ def _tell_writes(ended: Offer, scope: Scope) -> None:
     for write in ended.writes:
         scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
         if write.secrets:
-            scope.emit(
-                Notice(
-                    level="info",
-                    text=_("{secrets} of {file}.").format(secrets=left_out(write.secrets), file=write.path),
-                )
-            )
+            scope.emit(secrets_left_out(write.secrets, write.path))
 
 
 def offer_to(name: str, way: Exit, conversation: Conversation, span: Span, ident: str = "") -> Offer:

@@ -130,11 +130,9 @@ class EndedTalks:
             for record in records:
                 if self._cancel.requested:
                     return
-                if record.session_id not in self._barred and not self._has_failed(record):
+                failures = self._failures.get(record.session_id, 0)
+                if record.session_id not in self._barred and failures < MOST_FAILURES:
                     await self._take(record)
-
-    def _has_failed(self, record: SessionRecord) -> bool:
-        return self._failures.get(record.session_id, 0) >= MOST_FAILURES
 
     async def _take(self, record: SessionRecord) -> None:
         """Offer what is left of the session of `record`, if nobody else holds it."""

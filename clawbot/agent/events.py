@@ -23,7 +23,8 @@ from msgspec import Struct, field
 
 from clawbot.deadline import Cancellation
 from clawbot.messages import StopReason, Usage
-from clawbot.text.interface import N_
+from clawbot.text.interface import N_, _
+from clawbot.text.secrets import left_out
 
 TurnStatus = Literal["done", "interrupted", "failed", "stopped"]
 Level = Literal["info", "warning", "error"]
@@ -246,6 +247,11 @@ def warning(text: str) -> Notice:
     return Notice(level="warning", text=text)
 
 
+def secrets_left_out(count: int, path: str) -> Notice:
+    """A notice that so many secrets of what was written to `path` were left out."""
+    return Notice(level="info", text=_("{secrets} of {file}.").format(secrets=left_out(count), file=path))
+
+
 class SubagentStep(_Event, frozen=True, tag="subagent_step"):
     """What the sub-agent of the call `parent_call_id` does, which is about `description`: `step`, an event of its own
     talk, `session_id`. Of outputs only the beginning. `calls` and `tokens` are what it called and used so far; tokens
@@ -371,8 +377,4 @@ class Waiting:
 
 def silent_scope() -> Scope:
     """For what happens while nobody reads events."""
-    return Scope(_unheard, Cancellation())
-
-
-def _unheard(_event: Event) -> None:
-    """Nobody reads it."""
+    return Scope(lambda _event: None, Cancellation())

@@ -74,7 +74,8 @@ def daily_note(now: datetime) -> str:
 def flush_prompt(settings: MemoryFlushSettings, now: datetime) -> str:
     """What the user's side says: both prompts of the settings, the file, what is refused, and the time."""
     path = daily_note(now)
-    text = "\n\n".join(_dated(part, now) for part in (settings.prompt, settings.system_prompt) if part.strip())
+    prompts = (part.strip() for part in (settings.prompt, settings.system_prompt))
+    text = "\n\n".join(filter(None, prompts)).replace(DAY, f"{now:%Y-%m-%d}")
     parts = [text, *([] if SILENT in text else [HINT])]
     if path not in text:
         # A custom prompt may name no file, and writes to another one would be refused.
@@ -95,10 +96,6 @@ def ordinal(number: int) -> str:
     """`1st`, `2nd`, `11th`."""
     endings = {1: "st", 2: "nd", 3: "rd"}
     return f"{number}{'th' if number % 100 in (11, 12, 13) else endings.get(number % 10, 'th')}"
-
-
-def _dated(text: str, now: datetime) -> str:
-    return text.replace(DAY, f"{now:%Y-%m-%d}").strip()
 
 
 class FlushSetup(Struct, frozen=True, kw_only=True):

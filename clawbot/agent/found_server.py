@@ -32,7 +32,8 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
             said = _("{server} waits for your word, and nobody can be asked here: the offline model answers. {remedy}")
             if asked:
                 said = _("{server} is not used: the offline model answers. {remedy}")
-            text = said.format(server=where, remedy=_remedy(found))
+            remedy = _("`--model {model}` or /model chooses it.").format(model=found.ref)
+            text = said.format(server=where, remedy=remedy)
             scope.emit(Notice(level="info" if asked else "warning", text=text))
         return False
     try:
@@ -53,7 +54,3 @@ def _question(found: FoundServer) -> ApprovalQuestion:
         reach=_(REACH),
         asks=_(ASKS),
     )
-
-
-def _remedy(found: FoundServer) -> str:
-    return _("`--model {model}` or /model chooses it.").format(model=found.ref)

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from msgspec import structs
-
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, NoteKept, Notice, Scope
+from clawbot.agent.events import Event, NoteKept, Notice, Scope, secrets_left_out
 from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, keep_note, rename_note
 from clawbot.agent.status_types import HookStatus
 from clawbot.clock import epoch_ms, moment_of
@@ -46,7 +44,7 @@ from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_said, last_words_at
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.interface import _
-from clawbot.text.secrets import left_out, redact
+from clawbot.text.secrets import redact
 from clawbot.text.statements import is_refusal
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
 from clawbot.tools.registry import Toolbox
@@ -71,7 +69,7 @@ class SessionHooks:
         self.conversation = conversation
         self.announce = announce
         self.words = UserWords()
-        self.question: Callable[[str], ChatRequest | None] = _no_request
+        self.question: Callable[[str], ChatRequest | None] = lambda _text: None
         self._dispatcher = deps.hooks
         self._reading: asyncio.Task[None] | None = None
 
@@ -156,10 +154,6 @@ class SessionHooks:
             return []
         await self._dispatcher.load()
         return [_status(hook, self.last_run(hook.name)) for hook in self._dispatcher.hooks]
-
-
-def _no_request(_text: str) -> ChatRequest | None:
-    return None
 
 
 class SessionServices:
@@ -274,12 +268,7 @@ class SessionServices:
                 self.kept = writing.result()
                 self._hooks.announce(NoteKept(session_id=self._event.session_id, path=self.kept.path))
                 if self.kept.write and (secrets := self.kept.write.secrets):
-                    self._hooks.announce(
-                        Notice(
-                            level="info",
-                            text=_("{secrets} of {file}.").format(secrets=left_out(secrets), file=self.kept.path),
-                        )
-                    )
+                    self._hooks.announce(secrets_left_out(secrets, self.kept.path))
         return kept.path
 
     def stop_recording(self) -> None:
@@ -359,7 +348,11 @@ class HookedTools:
 
 
 def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:
-    found = HookStatus(
+    ran: dict[str, Any] = {}
+    if last is not None:
+        ran = {"topic": last.topic, "status": last.status, "error": last.error, "at": last.at}
+        ran["duration_ms"] = last.duration_ms
+    return HookStatus(
         name=hook.name,
         description=hook.manifest.description,
         source=hook.source,
@@ -370,9 +363,5 @@ def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:
         missing=hook.missing,
         problem=hook.problem,
         off_because=hook.off_because,
-    )
-    if last is None:
-        return found
-    return structs.replace(
-        found, topic=last.topic, status=last.status, error=last.error, duration_ms=last.duration_ms, at=last.at
+        **ran,
     )

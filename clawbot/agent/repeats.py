@@ -8,21 +8,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
 from clawbot.messages import ToolCallBlock
 from clawbot.tools.protocol import ToolOutcome
 
 TIMES = 2  # equal results in a row after which a call is refused
 WAITED_MS = 10_000  # a call that took as long waited for something, and may be repeated
 APPEND = "append"
-
-
-class _Last(Struct):
-    """The last result of a call, and how often it came in a row."""
-
-    text: str = ""
-    times: int = 0
 
 
 class Repeats:
@@ -34,7 +25,7 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        self._last: dict[str, _Last] = {}
+        self._last: dict[str, tuple[str, int]] = {}  # the last result of a call, and how often it came in a row
         self._running = Counter[str]()
         self._seen: set[tuple[str, str]] = set()
         self._appended: set[str] = set()
@@ -57,13 +48,13 @@ class Repeats:
         """Return the result of a call that is not to run; None for one that begins to run now. One that changes nothing
         runs once a round in any case, since its result may differ. `changes`: it may change something."""
         key = _key(call)
-        running, last = self._running[key], self._last.get(key, _Last())
+        running, (_text, times) = self._running[key], self._last.get(key, ("", 0))
         if key in self._appended or (call.name == APPEND and running):
             self._insists(key, call)
             text = f"{call.arguments.get('path')} holds that already: it was appended in this turn. Nothing was added."
             return ToolOutcome(text, summary="+0")
-        if last.times + running >= TIMES and (changes or running or key in self._refused_now):
-            return self._refuse(key, call, last.times + running)
+        if times + running >= TIMES and (changes or running or key in self._refused_now):
+            return self._refuse(key, call, times + running)
         self._running[key] += 1
         return None
 
@@ -78,10 +69,10 @@ class Repeats:
             self._refused.clear()
             self._refused_now.clear()
         self._seen.add((key, outcome.text))
-        last = self._last.setdefault(key, _Last())
-        is_same = last.text == outcome.text and milliseconds < WAITED_MS
-        last.text, last.times = outcome.text, last.times + 1 if is_same else 1
-        return self._refuse(key, call, last.times) if last.times > TIMES else outcome
+        text, times = self._last.get(key, ("", 0))
+        times = times + 1 if text == outcome.text and milliseconds < WAITED_MS else 1
+        self._last[key] = (outcome.text, times)
+        return self._refuse(key, call, times) if times > TIMES else outcome
 
     def _refuse(self, key: str, call: ToolCallBlock, times: int) -> ToolOutcome:
         self._insists(key, call)

@@ -110,11 +110,8 @@ def nearest_command(name: str, known: Iterable[str]) -> str | None:
     """The command that `name` was probably meant to be, all with their slashes; None if none is near. One that ends or
     shortens the conversation must be nearer than others."""
     found = difflib.get_close_matches(name, sorted(known), n=3, cutoff=_NEAR)
-    return next((each for each in found if each not in _ENDING or _likeness(name, each) >= _ALMOST), None)
-
-
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other).ratio()
+    likeness = {each: difflib.SequenceMatcher(None, name, each).ratio() for each in found}
+    return next((each for each in found if each not in _ENDING or likeness[each] >= _ALMOST), None)
 
 
 class ParsedCommand(Struct, frozen=True):

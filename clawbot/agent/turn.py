@@ -123,23 +123,9 @@ TurnStep = (
 )
 
 
-async def never(_error: ModelError) -> bool:
-    """The default for `recover`: gives up."""
+async def no(*_anything: object) -> bool:
+    """The default for `recover` and `steer`: the context can't be smaller, and nobody says anything in between."""
     return False
-
-
-async def nothing_said() -> bool:
-    """The default for `steer`: nobody says anything in between."""
-    return False
-
-
-def no_call(_call: ToolCallBlock) -> bool:
-    """The default for `delegates` and `changes`: nobody else does it, and it only reads."""
-    return False
-
-
-def unheard(_call_id: str, _text: str) -> None:
-    """The default for `tell`: nobody hears of it."""
 
 
 class TurnTools(Protocol):
@@ -168,11 +154,11 @@ class TurnSetup(Struct, frozen=True):
     approve: Callable[[str], Approver]
     clock: Clock
     max_rounds: int
-    recover: Callable[[ModelError], Awaitable[bool]] = never
-    steer: Callable[[], Awaitable[bool]] = nothing_said
-    tell: Callable[[str, str], None] = unheard
-    delegates: Callable[[ToolCallBlock], bool] = no_call
-    changes: Callable[[ToolCallBlock], bool] = no_call
+    recover: Callable[[ModelError], Awaitable[bool]] = no
+    steer: Callable[[], Awaitable[bool]] = no
+    tell: Callable[[str, str], None] = lambda _call_id, _text: None
+    delegates: Callable[[ToolCallBlock], bool] = lambda _call: False
+    changes: Callable[[ToolCallBlock], bool] = lambda _call: False
     max_calls: int = 100
 
 

@@ -173,7 +173,8 @@ class TurnRunner:
         of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Returns why
         the turn ended without an answer, "" if it did not. Raises
         InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
-        await self._settle_found_server(keep, scope)
+        if await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope):
+            self.requests.forget_figures()
         await self._quote_notes(scope)
         await self._help(text, keep, scope)
         attached = await self._attach(text, keep, scope)
@@ -195,11 +196,6 @@ class TurnRunner:
             return stopped
         finally:
             await self.settle(scope.emit)
-
-    async def _settle_found_server(self, keep: Keep, scope: Scope) -> None:
-        """Let the user decide whether a server that was found here answers, before it is sent anything."""
-        if await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope):
-            self.requests.forget_figures()
 
     def _keeping(self, keep: Keep, scope: Scope, call_id: str) -> Approver:
         """Asks when the text is on disk: the answer may take its time."""

@@ -251,10 +251,6 @@ class LiteLLMEmbedder:
         except OSError as error:
             raise self._worded(Failure("APIConnectionError", str(error), refused=True)) from error
 
-    def _unreachable(self, what: str) -> UnreachableError:
-        hint = f"Is the server at {self.address} running? {ELSEWHERE}" if self.address else ELSEWHERE
-        return UnreachableError(what, provider=self._target.answerer, hint=hint)
-
     async def _load(self) -> None:
         """Have the worker ready. Raises ModelError."""
         async with self._within(LOADING_SECONDS):
@@ -292,7 +288,9 @@ class LiteLLMEmbedder:
                 hint=f"It is started anew with the next call.{where}",
             ) from error
         except TimeoutError as error:
-            raise self._unreachable(f"no vectors within {seconds:.0f} seconds.") from error
+            hint = f"Is the server at {self.address} running? {ELSEWHERE}" if self.address else ELSEWHERE
+            what = f"no vectors within {seconds:.0f} seconds."
+            raise UnreachableError(what, provider=self._target.answerer, hint=hint) from error
 
     def _arguments(self, texts: list[str], purpose: Purpose) -> dict[str, Any]:
         named = self._known.query if purpose == "query" else self._known.document

@@ -232,7 +232,8 @@ class _Opener:
             found = UsableModel(ModelInfo(ref, reason="chosen" if ref != OFFLINE else ""))
         elif ref == AUTO:
             found = await resolve_auto(self._settings)
-            if (server := found.local) is not None and not await self._may_use(server):
+            server, consent = found.local, self._consent
+            if server and consent and not await asyncio.to_thread(consent.covers, server):
                 return self._waiting(found.info.ref, server)
         else:
             found = await describe(self._full_ref(ref), self._settings)
@@ -246,9 +247,6 @@ class _Opener:
         """What answers until the user has said that `server` may."""
         reason = f"{server.server} answers at {server.base}; before it hears anything you are asked"
         return OfflineModel(self._clock, reason=reason, found=FoundServer(ref, server.server, server.base))
-
-    async def _may_use(self, server: LocalModel) -> bool:
-        return self._consent is None or await asyncio.to_thread(self._consent.covers, server)
 
     async def _packaged(self, ref: str) -> ChatModel | None:
         """The model of an installed package. Those who are known by name are never replaced: keys would go elsewhere.

@@ -159,7 +159,8 @@ class _Proxy:
     async def hand_on(self, request: web.Request) -> web.StreamResponse:
         """Answer as the server does; what a model is asked is recorded."""
         data = await request.read()
-        _learn_key(request)
+        for name in ("Authorization", "api-key", "x-api-key"):
+            remember_secret(request.headers.get(name, "").removeprefix("Bearer "))
         answer = answer_at(request.path) if request.method == "POST" else None
         body = _json(data) if answer else {}
         text = user_text(body)
@@ -226,12 +227,6 @@ class _Proxy:
         await response.write(held)
         await response.write_eof()
         return response
-
-
-def _learn_key(request: web.Request) -> None:
-    """Have the key of a request count as a secret."""
-    for name in ("Authorization", "api-key", "x-api-key"):
-        remember_secret(request.headers.get(name, "").removeprefix("Bearer "))
 
 
 def _json(data: bytes | bytearray) -> dict[str, Any]:
