@@ -217,7 +217,7 @@ class SharedServices:
         off = _("The hook {name} is off: {reason}. Read {folder}, then `clawbot hooks enable {name}{agent}`.")
         broken = _("The hook {name} does not run (`clawbot hooks check{agent}` lists what to do): {reason}")
         for hook in (hook for hook in hooks if hook.off_because or hook.blocked):
-            reason = _(hook.off_because) or hook.reason
+            reason = _(hook.off_because) or hook.reason()
             text = off if hook.off_because else broken
             text = text.format(name=hook.name, reason=reason, folder=hook.folder, agent=agent)
             self._report_hook(hook.name, f"{reason}{hook.digest}", text, guards=hook.required)

@@ -32,7 +32,7 @@ def _lines(skill: FoundSkill) -> list[str]:
     enable = ""
     if not (skill.enabled or skill.problem):
         enable = _(". `clawbot skills enable {name}` after reading it").format(name=skill.name)
-    about = (clean_line(manifest.description, DESCRIPTION_CHARS), clean_line(skill.why) + enable)
+    about = (clean_line(manifest.description, DESCRIPTION_CHARS), clean_line(skill.reason(_)) + enable)
     return lines + [f"  - {text}" for text in about if text]
 
 
@@ -42,7 +42,7 @@ def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
     skill = FoundSkill.named(shelf.look(), name)
     if not skill.ready:
         hint = _("`clawbot skills check` says what to do.")
-        problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(skill.why))
+        problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(skill.reason(_)))
         raise ClawbotError(problem, hint=hint)
     try:
         text = shelf.text(skill)

@@ -36,17 +36,14 @@ class Extensions(ABC, Generic[F]):
     """The hooks or skills `found` for an agent, with their own switches although they may be off as a whole."""
 
     found_type: ClassVar[type[Found[Any]]]
-    file: ClassVar[str]
-    """The manifest."""
     noun: ClassVar[str]
-    """`hooks` or `skills`: the command, the section of the settings, the folders."""
+    """The command, the section of the settings, the folders."""
     can: ClassVar[str]
-    off: ClassVar[str]
     order: ClassVar[str]
+    nature: ClassVar[str]
     own: ClassVar[str]
-    """The keys of JSON that the others do not have."""
+    """The key in JSON that only these have."""
     applies: ClassVar[str]
-    lies: ClassVar[str]
 
     def __init__(self, agent_id: str, config_file: Path | None) -> None:
         """Raises ClawbotError. Blocks."""
@@ -95,7 +92,8 @@ class Extensions(ABC, Generic[F]):
             if not folder.is_dir():
                 yield f"{self.noun}.dirs: there is no folder {folder}"
         if not self.section.enabled:
-            yield f"{self.noun.title()} are off as a whole ({self.noun}.enabled is false in the settings): {self.off}."
+            off = f"({self.noun}.enabled is false in the settings)"
+            yield f"{self.noun.title()} are off as a whole {off}: none of them can {self.can}."
 
 
 Kind = type[Extensions[Any]]
@@ -109,22 +107,16 @@ def group(kind: Kind) -> click.Group:
     agent = click.option(
         "--agent", "agent_id", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace."
     )
-    noun, one = kind.noun, kind.found_type.kind
-    made = click.Group(help=f"List {noun}, explain why one can't {kind.can}, enable or disable one.")
+    noun, one, can = kind.noun, kind.found_type.kind, kind.can
+    made = click.Group(help=f"List {noun}, explain why one can't {can}, enable or disable one.")
+    enable = f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {can}."
+    disable = f"Disable the {one} NAME; your config file stays as it is."
     commands: dict[str, tuple[Callable[..., None], tuple[Any, ...], str]] = {
         "list": (_list, (eligible, verbose), _LIST.format(noun=noun, title=noun.title(), kind=kind)),
         "info": (_info, (name,), f"Show all details of the {one} NAME: what it is for, and what it requires."),
-        "check": (
-            _check,
-            (),
-            f"List the {noun} that can't {kind.can}, with reason and fix. Exits with 0 even then.",
-        ),
-        "enable": (
-            partial(_switch, on=True),
-            (name,),
-            f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {kind.can}.",
-        ),
-        "disable": (partial(_switch, on=False), (name,), f"Disable the {one} NAME; your config file stays as it is."),
+        "check": (_check, (), f"List the {noun} that can't {can}, with reason and fix. Exits with 0 even then."),
+        "enable": (partial(_switch, on=True), (name,), enable),
+        "disable": (partial(_switch, on=False), (name,), disable),
     }
     for command, (action, options, text) in commands.items():
         callback = reports_errors(partial(action, kind))
@@ -160,7 +152,11 @@ def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligib
         folders = {"workspaceDir": str(here.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
         print_json({"enabled": enabled, **folders, here.noun: [here.data(each) for each in found]})
         return
-    none = "None is ready." if eligible else f"No {here.noun}. Put folders with a {here.file} into {here.home}."
+    none = (
+        "None is ready."
+        if eligible
+        else f"No {here.noun}. Put folders with a {kind.found_type.kind.upper()}.md into {here.home}."
+    )
     say("\n".join(_table(found, verbose=verbose)) if found else none)
     _warn(here.warnings())
 
@@ -169,7 +165,7 @@ def _table(found: Sequence[Found[Any]], *, verbose: bool) -> Iterator[str]:
     """The lines of a table in which descriptions are truncated to fit into the terminal."""
     rows = [("Status", found[0].kind.title(), "Description", "Source", "Why")]
     for each in found:
-        why = each.reason.removeprefix("off: ")
+        why = each.reason().removeprefix("off: ")
         rows.append((each.state, each.name, each.manifest.description, each.source, why))
     return fitted(rows if verbose else [row[:-1] for row in rows], shutil.get_terminal_size().columns, 2)
 
@@ -183,7 +179,7 @@ def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool
     say(clean_line(f"{here.title(each)}: {each.state}"))
     if each.manifest.description:
         say(f"  {clean_line(each.manifest.description)}")
-    facts = [("why", each.reason), ("source", each.source), ("folder", str(each.folder)), *here.facts(each)]
+    facts = [("why", each.reason()), ("source", each.source), ("folder", str(each.folder)), *here.facts(each)]
     needs = each.manifest.needs({})
     facts += [("requires", f"{need} (missing)" if need in each.missing else need) for need in needs]
     if each.manifest.always:
@@ -202,13 +198,13 @@ def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
     idle = [(each, list(fixes(each, here.config_file))) for each in here.found if not each.ready]
     if as_json:
         reports = [
-            {"name": each.name, "status": each.state, "reason": each.reason, "fixes": steps} for each, steps in idle
+            {"name": each.name, "status": each.state, "reason": each.reason(), "fixes": steps} for each, steps in idle
         ]
         print_json({"enabled": here.section.enabled, "ready": ready, "notReady": reports})
         return
     say(clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else "")))
     for each, steps in idle:
-        say(clean_line(f"{each.name}: {each.reason}"))
+        say(clean_line(f"{each.name}: {each.reason()}"))
         for step in steps:
             say(f"  fix: {clean_line(step)}")
     _warn(here.warnings())
@@ -217,7 +213,7 @@ def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
 def _switch(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool, *, on: bool) -> None:
     here = kind(agent_id, file)
     each = kind.found_type.named(here.found, name)
-    if on and (why := replace(each, enabled=True).reason):
+    if on and (why := replace(each, enabled=True).reason()):
         hint = f"`clawbot {here.noun} check` says what to do."
         raise ClawbotError(f"{name} can't {here.can}: {clean_line(why)}.", hint=hint)
     changed = each.enabled is not on
@@ -225,7 +221,8 @@ def _switch(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bo
         here.keep(each, on=on)
     warnings = []
     if on and each.source == "workspace":
-        warnings.append(f"{name} {here.lies} in the workspace, where the agent writes. Read it first: {each.entry}")
+        where = f"{here.nature} in the workspace, where the agent writes"
+        warnings.append(f"{name} is {where}. Read it first: {each.entry}")
     if on and not here.section.enabled:
         warnings += list(here.warnings())[-1:]
     if as_json:

@@ -12,15 +12,14 @@ from clawbot.config.load import load_settings
 from clawbot.config.switches import switch
 from clawbot.config.values import format_duration
 from clawbot.hooks.discovery import FoundHook, find_hooks, trusted_hooks
-from clawbot.hooks.loading import HOOK_FILE
 
 
 class Hooks(Extensions[FoundHook]):
     """The hooks of an agent."""
 
-    found_type, file, noun, can = FoundHook, HOOK_FILE, "hooks", "run"
-    order, own = "in the order in which they run", "events"
-    off, lies, applies = "none of them runs", "is code", "It takes effect when clawbot starts next."
+    found_type, noun, can, nature, own = FoundHook, "hooks", "run", "code", "events"
+    order = "in the order in which they run"
+    applies = "It takes effect when clawbot starts next."
 
     def find(self) -> Sequence[FoundHook]:
         hooks = self.settings.hooks.model_copy(update={"enabled": True})

@@ -7,15 +7,13 @@ from typing import Any
 
 from clawbot.cli.extensions import Extensions, group
 from clawbot.skills.discovery import FoundSkill, SkillShelf
-from clawbot.skills.manifest import SKILL_FILE
 
 
 class Skills(Extensions[FoundSkill]):
     """The skills of an agent."""
 
-    found_type, file, noun, can = FoundSkill, SKILL_FILE, "skills", "be used"
-    order, own = "by name", "state"
-    off, lies, applies = "none of them is used", "lies", "It takes effect with the next message."
+    found_type, noun, can, nature, own = FoundSkill, "skills", "be used", "text", "state"
+    order, applies = "by name", "It takes effect with the next message."
 
     def find(self) -> Sequence[FoundSkill]:
         settings = self.settings.skills.model_copy(update={"enabled": True})

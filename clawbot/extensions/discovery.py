@@ -69,16 +69,6 @@ class Found(Struct, Generic[M], frozen=True):
         return "missing" if self.missing else "ready"
 
     @property
-    def reason(self) -> str:
-        """Why it can't be used, in English; "" if it can."""
-        return self._because(str)
-
-    @property
-    def why(self) -> str:
-        """The `reason` in the language of the interface."""
-        return self._because(_)
-
-    @property
     def entry(self) -> Path:
         """What the user reads before enabling it."""
         return self.folder
@@ -112,7 +102,8 @@ class Found(Struct, Generic[M], frozen=True):
             "changed": self.changed,
         }
 
-    def _because(self, text: Callable[[str], str]) -> str:
+    def reason(self, text: Callable[[str], str] = str) -> str:
+        """Why it can't be used, translated by `text`; "" if it can."""
         off = "" if self.enabled or self.problem else text(N_("off"))
         if off and self.off_because:
             off = text(N_("off: {reason}")).format(reason=text(self.off_because))

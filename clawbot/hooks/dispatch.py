@@ -177,7 +177,7 @@ class Dispatcher:
         error = ""
         try:
             if not hook.ready:
-                raise HookFailedError("failed", hook.reason)
+                raise HookFailedError("failed", hook.reason())
             event = await self._runner(hook).handle(event, services, hook.manifest.timeout or self._timeout)
         except HookFailedError as failure:
             status, error = failure.status, failure.error

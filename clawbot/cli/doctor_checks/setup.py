@@ -228,7 +228,7 @@ async def hooks(here: Here) -> Findings:
         await dispatcher.close()
     failed = {name: run.error for name, run in dispatcher.results.items()}
     broken = [
-        Finding("hooks", "problem", f"{hook.name} does not run: {hook.reason or failed[hook.name]}", fix)
+        Finding("hooks", "problem", f"{hook.name} does not run: {hook.reason() or failed[hook.name]}", fix)
         for hook in dispatcher.hooks
         if hook.blocked or hook.off_because or hook.name in failed
         for fix in [next(fixes(hook, here.config_file), f"look into {hook.folder}")]
