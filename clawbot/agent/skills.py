@@ -40,14 +40,13 @@ def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
     """The text of the skill `name` for a message that calls it with `words`, in `room` characters at most. Raises
     ClawbotError where it can't be used. Blocks."""
     skill = FoundSkill.named(shelf.look(), name)
-    if not skill.ready:
-        hint = _("`clawbot skills check` says what to do.")
-        problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(skill.reason(_)))
-        raise ClawbotError(problem, hint=hint)
     try:
+        if reason := skill.reason(_):
+            raise ManifestError(reason)
         text = shelf.text(skill)
     except ManifestError as error:
-        raise ClawbotError(_("The skill {name} can't be used: {reason}.").format(name=name, reason=error)) from None
+        problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(str(error)))
+        raise ClawbotError(problem, hint=_("`clawbot skills check` says what to do.")) from None
     return quoted(text, skill.folder, words, min(room, shelf.settings.max_chars))
 
 

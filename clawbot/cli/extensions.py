@@ -104,9 +104,7 @@ def group(kind: Kind) -> click.Group:
     eligible = click.option("--eligible", is_flag=True, help="Only those that are ready.")
     verbose = click.option("-v", "--verbose", is_flag=True, help="Also show what is missing or wrong.")
     name = click.argument("name", shell_complete=partial(_complete, kind))
-    agent = click.option(
-        "--agent", "agent_id", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace."
-    )
+    agent = click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace.")
     noun, one, can = kind.noun, kind.found_type.kind, kind.can
     made = click.Group(help=f"List {noun}, explain why one can't {can}, enable or disable one.")
     enable = f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {can}."
@@ -137,15 +135,15 @@ eligible, missing, problem, changed (since you enabled it).
 def _complete(kind: Kind, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """`shell_complete` for a name. Any failure completes nothing."""
     try:
-        found = kind(context.params.get("agent_id") or MAIN_AGENT, context.params.get("file")).found
+        found = kind(context.params.get("agent") or MAIN_AGENT, context.params.get("file")).found
     except (ClawbotError, OSError):
         return []
     names = {each.name: each.manifest.description for each in found}
     return [CompletionItem(name, help=text) for name, text in sorted(names.items()) if name.startswith(incomplete)]
 
 
-def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligible: bool, verbose: bool) -> None:
-    here = kind(agent_id, file)
+def _list(kind: Kind, agent: str, file: Path | None, as_json: bool, *, eligible: bool, verbose: bool) -> None:
+    here = kind(agent, file)
     enabled = here.section.enabled
     found = [each for each in here.found if not eligible or (each.ready and enabled)]
     if as_json:
@@ -170,8 +168,8 @@ def _table(found: Sequence[Found[Any]], *, verbose: bool) -> Iterator[str]:
     return fitted(rows if verbose else [row[:-1] for row in rows], shutil.get_terminal_size().columns, 2)
 
 
-def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
-    here = kind(agent_id, file)
+def _info(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool) -> None:
+    here = kind(agent, file)
     each = kind.found_type.named(here.found, name)
     if as_json:
         print_json({**here.data(each), **here.details(each)})
@@ -192,8 +190,8 @@ def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool
     _warn(here.warnings())
 
 
-def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
-    here = kind(agent_id, file)
+def _check(kind: Kind, agent: str, file: Path | None, as_json: bool) -> None:
+    here = kind(agent, file)
     ready = [each.name for each in here.found if each.ready]
     idle = [(each, list(fixes(each, here.config_file))) for each in here.found if not each.ready]
     if as_json:
@@ -210,8 +208,8 @@ def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
     _warn(here.warnings())
 
 
-def _switch(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool, *, on: bool) -> None:
-    here = kind(agent_id, file)
+def _switch(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool, *, on: bool) -> None:
+    here = kind(agent, file)
     each = kind.found_type.named(here.found, name)
     if on and (why := replace(each, enabled=True).reason()):
         hint = f"`clawbot {here.noun} check` says what to do."
@@ -250,11 +248,10 @@ def by_kind(phrases: Iterable[str]) -> dict[str, list[str]]:
 
 def fixes(each: Found[Any], config_file: Path) -> Iterator[str]:
     """The steps after which it can be used; none if it is for another system."""
-    if each.problem == ABSENT:
-        yield f"put it into {each.folder}, or take {each.name} out of hooks.entries in {config_file}"
-    elif each.problem:
-        yield f"look into {each.folder}" if each.folder != Path() else "install the package again"
     if each.problem:
+        broken = f"look into {each.folder}" if each.folder != Path() else "install the package again"
+        absent = f"put it into {each.folder}, or take {each.name} out of hooks.entries in {config_file}"
+        yield absent if each.problem == ABSENT else broken
         return
     needed = by_kind(each.missing)
     yield from (f"install {name}, so that it is on PATH" for name in needed["bins"])

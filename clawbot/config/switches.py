@@ -61,16 +61,17 @@ def _with(known: Mapping[str, V], key: str, value: V | None) -> dict[str, V]:
     return others if value is None else {**others, key: value}
 
 
-def adopt(file: Path, trusted: Mapping[str, str]) -> None:
-    """Let a file in which names alone decided go on with `trusted`; any other stays as it is. Raises ConfigError.
-    Blocks."""
-    _change(file, lambda old: old if old.trusted is not None else Switches(old.enabled, dict(trusted)))
+def adopt(file: Path, trusted: Mapping[str, str]) -> Switches:
+    """Let a file in which names alone decided go on with `trusted`; any other stays as it is. Returns what it holds
+    now. Raises ConfigError. Blocks."""
+    return _change(file, lambda old: old if old.trusted is not None else Switches(old.enabled, dict(trusted)))
 
 
-def _change(file: Path, change: Callable[[Switches], Switches]) -> None:
+def _change(file: Path, change: Callable[[Switches], Switches]) -> Switches:
     try:
         with locked(ensure_private_dir(file.parent)):
             changed = change(read_switches(file))
             write_atomic(file, msgspec.json.format(msgspec.json.encode(changed)) + b"\n")
+            return changed
     except OSError as error:
         raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error

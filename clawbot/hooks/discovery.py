@@ -119,11 +119,8 @@ def discover(
     found += [_found(dict(places)["home"] / name, "home", settings, name=name, problem=ABSENT) for name in absent]
     if not settings.enabled:
         found = [msgspec.structs.replace(hook, enabled=False) for hook in found]
-    return sorted(found, key=_place)
-
-
-def _place(hook: FoundHook) -> tuple[int, int, str, str]:
-    return hook.manifest.order, _PRECEDENCE.index(hook.source), hook.name, str(hook.folder)
+    rank = _PRECEDENCE.index
+    return sorted(found, key=lambda hook: (hook.manifest.order, rank(hook.source), hook.name, str(hook.folder)))
 
 
 def _chosen(hooks: Iterable[FoundHook]) -> Iterator[FoundHook]:
@@ -200,8 +197,7 @@ def trusted_hooks(file: Path, workspaces: Iterable[Path]) -> Switches:
     """
     known = read_switches(file)
     if known.trusted is None:
-        adopt(file, dict(_enabled_by_name(known.enabled, workspaces)))
-        known = read_switches(file)
+        return adopt(file, dict(_enabled_by_name(known.enabled, workspaces)))
     return known
 
 

@@ -107,20 +107,17 @@ class SkillShelf:
         dirs: list[tuple[Source, Path]] = [("dir", folder) for folder in reversed(self.settings.dirs)]
         places: list[tuple[Source, Path]] = [("home", self.home), *dirs, ("workspace", self.workspace / FOLDER)]
         found = list(manifest_folders(places, (SKILL_FILE,)))
-        switches, problem = self._switches() if found else (NOTHING, "")
+        switches, problem = NOTHING, ""
+        try:
+            switches = read_switches(self.switches_file) if found else NOTHING
+        except ConfigError as error:
+            problem = str(error)
         chosen: dict[str, FoundSkill] = {}
         for source, folder in found:
             skill = _found(folder, source, switches)
             first = chosen.setdefault(skill.name, skill)
             why = problem or (first.taken if first is not skill else "")
             yield msgspec.structs.replace(skill, enabled=False, problem=skill.problem or why) if why else skill
-
-    def _switches(self) -> tuple[Switches, str]:
-        """What the user switched, and why that is not known."""
-        try:
-            return read_switches(self.switches_file), ""
-        except ConfigError as error:
-            return NOTHING, str(error)
 
 
 def _found(folder: Path, source: Source, switches: Switches) -> FoundSkill:
