@@ -74,7 +74,7 @@ class Extensions(ABC, Generic[F]):
     def title(self, each: F) -> str:
         return each.name
 
-    def keep(self, each: F, *, on: bool) -> None:
+    def save(self, each: F, *, on: bool) -> None:
         """Save that `each` is on or off: one of a workspace by its folder and content, any other by its name."""
         if each.source == "workspace":
             trust(self.switches_file, os.path.realpath(each.folder), each.digest if on else None)
@@ -216,7 +216,7 @@ def _switch(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool,
         raise ClawbotError(f"{name} can't {here.can}: {clean_line(why)}.", hint=hint)
     changed = each.enabled is not on
     if changed or each.off_because:
-        here.keep(each, on=on)
+        here.save(each, on=on)
     warnings = []
     if on and each.source == "workspace":
         where = f"{here.nature} in the workspace, where the agent writes"

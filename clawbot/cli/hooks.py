@@ -54,9 +54,9 @@ class Hooks(Extensions[FoundHook]):
             *(("env", name) for name in details["env"]),
         ]
 
-    def keep(self, each: FoundHook, *, on: bool) -> None:
+    def save(self, each: FoundHook, *, on: bool) -> None:
         """Also change the switch of the name, as far as it decides about one of a workspace."""
-        super().keep(each, on=on)
+        super().save(each, on=on)
         by_name = self.settings.hooks.entry(each.name).enabled
         if each.source != "workspace":
             return

@@ -199,29 +199,26 @@ def as_list(value: Any) -> Any:
 
 
 def _yaml(lines: list[str], name: str) -> dict[Any, Any]:
+    """Parse YAML without aliases: a few lines of them can expand beyond all memory, or refer to themselves."""
+    # Keep the fence as an empty line, so that YAML's line numbers match an editor's.
+    text = "\n".join(["", *lines])
     try:
-        # Keep the fence as an empty line, so that YAML's line numbers match an editor's.
-        head = _plain_yaml("\n".join(["", *lines]), name)
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                where = _at(name, event.start_mark)
+                raise ManifestError(f"{where}: an alias (*{event.anchor}) is not allowed here")
+        head = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        where = _line(getattr(error, "problem_mark", None))
+        where = _at(name, getattr(error, "problem_mark", None))
         what = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise ManifestError(f"{name}{where}: no YAML: {what}") from None
+        raise ManifestError(f"{where}: no YAML: {what}") from None
     if head is not None and not isinstance(head, dict):
         raise ManifestError(f"{name} line 2: expected keys with values, as in `description: what it does`")
     return head or {}
 
 
-def _plain_yaml(text: str, name: str) -> Any:
-    """Parse YAML without aliases: a few lines of them can expand beyond all memory, or refer to themselves."""
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
-        if isinstance(event, yaml.AliasEvent):
-            raise ManifestError(f"{name}{_line(event.start_mark)}: an alias (*{event.anchor}) is not allowed here")
-    return yaml.safe_load(text)
-
-
-def _line(mark: Any) -> str:
-    """The line of YAML's `mark`; "" without one."""
-    return f" line {mark.line + 1}" if mark is not None else ""
+def _at(name: str, mark: Any) -> str:
+    return f"{name} line {mark.line + 1}" if mark is not None else name
 
 
 def _snake(value: Mapping[Any, Any]) -> dict[str, Any]:
