@@ -238,6 +238,5 @@ class Settings(SettingsSection, AgentLookup):
     """The screen."""
     serve: ServeSettings = ServeSettings()
     """The server, `clawbot serve`. docs/serve.md describes it."""
-    """Notices of newer versions of the program."""
     logging: LoggingSettings = LoggingSettings()
     """The log file."""
