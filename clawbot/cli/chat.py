@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import reports_errors, say, write_nowhere
+from clawbot.cli.output import say, write_nowhere
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.reading import MAX_BYTES
 from clawbot.files import read_plain
@@ -56,7 +56,6 @@ class Choices(TypedDict):
 @click.option(
     "--mode", type=click.Choice(["plan", "ask", "edits"]), help="What may be changed (default: the settings)."
 )
-@reports_errors
 def command(
     prompt: str | None,
     as_json: bool,

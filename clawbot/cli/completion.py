@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from clawbot.cli.output import reports_errors, say
+from clawbot.cli.output import say
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -32,7 +32,6 @@ INSTALL = {
 @click.command(epilog="\b\n" + "\n".join(INSTALL.values()))
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.pass_context
-@reports_errors
 def command(context: click.Context, shell: str | None) -> None:
     """Print the completion script for SHELL; without SHELL, for the one in $SHELL. Raises ClawbotError for an unknown
     shell."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, tell
+from clawbot.cli.output import config_option, json_option, print_json, say, tell
 from clawbot.config.document import scalar
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
@@ -26,7 +26,6 @@ def command() -> None:
 @command.command()
 @config_option
 @json_option
-@reports_errors
 def show(file: Path | None, as_json: bool) -> None:
     """Print the merged settings, each with its origin; secrets are masked."""
     loaded = load_settings(Paths(find_home()), config_file=file)
@@ -42,7 +41,6 @@ def show(file: Path | None, as_json: bool) -> None:
 @command.command()
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
-@reports_errors
 def check(file: Path | None, as_json: bool) -> None:
     """Check FILE, or your own settings: prints ok, or one line for each mistake."""
     try:
@@ -58,7 +56,6 @@ def check(file: Path | None, as_json: bool) -> None:
 
 
 @command.command()
-@reports_errors
 def path() -> None:
     """Print where your own settings are, or would be."""
     say(str(Paths(find_home()).config_file))

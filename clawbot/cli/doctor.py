@@ -18,7 +18,7 @@ import click
 from clawbot import __version__
 from clawbot.cli.doctor_checks import program, recall, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.output import Coloured, config_option, json_option, print_json, reports_errors, say
+from clawbot.cli.output import Coloured, config_option, json_option, print_json, say
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
@@ -69,7 +69,6 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @json_option
 @click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace and sessions.")
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
-@reports_errors
 def command(file: Path | None, as_json: bool, agent: str, ping: bool) -> None:
     """Check what works here and what does not, with the command that fixes it."""
     # Log records would reach the screen; doctor itself writes nothing, not even a log.

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
-from clawbot.cli.output import config_option, fitted, json_option, print_json, reports_errors, say, tell
+from clawbot.cli.output import config_option, fitted, json_option, print_json, say, tell
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -117,7 +117,7 @@ def group(kind: Kind) -> click.Group:
         "disable": (partial(_switch, on=False), (name,), disable),
     }
     for command, (action, options, text) in commands.items():
-        callback = reports_errors(partial(action, kind))
+        callback = partial(action, kind)
         for option in reversed((*options, agent, config_option, json_option)):
             callback = option(callback)
         made.command(command, help=text)(callback)

@@ -15,7 +15,7 @@ from clawbot.cli.config import masked
 from clawbot.cli.doctor import examine, look_around
 from clawbot.cli.doctor import lines_of as finding_lines
 from clawbot.cli.doctor_checks.finding import Here
-from clawbot.cli.output import config_option, reports_errors, say
+from clawbot.cli.output import config_option, say
 from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import DEFAULT, load_settings
@@ -41,7 +41,6 @@ but a line of the log can quote some words of one.
 @config_option
 @click.argument("target", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
 @click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace and sessions.")
-@reports_errors
 def command(file: Path | None, target: Path | None, agent: str) -> None:
     """Write what a bug report needs into FILE, a new one in this folder unless named. Nothing is sent."""
     # Log records would reach the screen, or the file that is read here.

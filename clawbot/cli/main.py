@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clawbot import __version__
-from clawbot.cli.output import dependable_streams, say
+from clawbot.cli.output import dependable_streams, reporting_errors, say
 from clawbot.collector import collecting_later
 
 # The subcommand, its module, and the line in `--help`, shown without importing the module.
@@ -54,6 +54,11 @@ class LazyGroup(click.Group):
         if not isinstance(found, click.Command):
             raise TypeError(f"{COMMANDS[cmd_name][0]}.command is no click command")
         return found
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the subcommand; its errors are reported here."""
+        with reporting_errors():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the subcommands from the table, so that help is as fast as `--version`."""

@@ -13,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from clawbot.agent.status_types import McpStatus
-from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, tell
+from clawbot.cli.output import config_option, json_option, print_json, say, tell
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
@@ -38,7 +38,6 @@ NEXT_START = "Chats that start from now on have it."
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="For --http; 0 takes a free one.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
 @click.pass_context
-@reports_errors
 def command(ctx: click.Context, *, agent: str | None, over_http: bool, port: int, config_file: Path | None) -> None:
     """Serve the memory of an agent to MCP clients, over stdio; or manage the MCP servers whose tools the agent uses.
 
@@ -72,7 +71,6 @@ def command(ctx: click.Context, *, agent: str | None, over_http: bool, port: int
     help="Take over the servers of another program's mcp.json: all, or NAME.",
 )
 @config_option
-@reports_errors
 def add(
     *,
     name: str | None,
@@ -148,7 +146,6 @@ def _keep(servers: Mapping[str, Mapping[str, Any]], file: Path | None) -> None:
 @command.command()
 @click.argument("name")
 @config_option
-@reports_errors
 def remove(name: str, file: Path | None) -> None:
     """Remove the server NAME, which `clawbot mcp add` added."""
     paths = Paths(find_home())
@@ -168,7 +165,6 @@ def remove(name: str, file: Path | None) -> None:
 @command.command("list")
 @config_option
 @json_option
-@reports_errors
 def list_servers(file: Path | None, as_json: bool) -> None:
     """List the servers and the tools that are known of each. Starts none.
 
@@ -207,7 +203,6 @@ def _data(name: str, server: McpServer, status: McpStatus | None) -> dict[str, A
 @click.argument("name", required=False)
 @config_option
 @json_option
-@reports_errors
 def test(name: str | None, file: Path | None, as_json: bool) -> None:
     """Start each server, or NAME, and list its tools. Exits with 1 if one can't be used.
 

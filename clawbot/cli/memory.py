@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from clawbot.cli import memory_output as output
 from clawbot.cli.memory_open import AgentResult, Place, ProgressLine, Watching
-from clawbot.cli.output import config_option, fail, json_option, print_json, print_json_line, reports_errors, say, tell
+from clawbot.cli.output import config_option, fail, json_option, print_json, print_json_line, say, tell
 from clawbot.cli.searching import OFF, day_option, search_and_print
 from clawbot.clock import first_day, last_day
 from clawbot.config.paths import MAIN_AGENT
@@ -59,7 +59,6 @@ def command(context: click.Context) -> None:
 @click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
 @config_option
 @json_option
-@reports_errors
 def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **bounds: Any) -> None:
     """Search the memory for QUERY, words or a question. A hit is printed as `score path:start-end` and its text.
 
@@ -77,7 +76,6 @@ def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
 @every_agent
 @config_option
 @json_option
-@reports_errors
 def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Say what the index holds and how well it is, what leaves this machine, and what a key would add.
 
@@ -115,7 +113,6 @@ def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
 @every_agent
 @config_option
 @json_option
-@reports_errors
 def index_files(force: bool, watch: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Bring the index up to date with the files. Interrupted, the next run goes on from there.
 
@@ -193,7 +190,6 @@ def _tell_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
 @every_agent
 @config_option
 @json_option
-@reports_errors
 def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Compare the files with the pieces, the pieces with the words and the vectors. Exits with 1 when they differ.
 
@@ -250,7 +246,6 @@ def _session_names(context: click.Context, parameter: click.Parameter, incomplet
 @click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
 @config_option
 @json_option
-@reports_errors
 def forget(
     query: tuple[str, ...],
     agent_id: str,

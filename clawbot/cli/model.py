@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import config_option, draw, json_option, print_json, reports_errors, say, tell
+from clawbot.cli.output import config_option, draw, json_option, print_json, say, tell
 from clawbot.config.paths import Paths, find_home
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
@@ -36,7 +36,6 @@ def _home() -> tuple[Paths, Shelf]:
 
 @command.command(name="list")
 @json_option
-@reports_errors
 def list_models(as_json: bool) -> None:
     """List the models that are here, and those that can be had by name."""
     paths, shelf = _home()
@@ -63,7 +62,6 @@ def list_models(as_json: bool) -> None:
 @click.argument("source", metavar="NAME|URL")
 @click.option("--name", help="What to call it here.")
 @click.option("--sha256", metavar="HEX", help="What its SHA-256 must be.")
-@reports_errors
 def pull(source: str, name: str | None, sha256: str | None) -> None:
     """Get a model: a NAME of the list, or any http, https or file URL of a .gguf file.
 
@@ -109,7 +107,6 @@ def _end_line() -> None:
 @click.option("--ctx", type=click.IntRange(512), metavar="N", help="The window in tokens (up to 16,384 that fit).")
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
 @click.option("--threads", type=click.IntRange(1, 1024), metavar="N", help="The threads (as many as cores are free).")
-@reports_errors
 def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
     """Serve a model on loopback until Ctrl+C, SIGTERM or `clawbot model stop`.
 
@@ -164,7 +161,6 @@ def _see_log(paths: Paths) -> str:
 
 @command.command()
 @json_option
-@reports_errors
 def status(as_json: bool) -> None:
     """Say which models are served here. Exits with 1 when none answers."""
     paths, _ = _home()
@@ -195,7 +191,6 @@ def _shown(running: Running, alive: bool) -> dict[str, object]:
 
 @command.command()
 @click.argument("name", required=False)
-@reports_errors
 def stop(name: str | None) -> None:
     """Stop serving NAME, or all models. A chat keeps its own until it ends.
 
@@ -225,7 +220,6 @@ def stop(name: str | None) -> None:
 @click.option("--agent", metavar="ID", help="The agent to use (default: main).")
 @click.option("--session", metavar="KEY", help="Which conversation (default: main).")
 @config_option
-@reports_errors
 def use(name: str, agent: str | None, session: str | None, file: Path | None) -> None:
     """Let the model NAME answer from now on: in the conversation, as `/model` does."""
     _, shelf = _home()

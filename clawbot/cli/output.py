@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import functools
 import os
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, ParamSpec, TextIO, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 import click
 import msgspec
@@ -23,9 +22,6 @@ import msgspec
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import N_
 from clawbot.text.sanitize import StreamCleaner, clean, clean_line, json_escaped
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 config_option = click.option(
@@ -128,9 +124,15 @@ def draw(stream: TextIO, line: str = "") -> None:
     stream.flush()
 
 
+def warn(*messages: str) -> None:
+    """Print `clawbot: ` and the message for each of `messages` on stderr."""
+    for message in messages:
+        tell(f"clawbot: {message}")
+
+
 def fail(message: str) -> NoReturn:
     """Print one line on stderr and exit with 1."""
-    tell(f"clawbot: {message}")
+    warn(message)
     sys.exit(1)
 
 
@@ -183,21 +185,17 @@ def _mend_streams() -> None:
                 sys.stderr = cast("TextIO", _CleanText(stream))
 
 
-def reports_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turn ClawbotErrors into exit code 1 and one line on stderr."""
-
-    @functools.wraps(command)
-    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except ClawbotError as error:
-            fail(str(error))
-        except OSError as error:
-            if error.filename is None:
-                raise
-            fail(f"{error.filename}: {error.strerror or error}.")
-
-    return wrapper
+@contextlib.contextmanager
+def reporting_errors() -> Iterator[None]:
+    """Turn ClawbotErrors, and OSErrors about a file, into exit code 1 and one line on stderr."""
+    try:
+        yield
+    except ClawbotError as error:
+        fail(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        fail(f"{error.filename}: {error.strerror or error}.")
 
 
 NARROWEST = 20

@@ -17,7 +17,7 @@ import click
 from clawbot.api import RuntimeApi
 from clawbot.cli.completion import job_names
 from clawbot.cli.one_turn import tell_beside
-from clawbot.cli.output import config_option, fail, json_option, print_json, reports_errors, say, say_content, tell
+from clawbot.cli.output import config_option, fail, json_option, print_json, say, say_content, tell
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -47,7 +47,6 @@ def command() -> None:
 @agent_option
 @config_option
 @json_option
-@reports_errors
 def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """List the jobs with their next due time and last run.
 
@@ -72,7 +71,6 @@ def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
 @agent_option
 @config_option
 @json_option
-@reports_errors
 def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Run the job NAME now, due or not, enabled or not, and print its reply; without NAME, all jobs that are due.
 

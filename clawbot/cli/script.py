@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import reports_errors, say, tell
+from clawbot.cli.output import say, tell
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.server import LOOPBACK, serve_script
@@ -26,7 +26,6 @@ def command() -> None:
 @command.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
-@reports_errors
 def serve(file: Path, port: int) -> None:
     """Serve the script FILE as an OpenAI-compatible server on loopback.
 
@@ -45,7 +44,6 @@ def serve(file: Path, port: int) -> None:
 @click.option("--base", required=True, metavar="URL", help="The real server's address, as in api_base.")
 @click.option("--to", "file", required=True, type=click.Path(path_type=Path), help="The script to write; a new file.")
 @click.option("--listen", "port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
-@reports_errors
 def record(base: str, file: Path, port: int) -> None:
     """Record a talk with a real server as a script that replays it.
 

@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import reports_errors, say, tell
+from clawbot.cli.output import say, tell
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.signals import asked_to_end
@@ -32,7 +32,6 @@ class Chosen(TypedDict):
 @click.option("--workspace", type=click.Path(path_type=Path), help="The workspace of that agent.")
 @click.option("--web", is_flag=True, help="Show the screen in a browser too, behind the token.")
 @click.pass_context
-@reports_errors
 def command(ctx: click.Context, *, host: str | None, port: int | None, web: bool, **chosen: Unpack[Chosen]) -> None:
     """Serve the agents over HTTP: chats in OpenAI's protocol, and tools.
 
@@ -56,7 +55,6 @@ def _screen_arguments(chosen: Chosen) -> list[str]:
 
 @command.command()
 @click.option("--rotate", is_flag=True, help="Make a new one first; the old one is no longer accepted.")
-@reports_errors
 def token(*, rotate: bool) -> None:
     """Print the token that clients send as `Authorization: Bearer TOKEN`."""
     from clawbot.serve.token import load_token, rotate_token

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from clawbot.cli.completion import session_names
-from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, say_bytes, tell
+from clawbot.cli.output import config_option, json_option, print_json, say, say_bytes, tell
 from clawbot.cli.searching import day_option, search_and_print
 from clawbot.clock import SystemClock, age, first_day, last_day, moment_of
 from clawbot.config.errors import ConfigError
@@ -64,7 +64,6 @@ def command() -> None:
 @agent_option
 @click.option("--all", "every", is_flag=True, help="Those of every agent.")
 @click.option("--subagents", "parent", metavar="NAME", help="Those of the sub-agents of the session NAME.")
-@reports_errors
 def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, parent: str | None) -> None:
     """List the sessions, last used first, including ended ones.
 
@@ -96,7 +95,6 @@ def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, 
 @json_option
 @agent_option
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="The last N entries.")
-@reports_errors
 def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int) -> None:
     """Show the end of the session NAME: its name, its id, or the beginning of the id; NAME/ID for what a sub-agent
     did.
@@ -138,7 +136,6 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--output", type=click.Path(path_type=Path), help="Into this file instead of stdout.")
 @click.option("--with-secrets", is_flag=True, help="Leave nothing out.")
-@reports_errors
 def export(name: str, agent_id: str, file: Path | None, form: str, **options: Any) -> None:
     """Export the session NAME as Markdown for people, or as JSON: an array of the transcript's lines as they are.
 
@@ -174,7 +171,6 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **options: An
 @day_option("--before", last_day, "What was said on this day or earlier.")
 @json_option
 @agent_option
-@reports_errors
 def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: Path | None, **bounds: Any) -> None:
     """Search what was said in all conversations, also those that ended, for QUERY: words or a question.
 
@@ -187,7 +183,6 @@ def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: 
 @click.argument("name", shell_complete=session_names)
 @click.argument("title", nargs=-1, required=True)
 @agent_option
-@reports_errors
 def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) -> None:
     """Give the session NAME the title TITLE. `clawbot` has /rename for the open one."""
     given = given_title(" ".join(title))
@@ -201,7 +196,6 @@ def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) 
 @click.option("--at", metavar="ID", default="", help="Up to this answer, or before this message of yours.")
 @json_option
 @agent_option
-@reports_errors
 def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **place: Any) -> None:
     """Begin a session with the talk of the session NAME, which stays as it is. `clawbot` has /fork for the open one.
 
@@ -221,7 +215,6 @@ def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **place: Any
 @command.command()
 @click.argument("name", shell_complete=session_names)
 @agent_option
-@reports_errors
 def delete(name: str, agent_id: str, file: Path | None) -> None:
     """Move the session NAME to the trash: it is found and listed no more. Notes that came of it stay.
 
@@ -237,7 +230,6 @@ def delete(name: str, agent_id: str, file: Path | None) -> None:
 @command.command()
 @click.argument("session_id", required=False)
 @agent_option
-@reports_errors
 def restore(session_id: str | None, agent_id: str, file: Path | None) -> None:
     """Bring the deleted session SESSION_ID back; without one, list the deleted ones."""
     store = _store(agent_id, file)
@@ -257,7 +249,6 @@ def restore(session_id: str | None, agent_id: str, file: Path | None) -> None:
 @json_option
 @agent_option
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@reports_errors
 def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path | None, dry_run: bool) -> None:
     """Repair the damage of a crash, in all sessions or in NAME, without losing anything that a file holds.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import config_option, json_option, print_json, reports_errors, say, say_content
+from clawbot.cli.output import config_option, json_option, print_json, say, say_content
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
@@ -24,7 +24,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     workspace = click.option(
         "--workspace", metavar="DIR", type=click.Path(path_type=Path), help="Use this folder instead of the agent's."
     )
-    return agent(workspace(config_option(json_option(reports_errors(function)))))
+    return agent(workspace(config_option(json_option(function))))
 
 
 @click.group()

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from clawbot.cli.sessions import command
+from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
@@ -50,7 +50,7 @@ def talk(store: SessionStore) -> str:
 
 
 def run(*arguments: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(command, arguments)
+    result = CliRunner().invoke(root, ["sessions", *arguments])
     assert result.exit_code == code, result.output
     return result
 
@@ -318,10 +318,10 @@ def test_a_key_in_what_was_said_first_is_not_in_the_list(store: SessionStore) ->
 
 def test_an_export_to_a_device_leaves_the_device(talk: str, tmp_path: Path) -> None:
     full, null = device(tmp_path, "full"), device(tmp_path, "null")
-    result = CliRunner().invoke(command, ["export", talk, "--output", str(full)])
+    result = CliRunner().invoke(root, ["sessions", "export", talk, "--output", str(full)])
     assert result.exit_code == 1
     assert "No space left on device" in result.output
-    assert CliRunner().invoke(command, ["export", talk, "--output", str(null)]).exit_code == 0
+    assert CliRunner().invoke(root, ["sessions", "export", talk, "--output", str(null)]).exit_code == 0
     assert full.is_char_device()
     assert null.is_char_device()
 

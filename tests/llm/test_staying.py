@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from clawbot.cli.model import command as model_command
+from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.llm import process, staying
 from clawbot.llm.client import ClientOptions, LiteLLMModel, RetryPolicy, Target
@@ -95,7 +95,7 @@ async def test_the_next_program_finds_it_also_one_that_leaves_none(home: Path) -
     assert stat.S_IMODE((run / staying.SOCKET).stat().st_mode) == 0o600
     assert not any(KEY.encode() in data for data in written(home))
     async with seen_to_end(first):
-        stopped = CliRunner().invoke(model_command, ["stop"])
+        stopped = CliRunner().invoke(root, ["model", "stop"])
     assert str(first) in stopped.output
     assert staying.staying() is None
 

@@ -20,7 +20,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from clawbot.cli.script import command
+from clawbot.cli.main import root
 from clawbot.llm.scripted import ScriptEngine, parse_script
 from clawbot.llm.scripted.server import ServedScript, serve_script
 
@@ -283,7 +283,7 @@ def test_a_bad_file_is_one_line_and_exit_code_1(tmp_path: Path, text: str | None
     file = tmp_path / "bad.yaml"
     if text is not None:
         file.write_text(text)
-    result = CliRunner().invoke(command, ["serve", str(file)])
+    result = CliRunner().invoke(root, ["script", "serve", str(file)])
 
     assert result.exit_code == 1
     assert said in result.stderr
@@ -295,7 +295,7 @@ def test_a_taken_port_is_named() -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        result = CliRunner().invoke(command, ["serve", str(SCRIPTS / "greeting.yaml"), "--port", str(port)])
+        result = CliRunner().invoke(root, ["script", "serve", str(SCRIPTS / "greeting.yaml"), "--port", str(port)])
 
     assert result.exit_code == 1
     assert f"Port {port} on 127.0.0.1" in result.stderr
