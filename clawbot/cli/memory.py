@@ -9,7 +9,7 @@ import asyncio
 import functools
 import gc
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,26 +18,41 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from clawbot.cli import memory_output as output
-from clawbot.cli.memory_open import AgentResult, Place, ProgressLine, Watching
-from clawbot.cli.output import config_option, fail, json_option, print_json, print_json_line, say, tell
-from clawbot.cli.searching import OFF, day_option, search_and_print
-from clawbot.clock import first_day, last_day
-from clawbot.config.paths import MAIN_AGENT
+from clawbot.cli.memory_open import OFF, AgentResult, Place, progress_line, search_and_print, watch
+from clawbot.cli.output import (
+    agent_option,
+    answer,
+    config_option,
+    day_options,
+    fail,
+    json_option,
+    options,
+    print_json,
+    print_json_line,
+    say,
+    tell,
+    warn,
+)
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.values import IndexStatus, SyncReport, VerifyReport
+from clawbot.memory.values import IndexStatus, SyncReport
 from clawbot.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from clawbot.forget import ForgetOutcome, ForgottenPart, Left, Request
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 INTERRUPTED = 130
 
 COLLECT_AFTER = 50_000
 """Garbage collection threshold in new objects: a command ends before Python's default of 700 pays off (15 ms)."""
 
-every_agent = click.option("--agent", "agent_id", metavar="ID", help="This agent only; all of them when left out.")
+every_agent = options(
+    click.option("--agent", "agent_id", metavar="ID", help="This agent only; all of them when left out."),
+    config_option,
+    json_option,
+)
+one_agent = options(agent_option("Whose memory."), config_option, json_option)
 
 
 @click.group()
@@ -53,12 +68,9 @@ def command(context: click.Context) -> None:
 @click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
 @click.option("--max-chars", type=click.IntRange(min=1), metavar="N", help="Characters of all snippets together.")
 @click.option("--min-score", type=click.FloatRange(0, 1), metavar="X", help="Minimum score; profile classic only.")
-@day_option("--after", first_day, "Notes of this day or later: 2026-11-20, 2026-11, 2026.")
-@day_option("--before", last_day, "Notes of this day or earlier.")
+@day_options("Notes of this day or")
 @click.option("--path", metavar="PATH", help="Only this file, folder or glob.")
-@click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
-@config_option
-@json_option
+@one_agent
 def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **bounds: Any) -> None:
     """Search the memory for QUERY, words or a question. A hit is printed as `score path:start-end` and its text.
 
@@ -74,8 +86,6 @@ def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
 @command.command()
 @click.option("--deep", is_flag=True, help="Also ask the embedding provider for one word.")
 @every_agent
-@config_option
-@json_option
 def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Say what the index holds and how well it is, what leaves this machine, and what a key would add.
 
@@ -109,11 +119,9 @@ def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
 
 @command.command("index")
 @click.option("--force", is_flag=True, help="Rebuild everything; meanwhile searches use the old index.")
-@click.option("--watch", is_flag=True, help="Keep running and index every change until Ctrl+C.")
+@click.option("--watch", "watches", is_flag=True, help="Keep running and index every change until Ctrl+C.")
 @every_agent
-@config_option
-@json_option
-def index_files(force: bool, watch: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
+def index_files(force: bool, watches: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Bring the index up to date with the files. Interrupted, the next run goes on from there.
 
     With --json: an array of objects, one for each agent, with agentId, report (added, changed, removed, unchanged: in
@@ -121,64 +129,50 @@ def index_files(force: bool, watch: bool, agent_id: str | None, file: Path | Non
     or is switched off) and error. With --watch, one such object a line, again after each change.
     """
     place = Place.find(file)
-    work = _Sync(place, force=force, quiet=as_json)
+    several = len(place.settings.agent_ids) > 1
+
+    async def sync(name: str, index: MemoryBackend) -> SyncReport:
+        with progress_line(place.clock, name if several else "", shown=not as_json) as show:
+            return await index.sync(force=force, progress=show)
+
     try:
-        if watch:
-            asyncio.run(Watching(place, _tell_as_json if as_json else _tell_change).run(agent_id, work))
+        if watches:
+            asyncio.run(watch(place, agent_id, sync, _report_as_json if as_json else _report_change))
             return
-        found = asyncio.run(place.each(agent_id, work))
+        found = asyncio.run(place.each(agent_id, sync))
     except KeyboardInterrupt:
-        if watch:
+        if watches:
             return
-        tell("clawbot: Interrupted; the next run goes on from here.")
+        warn("Interrupted; the next run goes on from here.")
         sys.exit(INTERRUPTED)
-    if as_json:
-        print_json([_report_data(one) for one in found])
-    else:
-        for one in found:
-            _tell_report(one, several=len(found) > 1)
+    _print_reports(found, output.sync_lines, as_json=as_json)
     _fail_for(found)
 
 
-class _Sync:
-    """Synchronises an index, with a progress line."""
-
-    def __init__(self, place: Place, *, force: bool, quiet: bool) -> None:
-        self._clock = place.clock
-        self._several = len(place.settings.agent_ids) > 1
-        self._force = force
-        self._quiet = quiet
-
-    async def __call__(self, agent_id: str, index: MemoryBackend) -> SyncReport:
-        if self._quiet:
-            return await index.sync(force=self._force)
-        with ProgressLine(sys.stderr, self._clock, name=agent_id if self._several else "") as show:
-            return await index.sync(force=self._force, progress=show)
-
-
-def _report_data(found: AgentResult[SyncReport] | AgentResult[VerifyReport]) -> dict[str, Any]:
-    error = None if found.error is None else str(found.error)
-    return {"agentId": found.agent_id, "report": output.plain(found.value), "error": output.plain(error)}
-
-
-def _tell_report(found: AgentResult[SyncReport], *, several: bool) -> None:
-    if found.error is not None:
+def _print_reports(
+    found: Sequence[AgentResult[T]], lines: Callable[[T], Iterable[str]], *, as_json: bool, named: bool = False
+) -> None:
+    """Print what `lines` makes of each result, with the name of its agent if there are several, or if `named`."""
+    if as_json:
+        print_json([output.report_data(one.agent_id, one.value, one.error) for one in found])
         return
-    line = OFF if found.value is None else output.sync_line(found.value)
-    say(f"{found.agent_id}: {line}" if several else line)
-    for remark in output.sync_remarks(found.value) if found.value else ():
-        tell(f"clawbot: {remark}")
+    for one in found:
+        for line in [OFF] if one.value is None else lines(one.value):
+            if one.error is None:
+                say(f"{one.agent_id}: {line}" if named or len(found) > 1 else line)
+        if isinstance(one.value, SyncReport):
+            warn(*output.sync_remarks(one.value))
 
 
-def _tell_change(agent_id: str, news: SyncReport | IndexStatus) -> None:
+def _report_change(agent_id: str, news: SyncReport | IndexStatus) -> None:
     if isinstance(news, SyncReport):
-        _tell_report(AgentResult(agent_id, news), several=True)
+        _print_reports([AgentResult(agent_id, news)], output.sync_lines, as_json=False, named=True)
         tell("Watching; Ctrl+C ends it.")
     else:
         say(f"{agent_id}: {output.change_line(news)}")
 
 
-def _tell_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
+def _report_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
     if isinstance(news, SyncReport):
         print_json_line({"agentId": agent_id, "report": output.plain(news)})
     else:
@@ -188,8 +182,6 @@ def _tell_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
 @command.command()
 @click.option("--fix", is_flag=True, help="Repair the differences.")
 @every_agent
-@config_option
-@json_option
 def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Compare the files with the pieces, the pieces with the words and the vectors. Exits with 1 when they differ.
 
@@ -198,30 +190,16 @@ def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) ->
     """
     place = Place.find(file)
     found = asyncio.run(place.each(agent_id, lambda _, index: index.verify(fix=fix)))
-    if as_json:
-        print_json([_report_data(one) for one in found])
-    else:
-        for one in found:
-            _tell_verified(one, several=len(found) > 1)
+    _print_reports(found, output.verify_lines, as_json=as_json)
     _fail_for(found)
     if any(one.value is not None and not one.value.clean for one in found):
         sys.exit(1)
 
 
-def _tell_verified(found: AgentResult[VerifyReport], *, several: bool) -> None:
-    if found.error is not None:
-        return
-    for line in [OFF] if found.value is None else output.verify_lines(found.value):
-        say(f"{found.agent_id}: {line}" if several else line)
-
-
 def _fail_for(found: Sequence[AgentResult[Any]]) -> None:
     """Exit with 1 if an agent's index could not be used, with one line for each on stderr."""
-    failed = [one for one in found if one.error is not None]
-    for one in failed:
-        name = f"{one.agent_id}: " if len(found) > 1 else ""
-        tell(f"clawbot: {name}{one.error}")
-    if failed:
+    if failed := [one for one in found if one.error is not None]:
+        warn(*(f"{f'{one.agent_id}: ' if len(found) > 1 else ''}{one.error}" for one in failed))
         sys.exit(1)
 
 
@@ -243,16 +221,8 @@ def _session_names(context: click.Context, parameter: click.Parameter, incomplet
 )
 @click.option("--transcripts", is_flag=True, help="Also remove the words from the transcripts.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
-@click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", show_default=True, help="Whose memory.")
-@config_option
-@json_option
-def forget(
-    query: tuple[str, ...],
-    agent_id: str,
-    file: Path | None,
-    as_json: bool,
-    **wanted: Any,
-) -> None:
+@one_agent
+def forget(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **wanted: Any) -> None:
     """Forget QUERY, the note at the path QUERY, or a conversation.
 
     QUERY is taken as it stands, but for case and blanks: each line of a note that holds it goes, and what was said with
@@ -272,37 +242,31 @@ def forget(
     place = Place.find(file)
     request = Request(text=text, **wanted)
     outcome = Forgetting(place.settings, place.paths, agent_id, request).run()
-    if as_json:
-        print_json(_plain(outcome, request, agent_id))
-    else:
-        _tell(outcome, request)
+    answer(as_json, _plain(outcome, request, agent_id), _outcome_lines(outcome))
+    if not as_json:
+        warn(*_remarks(outcome, request))
     if not outcome.complete:
         sys.exit(1)
 
 
-def _tell(outcome: ForgetOutcome, request: Request) -> None:
+def _outcome_lines(outcome: ForgetOutcome) -> Iterator[str]:
     for done in outcome.done:
-        say(_done_line(done))
+        yield f"{_lines_of(done)}: {done.what}"
     for left in outcome.left:
-        say(_left_line(left))
+        yield f"still there: {_lines_of(left)}{f' ({left.why})' if left.why else ''}"
+
+
+def _lines_of(part: ForgottenPart | Left) -> str:
+    return f"{part.path}:{','.join(map(str, part.lines))}" if part.lines else part.path
+
+
+def _remarks(outcome: ForgetOutcome, request: Request) -> Iterator[str]:
     if not outcome.done:
-        tell("clawbot: Nothing left to do.")
+        yield "Nothing left to do."
     if request.dry_run:
-        tell("clawbot: Nothing was changed (--dry-run).")
+        yield "Nothing was changed (--dry-run)."
     if not outcome.complete:
-        tell("clawbot: Not all of it could be done; the lines above say what is left. Run it again then.")
-
-
-def _done_line(done: ForgottenPart) -> str:
-    return f"{_place(done.path, done.lines)}: {done.what}"
-
-
-def _left_line(left: Left) -> str:
-    return f"still there: {_place(left.path, left.lines)}{f' ({left.why})' if left.why else ''}"
-
-
-def _place(path: str, lines: tuple[int, ...]) -> str:
-    return f"{path}:{','.join(map(str, lines))}" if lines else path
+        yield "Not all of it could be done; the lines above say what is left. Run it again then."
 
 
 def _plain(outcome: ForgetOutcome, request: Request, agent_id: str) -> dict[str, object]:

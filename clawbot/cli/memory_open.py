@@ -1,4 +1,4 @@
-"""Opens the indexes for the commands of `clawbot memory`, and shows the progress of a sync."""
+"""Opens, searches and watches the indexes for the commands, and shows the progress of a sync."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import asyncio
 import contextlib
 import os
 import shutil
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Generic, Self, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TextIO, TypeVar
 
 from msgspec import Struct
 
-from clawbot.cli.output import draw, write_line
+from clawbot.cli import memory_output as output
+from clawbot.cli.output import answer, draw, fail, warn, write_line
 from clawbot.clock import Clock, SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.paths import Paths, find_home
@@ -22,12 +24,14 @@ from clawbot.errors import ClawbotError
 from clawbot.indexing import open_index
 from clawbot.logs import setup_logging
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.values import IndexStatus, Progress, SyncReport
+from clawbot.memory.values import EVERY_SOURCE, IndexStatus, Progress, SearchRequest, SearchResult, Source, SyncReport
 
 if TYPE_CHECKING:
     from clawbot.config.schema import Settings
 
 T = TypeVar("T")
+
+OFF = "Memory search is switched off (memory_search.enabled)."
 
 
 class AgentResult(Struct, Generic[T], frozen=True):
@@ -90,53 +94,81 @@ class Place:
         return found
 
 
-class Watching:
-    """Indexes that follow their files until the caller is cancelled."""
+async def watch(
+    place: Place,
+    agent_id: str | None,
+    sync: Callable[[str, MemoryBackend], Awaitable[SyncReport]],
+    report: Callable[[str, SyncReport | IndexStatus], None],
+) -> None:
+    """Synchronise one agent's index or all, then follow their files until cancelled.
 
-    def __init__(self, place: Place, tell: Callable[[str, SyncReport | IndexStatus], None]) -> None:
-        self._place = place
-        self._tell = tell
+    `report` gets the results of `sync`, then the state after each change. Returns at once if no index is enabled.
+    Raises ClawbotError.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        indexes: list[tuple[str, MemoryBackend]] = []
+        for name in place.agents(agent_id):
+            index = await stack.enter_async_context(place.opened(name, long_lived=True))
+            if index is not None:
+                report(name, await sync(name, index))
+                indexes.append((name, index))
+        await asyncio.gather(*(_follow(name, index, report) for name, index in indexes))
 
-    async def run(
-        self,
-        agent_id: str | None,
-        sync: Callable[[str, MemoryBackend], Awaitable[SyncReport]],
-    ) -> None:
-        """Synchronise one agent's index or all with `sync` and report the results, then the state after each change.
 
-        Returns at once if no index is enabled. Raises ClawbotError.
-        """
-        async with contextlib.AsyncExitStack() as stack:
-            indexes: list[tuple[str, MemoryBackend]] = []
-            for name in self._place.agents(agent_id):
-                index = await stack.enter_async_context(self._place.opened(name, long_lived=True))
-                if index is not None:
-                    self._tell(name, await sync(name, index))
-                    indexes.append((name, index))
-            await asyncio.gather(*(self._follow(name, index) for name, index in indexes))
+async def _follow(name: str, index: MemoryBackend, report: Callable[[str, IndexStatus], None]) -> None:
+    loop = asyncio.get_running_loop()
+    idle = asyncio.Event()
 
-    async def _follow(self, name: str, index: MemoryBackend) -> None:
-        loop = asyncio.get_running_loop()
-        idle = asyncio.Event()
+    def on_progress(progress: Progress | None) -> None:
+        if progress is None:
+            loop.call_soon_threadsafe(idle.set)
 
-        def on_progress(progress: Progress | None) -> None:
-            if progress is None:
-                loop.call_soon_threadsafe(idle.set)
-
-        before = await index.status()
-        index.on_progress = on_progress
-        index.start()
-        while True:
-            await idle.wait()
-            idle.clear()
-            now = await index.status()
-            if _gist(now) != _gist(before):
-                self._tell(name, now)
-                before = now
+    before = await index.status()
+    index.on_progress = on_progress
+    index.start()
+    while True:
+        await idle.wait()
+        idle.clear()
+        now = await index.status()
+        if _gist(now) != _gist(before):
+            report(name, now)
+            before = now
 
 
 def _gist(status: IndexStatus) -> tuple[object, ...]:
     return status.last_sync, status.files, status.chunks, status.vectors, status.text_bytes, status.issues
+
+
+def search_and_print(
+    query: tuple[str, ...],
+    agent_id: str,
+    file: Path | None,
+    *,
+    as_json: bool,
+    only: Source | None = None,
+    **bounds: Any,
+) -> None:
+    """Search an agent's memory and print the results; `only` limits it to one source."""
+    text = " ".join(query)
+    if not text.strip():
+        fail("The query is empty.")
+    place = Place.find(file)
+    if only is not None and only not in place.settings.agent(agent_id).memory_search.sources:
+        fail("Conversations are not indexed: put `sessions` among memory_search.sources.")
+    request = SearchRequest(queries=(text,), sources=EVERY_SOURCE if only is None else (only,), **bounds)
+
+    async def search(_: str, index: MemoryBackend) -> SearchResult:
+        with progress_line(place.clock, shown=not as_json and sys.stderr.isatty()) as show:
+            return await index.search(request, show)
+
+    [found] = asyncio.run(place.each(agent_id, search))
+    if found.error is not None:
+        raise found.error
+    if found.value is None:
+        fail(OFF)
+    answer(as_json, output.search_data(found.value), ["\n".join(output.hit_lines(found.value)).rstrip("\n")])
+    if not as_json:
+        warn(*output.search_remarks(found.value))
 
 
 BAR = 24
@@ -185,6 +217,13 @@ class ProgressLine:
     ) -> None:
         if self._live and self._drawn is not None:
             draw(self._stream)
+
+
+def progress_line(
+    clock: Clock, name: str = "", *, shown: bool
+) -> contextlib.AbstractContextManager[Callable[[Progress], None] | None]:
+    """A progress line on stderr, or None unless `shown`."""
+    return ProgressLine(sys.stderr, clock, name=name) if shown else contextlib.nullcontext()
 
 
 def describe(progress: Progress, width: int, *, fancy: bool) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from typing import Any
 
 import msgspec
 
+from clawbot.cli.output import counted
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
 from clawbot.text.sanitize import clean, clean_line
@@ -30,9 +31,6 @@ def _well_formed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _well_formed(item) for key, item in value.items()}
     return [_well_formed(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-# -- search ------------------------------------------------------------------------------------------------------------
 
 
 def search_data(result: SearchResult) -> dict[str, Any]:
@@ -69,26 +67,26 @@ def search_remarks(result: SearchResult) -> Iterator[str]:
     yield from result.warnings
 
 
-# -- index -------------------------------------------------------------------------------------------------------------
+def report_data(agent_id: str, report: object, error: ClawbotError | None) -> dict[str, Any]:
+    """The JSON form of what was done to one agent's index, or why it was not."""
+    return {"agentId": agent_id, "report": plain(report), "error": None if error is None else plain(str(error))}
 
 
-def sync_line(report: SyncReport) -> str:
+def sync_lines(report: SyncReport) -> Iterator[str]:
     """`Memory index updated: 3 files (2 added), 14 pieces written, 14 embedded, 0.4 s.`"""
     if report.busy:
-        return "Another process is indexing; nothing was done here."
-    counts = [
-        f"{count:,} {word}"
-        for count, word in ((report.added, "added"), (report.changed, "changed"), (report.removed, "removed"))
-        if count
-    ]
-    total = report.added + report.changed + report.unchanged
+        yield "Another process is indexing; nothing was done here."
+        return
+    changes = ((report.added, "added"), (report.changed, "changed"), (report.removed, "removed"))
+    counts = ", ".join(f"{count:,} {word}" for count, word in changes if count)
+    files, waiting = counted(report.added + report.changed + report.unchanged, "file"), _waiting(report.pending_vectors)
     if not counts and not report.pieces_written and not report.pieces_embedded and not report.rebuilt:
-        return f"Memory index is up to date: {_files(total)}.{_waiting(report.pending_vectors)}"
-    what = f" ({', '.join(counts)})" if counts else ""
+        yield f"Memory index is up to date: {files}.{waiting}"
+        return
+    what = f"{files} ({counts})" if counts else files
+    pieces = f"{counted(report.pieces_written, 'piece')} written, {report.pieces_embedded:,} embedded"
     verb = "rebuilt" if report.rebuilt else "updated"
-    pieces = f"{_count(report.pieces_written, 'piece')} written, {report.pieces_embedded:,} embedded"
-    done = f"Memory index {verb}: {_files(total)}{what}, {pieces}, {report.seconds:.1f} s."
-    return done + _waiting(report.pending_vectors)
+    yield f"Memory index {verb}: {what}, {pieces}, {report.seconds:.1f} s.{waiting}"
 
 
 def sync_remarks(report: SyncReport) -> Iterator[str]:
@@ -100,12 +98,12 @@ def sync_remarks(report: SyncReport) -> Iterator[str]:
 
 def change_line(status: IndexStatus) -> str:
     """The size of an index after a change: `updated: 4 files, 45 pieces.`"""
-    held = f"{_files(status.files)}, {_count(status.chunks, 'piece')}"
-    return f"updated: {held}.{_waiting(status.pending_vectors)}"
+    waiting = _waiting(status.pending_vectors)
+    return f"updated: {counted(status.files, 'file')}, {counted(status.chunks, 'piece')}.{waiting}"
 
 
 def _waiting(vectors: int) -> str:
-    return f" {_count(vectors, 'piece')} still {'waits' if vectors == 1 else 'wait'} for a vector." if vectors else ""
+    return f" {counted(vectors, 'piece')} still {'waits' if vectors == 1 else 'wait'} for a vector." if vectors else ""
 
 
 def issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
@@ -114,9 +112,6 @@ def issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
         yield clean_line(f"{issue.path}: {issue.text}")
     if len(issues) > MOST_ISSUES:
         yield f"… and {len(issues) - MOST_ISSUES:,} more"
-
-
-# -- status ------------------------------------------------------------------------------------------------------------
 
 
 def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict[str, Any]:
@@ -143,122 +138,82 @@ def status_lines(agent_id: str, status: IndexStatus, zone: tzinfo | None, keys: 
     """The status of one agent for people, with times in `zone`. `keys` maps the embedding providers that have a key in
     the environment to its variable."""
     yield f"Memory of {agent_id}"
-    rows = [
-        ("instead", _instead(status)),
-        ("notes", _notes(status)),
-        *_sources(status),
-        ("words", _words(status)),
-        ("vectors", _vectors(status)),
-        ("order", clean_line(status.rerank_problem)),
-        ("state", _state(status, zone)),
-        ("settings", clean_line(status.identity)),
-        ("database", _database(status)),
-        ("workspace", clean_line(status.workspace_dir)),
-        *(("beside it", clean_line(path)) for path in status.extra_paths),
-        *_cache(status),
-        *_probe(status),
-        ("leaves here", _reach(status)),
-        ("with a key", _with_key(status, keys)),
-    ]
-    for name, text in rows:
+    for name, text in (*_index_rows(status, zone), *_setting_rows(status, keys)):
         if text:
-            yield f"  {name:<{LABEL}}{text}"
+            yield f"  {name:<{LABEL}}{clean_line(text)}"
+
+
+def _index_rows(status: IndexStatus, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
+    if status.fallback is not None and status.fallback.since is not None:
+        yield "instead", status.fallback.in_words
+    text = f"about {status.tokens:,} tokens ({size(status.text_bytes)})"
+    yield "notes", f"{_held(status.files, status.total_files, status.chunks)}, {text}"
+    for one in status.source_counts if len(status.source_counts) > 1 else ():
+        yield "", f"{one.source}: {_held(one.files, one.total_files, one.chunks)}"
+    if words := status.details.get("fts"):
+        yield "words", "ready" if words["available"] else f"not available: {words['error'] or 'unknown reason'}"
+    yield "vectors", _vectors(status)
+    yield "order", status.rerank_problem
+    yield "state", "; ".join(_state(status, zone))
+
+
+def _setting_rows(status: IndexStatus, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    details, probe = status.details, status.embedding_probe
+    yield "settings", status.identity
+    if details.get("dbPath"):
+        yield "database", f"{details['dbPath']} ({size(status.disk_bytes)})"
+    yield "workspace", status.workspace_dir
+    for path in status.extra_paths:
+        yield "beside it", path
+    if (cache := details.get("cache")) and cache["enabled"]:
+        limit = f" of at most {cache['maxEntries']:,}" if cache["maxEntries"] else ""
+        yield "cache", f"{cache['entries']:,}{limit} embeddings"
+    if probe is not None:
+        answers = f"answer in {probe.seconds * 1000:.0f} ms"
+        yield "embeddings", answers if probe.ok else f"do not answer: {probe.error or ''}"
+    yield "leaves here", _reach(status)
+    yield "with a key", "" if status.remote else _with_key(keys)
     for line in issue_lines(status.issues):
-        yield f"  {'problem':<{LABEL}}{line}"
+        yield "problem", line
 
 
-def _instead(status: IndexStatus) -> str:
-    """What the builtin index stands in for."""
-    fallback = status.fallback
-    return clean_line(fallback.in_words) if fallback is not None and fallback.since is not None else ""
-
-
-def _notes(status: IndexStatus) -> str:
-    text = f"{status.files:,} of {_files(status.total_files)}, {_count(status.chunks, 'piece')}"
-    return f"{text}, about {status.tokens:,} tokens ({size(status.text_bytes)})"
-
-
-def _sources(status: IndexStatus) -> list[tuple[str, str]]:
-    if len(status.source_counts) < 2:
-        return []
-    return [
-        ("", f"{one.source}: {one.files:,} of {_files(one.total_files)}, {_count(one.chunks, 'piece')}")
-        for one in status.source_counts
-    ]
-
-
-def _words(status: IndexStatus) -> str:
-    words = status.details.get("fts")
-    if not words or words["available"]:
-        return "ready" if words else ""
-    return f"not available: {clean_line(words['error'] or 'unknown reason')}"
-
-
-def _database(status: IndexStatus) -> str:
-    path = status.details.get("dbPath", "")
-    return f"{clean_line(path)} ({size(status.disk_bytes)})" if path else ""
+def _held(files: int, total: int, chunks: int) -> str:
+    return f"{files:,} of {counted(total, 'file')}, {counted(chunks, 'piece')}"
 
 
 def _vectors(status: IndexStatus) -> str:
     if status.fallback is not None and status.fallback.since is None:
-        return f"none: {clean_line(status.fallback.in_words)}"
+        return f"none: {status.fallback.in_words}"
     if status.provider == "none":
         return "none: searching by words alone"
     dimensions = status.details.get("dimensions")
     shape = f", {dimensions} dimensions" if dimensions is not None else ""
-    by = clean_line(f"{status.provider} {status.model}".strip())
-    return f"{status.vectors:,} of {status.chunks:,}{shape}, by {by}"
+    return f"{status.vectors:,} of {status.chunks:,}{shape}, by {status.provider} {status.model}"
 
 
-def _state(status: IndexStatus, zone: tzinfo | None) -> str:
-    parts = ["files changed since the last sync" if status.dirty else "up to date"]
+def _state(status: IndexStatus, zone: tzinfo | None) -> Iterator[str]:
+    yield "files changed since the last sync" if status.dirty else "up to date"
     if status.pending_vectors:
-        parts.append(_waiting(status.pending_vectors).strip(" ."))
+        yield _waiting(status.pending_vectors).strip(" .")
     if status.rebuilding:
-        parts.append("a new index is being built beside this one")
+        yield "a new index is being built beside this one"
     if status.busy:
-        parts.append("another process is indexing")
-    parts.append(f"last sync {_moment(status.last_sync, zone)}" if status.last_sync else "never synced")
-    return "; ".join(parts)
-
-
-def _moment(moment: datetime, zone: tzinfo | None) -> str:
-    return f"{moment.astimezone(zone):%Y-%m-%d %H:%M:%S}"
-
-
-def _cache(status: IndexStatus) -> list[tuple[str, str]]:
-    cache = status.details.get("cache")
-    if not cache or not cache["enabled"]:
-        return []
-    limit = f" of at most {cache['maxEntries']:,}" if cache["maxEntries"] else ""
-    return [("cache", f"{cache['entries']:,}{limit} embeddings")]
-
-
-def _probe(status: IndexStatus) -> list[tuple[str, str]]:
-    probe = status.embedding_probe
-    if probe is None:
-        return []
-    text = f"answer in {probe.seconds * 1000:.0f} ms" if probe.ok else f"do not answer: {clean_line(probe.error or '')}"
-    return [("embeddings", text)]
+        yield "another process is indexing"
+    yield f"last sync {status.last_sync.astimezone(zone):%Y-%m-%d %H:%M:%S}" if status.last_sync else "never synced"
 
 
 def _reach(status: IndexStatus) -> str:
     if status.remote:
-        return f"the text of pieces and queries goes to {clean_line(status.address or status.provider)}"
+        return f"the text of pieces and queries goes to {status.address or status.provider}"
     return "nothing: words and vectors are made on this machine" if status.vectors else "nothing"
 
 
-def _with_key(status: IndexStatus, keys: Mapping[str, str]) -> str:
-    """What an API key would add; empty while a remote provider is in use."""
-    if status.remote:
-        return ""
+def _with_key(keys: Mapping[str, str]) -> str:
+    """What an API key would add."""
     if not keys:
         return "vectors of a provider such as openai, gemini, voyage or mistral; none is needed"
     named = " or ".join(f"{provider} ({variable} is set)" for provider, variable in keys.items())
     return f"vectors of {named} by memory_search.provider; the texts go there then"
-
-
-# -- verify ------------------------------------------------------------------------------------------------------------
 
 
 def verify_lines(report: VerifyReport) -> Iterator[str]:
@@ -266,29 +221,18 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
     checked = report.checked
     yield from (clean_line(problem) for problem in report.problems)
     yield from (clean_line(f"fixed: {fixed}") for fixed in report.fixed)
-    looked = f"{_files(checked.files)}, {_count(checked.chunks, 'piece')}, {checked.keywords:,} by words"
+    held = f"{counted(checked.files, 'file')}, {counted(checked.chunks, 'piece')}, {checked.keywords:,} by words"
     verdict = "agree" if report.clean else "do not agree; `clawbot memory verify --fix` repairs the differences"
-    yield f"{looked}, {checked.vectors:,} by vectors: {verdict}."
-
-
-# -- figures -----------------------------------------------------------------------------------------------------------
+    yield f"{held}, {checked.vectors:,} by vectors: {verdict}."
 
 
 def size(count: int) -> str:
     """`count` bytes for people: `900 bytes`, `4.8 KB`, `12.6 MB`."""
     if count < 1000:
-        return _count(count, "byte")
+        return counted(count, "byte")
     value = count / 1000
     for unit in ("KB", "MB"):
         if value < 1000:
             return f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
-
-
-def _files(count: int) -> str:
-    return _count(count, "file")
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import os
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TextIO, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, TypeVar, cast
 
 import click
 import msgspec
@@ -23,15 +24,53 @@ from clawbot.errors import ClawbotError
 from clawbot.text.interface import N_
 from clawbot.text.sanitize import StreamCleaner, clean, clean_line, json_escaped
 
+if TYPE_CHECKING:
+    from datetime import date
+
+F = TypeVar("F", bound=Callable[..., Any])
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 config_option = click.option(
     "--config", "file", type=click.Path(path_type=Path), help="Use this file instead of the one in $CLAWBOT_HOME."
 )
 
 
+def agent_option(text: str) -> Callable[[F], F]:
+    """`--agent`, the main one unless given."""
+    return click.option("--agent", "agent_id", metavar="ID", default="main", show_default=True, help=text)
+
+
+def options(*them: Callable[[F], F]) -> Callable[[F], F]:
+    """Several options as one decorator, in the order of `--help`."""
+    return lambda function: functools.reduce(lambda made, option: option(made), reversed(them), function)
+
+
+def day_options(what: str) -> Callable[[F], F]:
+    """`--after` and `--before` a day, a month or a year; `what` begins their help."""
+    # Deferred: most commands do without.
+    from clawbot.clock import first_day, last_day
+
+    def option(name: str, parse: Callable[[str], date | None], text: str) -> Callable[[F], F]:
+        def read(context: click.Context, parameter: click.Parameter, value: str | None) -> date | None:
+            try:
+                return parse(value or "")
+            except ValueError as error:
+                raise click.BadParameter(f"{error}.", context, parameter) from None
+
+        return click.option(name, callback=read, metavar="DAY", help=f"{what} {text}")
+
+    later = option("--after", first_day, "later: 2026-11-20, 2026-11, 2026.")
+    return options(later, option("--before", last_day, "earlier."))
+
+
 CLEAR = "\r\x1b[2K"
 """Moves to the start of the line and clears it."""
 CUT_OFF = N_("The answer was cut off at the model's length limit.")
+
+
+def counted(number: int, noun: str) -> str:
+    """`1,024 files`, `1 file`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class Coloured(NamedTuple):
@@ -45,6 +84,15 @@ def print_json(value: Any) -> None:
     """Print `value` (plain data or msgspec structs) as indented JSON."""
     encoded = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
     click.echo(json_escaped(encoded.decode()))
+
+
+def answer(as_json: bool, data: Any, lines: Iterable[str]) -> None:
+    """Print what a command found: `data` as JSON, or else the `lines`, which are cleaned."""
+    if as_json:
+        print_json(data)
+        return
+    for line in lines:
+        say(line)
 
 
 def print_json_line(value: Any) -> None:

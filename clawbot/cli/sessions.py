@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 import msgspec
 
 from clawbot.cli.completion import session_names
-from clawbot.cli.output import config_option, json_option, print_json, say, say_bytes, tell
-from clawbot.cli.searching import day_option, search_and_print
-from clawbot.clock import SystemClock, age, first_day, last_day, moment_of
+from clawbot.cli.output import (
+    answer,
+    config_option,
+    day_options,
+    json_option,
+    options,
+    print_json,
+    say,
+    say_bytes,
+    warn,
+)
+from clawbot.clock import SystemClock, age, moment_of
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
@@ -23,7 +32,7 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.files import write_out
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import HistoryItem
-from clawbot.sessions.errors import Problem, UnknownSessionError
+from clawbot.sessions.errors import UnknownSessionError
 from clawbot.sessions.export import to_json, to_markdown
 from clawbot.sessions.listing import OPEN, SessionSummary
 from clawbot.sessions.names import short_name
@@ -36,7 +45,6 @@ from clawbot.text.sanitize import clean, clean_line
 from clawbot.text.secrets import Redactor, left_out, redact
 from clawbot.text.visible import were_not_sent
 
-F = TypeVar("F", bound=Callable[..., Any])
 log = logging.getLogger(__name__)
 
 SHOWN = 50
@@ -46,12 +54,10 @@ PAGE = 500
 OUTPUT_LINES = 12
 WEEK = 7
 
-_agent = click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", help="Whose sessions.")
-
-
-def agent_option(function: F) -> F:
-    """Options that select the agent and its settings file."""
-    return _agent(config_option(function))
+agent_option = options(
+    click.option("--agent", "agent_id", default=MAIN_AGENT, metavar="ID", help="Whose sessions."), config_option
+)
+json_and_agent = options(json_option, agent_option)
 
 
 @click.group()
@@ -60,8 +66,7 @@ def command() -> None:
 
 
 @command.command("list")
-@json_option
-@agent_option
+@json_and_agent
 @click.option("--all", "every", is_flag=True, help="Those of every agent.")
 @click.option("--subagents", "parent", metavar="NAME", help="Those of the sub-agents of the session NAME.")
 def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, parent: str | None) -> None:
@@ -75,25 +80,20 @@ def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, 
     if parent is not None:
         found = [(agent_id, summary) for summary in _subagents(_store(agent_id, file), parent).list()]
     else:
-        agents = _agents() if every else [agent_id]
+        folders = Paths(find_home()).agents.glob("*/sessions") if every else ()
+        agents = sorted(path.parent.name for path in folders if path.is_dir()) if every else [agent_id]
         found = [(agent, summary) for agent in agents for summary in _store(agent, file).list()]
     found.sort(key=lambda pair: pair[1].updated_at, reverse=True)
-    if as_json:
-        print_json([{"agent": agent, **_plain(summary)} for agent, summary in found])
-        return
-    if not found:
-        say("No sub-agent worked for it." if parent is not None else "No sessions yet. `clawbot chat` starts one.")
-        return
-    widest = max(len(agent) for agent, _ in found) if every else 0
-    names_width = max(len(summary.name) for _, summary in found)
-    for agent, summary in found:
-        say(_row(summary, agent.ljust(widest) if every else "", names_width))
+    none = "No sub-agent worked for it." if parent is not None else "No sessions yet. `clawbot chat` starts one."
+    agent_width = max((len(agent) for agent, _ in found if every), default=0)
+    name_width = max((len(summary.name) for _, summary in found), default=0)
+    rows = [_row(summary, agent.ljust(agent_width) if every else "", name_width) for agent, summary in found]
+    answer(as_json, [{"agent": agent, **_plain(summary)} for agent, summary in found], rows or [none])
 
 
 @command.command()
 @click.argument("name", shell_complete=session_names)
-@json_option
-@agent_option
+@json_and_agent
 @click.option("--limit", type=click.IntRange(min=1), default=SHOWN, show_default=True, help="The last N entries.")
 def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int) -> None:
     """Show the end of the session NAME: its name, its id, or the beginning of the id; NAME/ID for what a sub-agent
@@ -118,7 +118,7 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
         shown = [_plain_item(item) for item in items]
         print_json({"session": session, "problems": _plain(problems), "items": shown, "unsent": _plain(unsent)})
         return
-    say(_row(summary, "", len(summary.name)))
+    say(_row(summary))
     say(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
     for item in items:
         say(f"\n{_shown(item, summary.updated_at.tzinfo)}")
@@ -126,7 +126,7 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
         say(f"\n{were_not_sent(len(unsent))}:")
     for each in unsent:
         say(f"  {clean_line(each.text)}")
-    _warn(problems)
+    warn(*map(str, problems))
 
 
 @command.command()
@@ -159,23 +159,24 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **options: An
             settings = _settings(agent_id, file)
             workspace = settings.workspace if settings else Paths(find_home()).workspace(agent_id)
             write_out(output, b"".join(pieces), workspace)
-        _warn(transcript.problems)
+        warn(*map(str, transcript.problems))
     if redactor.count:
-        tell(f"clawbot: {left_out(redactor.count)}; --with-secrets keeps them.")
+        warn(f"{left_out(redactor.count)}; --with-secrets keeps them.")
 
 
 @command.command("search")
 @click.argument("query", nargs=-1, required=True)
 @click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
-@day_option("--after", first_day, "What was said on this day or later: 2026-11-20, 2026-11, 2026.")
-@day_option("--before", last_day, "What was said on this day or earlier.")
-@json_option
-@agent_option
+@day_options("What was said on this day or")
+@json_and_agent
 def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: Path | None, **bounds: Any) -> None:
     """Search what was said in all conversations, also those that ended, for QUERY: words or a question.
 
     A hit is printed as `score sessions/FILE#ENTRY (who, when)` and its text. With --json: as `memory search --json`.
     """
+    # Deferred: the other commands do without the index.
+    from clawbot.cli.memory_open import search_and_print
+
     search_and_print(query, agent_id, file, as_json=as_json, only="sessions", **bounds)
 
 
@@ -194,8 +195,7 @@ def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) 
 @click.argument("name", shell_complete=session_names)
 @click.argument("title", nargs=-1)
 @click.option("--at", metavar="ID", default="", help="Up to this answer, or before this message of yours.")
-@json_option
-@agent_option
+@json_and_agent
 def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **place: Any) -> None:
     """Begin a session with the talk of the session NAME, which stays as it is. `clawbot` has /fork for the open one.
 
@@ -206,10 +206,8 @@ def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **place: Any
     store = _store(agent_id, place["file"])
     forked = store.fork(name, at, given_title(" ".join(title)))
     summary = store.summary(forked.record)
-    if as_json:
-        print_json({"session": {"agent": agent_id, **_plain(summary)}, "text": forked.text})
-    else:
-        say(_row(summary, "", len(summary.name)))
+    data = {"session": {"agent": agent_id, **_plain(summary)}, "text": forked.text}
+    answer(as_json, data, [_row(summary)])
 
 
 @command.command()
@@ -224,7 +222,7 @@ def delete(name: str, agent_id: str, file: Path | None) -> None:
     session_id = store.find(name).session_id
     place = store.delete(name)
     say(f"Moved to {clean_line(str(place))}")
-    tell(f"clawbot: `clawbot sessions restore {session_id}` brings it back.")
+    warn(f"`clawbot sessions restore {session_id}` brings it back.")
 
 
 @command.command()
@@ -246,8 +244,7 @@ def restore(session_id: str | None, agent_id: str, file: Path | None) -> None:
 
 @command.command("repair")
 @click.argument("name", required=False, shell_complete=session_names)
-@json_option
-@agent_option
+@json_and_agent
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path | None, dry_run: bool) -> None:
     """Repair the damage of a crash, in all sessions or in NAME, without losing anything that a file holds.
@@ -259,11 +256,8 @@ def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path |
     store = _store(agent_id, file)
     only = store.path_of(store.find(name)) if name else None
     report = repair(store, SystemClock(), only=only, dry_run=dry_run)
-    if as_json:
-        print_json(_plain(report))
-        return
-    lines = list(_repair_lines(report))
-    say("\n".join(clean_line(line) for line in lines) if lines else "Nothing to repair.")
+    lines = [clean_line(line) for line in _repair_lines(report)]
+    answer(as_json, _plain(report), lines or ["Nothing to repair."])
 
 
 def _subagents(store: SessionStore, name: str) -> SessionStore:
@@ -298,11 +292,6 @@ def _settings(agent_id: str, file: Path | None) -> AgentSettings | None:
         return None
 
 
-def _agents() -> Sequence[str]:
-    folder = Paths(find_home()).agents
-    return sorted(path.parent.name for path in folder.glob("*/sessions") if path.is_dir())
-
-
 def _reading(path: Path) -> Transcript:
     if not path.exists():
         raise UnknownSessionError(f"The transcript {path} is gone.", hint="Run `clawbot sessions repair`.")
@@ -310,12 +299,10 @@ def _reading(path: Path) -> Transcript:
 
 
 def _whole(transcript: Transcript) -> list[HistoryItem]:
-    pages: list[list[HistoryItem]] = []
-    before: str | None = None
-    while page := transcript.history(before=before, limit=PAGE):
-        pages.append(page)
-        before = page[0].entry_id
-    return [item for page in reversed(pages) for item in page]
+    items: list[HistoryItem] = []
+    while page := transcript.history(before=items[0].entry_id if items else None, limit=PAGE):
+        items[:0] = page
+    return items
 
 
 def _plain(value: Any) -> Any:
@@ -335,19 +322,16 @@ def _plain_item(item: HistoryItem) -> dict[str, Any]:
     }
 
 
-def _row(summary: SessionSummary, agent: str, name_width: int) -> str:
-    turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
+def _row(summary: SessionSummary, agent: str = "", name_width: int = 0) -> str:
+    now = SystemClock(summary.updated_at.tzinfo).now()
+    # From a week on the date is enough.
+    ago = age(summary.updated_at, now) if (now - summary.updated_at).days < WEEK else ""
     state = "in use" if summary.locked else "" if summary.ended == OPEN else f"ended: {summary.ended}"
-    details = f"({', '.join(part for part in (_age(summary), turns, state) if part)})"
+    turns = f"{summary.turns} turn{'' if summary.turns == 1 else 's'}"
+    details = f"({', '.join(part for part in (ago, turns, state) if part)})"
     parts = [f"{summary.updated_at:%Y-%m-%d %H:%M}", agent, summary.name.ljust(name_width), summary.session_id[:8]]
     line = clean("  ".join(part for part in parts if part))
     return "  ".join(part for part in (line, details, clean_line(redact(summary.title))) if part)
-
-
-def _age(summary: SessionSummary) -> str:
-    """How long ago the session was used; nothing beside its date from a week on."""
-    now = SystemClock(summary.updated_at.tzinfo).now()
-    return age(summary.updated_at, now) if (now - summary.updated_at).days < WEEK else ""
 
 
 def _shown(item: HistoryItem, zone: tzinfo | None) -> str:
@@ -391,8 +375,3 @@ def _repair_lines(report: RepairReport) -> Iterator[str]:
     verb = "would be removed" if report.dry_run else "removed"
     for path in report.removed_locks:
         yield f"{path}: left by a process that is gone; {verb}"
-
-
-def _warn(problems: Sequence[Problem]) -> None:
-    for problem in problems:
-        tell(f"clawbot: {problem}")
