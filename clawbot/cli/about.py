@@ -13,16 +13,7 @@ from clawbot import __version__
 from clawbot.distribution import DISTRIBUTION, requirements, version_of
 
 # What decides how the screen is drawn; nothing else of the environment is told.
-_TERMINAL = (
-    "TERM",
-    "COLORTERM",
-    "TERM_PROGRAM",
-    "TERM_PROGRAM_VERSION",
-    "NO_COLOR",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LANG",
-)
+_TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG")
 # Their values are paths and addresses.
 _ONLY_WHETHER = ("TMUX", "STY", "SSH_CONNECTION", "WSL_DISTRO_NAME")
 

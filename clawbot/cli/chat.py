@@ -56,12 +56,7 @@ class Choices(TypedDict):
 @click.option(
     "--mode", type=click.Choice(["plan", "ask", "edits"]), help="What may be changed (default: the settings)."
 )
-def command(
-    prompt: str | None,
-    as_json: bool,
-    plain: bool,
-    **chosen: Unpack[Choices],
-) -> None:
+def command(prompt: str | None, as_json: bool, plain: bool, **chosen: Unpack[Choices]) -> None:
     """Talk to the agent. Without -p it opens the screen, or a chat in lines (--plain, `tui.plain`, TERM=dumb); the
     conversation continues where it was left.
 

@@ -13,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from clawbot.agent.status_types import McpStatus
-from clawbot.cli.output import config_option, json_option, print_json, say, tell
+from clawbot.cli.output import answer, config_option, json_option, print_json, say, warn
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
@@ -47,7 +47,7 @@ def command(ctx: click.Context, *, agent: str | None, over_http: bool, port: int
     if ctx.invoked_subcommand is not None:
         return
     if find_spec("mcp") is None:
-        raise ClawbotError("The package `mcp` is not installed.", hint=f"Install it with: {install_command('mcp')}")
+        raise _missing("The package `mcp` is not installed.")
     from clawbot.cli.mcp_server import serve
     from clawbot.services import RuntimeOptions
 
@@ -93,9 +93,7 @@ def add(
             raise click.UsageError("--from takes no more than the NAME of a server.")
         found = read_servers(source)
         known = {} if name else load_settings(Paths(find_home()), config_file=file).settings.mcp.named()
-        there = [f"There is a server {key} already." for key in found.servers if key in known]
-        for text in (*found.notices, *there):
-            tell(f"clawbot: {text}")
+        warn(*found.notices, *(f"There is a server {key} already." for key in found.servers if key in known))
         servers = {key: value for key, value in found.servers.items() if name in (None, key) and key not in known}
         if not servers:
             raise ClawbotError(f"{source} has no server {name or 'to add'}.")
@@ -170,33 +168,26 @@ def list_servers(file: Path | None, as_json: bool) -> None:
 
     With --json: an array of objects with name, target, enabled, known, tools, warnings.
     """
-    settings, client = _look(file)
+    settings, client = _open(file)
     found = {status.name: status for status in client.status()}
     named = settings.named()
-    if as_json:
-        print_json([_data(name, server, found.get(name)) for name, server in named.items()])
-        return
-    for name, server in named.items():
-        status = found.get(name)
-        known = "off" if not server.enabled else _known(status)
-        say(f"{name}  {clean_line(redact(server.url or ' '.join([server.command or '', *server.args])), 100)}  {known}")
-    if not named:
-        say("No MCP servers. `clawbot mcp add NAME -- PROGRAM` adds one.")
-    if client.missing:
-        tell(f"clawbot: {MISSING} Install it with: {install_command('mcp')}")
+    rows = [_row(name, server, found.get(name)) for name, server in named.items()]
+    none = "No MCP servers. `clawbot mcp add NAME -- PROGRAM` adds one."
+    answer(as_json, [_data(name, server, found.get(name)) for name, server in named.items()], rows or [none])
+    if client.missing and not as_json:
+        warn(str(_missing(MISSING)))
 
 
-def _known(status: McpStatus | None) -> str:
-    if status is None or not status.known:
-        return "tools not known yet: `clawbot mcp test`"
-    return f"{len(status.tools)} tools"
+def _row(name: str, server: McpServer, status: McpStatus | None) -> str:
+    known = f"{len(status.tools)} tools" if status and status.known else "tools not known yet: `clawbot mcp test`"
+    target = clean_line(redact(server.url or " ".join([server.command or "", *server.args])), 100)
+    return f"{name}  {target}  {known if server.enabled else 'off'}"
 
 
 def _data(name: str, server: McpServer, status: McpStatus | None) -> dict[str, Any]:
     known = msgspec.to_builtins(status) if status else {"known": False, "tools": [], "warnings": []}
-    return {"name": name, "target": target_of(server), "enabled": server.enabled} | {
-        key: known[key] for key in ("known", "tools", "warnings")
-    }
+    shown = {key: known[key] for key in ("known", "tools", "warnings")}
+    return {"name": name, "target": target_of(server), "enabled": server.enabled, **shown}
 
 
 @command.command()
@@ -209,9 +200,9 @@ def test(name: str | None, file: Path | None, as_json: bool) -> None:
     With --json: an array of objects with name, ok, error, server (as it calls itself), tools (name, description,
     approval) and warnings.
     """
-    settings, client = _look(file)
+    settings, client = _open(file)
     if client.missing:
-        raise ClawbotError(MISSING, hint=f"Install it with: {install_command('mcp')}")
+        raise _missing(MISSING)
     wanted = [name] if name else list(client.servers)
     if unknown := [each for each in wanted if each not in client.servers]:
         where = "is off" if unknown[0] in settings.named() else "is not there"
@@ -245,27 +236,27 @@ async def _try(client: McpClient, name: str) -> dict[str, Any]:
         {"name": tool.name, "description": tool.description, "approval": server.settings.approval_of(tool.name)}
         for tool in (listing.tools if listing else ())
     ]
-    warnings = list(listing.warnings) if listing else []
-    calls_itself = server.connection.server
-    return {"name": name, "ok": not error, "error": error, "server": calls_itself, "tools": tools, "warnings": warnings}
+    found = {"server": server.connection.server, "tools": tools, "warnings": list(listing.warnings) if listing else []}
+    return {"name": name, "ok": not error, "error": error, **found}
 
 
 def _print(result: Mapping[str, Any]) -> None:
     if not result["ok"]:
-        tell(f"clawbot: {result['error']}")
+        warn(result["error"])
         return
     say(f"{result['name']}: {len(result['tools'])} tools of {result['server'] or 'a server without a name'}")
     for tool in result["tools"]:
         say(f"  {tool['name']} ({tool['approval']})  {clean_line(tool['description'], DESCRIPTION_CHARS)}")
-    for warning in result["warnings"]:
-        tell(f"clawbot: {result['name']}: {warning}")
+    warn(*(f"{result['name']}: {warning}" for warning in result["warnings"]))
 
 
-def _look(file: Path | None) -> tuple[McpSettings, McpClient]:
+def _missing(message: str) -> ClawbotError:
+    return ClawbotError(message, hint=f"Install it with: {install_command('mcp')}")
+
+
+def _open(file: Path | None) -> tuple[McpSettings, McpClient]:
     paths = Paths(find_home())
     load_env(paths)
-    loaded = load_settings(paths, config_file=file)
-    logging = loaded.settings.logging
-    setup_logging(paths.log_file, logging.level, logging.max_bytes, logging.backups)
-    settings = loaded.settings.mcp
-    return settings, McpClient(settings, paths, SystemClock())
+    settings = load_settings(paths, config_file=file).settings
+    setup_logging(paths.log_file, settings.logging.level, settings.logging.max_bytes, settings.logging.backups)
+    return settings.mcp, McpClient(settings.mcp, paths, SystemClock())

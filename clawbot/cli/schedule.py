@@ -17,7 +17,18 @@ import click
 from clawbot.api import RuntimeApi
 from clawbot.cli.completion import job_names
 from clawbot.cli.one_turn import tell_beside
-from clawbot.cli.output import config_option, fail, json_option, print_json, say, say_content, tell
+from clawbot.cli.output import (
+    answer,
+    config_option,
+    fail,
+    fitted,
+    json_option,
+    options,
+    print_json,
+    say,
+    say_content,
+    warn,
+)
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -35,7 +46,9 @@ from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
 
-agent_option = click.option("--agent", "agent_id", metavar="ID", help="Only the jobs of this agent.")
+job_options = options(
+    click.option("--agent", "agent_id", metavar="ID", help="Only the jobs of this agent."), config_option, json_option
+)
 
 
 @click.group()
@@ -44,9 +57,7 @@ def command() -> None:
 
 
 @command.command("list")
-@agent_option
-@config_option
-@json_option
+@job_options
 def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """List the jobs with their next due time and last run.
 
@@ -55,22 +66,12 @@ def list_jobs(agent_id: str | None, file: Path | None, as_json: bool) -> None:
     durationMs).
     """
     states = _schedule(file, agent_id).states(SystemClock().now())
-    if as_json:
-        print_json([_plain_state(state) for state in states])
-        return
-    rows = [_row(state) for state in states]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for row in rows:
-        *cells, last = row
-        padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-        say("  ".join([*padded, clean_line(last)]))
+    answer(as_json, [_plain_state(state) for state in states], fitted(map(_row, states), sys.maxsize, 0))
 
 
 @command.command()
 @click.argument("name", required=False, shell_complete=job_names)
-@agent_option
-@config_option
-@json_option
+@job_options
 def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool) -> None:
     """Run the job NAME now, due or not, enabled or not, and print its reply; without NAME, all jobs that are due.
 
@@ -81,9 +82,11 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
     Paths(find_home()).ensure_home()
     schedule = _schedule(file, agent_id)
     job = _named(schedule.jobs, name) if name else None
-    ran = _finish(_run(schedule, job, _runner(file, by_hand=job is not None)))
-    for notice in schedule.ledger.notices:
-        tell(f"clawbot: {notice}")
+    try:
+        ran = asyncio.run(_run(schedule, job, _runner(file, by_hand=job is not None)))
+    except asyncio.CancelledError:
+        fail("Interrupted; what was said is kept.")
+    warn(*map(str, schedule.ledger.notices))
     if as_json:
         plain = [_plain_run(each) for each in ran]
         print_json(plain[0] if job else plain)
@@ -140,14 +143,6 @@ async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]
     return [await schedule.run_now(job, runner, now)] if job else await schedule.run_due(runner, now)
 
 
-def _finish(work: Any) -> list[Ran]:
-    try:
-        ran: list[Ran] = asyncio.run(work)
-    except asyncio.CancelledError:
-        fail("Interrupted; what was said is kept.")
-    return ran
-
-
 def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
     """Runs a job in a Runtime of its own. Due jobs of a busy session are postponed."""
 
@@ -178,7 +173,7 @@ def _print_reply(ran: Ran) -> None:
     if ran.reply:
         say_content(ran.reply)
     if ran.status != "done":
-        tell(f"clawbot: {ran.job.name}: {ran.status}: {ran.error}")
+        warn(f"{ran.job.name}: {ran.status}: {ran.error}")
 
 
 def _print_lines(ran: Sequence[Ran]) -> None:
@@ -220,15 +215,6 @@ def _in_zone(job: Job, moment: datetime) -> datetime:
 
 def _plain_state(state: JobState) -> dict[str, Any]:
     job, record = state.job, state.record
-    last = None
-    if record is not None and record.started is not None:
-        last = {
-            "due": _iso(job, record.due),
-            "started": _iso(job, record.started),
-            "status": record.status,
-            "error": record.error,
-            "durationMs": record.duration_ms,
-        }
     return {
         "name": job.name,
         "agent": job.agent_id,
@@ -239,18 +225,19 @@ def _plain_state(state: JobState) -> dict[str, Any]:
         "enabled": job.enabled,
         "catchUp": job.catch_up,
         "nextDue": _iso(job, state.next_due),
-        "last": last,
+        "last": _plain_result(job, record) if record and record.started else None,
     }
 
 
 def _plain_run(ran: Ran) -> dict[str, Any]:
+    return {"name": ran.job.name, "agent": ran.job.agent_id, "reply": ran.reply, **_plain_result(ran.job, ran)}
+
+
+def _plain_result(job: Job, result: Ran | Record) -> dict[str, Any]:
     return {
-        "name": ran.job.name,
-        "agent": ran.job.agent_id,
-        "due": _iso(ran.job, ran.due),
-        "started": _iso(ran.job, ran.started),
-        "status": ran.status,
-        "reply": ran.reply,
-        "error": ran.error,
-        "durationMs": ran.duration_ms,
+        "due": _iso(job, result.due),
+        "started": _iso(job, result.started),
+        "status": result.status,
+        "error": result.error,
+        "durationMs": result.duration_ms,
     }
