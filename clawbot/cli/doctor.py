@@ -18,7 +18,7 @@ import click
 from clawbot import __version__
 from clawbot.cli.doctor_checks import program, recall, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.output import Coloured, config_option, json_option, print_json, say
+from clawbot.cli.output import Coloured, agent_option, config_option, json_option, print_json, say
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
@@ -67,13 +67,13 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @click.command()
 @config_option
 @json_option
-@click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace and sessions.")
+@agent_option("Whose workspace and sessions.")
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
-def command(file: Path | None, as_json: bool, agent: str, ping: bool) -> None:
+def command(file: Path | None, as_json: bool, agent_id: str, ping: bool) -> None:
     """Check what works here and what does not, with the command that fixes it."""
     # Log records would reach the screen; doctor itself writes nothing, not even a log.
     setup_logging(None)
-    findings = asyncio.run(examine(look_around(agent, ping=ping, config_file=file)))
+    findings = asyncio.run(examine(look_around(agent_id, ping=ping, config_file=file)))
     if as_json:
         print_json({"version": VERSION, "clawbot": __version__, "findings": findings})
     else:
@@ -95,18 +95,17 @@ def look_around(agent: str, *, ping: bool, config_file: Path | None = None) -> H
     notices: tuple[str, ...] = ()
     try:
         loaded = load_settings(paths, config_file=config_file)
-        whole, notices = loaded.settings, loaded.notices
+        every, notices = loaded.settings, loaded.notices
     except ConfigError as caught:
         error = caught
-        whole = Settings.model_validate({}, context={"home": paths.home})
-    # Without readable settings the agents are unknown.
-    settings = whole.agent(MAIN_AGENT if error else agent)
+        every = Settings.model_validate({}, context={"home": paths.home})
     return Here(
         paths=paths,
         config_file=config_file or paths.config_file,
         agent=agent,
-        settings=settings,
-        all_settings=whole,
+        # Without readable settings the agents are unknown.
+        settings=every.agent(MAIN_AGENT if error else agent),
+        all_settings=every,
         config_error=error,
         config_notices=notices,
         environ=dict(os.environ),
@@ -136,8 +135,11 @@ async def _examine(check: Check, here: Here) -> Findings:
 
 
 def _print(findings: Sequence[Finding]) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
     for state, line in lines_of(findings):
-        _say(line, *([Coloured(f"{state:<7}", COLOURS[state])] if state else []))
+        # In whatever encoding the terminal has: a broken locale is one of the findings.
+        shown = line.encode(encoding, "replace").decode(encoding)
+        say(*([Coloured(f"{state:<7}", COLOURS[state])] if state else []), shown)
 
 
 def lines_of(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
@@ -149,12 +151,3 @@ def lines_of(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
             yield "", f"{'':<7}  {'':<{width}}  {'how' if finding.state == 'ok' else 'fix'}: {finding.fix}"
     count = Counter(finding.state for finding in findings)
     yield "", f"\n{count['ok']} ok, {count['warning']} to look at, {count['problem']} to mend"
-
-
-def _say(line: str, *before: Coloured) -> None:
-    """Print a line with a coloured prefix, in whatever encoding the terminal has.
-
-    A broken locale is one of the findings.
-    """
-    encoding = sys.stdout.encoding or "utf-8"
-    say(*before, line.encode(encoding, "replace").decode(encoding))

@@ -15,11 +15,10 @@ from clawbot.cli.config import masked
 from clawbot.cli.doctor import examine, look_around
 from clawbot.cli.doctor import lines_of as finding_lines
 from clawbot.cli.doctor_checks.finding import Here
-from clawbot.cli.output import config_option, say
+from clawbot.cli.output import agent_option, config_option, say
 from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import DEFAULT, load_settings
-from clawbot.config.paths import MAIN_AGENT
 from clawbot.errors import ClawbotError
 from clawbot.files import create_exclusive
 from clawbot.logs import setup_logging
@@ -40,12 +39,12 @@ but a line of the log can quote some words of one.
 @click.command()
 @config_option
 @click.argument("target", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
-@click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace and sessions.")
-def command(file: Path | None, target: Path | None, agent: str) -> None:
+@agent_option("Whose workspace and sessions.")
+def command(file: Path | None, target: Path | None, agent_id: str) -> None:
     """Write what a bug report needs into FILE, a new one in this folder unless named. Nothing is sent."""
     # Log records would reach the screen, or the file that is read here.
     setup_logging(None)
-    here = look_around(agent, ping=False, config_file=file)
+    here = look_around(agent_id, ping=False, config_file=file)
     report = report_of(here).encode("utf-8", "backslashreplace")
     path = target or Path(f"clawbot-feedback-{SystemClock().now():%Y%m%d-%H%M%S}.md")
     if not create_exclusive(path, report, below=here.settings.workspace):
@@ -55,10 +54,11 @@ def command(file: Path | None, target: Path | None, agent: str) -> None:
 
 def report_of(here: Here) -> str:
     """The whole report, without secrets and without the name of the home folder. Blocks."""
+    found = asyncio.run(examine(here))
     parts = [
         HEAD,
         _section("Program", about(here.environ)),
-        _section("Doctor", "\n".join(_findings(here))),
+        _section("Doctor", "\n".join(f"{state:<7}{line}" if state else line for state, line in finding_lines(found))),
         _section("Settings", "\n".join(_settings(here)) or "none of your own"),
         *(_section(path.name, _end_of(path)) for path in (here.paths.log_file, here.paths.local_log)),
     ]
@@ -67,11 +67,6 @@ def report_of(here: Here) -> str:
 
 def _section(title: str, text: str) -> str:
     return f"## {title}\n\n" + "\n".join(f"    {line}" for line in text.split("\n")) + "\n"
-
-
-def _findings(here: Here) -> Iterator[str]:
-    for state, line in finding_lines(asyncio.run(examine(here))):
-        yield f"{state:<7}{line}" if state else line
 
 
 def _settings(here: Here) -> Iterator[str]:

@@ -8,7 +8,7 @@ import importlib.metadata
 import importlib.util
 import locale
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +134,9 @@ def extensions(here: Here) -> Findings:
         else:
             loaded.append(each)
     if loaded:
-        found.append(Finding("extensions", "ok", f"loaded from packages: {_named(loaded)}"))
+        named = ", ".join(f"{each.name} ({each.distribution})" for each in loaded)
+        found.append(Finding("extensions", "ok", f"loaded from packages: {named}"))
     return found
-
-
-def _named(extensions: Iterable[Extension]) -> str:
-    return ", ".join(f"{each.name} ({each.distribution})" for each in extensions)
 
 
 def sqlite(here: Here) -> Findings:

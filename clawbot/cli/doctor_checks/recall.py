@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
+from clawbot.cli.output import counted
 from clawbot.errors import ClawbotError
 from clawbot.indexing import open_index
 from clawbot.memory.backend import MemoryBackend
@@ -65,15 +66,11 @@ def _broken(error: ClawbotError, database: Path | None) -> Finding:
 
 def _state(status: IndexStatus) -> Finding:
     by = f"{status.provider} {status.model}".strip() if status.vectors and status.provider != NONE else "words alone"
-    files, pieces = _count(status.total_files, "file"), _count(status.chunks, "piece")
+    files, pieces = counted(status.total_files, "file"), counted(status.chunks, "piece")
     held = f"{status.files:,} of {files} in {pieces}, found by {by}"
     verb = "waits" if status.pending_vectors == 1 else "wait"
-    waiting = f"; {_count(status.pending_vectors, 'piece')} {verb} for a vector" if status.pending_vectors else ""
+    waiting = f"; {counted(status.pending_vectors, 'piece')} {verb} for a vector" if status.pending_vectors else ""
     return Finding("memory", "ok", f"{held}{waiting}")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _parts(status: IndexStatus, here: Here) -> Findings:
@@ -85,16 +82,13 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
         fix = look if status.fallback.since is None else mend
         found.append(Finding("memory", "warning", status.fallback.in_words, fix))
     if (error := _new_error(status)) is not None:
-        found.append(Finding("memory", "warning", f"{_asked(status)} makes no vectors now: {error}", look))
+        # `auto` names no provider.
+        asked = status.requested_provider if status.provider == NONE else status.provider
+        found.append(Finding("memory", "warning", f"{asked} makes no vectors now: {error}", look))
     if status.rerank_problem:
         fix = f"what it says, or query.rerank: off in {here.config_file}"
         found.append(Finding("memory", "warning", status.rerank_problem, fix))
     return found
-
-
-def _asked(status: IndexStatus) -> str:
-    """The provider asked for a vector; "" for `auto`, which names none."""
-    return status.requested_provider if status.provider == NONE else status.provider
 
 
 def _new_error(status: IndexStatus) -> str | None:
@@ -110,7 +104,7 @@ def _new_error(status: IndexStatus) -> str | None:
 def _issues(status: IndexStatus, here: Here) -> Findings:
     found = [_issue(issue, here) for issue in status.issues[:MOST_ISSUES]]
     if len(status.issues) > MOST_ISSUES:
-        more = f"{_count(len(status.issues) - MOST_ISSUES, 'more file')} could not be taken in"
+        more = f"{counted(len(status.issues) - MOST_ISSUES, 'more file')} could not be taken in"
         found.append(Finding("memory", "warning", more, "clawbot memory status"))
     return found
 

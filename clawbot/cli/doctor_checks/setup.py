@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
@@ -101,7 +101,13 @@ def env_file(here: Here) -> Findings:
 
 def keys(here: Here) -> Findings:
     """The names of available keys, never their values."""
-    found = [_key(here, name) for name in KEYS if name in here.environ]
+    found = [
+        Finding("keys", "ok", f"{name} is set ({KEYS[name].title})")
+        if here.environ[name].strip()
+        else Finding("keys", "warning", f"{name} is set but empty", f"unset {name}")
+        for name in KEYS
+        if name in here.environ
+    ]
     named = here.settings.api_key_env
     if named and not here.environ.get(named):
         message = f"api_key_env names {named}, which is not set"
@@ -118,10 +124,7 @@ def keys(here: Here) -> Findings:
     return found
 
 
-def _key(here: Here, name: str) -> Finding:
-    if here.environ[name].strip():
-        return Finding("keys", "ok", f"{name} is set ({KEYS[name].title})")
-    return Finding("keys", "warning", f"{name} is set but empty", f"unset {name}")
+_READABLE = "can be read by others on this machine"
 
 
 def permissions(here: Here) -> Findings:
@@ -130,32 +133,23 @@ def permissions(here: Here) -> Findings:
     files = [paths.env_file, paths.log_file]
     if here.settings.api_key is not None:
         files.append(here.config_file)
+    private = {
+        **dict.fromkeys((paths.home, paths.logs, here.sessions), "700"),
+        **dict.fromkeys(files, "600"),
+    }
     found = [
-        *(_open_to_others(path, "700") for path in (paths.home, paths.logs, here.sessions)),
-        *(_open_to_others(path, "600") for path in files),
-        _open_transcripts(here.sessions),
+        Finding("permissions", "warning", f"{path} {_READABLE}", f"chmod {mode} {quoted(path)}")
+        for path, mode in private.items()
+        if _readable_by_others(path)
     ]
-    wrong = [finding for finding in found if finding is not None]
-    return wrong or [Finding("permissions", "ok", f"what is in {paths.home} is yours alone")]
+    if count := sum(map(_readable_by_others, here.sessions.glob("*.json*"))):
+        message = f"{count} files in {here.sessions} {_READABLE}"
+        found.append(Finding("permissions", "warning", message, f"chmod -R go-rwx {quoted(here.sessions)}"))
+    return found or [Finding("permissions", "ok", f"what is in {paths.home} is yours alone")]
 
 
-def _open_to_others(path: Path, wanted: str) -> Finding | None:
-    if not _readable_by_others([path]):
-        return None
-    message = f"{path} can be read by others on this machine"
-    return Finding("permissions", "warning", message, f"chmod {wanted} {quoted(path)}")
-
-
-def _open_transcripts(folder: Path) -> Finding | None:
-    count = len(_readable_by_others(folder.glob("*.json*")))
-    if not count:
-        return None
-    message = f"{count} files in {folder} can be read by others on this machine"
-    return Finding("permissions", "warning", message, f"chmod -R go-rwx {quoted(folder)}")
-
-
-def _readable_by_others(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if path.exists() and stat.S_IMODE(path.stat().st_mode) & 0o077]
+def _readable_by_others(path: Path) -> bool:
+    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def client(here: Here) -> Findings:

@@ -71,12 +71,8 @@ SCARCE = 2**30
 def state_folder(here: Here) -> Findings:
     """Whether the state folder is writable, or can be created."""
     home = here.paths.home
-    if home.exists() and not home.is_dir():
-        fix = f"mv {quoted(home)} {quoted(home)}.old"
-        return [Finding("home", "problem", f"{home} is a file, not a folder", fix)]
-    if not writable(home):
-        place = nearest(home)
-        return [Finding("home", "problem", f"{place} can't be written", f"chmod u+rwx {quoted(place)}")]
+    if (unusable := _unusable("home", home)) is not None:
+        return [unusable]
     there = "" if home.exists() else ", created by the first start"
     return [Finding("home", "ok", f"{home}{there}")]
 
@@ -90,22 +86,25 @@ def workspace(here: Here) -> Findings:
             message = f"{folder} does not exist and can't be created: {nearest(folder)} can't be written"
             return [Finding("workspace", "problem", message, f"chmod u+rwx {quoted(nearest(folder))}")]
         return [Finding("workspace", "warning", f"{folder} does not exist yet; the first start creates it", init)]
-    if not folder.is_dir():
-        fix = f"mv {quoted(folder)} {quoted(folder)}.old"
-        return [Finding("workspace", "problem", f"{folder} is a file, not a folder", fix)]
-    if not writable(folder):
-        return [Finding("workspace", "problem", f"{folder} can't be written", f"chmod u+rwx {quoted(folder)}")]
+    if (unusable := _unusable("workspace", folder)) is not None:
+        return [unusable]
     return [_notes(folder / "memory") or Finding("workspace", "ok", f"{folder}"), *_templates(here, init)]
 
 
-def _notes(folder: Path) -> Finding | None:
+def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
+    """The finding if something else is where the folder belongs, or if it can't be written."""
     if folder.exists() and not folder.is_dir():
-        message = f"{folder} is a file, not a folder: nothing can be remembered"
-        return Finding("workspace", "problem", message, f"mv {quoted(folder)} {quoted(folder)}.old")
+        message = f"{folder} is a file, not a folder{effect}"
+        return Finding(check, "problem", message, f"mv {quoted(folder)} {quoted(folder)}.old")
     if not writable(folder):
-        message = f"{folder} can't be written: nothing can be remembered"
-        return Finding("workspace", "problem", message, f"chmod u+rwx {quoted(folder)}")
-    return _left_out(folder) if folder.exists() else None
+        place = nearest(folder)
+        return Finding(check, "problem", f"{place} can't be written{effect}", f"chmod u+rwx {quoted(place)}")
+    return None
+
+
+def _notes(folder: Path) -> Finding | None:
+    unusable = _unusable("workspace", folder, ": nothing can be remembered")
+    return unusable or (_left_out(folder) if folder.exists() else None)
 
 
 def _left_out(folder: Path) -> Finding | None:
