@@ -29,6 +29,7 @@ BROWSER = "textual.drivers.web_driver:WebDriver"
 STARTED_AS = "CLAWBOT_STARTED_AS"
 """What the Makefile sets: there is no `clawbot` on the path of the shell that it goes back to."""
 _HUNG_UP = 128 + 1  # the exit code after SIGHUP
+_ONLY_PRINT = ("", "dumb", "unknown")  # terminals that can't draw
 
 
 class Choices(TypedDict):
@@ -72,14 +73,10 @@ def command(prompt: str | None, as_json: bool, plain: bool, **chosen: Unpack[Cho
         _speak(_early(chosen["config_file"]))
     from clawbot.cli.one_turn import run_one_turn
 
-    text = _read_stdin() if prompt == "-" else prompt
+    text = sys.stdin.buffer.read().decode("utf-8-sig", errors="replace") if prompt == "-" else prompt
     if not text.strip():
         raise click.UsageError("There is nothing to send: the text is empty.")
     sys.exit(asyncio.run(run_one_turn(_load_runtime(chosen)[0].unattended(), text, as_json=as_json)))
-
-
-def _read_stdin() -> str:
-    return sys.stdin.buffer.read().decode("utf-8-sig", errors="replace")
 
 
 def _open(chosen: Choices, *, plain: bool) -> int:
@@ -90,18 +87,13 @@ def _open(chosen: Choices, *, plain: bool) -> int:
     opened: list[Runtime] = []
     early = _early(chosen["config_file"])
     _speak(early)
-    is_plain = plain or _only_prints(os.environ.get("TERM", "")) or (early is not None and early.plain)
+    is_plain = plain or os.environ.get("TERM", "") in _ONLY_PRINT or (early is not None and early.plain)
     code = (_open_lines if is_plain and not in_browser else _open_screen)(chosen, opened)
     if code == _HUNG_UP:
         write_nowhere()
     elif opened:
         say(_("Resume with: {command}").format(command=_resume_command(opened[-1])))
     return code
-
-
-def _only_prints(term: str) -> bool:
-    """Whether a terminal of the kind `term` can't draw."""
-    return term in ("", "dumb", "unknown")
 
 
 def _early(config_file: Path | None) -> TuiSettings | None:
@@ -150,15 +142,13 @@ def _chosen_for(agent: str | None, chosen: Choices, opened: Sequence[Runtime]) -
         return chosen
     earlier = [runtime.agent.status for runtime in opened if runtime.agent.status.agent_id == agent]
     is_first = agent == opened[0].agent.status.agent_id
-    return Choices(
-        agent=agent,
-        session=earlier[-1].session_key if earlier else None,
-        new=False,
-        model=chosen["model"],
-        config_file=chosen["config_file"],
-        workspace=chosen["workspace"] if is_first else None,
-        mode=chosen["mode"],
-    )
+    return {
+        **chosen,
+        "agent": agent,
+        "session": earlier[-1].session_key if earlier else None,
+        "new": False,
+        "workspace": chosen["workspace"] if is_first else None,
+    }
 
 
 def _resume_command(runtime: Runtime) -> str:

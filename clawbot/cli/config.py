@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from clawbot.cli.output import config_option, json_option, print_json, say, tell
+from clawbot.cli.output import answer, config_option, json_option, print_json, say, tell
 from clawbot.config.document import scalar
 from clawbot.config.errors import ConfigError
-from clawbot.config.load import LoadedSettings, load_settings
+from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.source import KeyPath, dotted
 from clawbot.text.secrets import MARK, is_secret_name, redact
@@ -30,12 +30,8 @@ def show(file: Path | None, as_json: bool) -> None:
     """Print the merged settings, each with its origin; secrets are masked."""
     loaded = load_settings(Paths(find_home()), config_file=file)
     values = masked(loaded.settings.model_dump(mode="json", by_alias=True))
-    if as_json:
-        files = [str(path) for path in loaded.files]
-        print_json({"settings": values, "origins": loaded.origins, "files": files, "notices": loaded.notices})
-        return
-    say("\n".join(lines_of(values, loaded.origins)))
-    _print_notices(loaded)
+    data = {"settings": values, "origins": loaded.origins, "files": [str(path) for path in loaded.files]}
+    _answer(as_json, data, lines_of(values, loaded.origins), loaded.notices)
 
 
 @command.command()
@@ -46,13 +42,13 @@ def check(file: Path | None, as_json: bool) -> None:
     try:
         loaded = load_settings(Paths(find_home()), config_file=file)
     except ConfigError as error:
-        _print_problems(error, as_json)
+        if as_json:
+            problems = [problem._asdict() for problem in error.problems]
+            print_json({"ok": False, "problems": problems, "notices": []})
+        for line in () if as_json else [error] if error.hint else error.problems:
+            tell(str(line))
         sys.exit(1)
-    if as_json:
-        print_json({"ok": True, "problems": [], "notices": loaded.notices})
-        return
-    say("ok")
-    _print_notices(loaded)
+    _answer(as_json, {"ok": True, "problems": []}, ["ok"], loaded.notices)
 
 
 @command.command()
@@ -61,18 +57,9 @@ def path() -> None:
     say(str(Paths(find_home()).config_file))
 
 
-def _print_problems(error: ConfigError, as_json: bool) -> None:
-    if as_json:
-        problems = [problem._asdict() for problem in error.problems]
-        print_json({"ok": False, "problems": problems, "notices": []})
-        return
-    lines = [error] if error.hint else error.problems
-    for line in lines:
-        tell(str(line))
-
-
-def _print_notices(loaded: LoadedSettings) -> None:
-    for notice in loaded.notices:
+def _answer(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], notices: Sequence[str]) -> None:
+    answer(as_json, {**data, "notices": notices}, lines)
+    for notice in () if as_json else notices:
         tell(f"note: {notice}")
 
 

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
-from clawbot.cli.output import config_option, fitted, json_option, print_json, say, tell
+from clawbot.cli.output import agent_option, answer, config_option, fitted, json_option, options, print_json, say, warn
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -104,23 +104,22 @@ def group(kind: Kind) -> click.Group:
     eligible = click.option("--eligible", is_flag=True, help="Only those that are ready.")
     verbose = click.option("-v", "--verbose", is_flag=True, help="Also show what is missing or wrong.")
     name = click.argument("name", shell_complete=partial(_complete, kind))
-    agent = click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace.")
-    noun, one, can = kind.noun, kind.found_type.kind, kind.can
-    made = click.Group(help=f"List {noun}, explain why one can't {can}, enable or disable one.")
-    enable = f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {can}."
-    disable = f"Disable the {one} NAME; your config file stays as it is."
+    noun, one = kind.noun, kind.found_type.kind
+    made = click.Group(help=f"List {noun}, explain why one can't {kind.can}, enable or disable one.")
     commands: dict[str, tuple[Callable[..., None], tuple[Any, ...], str]] = {
         "list": (_list, (eligible, verbose), _LIST.format(noun=noun, title=noun.title(), kind=kind)),
         "info": (_info, (name,), f"Show all details of the {one} NAME: what it is for, and what it requires."),
-        "check": (_check, (), f"List the {noun} that can't {can}, with reason and fix. Exits with 0 even then."),
-        "enable": (partial(_switch, on=True), (name,), enable),
-        "disable": (partial(_switch, on=False), (name,), disable),
+        "check": (_check, (), f"List the {noun} that can't {kind.can}, with reason and fix. Exits with 0 even then."),
+        "enable": (
+            partial(_switch, on=True),
+            (name,),
+            f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {kind.can}.",
+        ),
+        "disable": (partial(_switch, on=False), (name,), f"Disable the {one} NAME; your config file stays as it is."),
     }
-    for command, (action, options, text) in commands.items():
-        callback = partial(action, kind)
-        for option in reversed((*options, agent, config_option, json_option)):
-            callback = option(callback)
-        made.command(command, help=text)(callback)
+    for command, (action, own, text) in commands.items():
+        shared = (agent_option("Whose workspace."), config_option, json_option)
+        made.command(command, help=text)(options(*own, *shared)(partial(action, kind)))
     return made
 
 
@@ -135,28 +134,21 @@ eligible, missing, problem, changed (since you enabled it).
 def _complete(kind: Kind, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """`shell_complete` for a name. Any failure completes nothing."""
     try:
-        found = kind(context.params.get("agent") or MAIN_AGENT, context.params.get("file")).found
+        found = kind(context.params.get("agent_id") or MAIN_AGENT, context.params.get("file")).found
     except (ClawbotError, OSError):
         return []
     names = {each.name: each.manifest.description for each in found}
     return [CompletionItem(name, help=text) for name, text in sorted(names.items()) if name.startswith(incomplete)]
 
 
-def _list(kind: Kind, agent: str, file: Path | None, as_json: bool, *, eligible: bool, verbose: bool) -> None:
-    here = kind(agent, file)
+def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligible: bool, verbose: bool) -> None:
+    here = kind(agent_id, file)
     enabled = here.section.enabled
     found = [each for each in here.found if not eligible or (each.ready and enabled)]
-    if as_json:
-        folders = {"workspaceDir": str(here.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
-        print_json({"enabled": enabled, **folders, here.noun: [here.data(each) for each in found]})
-        return
-    none = (
-        "None is ready."
-        if eligible
-        else f"No {here.noun}. Put folders with a {kind.found_type.kind.upper()}.md into {here.home}."
-    )
-    say("\n".join(_table(found, verbose=verbose)) if found else none)
-    _warn(here.warnings())
+    folders = {"workspaceDir": str(here.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
+    data = {"enabled": enabled, **folders, here.noun: [here.data(each) for each in found]}
+    none = "None is ready." if eligible else f"No {here.noun}. Put folders with a {kind.found_type.kind.upper()}.md into {here.home}."
+    answer(as_json, data, _table(found, verbose=verbose) if found else [none], here.warnings())
 
 
 def _table(found: Sequence[Found[Any]], *, verbose: bool) -> Iterator[str]:
@@ -168,8 +160,8 @@ def _table(found: Sequence[Found[Any]], *, verbose: bool) -> Iterator[str]:
     return fitted(rows if verbose else [row[:-1] for row in rows], shutil.get_terminal_size().columns, 2)
 
 
-def _info(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool) -> None:
-    here = kind(agent, file)
+def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool) -> None:
+    here = kind(agent_id, file)
     each = kind.found_type.named(here.found, name)
     if as_json:
         print_json({**here.data(each), **here.details(each)})
@@ -187,29 +179,23 @@ def _info(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool) -
         if text:
             say(f"  {label if label != last else '':<{_LABEL}}{clean_line(text)}")
             last = label
-    _warn(here.warnings())
+    warn(*here.warnings())
 
 
-def _check(kind: Kind, agent: str, file: Path | None, as_json: bool) -> None:
-    here = kind(agent, file)
+def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
+    here = kind(agent_id, file)
     ready = [each.name for each in here.found if each.ready]
     idle = [(each, list(fixes(each, here.config_file))) for each in here.found if not each.ready]
-    if as_json:
-        reports = [
-            {"name": each.name, "status": each.state, "reason": each.reason(), "fixes": steps} for each, steps in idle
-        ]
-        print_json({"enabled": here.section.enabled, "ready": ready, "notReady": reports})
-        return
-    say(clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else "")))
+    reports = [{"name": each.name, "status": each.state, "reason": each.reason(), "fixes": steps} for each, steps in idle]
+    lines = [clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else ""))]
     for each, steps in idle:
-        say(clean_line(f"{each.name}: {each.reason()}"))
-        for step in steps:
-            say(f"  fix: {clean_line(step)}")
-    _warn(here.warnings())
+        lines += [clean_line(f"{each.name}: {each.reason()}"), *(f"  fix: {clean_line(step)}" for step in steps)]
+    data = {"enabled": here.section.enabled, "ready": ready, "notReady": reports}
+    answer(as_json, data, lines, here.warnings())
 
 
-def _switch(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool, *, on: bool) -> None:
-    here = kind(agent, file)
+def _switch(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool, *, on: bool) -> None:
+    here = kind(agent_id, file)
     each = kind.found_type.named(here.found, name)
     if on and (why := replace(each, enabled=True).reason()):
         hint = f"`clawbot {here.noun} check` says what to do."
@@ -223,18 +209,10 @@ def _switch(kind: Kind, name: str, agent: str, file: Path | None, as_json: bool,
         warnings.append(f"{name} is {where}. Read it first: {each.entry}")
     if on and not here.section.enabled:
         warnings += list(here.warnings())[-1:]
-    if as_json:
-        switched = {"name": name, "enabled": on, "changed": changed, "file": str(here.switches_file)}
-        print_json({**switched, "warnings": warnings})
-        return
+    data = {"name": name, "enabled": on, "changed": changed, "file": str(here.switches_file), "warnings": warnings}
     word = "on" if on else "off"
-    say(f"{name} is {word}. {here.applies}" if changed else f"{name} is {word} already.")
-    _warn(warnings)
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        tell(f"clawbot: {warning}")
+    done = f"{name} is {word}. {here.applies}" if changed else f"{name} is {word} already."
+    answer(as_json, data, [done], warnings)
 
 
 def by_kind(phrases: Iterable[str]) -> dict[str, list[str]]:

@@ -173,9 +173,8 @@ def list_servers(file: Path | None, as_json: bool) -> None:
     named = settings.named()
     rows = [_row(name, server, found.get(name)) for name, server in named.items()]
     none = "No MCP servers. `clawbot mcp add NAME -- PROGRAM` adds one."
-    answer(as_json, [_data(name, server, found.get(name)) for name, server in named.items()], rows or [none])
-    if client.missing and not as_json:
-        warn(str(_missing(MISSING)))
+    data = [_data(name, server, found.get(name)) for name, server in named.items()]
+    answer(as_json, data, rows or [none], [str(_missing(MISSING))] if client.missing else [])
 
 
 def _row(name: str, server: McpServer, status: McpStatus | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from clawbot.cli.output import say, tell
+from clawbot.cli.output import say, warn
 from clawbot.clock import SystemClock
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
@@ -22,8 +22,7 @@ from clawbot.tools.registry import Toolbox
 def serve(options: RuntimeOptions, port: int | None) -> None:
     """Serve until the client leaves, or a signal. `port` None: over stdio. Raises ClawbotError."""
     services = SharedServices(options)
-    for notice in services.notices:
-        tell(f"clawbot: {notice.text}")
+    warn(*(notice.text for notice in services.notices))
     if asyncio.run(_serve(services, port)):
         # The thread that reads stdin can't be woken.
         os._exit(0)

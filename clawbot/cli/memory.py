@@ -242,9 +242,14 @@ def forget(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
     place = Place.find(file)
     request = Request(text=text, **wanted)
     outcome = Forgetting(place.settings, place.paths, agent_id, request).run()
-    answer(as_json, _plain(outcome, request, agent_id), _outcome_lines(outcome))
-    if not as_json:
-        warn(*_remarks(outcome, request))
+    data = {
+        "agentId": agent_id,
+        "dryRun": request.dry_run,
+        "done": msgspec.to_builtins(outcome.done),
+        "stillThere": msgspec.to_builtins(outcome.left),
+        "complete": outcome.complete,
+    }
+    answer(as_json, data, _outcome_lines(outcome), _remarks(outcome, request))
     if not outcome.complete:
         sys.exit(1)
 
@@ -267,13 +272,3 @@ def _remarks(outcome: ForgetOutcome, request: Request) -> Iterator[str]:
         yield "Nothing was changed (--dry-run)."
     if not outcome.complete:
         yield "Not all of it could be done; the lines above say what is left. Run it again then."
-
-
-def _plain(outcome: ForgetOutcome, request: Request, agent_id: str) -> dict[str, object]:
-    return {
-        "agentId": agent_id,
-        "dryRun": request.dry_run,
-        "done": msgspec.to_builtins(outcome.done),
-        "stillThere": msgspec.to_builtins(outcome.left),
-        "complete": outcome.complete,
-    }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TextIO, TypeVar
 from msgspec import Struct
 
 from clawbot.cli import memory_output as output
-from clawbot.cli.output import answer, draw, fail, warn, write_line
+from clawbot.cli.output import answer, draw, fail, write_line
 from clawbot.clock import Clock, SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.paths import Paths, find_home
@@ -166,9 +166,8 @@ def search_and_print(
         raise found.error
     if found.value is None:
         fail(OFF)
-    answer(as_json, output.search_data(found.value), ["\n".join(output.hit_lines(found.value)).rstrip("\n")])
-    if not as_json:
-        warn(*output.search_remarks(found.value))
+    text = "\n".join(output.hit_lines(found.value)).rstrip("\n")
+    answer(as_json, output.search_data(found.value), [text], output.search_remarks(found.value))
 
 
 BAR = 24

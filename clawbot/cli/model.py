@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import config_option, draw, json_option, print_json, say, tell
+from clawbot.cli.output import answer, config_option, draw, json_option, print_json, say, tell
 from clawbot.config.paths import Paths, find_home
 from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
@@ -73,7 +73,8 @@ def pull(source: str, name: str | None, sha256: str | None) -> None:
     _, shelf = _home()
     wanted = source_for(source, shelf, name=name, sha256=sha256)
     known = get(wanted, shelf, _Meter(wanted.name))
-    _end_line()
+    if sys.stderr.isatty():
+        draw(sys.stderr)
     say(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
     if not is_installed():
         tell(f"To run it, install what serves it: {install_command(EXTRA)}")
@@ -95,11 +96,6 @@ class _Meter:
         if share != self._shown:
             self._shown = share
             draw(sys.stderr, f"{self._name}:{share}")
-
-
-def _end_line() -> None:
-    if sys.stderr.isatty():
-        draw(sys.stderr)
 
 
 @command.command()
@@ -131,7 +127,9 @@ async def _serve(paths: Paths, make: Callable[[], Keeper]) -> int:
             return 0
         served = await serving
         if keeper.died_too_often:
-            raise ClawbotError(f"The server of {served.name} died again and again.", hint=_see_log(paths))
+            raise ClawbotError(
+                f"The server of {served.name} died again and again.", hint=f"The log says more: {paths.local_log}"
+            )
         return 0
     finally:
         serving.cancel()
@@ -155,38 +153,25 @@ async def _until_over(paths: Paths, keeper: Keeper) -> Running:
     return running
 
 
-def _see_log(paths: Paths) -> str:
-    return f"The log says more: {paths.local_log}"
-
-
 @command.command()
 @json_option
 def status(as_json: bool) -> None:
     """Say which models are served here. Exits with 1 when none answers."""
     paths, _ = _home()
     found = [(running, answers(running)) for running in read_running(paths.local_file)]
-    if as_json:
-        print_json([_shown(running, alive) for running, alive in found])
-    for running, alive in [] if as_json else found:
-        whose = "by a chat" if running.chat else "by clawbot model serve"
-        how = "answers" if alive else "does not answer"
-        say(f"{LOCAL}{running.name} on {running.base}, {running.window:,} tokens, {whose}: {how}")
-    if not found and not as_json:
-        say("No model is served here.")
+    lines = [
+        f"{LOCAL}{running.name} on {running.base}, {running.window:,} tokens, "
+        f"by {'a chat' if running.chat else 'clawbot model serve'}: {'answers' if alive else 'does not answer'}"
+        for running, alive in found
+    ]
+    answer(as_json, [_shown(running, alive) for running, alive in found], lines or ["No model is served here."])
     sys.exit(0 if any(alive for _, alive in found) else 1)
 
 
 def _shown(running: Running, alive: bool) -> dict[str, object]:
     """All but the key."""
-    return {
-        "name": running.name,
-        "file": running.file,
-        "base": running.base,
-        "window": running.window,
-        "pid": running.pid,
-        "chat": running.chat,
-        "answers": alive,
-    }
+    names = ("name", "file", "base", "window", "pid", "chat")
+    return {name: getattr(running, name) for name in names} | {"answers": alive}
 
 
 @command.command()

@@ -86,13 +86,14 @@ def print_json(value: Any) -> None:
     click.echo(json_escaped(encoded.decode()))
 
 
-def answer(as_json: bool, data: Any, lines: Iterable[str]) -> None:
-    """Print what a command found: `data` as JSON, or else the `lines`, which are cleaned."""
+def answer(as_json: bool, data: Any, lines: Iterable[str], remarks: Iterable[str] = ()) -> None:
+    """Print what a command found: `data` as JSON, or else the `lines`, with `remarks` as warnings."""
     if as_json:
         print_json(data)
         return
     for line in lines:
         say(line)
+    warn(*remarks)
 
 
 def print_json_line(value: Any) -> None:

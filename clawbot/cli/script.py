@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import say, tell
+from clawbot.cli.output import say, warn
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.server import LOOPBACK, serve_script
@@ -35,8 +35,7 @@ def serve(file: Path, port: int) -> None:
     engine = ScriptEngine(load_script(file))
     asyncio.run(_serve(engine, port))
     problems = engine.problems()
-    for problem in problems:
-        tell(f"clawbot: {problem}")
+    warn(*map(str, problems))
     sys.exit(1 if problems else 0)
 
 

@@ -8,7 +8,7 @@ from typing import TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import say, tell
+from clawbot.cli.output import say, warn
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.signals import asked_to_end
@@ -44,12 +44,7 @@ def command(ctx: click.Context, *, host: str | None, port: int | None, web: bool
 
 def _screen_arguments(chosen: Chosen) -> list[str]:
     """The same choices as arguments of `clawbot chat`."""
-    named = {
-        "--agent": chosen["agent"],
-        "--model": chosen["model"],
-        "--config": chosen["config_file"],
-        "--workspace": chosen["workspace"],
-    }
+    named = {f"--{name.removesuffix('_file')}": value for name, value in chosen.items()}
     return [word for name, value in named.items() if value is not None for word in (name, str(value))]
 
 
@@ -73,9 +68,9 @@ async def _serve(chosen: Chosen, host: str | None, port: int | None, screen: lis
         async with serving(RuntimeOptions(**chosen), host=host, port=port, screen=screen) as served:
             say(f"serving on {served.url}")
             if screen is not None:
-                tell(f"clawbot: the screen is on {served.url} too; it asks for the token (clawbot serve token).")
+                warn(f"the screen is on {served.url} too; it asks for the token (clawbot serve token).")
             await stopped.wait()
-            tell("clawbot: ending; running answers may finish.")
+            warn("ending; running answers may finish.")
             await served.drain()
     except OSError as error:
         if error.filename is not None:

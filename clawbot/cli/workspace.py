@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
-from clawbot.cli.output import config_option, json_option, print_json, say, say_content
+from clawbot.cli.output import agent_option, answer, config_option, json_option, options, print_json, say_content
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
-from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
+from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.context.workspace import FileDifference, diff_workspace, seed_workspace
 from clawbot.errors import ClawbotError
 
 TEMPLATE = "workspace_template"
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    agent = click.option("--agent", metavar="ID", default=MAIN_AGENT, show_default=True, help="Whose workspace.")
-    workspace = click.option(
+_options = options(
+    agent_option("Whose workspace."),
+    click.option(
         "--workspace", metavar="DIR", type=click.Path(path_type=Path), help="Use this folder instead of the agent's."
-    )
-    return agent(workspace(config_option(json_option(function))))
+    ),
+    config_option,
+    json_option,
+)
 
 
 @click.group()
@@ -34,25 +34,20 @@ def command() -> None:
 
 @command.command()
 @_options
-def init(agent: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
+def init(agent_id: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
     """Create the workspace and its missing files. Existing files are not changed."""
-    folder = _folder(agent, workspace, file)
+    folder = _folder(agent_id, workspace, file)
     paths = Paths(find_home())
     paths.ensure_home()
     made = seed_workspace(folder, shipped(TEMPLATE), SystemClock(), paths.workspace_record(folder))
-    if as_json:
-        print_json({"workspace": str(folder), "created": [path.name for path in made]})
-        return
-    for path in made:
-        say(f"created {path}")
-    if not made:
-        say(f"nothing to do: {folder} has all its files")
+    lines = [f"created {path}" for path in made] or [f"nothing to do: {folder} has all its files"]
+    answer(as_json, {"workspace": str(folder), "created": [path.name for path in made]}, lines)
 
 
 @command.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1)
 @_options
-def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
+def diff(names: tuple[str, ...], agent_id: str, workspace: Path | None, file: Path | None, as_json: bool) -> None:
     """Print the differences from the templates as a unified diff from the template to your file: of all files, or of
     those named.
 
@@ -60,7 +55,7 @@ def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path 
     (name, state, diff); state is same, changed (by you), outdated (the template is newer, and you did not change the
     file), both, or missing.
     """
-    folder = _folder(agent, workspace, file)
+    folder = _folder(agent_id, workspace, file)
     if not folder.is_dir():
         raise ClawbotError(f"There is no workspace {folder}.", hint="`clawbot workspace init` creates it.")
     template = shipped(TEMPLATE)
@@ -71,9 +66,9 @@ def diff(names: tuple[str, ...], agent: str, workspace: Path | None, file: Path 
     say_content("\n".join(_lines(files, folder, template)))
 
 
-def _folder(agent: str, workspace: Path | None, file: Path | None) -> Path:
+def _folder(agent_id: str, workspace: Path | None, file: Path | None) -> Path:
     """The folder to use; an unknown agent is an error even if the folder is given."""
-    configured = load_settings(Paths(find_home()), config_file=file).settings.agent(agent).workspace
+    configured = load_settings(Paths(find_home()), config_file=file).settings.agent(agent_id).workspace
     return workspace.expanduser().absolute() if workspace else configured
 
 
