@@ -147,7 +147,11 @@ def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligib
     found = [each for each in here.found if not eligible or (each.ready and enabled)]
     folders = {"workspaceDir": str(here.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
     data = {"enabled": enabled, **folders, here.noun: [here.data(each) for each in found]}
-    none = "None is ready." if eligible else f"No {here.noun}. Put folders with a {kind.found_type.kind.upper()}.md into {here.home}."
+    none = (
+        "None is ready."
+        if eligible
+        else f"No {here.noun}. Put folders with a {kind.found_type.kind.upper()}.md into {here.home}."
+    )
     answer(as_json, data, _table(found, verbose=verbose) if found else [none], here.warnings())
 
 
@@ -186,7 +190,9 @@ def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
     here = kind(agent_id, file)
     ready = [each.name for each in here.found if each.ready]
     idle = [(each, list(fixes(each, here.config_file))) for each in here.found if not each.ready]
-    reports = [{"name": each.name, "status": each.state, "reason": each.reason(), "fixes": steps} for each, steps in idle]
+    reports = [
+        {"name": each.name, "status": each.state, "reason": each.reason(), "fixes": steps} for each, steps in idle
+    ]
     lines = [clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else ""))]
     for each, steps in idle:
         lines += [clean_line(f"{each.name}: {each.reason()}"), *(f"  fix: {clean_line(step)}" for step in steps)]
