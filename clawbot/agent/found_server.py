@@ -1,12 +1,16 @@
-"""Asks before a model server that was found on this machine hears anything of the conversation."""
+"""What comes before the first message to a model server: the question whether one that was found on this machine may
+answer, and the wait for one that loads its model."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import ModelChanged, Notice, Scope, warning
-from clawbot.llm.protocol import FoundServer
+from clawbot.agent.events import ModelChanged, ModelLoading, Notice, Scope, warning
+from clawbot.llm.protocol import FoundServer, LoadingPart, WaitingModel
 from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
 
@@ -43,6 +47,22 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     await deps.model.replace(await deps.model.open(deps.model.ref), deps.model.ref)
     scope.emit(ModelChanged(model=deps.model.info.ref, reason=_("{server}, as you allowed").format(server=where)))
     return True
+
+
+async def wait_ready(deps: AgentDeps, keep: Callable[[], Awaitable[None]], scope: Scope) -> bool:
+    """Wait for a server that is not ready, so that the first request fits its window; True when more is known of the
+    model then. `keep` saves the message during the wait. Raises InterruptedTurnError and LoadingError."""
+    model, known = deps.model.chat, deps.model.info
+    if not isinstance(model, WaitingModel):
+        return False
+    async with aclosing(model.wait_ready()) as parts:
+        while (part := await scope.cancel.run(functools.partial(anext, parts, None))) is not None:
+            await keep()
+            if isinstance(part, LoadingPart):
+                scope.emit(ModelLoading(model=part.model, done=part.done))
+            else:
+                scope.emit(ModelChanged(model=part.model, reason=part.reason))
+    return model.info != known
 
 
 def _question(found: FoundServer) -> ApprovalQuestion:

@@ -34,7 +34,7 @@ from clawbot.agent.events import (
     warning,
 )
 from clawbot.agent.flush import SilentTurn
-from clawbot.agent.found_server import settle_found_server
+from clawbot.agent.found_server import settle_found_server, wait_ready
 from clawbot.agent.hooks import HookedTools, SessionHooks
 from clawbot.agent.plans import acceptance, plan_in
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
@@ -173,7 +173,8 @@ class TurnRunner:
         of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Returns why
         the turn ended without an answer, "" if it did not. Raises
         InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
-        if await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope):
+        allowed = await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope)
+        if await wait_ready(self._deps, keep, scope) or allowed:
             self.requests.forget_figures()
         await self._quote_notes(scope)
         await self._help(text, keep, scope)

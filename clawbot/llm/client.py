@@ -6,6 +6,7 @@ A call that failed before anything of its answer was visible is repeated, and ea
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -32,6 +33,7 @@ from clawbot.llm.protocol import (
     CAPPED,
     ChatRequest,
     FinalPart,
+    LoadingPart,
     ModelInfo,
     ReasoningPart,
     RetryPart,
@@ -254,15 +256,15 @@ def answer_cap(options: ClientOptions, base: str | None, window: int | None) -> 
 
 
 Ask = Callable[[], Awaitable[tuple[Target, ModelInfo]]]
-"""Asks a server for what it says of its model now, and how it is called then."""
+"""Asks a server for what it says of its model now, and how it is called then. Raises LoadingError while it loads."""
 
 
 class LiteLLMModel:
     """A model that litellm calls, in the worker process.
 
     To be made in a running event loop. `info` is what is known of it; `prices` None: what it costs is unknown. While
-    nobody knows its window, `ask` is called for it at each good answer, a few times: a server that was not there when
-    the model was opened, or that loaded, can say it then.
+    nobody knows its window, `ask` is called for it at each good answer, a few times. Not `ready`: its server said
+    nothing of the model when it was opened, and is asked before the first request.
     """
 
     def __init__(
@@ -273,6 +275,7 @@ class LiteLLMModel:
         *,
         prices: Prices | None = None,
         ask: Ask | None = None,
+        ready: bool = True,
     ) -> None:
         self._target = target
         self.info = info
@@ -280,6 +283,7 @@ class LiteLLMModel:
         self._prices = prices
         self._speller = Speller()
         self._again = ask
+        self._ready = ready
         self._questions = _QUESTIONS
         self._asking: asyncio.Task[None] | None = None
         self._worker: WorkerClient | None = acquire_worker()
@@ -295,13 +299,31 @@ class LiteLLMModel:
         """Load litellm. The first call reports a failure to do so."""
         await self.worker.warm()
 
+    async def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
+        """Ask a server that was not ready until it has loaded the model. Raises LoadingError."""
+        if self._ready or self._again is None:
+            return
+        ask, waiting = self._again, False
+
+        async def attempt() -> AsyncGenerator[StreamPart, None]:
+            self._target, self.info = await ask()
+            return
+            yield  # makes it a generator
+
+        async with aclosing(with_retries(attempt, self._options.policy)) as retries:
+            async for _retry in retries:
+                waiting = True
+                yield LoadingPart(self.info.ref)
+        if waiting:
+            yield LoadingPart(self.info.ref, done=True)
+
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`, repeating the call as the settings say. Raises ModelError."""
         async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
             heard = False
             async for part in parts:
                 if not heard and not isinstance(part, RetryPart):
-                    heard = True
+                    heard = self._ready = True
                     self._ask_again()
                 yield part
 
@@ -314,7 +336,8 @@ class LiteLLMModel:
 
     async def _learn(self, ask: Ask) -> None:
         try:
-            self._target, self.info = await ask()
+            with contextlib.suppress(LoadingError):
+                self._target, self.info = await ask()
         finally:
             self._asking = None
 

@@ -19,6 +19,7 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
 from clawbot.llm.consent import ServerConsent
 from clawbot.llm.errors import AuthenticationError, ContextOverflowError, ModelError, RefusedError, UnreachableError
+from clawbot.llm.failures import loading_error
 from clawbot.llm.local import LocalModel
 from clawbot.llm.models import (
     AUTO,
@@ -41,10 +42,12 @@ from clawbot.llm.protocol import (
     ChatRequest,
     FallbackPart,
     FoundServer,
+    LoadingPart,
     ModelInfo,
     StreamPart,
     TextPart,
     ToolCallPart,
+    WaitingModel,
 )
 from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, local_server, title_of
 from clawbot.llm.scripted import ScriptEngine, load_script
@@ -135,6 +138,20 @@ class FallbackModel:
         # All have failed: the next call begins at the first one again, instead of staying with the last.
         self._changed_at = float("-inf")
         return False
+
+    async def wait_ready(self) -> AsyncGenerator[LoadingPart | FallbackPart, None]:
+        """Wait until the first model is ready that gets so in time. Raises LoadingError if none does."""
+        while isinstance(model := self._models[self._current], WaitingModel):
+            try:
+                async with aclosing(model.wait_ready()) as parts:
+                    async for part in parts:
+                        yield part
+                return
+            except ModelError as error:
+                if not self._advance(error, []):
+                    raise
+                reason = str(error)
+            yield FallbackPart(self.info.ref, reason)
 
     async def aclose(self) -> None:
         """Close all models; raises what the first one that raises does."""
@@ -283,10 +300,13 @@ class _Opener:
 
         async def ask() -> tuple[Target, ModelInfo]:
             again = await describe(found.info.ref, self._settings, reason=found.info.reason.removesuffix(_(LOADS)))
+            if again.state == "loading":
+                raise loading_error(target.answerer)
             return self._target(again), again.info
 
         asked = None if is_vendors_own(target.ref, target.base) else ask
-        return LiteLLMModel(target, found.info, self._options, prices=facts.prices, ask=asked)
+        ready = found.state == "ready"
+        return LiteLLMModel(target, found.info, self._options, prices=facts.prices, ask=asked, ready=ready)
 
     async def _served(self, ref: str, reason: str) -> ServedModel:
         """A model of this machine, served when it is needed. Raises RefusedError when there is no such file."""

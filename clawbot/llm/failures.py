@@ -324,12 +324,15 @@ def _broken_text(failure: Failure, text: str) -> str:
     return _("the answer broke off: {text}").format(text=text)
 
 
+def loading_error(provider: str) -> LoadingError:
+    """The error of a server that is not ready yet."""
+    hint = _("Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited.")
+    return LoadingError(_("the server loads its model."), provider=provider, hint=hint)
+
+
 def _server_failed(failure: Failure, text: str, provider: str, hint: str) -> UnreachableError:
     if failure.status == 503 and _LOADING.search(failure.message):
-        hint = _(
-            "Send the message again when it has, or raise agents.defaults.request_timeout, for which it is waited."
-        )
-        return LoadingError(_("the server loads its model."), provider=provider, hint=hint)
+        return loading_error(provider)
     if failure.status in (408, 504, 524):
         text = _("no answer in time: {text}").format(text=text)
     elif failure.status == 529 and not _OVERLOADED.search(text):

@@ -204,14 +204,13 @@ def _lm_studio_model(base: str, entry: Mapping[str, Any]) -> LocalModel:
 
 def _llama_cpp(base: str, key: str | None) -> list[LocalModel]:
     models = _listed(LLAMA_CPP, base, owner="llamacpp", key=key)
-    if not models and _is_loading(base):
+    if not models and _is_loading(*_fetch(f"{base}/models")):
         return [LocalModel(f"{LLAMA_CPP.name}/{ANY_NAME}", LLAMA_CPP.title, base, loading=True)]
     return [_with_props(model, key) for model in models]
 
 
-def _is_loading(base: str) -> bool:
-    """Whether llama.cpp answers there and reads its model, which takes minutes with a large one."""
-    status, answer = _fetch(f"{base}/models")
+def _is_loading(status: int, answer: Mapping[str, Any]) -> bool:
+    """Whether the answer is that of a llama.cpp that reads its model, which takes minutes with a large one."""
     return status == 503 and _object(answer.get("error")).get("message") == "Loading model"
 
 
@@ -254,7 +253,10 @@ def served_model(base: str, name: str, key: str | None) -> LocalModel | None:
     """
     base = base.rstrip("/")
     root = base.removesuffix("/v1")
-    entry = _entry_for(name, _entries(_ask(f"{base}/models", key=key).get("data")))
+    status, answer = _fetch(f"{base}/models", key=key)
+    if _is_loading(status, answer):
+        return LocalModel(f"openai/{name}", "", base, loading=True)
+    entry = _entry_for(name, _entries(answer.get("data")))
     if entry is None:
         return None
     found = LocalModel(f"openai/{name}", "", base, window=_listed_window(entry))

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -53,10 +53,12 @@ NOTHING_FOUND = N_(
 
 
 class UsableModel(Struct, frozen=True):
-    """A model that can be used here: its `info`, and for one of a server on this machine where that is."""
+    """A model that can be used here: its `info`, and for one of a server on this machine where that is. `state` is
+    `silent` when its server does not answer or does not list it, and `loading` when it is not loaded yet."""
 
     info: ModelInfo
     local: LocalModel | None = None
+    state: Literal["ready", "loading", "silent"] = "ready"
 
 
 async def find_models(settings: AgentSettings) -> list[ModelInfo]:
@@ -103,10 +105,12 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
             if model.ref == full or local_server(model.ref) is server is LLAMA_CPP:
                 return _local_info(replace(model, ref=full), settings, reason)
     facts = (await asyncio.to_thread(look_up, [full]))[full]
-    if server is None and base and not is_vendors_own(ref, base):
-        served = await asyncio.to_thread(served_model, base, ref.partition("/")[2], key)
-        facts = _with_served(facts, served) if served else facts
-    return UsableModel(_info(ref, facts, settings, reason))
+    if server is not None or not base or is_vendors_own(ref, base):
+        return UsableModel(_info(ref, facts, settings, reason), state="silent" if server else "ready")
+    served = await asyncio.to_thread(served_model, base, ref.partition("/")[2], key)
+    if served is None or served.loading:
+        return UsableModel(_info(ref, facts, settings, reason), state="loading" if served else "silent")
+    return UsableModel(_info(ref, _with_served(facts, served), settings, reason))
 
 
 def _with_served(facts: ModelFacts, served: LocalModel) -> ModelFacts:
@@ -224,7 +228,8 @@ def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> 
 
 def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> UsableModel:
     facts = ModelFacts(model.window, model.window_source, tools=model.tools, images=model.images)
-    return UsableModel(_info(model.ref, facts, settings, reason), model)
+    info = _info(model.ref, facts, settings, reason)
+    return UsableModel(info, model, "loading" if model.loading else "ready")
 
 
 def capped(window: int | None, source: str, settings: AgentSettings) -> tuple[int | None, str]:

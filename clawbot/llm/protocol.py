@@ -149,3 +149,13 @@ class ChatModel(Protocol):
     async def aclose(self) -> None:
         """Release processes and connections. A scripted model raises here for turns that were not used."""
         ...
+
+
+@runtime_checkable
+class WaitingModel(Protocol):
+    """A `ChatModel` whose server may not have been ready when it was opened, so that `info` may be incomplete."""
+
+    def wait_ready(self) -> AsyncGenerator[LoadingPart | FallbackPart, None]:
+        """Complete `info` before a request is built. Yields parts only while the server loads the model. Raises
+        LoadingError if it still does after the request timeout."""
+        ...

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import stat
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from clawbot.agent.agent import Agent
-from clawbot.agent.events import ApprovalRequested, Event, ModelChanged, Notice
+from clawbot.agent.events import ApprovalRequested, Event, ModelChanged, ModelLoading, Notice
 from clawbot.clock import SystemClock
 from clawbot.llm.consent import ServerConsent
 from clawbot.llm.local import LocalModel
 from clawbot.llm.offline import OfflineModel
-from clawbot.llm.protocol import ChatModel, FoundServer
+from clawbot.llm.protocol import ChatModel, FoundServer, LoadingPart, ModelInfo
 from clawbot.tools.protocol import Decision
-from tests.agent.fakes import FakeModel, says
-from tests.agent.gate_host import House
+from tests.agent.fakes import Answer, FakeModel, says
+from tests.agent.gate_host import House, talk
 
 BASE = "http://127.0.0.1:8080/v1"
 FOUND = FoundServer("llamafile/qwen", "llama.cpp", BASE)
@@ -107,3 +109,52 @@ def test_a_damaged_file_allows_nothing(tmp_path: Path) -> None:
     assert not consent.covers(SERVER)
     consent.allow(BASE, always=True)
     assert ServerConsent(file).covers(SERVER)
+
+
+class LoadingModel(FakeModel):
+    """A model whose server has a window of 4,096 tokens, and says so when it has loaded."""
+
+    def __init__(self, *answers: Answer) -> None:
+        super().__init__(*answers)
+        self.loaded = asyncio.Event()
+
+    async def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
+        if self.info.window is None:
+            yield LoadingPart("m")
+            await self.loaded.wait()
+            self.info = ModelInfo(ref="fake/model", window=4_096)
+            yield LoadingPart("m", done=True)
+
+
+def loading(house: House) -> tuple[LoadingModel, Agent]:
+    brain = LoadingModel(says("hello"), says("again"))
+    agent = house.open(brain)
+    brain.info = ModelInfo(ref="fake/model")
+    return brain, agent
+
+
+async def test_the_first_request_to_a_server_that_loads_fits_its_window(house: House) -> None:
+    small = FakeModel(says("hello"))
+    await talk(house.open(small, window=4_096, session="small"), "hello")
+    brain, agent = loading(house)
+    events: list[Event] = []
+    async for event in agent.submit("hello"):
+        events.append(event)
+        if isinstance(event, ModelLoading):
+            assert not brain.requests
+            brain.loaded.set()
+    assert [event.done for event in events if isinstance(event, ModelLoading)] == [False, True]
+    (request,) = brain.requests
+    assert [tool.name for tool in request.tools] == [tool.name for tool in small.requests[0].tools]
+    assert agent.status.window == 4_096
+
+
+async def test_the_wait_for_a_server_that_loads_can_be_stopped(house: House) -> None:
+    brain, agent = loading(house)
+    async for event in agent.submit("hello"):
+        if isinstance(event, ModelLoading):
+            assert agent.interrupt()
+    assert not brain.requests
+    brain.loaded.set()
+    await talk(agent, "hello")
+    assert len(brain.requests) == 1
