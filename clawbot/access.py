@@ -17,7 +17,9 @@ from clawbot.background import run_here
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.llm.tokens import count_tokens
+from clawbot.local_model.gguf import shown_size
 from clawbot.local_model.keeper import LocalModelError, demand_installed
+from clawbot.local_model.machine import total_memory
 from clawbot.local_model.pull import pull, source_for
 from clawbot.local_model.register import read_running
 from clawbot.local_model.shelf import LocalOffer, Shelf
@@ -184,13 +186,17 @@ class LocalModels:
             return str(error)
         return ""
 
+    @property
+    def memory(self) -> str:
+        return shown_size(total_memory())
+
     async def offers(self) -> list[LocalOffer]:
         return await asyncio.to_thread(self._offers)
 
     def _offers(self) -> list[LocalOffer]:
         here = self._shelf.files()
         served = [running.name for running in read_running(self._paths.local_file) if running.name not in here]
-        return [*(LocalOffer(name, True, _("is served here")) for name in served), *self._shelf.offers()]
+        return [*(LocalOffer(name, True, _("is served here")) for name in served), *self._shelf.offers(total_memory())]
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
         if any(each.here and each.name == name for each in await self.offers()):

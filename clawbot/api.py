@@ -29,6 +29,10 @@ class LocalModelsApi(Protocol):
     def problem(self) -> str:
         """Why none can run here, with the command that changes it; empty when they can. Blocks."""
 
+    @property
+    def memory(self) -> str:
+        """How much memory this machine has, for the user."""
+
     async def offers(self) -> list[LocalOffer]:
         """Those that are here, and those that can be had by name."""
 

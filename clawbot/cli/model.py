@@ -41,19 +41,24 @@ def list_models(as_json: bool) -> None:
     paths, shelf = _home()
     served = {running.name for running in read_running(paths.local_file)}
     here = {name: path.stat().st_size for name, path in shelf.files().items()}
-    offers = [{"name": offer.name, "machineGb": offer.machine, "licence": offer.licence} for offer in OFFERS]
+    memory = total_memory()
+    offers = [
+        {"name": offer.name, "machineGb": offer.machine, "bytes": round(offer.size), "licence": offer.licence}
+        for offer in OFFERS
+    ]
     models = [{"name": name, "bytes": size, "served": name in served} for name, size in here.items()]
     if as_json:
         print_json({"folder": str(shelf.folder), "installed": is_installed(), "models": models, "offers": offers})
         return
-    for name, size in here.items():
-        say(f"{LOCAL}{name}  {shown_size(size)}{', served' if name in served else ''}")
+    rows = shelf.offers(memory)
+    for row in (each for each in rows if each.here):
+        say(f"{LOCAL}{row.name}  {row.detail}{', served' if row.name in served else ''}")
     if not here:
         say(f"There is no model in {shelf.folder} yet.")
     say("")
-    say(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(total_memory())} of memory):")
-    for offer in OFFERS:
-        say(f"  {offer.name:<12} for machines with {offer.machine:>2} GB of memory  {offer.licence}  from {offer.host}")
+    say(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(memory)} of memory):")
+    for row in (each for each in rows if not each.here):
+        say(f"  {row.name:<12} {row.detail}{' (recommended)' if row.best else ''}")
     if not is_installed():
         say(f"To run one, install what serves it: {install_command(EXTRA)}")
 

@@ -8,6 +8,7 @@ import hashlib
 import os
 import re
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -35,6 +36,8 @@ SILENCE = 30.0
 """Seconds in which a server has to send something."""
 _PAGES = N_("Check the address: huggingface.co has files at /resolve/, and pages that show them at /blob/.")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_NO_NETWORK = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
+_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 _RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
 _AGAIN = N_("Try again: it goes on from there.")
 
@@ -150,7 +153,8 @@ class _Pull:
                     hint = _("Check the network and the address.")
                     if there:
                         hint = f"{_('{size} are here.').format(size=shown_size(there))} {_(_AGAIN)}"
-                    raise PullError(f"{self._url}: {cut}.", hint=hint) from cut.__cause__
+                    said = _no_network(cut.__cause__, self._url) or f"{self._url}: {cut}."
+                    raise PullError(said, hint=hint) from cut.__cause__
 
     def _fetch(self, part: BinaryIO) -> None:
         there = _length(part)
@@ -271,6 +275,15 @@ def _bare(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
+def _no_network(error: BaseException | None, url: str) -> str:
+    """A sentence when the network was missing, by the chain of causes of `error`; else empty."""
+    while error is not None:
+        if isinstance(error, socket.gaierror) or getattr(error, "errno", None) in _NO_NETWORK:
+            return _("No network connection: {host} can't be reached.").format(host=urlsplit(url).hostname)
+        error = error.__cause__ or error.__context__
+    return ""
+
+
 @contextlib.contextmanager
 def _body(url: str, start: int, etag: str) -> Iterator[_Body]:
     """What is behind `url` from byte `start` on, if it is still what had that `etag`; else all of it. Raises PullError,
@@ -291,7 +304,7 @@ def _body(url: str, start: int, etag: str) -> Iterator[_Body]:
         ):
             yield _http_body(response.status_code, dict(response.headers), url, response.iter_raw())
     except (httpx.TransportError, httpx.TooManyRedirects) as error:
-        raise _CutError(str(error) or type(error).__name__) from error
+        raise _CutError(_NUMBER.sub("", str(error)) or type(error).__name__) from error
     except httpx.InvalidURL as error:
         raise PullError(f"{_bare(url)} is no address: {error}.") from error
 

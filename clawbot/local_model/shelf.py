@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
-from clawbot.local_model.gguf import MAGIC
+from clawbot.local_model.gguf import MAGIC, OVERHEAD_BYTES, WINDOWS, read_head, shown_size
 from clawbot.text.interface import _
 
 SUFFIX = ".gguf"
@@ -24,12 +25,13 @@ _NAME = re.compile(r"[\w][\w.+-]{0,150}")
 
 class Offer(Struct, frozen=True):
     """A model that can be had by name. `machine` is the memory, in GB, of a machine on which it runs beside other
-    programs; how large the file is says the server that has it."""
+    programs; `size` are about the bytes of the file."""
 
     name: str
     url: str
     licence: str
     machine: int
+    size: float
 
     @property
     def host(self) -> str:
@@ -39,19 +41,21 @@ class Offer(Struct, frozen=True):
 
 _HUB = "https://huggingface.co/bartowski/Qwen_{0}-GGUF/resolve/main/Qwen_{0}-Q4_K_M.gguf"
 OFFERS: tuple[Offer, ...] = (
-    Offer("qwen3-1.7b", _HUB.format("Qwen3-1.7B"), "Apache-2.0", 4),
-    Offer("qwen3-4b", _HUB.format("Qwen3-4B"), "Apache-2.0", 8),
-    Offer("qwen3-8b", _HUB.format("Qwen3-8B"), "Apache-2.0", 16),
+    Offer("qwen3-1.7b", _HUB.format("Qwen3-1.7B"), "Apache-2.0", 4, 1.28e9),
+    Offer("qwen3-4b", _HUB.format("Qwen3-4B"), "Apache-2.0", 8, 2.5e9),
+    Offer("qwen3-8b", _HUB.format("Qwen3-8B"), "Apache-2.0", 16, 5.03e9),
 )
 """None of them has a hash here: the first download's is kept, and every later one is checked by it."""
 
 
 class LocalOffer(Struct, frozen=True):
-    """A model that can be chosen: it is `here`, or can be had. `detail` is half a sentence for the user."""
+    """A model that can be chosen: it is `here`, or can be had. `detail` is half a sentence for the user: size, memory,
+    origin. `best`: the one to take on this machine."""
 
     name: str
     here: bool
     detail: str
+    best: bool = False
 
 
 class Known(Struct, frozen=True):
@@ -77,21 +81,16 @@ class Shelf:
             return {}
         return {path.stem: path for path in sorted(self.folder.glob(f"*{self.suffix}")) if path.is_file()}
 
-    def offers(self) -> list[LocalOffer]:
-        """The models that are here, then those that can be had by name."""
-        here = self.files()
-        found = [LocalOffer(name, True, _("is here")) for name in here]
-        others = [offer for offer in OFFERS if offer.name not in here]
-        return found + [
-            LocalOffer(
-                each.name,
-                False,
-                _("{memory} GB of memory and more · {licence} · from {host}").format(
-                    memory=each.machine, licence=each.licence, host=each.host
-                ),
+    def offers(self, memory: int) -> list[LocalOffer]:
+        """The models that are here, then those that can be had by name, for a machine with `memory` bytes. Blocks."""
+        here, best = self.files(), _recommended(memory)
+        details = {name: _needs(file) for name, file in here.items()}
+        said = _("{size} download · {memory} GB of memory · {licence} · {host}")
+        for each in (offer for offer in OFFERS if offer.name not in here):
+            details[each.name] = said.format(
+                size=shown_size(each.size), memory=each.machine, licence=each.licence, host=each.host
             )
-            for each in others
-        ]
+        return [LocalOffer(name, name in here, detail, name == best) for name, detail in details.items()]
 
     def path(self, name: str) -> Path:
         """Where the model `name` lies or would lie. Raises ClawbotError for a name that is none."""
@@ -125,6 +124,20 @@ class Shelf:
         ensure_private_dir(self.folder)
         record = {**self.known(), name: known}
         write_atomic(self.folder / HASHES, msgspec.json.encode(record), mode=PRIVATE_FILE)
+
+
+def _needs(file: Path) -> str:
+    """What a model that is here takes, as half a sentence."""
+    size = file.stat().st_size
+    need = size + OVERHEAD_BYTES
+    with contextlib.suppress(ClawbotError):
+        need = read_head(file).memory(WINDOWS[-1])
+    return _("{size}, is here · needs {memory} of memory").format(size=shown_size(size), memory=shown_size(need))
+
+
+def _recommended(memory: int) -> str:
+    """The name of the largest model for a machine with `memory` bytes; empty when even the smallest is too large."""
+    return next((each.name for each in reversed(OFFERS) if each.machine <= round(memory / 1e9)), "")
 
 
 def offer_of(name: str) -> Offer | None:

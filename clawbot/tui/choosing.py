@@ -186,7 +186,7 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     try:
         await runtime.local_models.pull(name, lambda done, size: _pulled(app, name, done, size))
     except (ClawbotError, OSError) as error:
-        app.notify(str(error), title=_("{name} was not got").format(name=name), severity="error", markup=False)
+        app.notify(str(error), title=_("Download failed: {name}").format(name=name), severity="error", markup=False)
         return
     await take_model(app, runtime, f"local/{name}")
 

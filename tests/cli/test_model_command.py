@@ -98,7 +98,7 @@ def test_the_list_says_what_is_here_and_what_can_be_had(paths: Paths, monkeypatc
     monkeypatch.setattr(keeper, "find_spec", lambda _: None)
     empty = invoke("list").stdout
     assert "There is no model in" in empty
-    assert "qwen3-4b     for machines with  8 GB of memory  Apache-2.0" in empty
+    assert "qwen3-4b     2.5 GB download · 8 GB of memory · Apache-2.0 · huggingface.co" in empty
     assert f": {install_command('local')}\n" in empty
     small_model(paths.models / "tiny.gguf")
     listed = json.loads(invoke("list", "--json").stdout)

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,7 +135,7 @@ def test_a_server_that_refuses_is_told(shelf: Shelf, host: FileHost, status: int
 def test_a_model_of_the_list_is_checked_by_its_first_hash_whatever_it_is_called(
     shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelving, "OFFERS", (Offer("small", host.url, "MIT", 4),))
+    monkeypatch.setattr(shelving, "OFFERS", (Offer("small", host.url, "MIT", 4, 2e6),))
     known, _ = get(shelf, "small")
     assert shelf.known() == {"small": Known(HASH, len(DATA), host.url)} == {"small": known}
     shelf.find("small").unlink()
@@ -181,9 +182,52 @@ def test_what_is_no_source_is_refused(shelf: Shelf, text: str) -> None:
 
 def test_the_models_that_are_known_by_name_have_an_address_and_a_licence(shelf: Shelf) -> None:
     assert [offer.machine for offer in OFFERS] == [4, 8, 16]
-    for offer, each in zip(OFFERS, shelf.offers(), strict=True):
-        assert each.detail == f"{offer.machine} GB of memory and more · {offer.licence} · from huggingface.co"
+    for offer, each in zip(OFFERS, shelf.offers(8 * GB), strict=True):
+        size = f"{offer.size / 1e9:.1f} GB download"
+        assert each.detail == f"{size} · {offer.machine} GB of memory · {offer.licence} · huggingface.co"
         assert source_for(offer.name, shelf).url == offer.url
+
+
+@pytest.mark.parametrize(
+    ("memory", "best"),
+    [(2e9, []), (3.9e9, ["qwen3-1.7b"]), (8.2e9, ["qwen3-4b"]), (16.6e9, ["qwen3-8b"]), (64e9, ["qwen3-8b"])],
+)
+def test_the_largest_model_that_fits_the_machine_is_recommended(shelf: Shelf, memory: float, best: list[str]) -> None:
+    assert [each.name for each in shelf.offers(int(memory)) if each.best] == best
+
+
+def test_a_model_that_is_here_has_its_size_and_memory(shelf: Shelf) -> None:
+    small_model(shelf.path("qwen3-4b"))
+    shelf.path("broken").write_bytes(b"x" * 2_000_000)
+    broken, tiny = shelf.offers(8 * GB)[:2]
+    assert (tiny.here, tiny.best, broken.best) == (True, True, False)
+    assert tiny.detail == "0 MB, is here · needs 672 MB of memory"
+    assert broken.detail == "2 MB, is here · needs 673 MB of memory"
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        (
+            socket.gaierror(-2, "Name or service not known"),
+            r"^No network connection: models\.test can't be reached\. Check",
+        ),
+        (
+            OSError(errno.ENETUNREACH, "Network is unreachable"),
+            r"^No network connection: models\.test can't be reached\.",
+        ),
+        (OSError(errno.ECONNRESET, "Connection reset by peer"), r"tiny\.gguf: Connection reset by peer\. Check"),
+    ],
+)
+def test_a_machine_without_a_network_says_so(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, cause: OSError, words: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise cause
+
+    monkeypatch.setattr(socket, "create_connection", fail)
+    with pytest.raises(PullError, match=words):
+        get(shelf, "http://models.test/tiny.gguf")
 
 
 def test_the_head_tells_the_window_and_what_a_token_takes(tmp_path: Path) -> None:

@@ -348,10 +348,11 @@ class FakeLocalModels:
 
     def __init__(self) -> None:
         self.problem = ""
+        self.memory = "16.6 GB"
         self.pulled: list[str] = []
 
     async def offers(self) -> list[LocalOffer]:
-        return [LocalOffer("tiny", True, "is here"), LocalOffer("large", False, "to be had")]
+        return [LocalOffer("tiny", True, "is here"), LocalOffer("large", False, "to be had", best=True)]
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
         if name == "large":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from clawbot.agent.events import Event, ModelLoading
@@ -15,6 +16,8 @@ async def test_one_key_chooses_a_model_gets_it_and_lets_it_answer(tmp_path: Path
         await pilot.press("f3")
         await until(pilot, lambda: "tiny" in screen_text(app))
         assert "to be had" in screen_text(app)
+        assert "16.6 GB of memory" in screen_text(app)
+        assert re.search(r"○ large +recommended", screen_text(app))
         await pilot.press("enter")
         await until(pilot, lambda: "local/tiny answers from here on" in page_text(app))
         assert runtime.local_models.pulled == ["tiny"]

@@ -124,7 +124,14 @@ class LocalModelsScreen(PickerScreen[str]):
     async def load(self) -> list[Row]:
         """Those that are here, and those that can be had."""
         offers = await self.runtime.local_models.offers()
-        return [Row(each.name, each.name, each.detail, mark="●" if each.here else "○") for each in offers]
+        marks = {True: _("recommended"), False: ""}
+        return [
+            Row(each.name, each.name, each.detail, "●" if each.here else "○", right=marks[each.best]) for each in offers
+        ]
+
+    def count(self, query: str, found: int) -> str:
+        """The memory of this machine."""
+        return super().count(query, found) or _("{memory} of memory").format(memory=self.runtime.local_models.memory)
 
     def chosen(self, row: Row) -> None:
         """Give the name back."""
