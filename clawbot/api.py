@@ -124,6 +124,10 @@ class AgentApi(Protocol):
     async def measure(self) -> None:
         """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
 
+    async def read_ahead(self, show: Callable[[Event], None]) -> None:
+        """Let a model of this machine read what the next request begins with, until the next message comes. `show` gets
+        ModelLoading and PromptRead."""
+
     async def context_report(self) -> ContextReport:
         """The token usage of the context window, taken after the running turn."""
 

@@ -31,6 +31,7 @@ from clawbot.agent.events import (
     warning,
 )
 from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.read_ahead import ReadAhead
 from clawbot.agent.reset import Resets
 from clawbot.agent.slash import RESETS, SAID, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
 from clawbot.agent.status import report_of, status_of
@@ -85,6 +86,7 @@ class Agent:
         leaves, wake = self._turns.leaves_some, self.ended.wake
         requests, alone, tell = self._turns.requests, self._submissions.exclusive, self.announce
         self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=tell)
+        self._ahead = ReadAhead(deps, self._turns, alone)
         self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
         self.saving = self.steers = self.runs_shell = self.stays = False
@@ -160,6 +162,16 @@ class Agent:
             if self._turns.requests.current is None:
                 await self._turns.requests.weigh()
 
+    async def read_ahead(self, show: Callable[[Event], None]) -> None:
+        """Let a model of this machine read what the next request begins with, until the next message comes. `show` gets
+        ModelLoading and PromptRead."""
+        await self._ahead.run(show)
+
+    def _free_model(self) -> None:
+        """Stop what must not make the user wait."""
+        self.titles.stop()
+        self._ahead.stop()
+
     async def context_report(self) -> ContextReport:
         """The token usage of the context window, taken after the running turn."""
         async with self.exclusive():
@@ -191,13 +203,13 @@ class Agent:
 
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now; `focus` is what the summary should cover above all."""
-        self.titles.stop()
+        self._free_model()
         return await self._turns.compact(focus, self._scope())
 
     async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
         """Start a fresh session under the same key after the hooks kept the old one. `text` is the first
         message in it."""
-        self.titles.stop()
+        self._free_model()
         changed = await self._resets.reset(reason, text, self._scope())
         self._owed += notices_of(self.conversation.session)
         return changed
@@ -222,7 +234,7 @@ class Agent:
         If that model can't be opened, this is reported with the next message and the current one stays. Raises
         SessionStoreError; then `session` is closed and the conversation unchanged.
         """
-        self.titles.stop()
+        self._free_model()
         wanted = session.record.model_override or self.deps.usual_model
         async with AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, session.close)
@@ -295,7 +307,7 @@ class Agent:
 
     async def _take_model(self, model: ChatModel, ref: str) -> None:
         """Use `model` from now on and close the previous one."""
-        self.titles.stop()
+        self._free_model()
         async with self.ended.without():
             self._turns.requests.forget_figures()
             await self.deps.model.replace(model, ref)
@@ -415,7 +427,7 @@ class Agent:
             say = CommandResult(message=text) if command is None else await self._command(command, text, scope)
             if say.message.strip():
                 said = without_escape(say.message) if self.runs_shell else say.message
-                self.titles.stop()
+                self._free_model()
                 stopped = await self._message(said, scope, say.attached)
                 self.titles.after_turn()
                 if self.deps.flush_at_end:

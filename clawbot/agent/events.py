@@ -163,6 +163,12 @@ class ModelLoading(_Event, frozen=True, tag="model_loading"):
     done: bool = False
 
 
+class PromptRead(_Event, frozen=True, tag="prompt_read"):
+    """A model of this machine has read `share` per cent of the prompt; None when its server does not report it."""
+
+    share: int | None = None
+
+
 class ModelChanged(_Event, frozen=True, tag="model_changed"):
     """From here on another model answers: a fallback, or the user's choice. `discard`: text shown so far in this
     answer came from the model that failed."""
@@ -322,6 +328,7 @@ Event = (
     | MessageFinished
     | ModelRetry
     | ModelLoading
+    | PromptRead
     | ModelChanged
     | ContextUsed
     | MemoryWritten

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import ModelChanged, ModelLoading, Notice, Scope, warning
+from clawbot.agent.events import ModelChanged, Notice, Scope, warning
+from clawbot.agent.turn import progress_of
 from clawbot.llm.protocol import FoundServer, LoadingPart, WaitingModel
 from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
@@ -59,7 +60,7 @@ async def wait_ready(deps: AgentDeps, keep: Callable[[], Awaitable[None]], scope
         while (part := await scope.cancel.run(functools.partial(anext, parts, None))) is not None:
             await keep()
             if isinstance(part, LoadingPart):
-                scope.emit(ModelLoading(model=part.model, done=part.done))
+                scope.emit(progress_of(part))
             else:
                 scope.emit(ModelChanged(model=part.model, reason=part.reason))
     return model.info != known

@@ -254,6 +254,11 @@ class RequestBuilder:
         built = await self._build()
         self.weighed = _weigh(built, self._tools_of(built))
 
+    async def build_with(self, messages: Sequence[Message]) -> ChatRequest:
+        """A call that begins as the next turn will, and says `messages`."""
+        built = await self._build()
+        return _request(built, self._tools_of(built), messages)
+
     async def prepare(self) -> PreparedRequest:
         """The request as the context stands. The workspace is not read again within a turn."""
         if self.built is None:

@@ -22,6 +22,7 @@ from clawbot.agent.events import (
     ModelLoading,
     ModelRetry,
     Notice,
+    PromptRead,
     ReasoningDelta,
     TextDelta,
     TextWithdrawn,
@@ -39,6 +40,7 @@ from clawbot.llm.protocol import (
     FallbackPart,
     FinalPart,
     LoadingPart,
+    ReadingPart,
     ReasoningPart,
     RetryPart,
     StreamPart,
@@ -117,6 +119,7 @@ TurnStep = (
     | ToolFinished
     | ModelRetry
     | ModelLoading
+    | PromptRead
     | ModelChanged
     | Notice
     | Committed
@@ -281,8 +284,8 @@ class _Partial:
                 return TextWithdrawn(text=withdrawn)
             case RetryPart(attempt=attempt, wait=wait, reason=reason):
                 return ModelRetry(attempt=attempt, wait=wait, reason=reason)
-            case LoadingPart(model=model, done=done):
-                return ModelLoading(model=model, done=done)
+            case LoadingPart() | ReadingPart():
+                return progress_of(part)
             case FallbackPart(model=model, reason=reason, discard=discard):
                 if discard:
                     self._text.clear()
@@ -330,6 +333,13 @@ class _Partial:
             error_message=error,
             timestamp=epoch_ms(self._setup.clock.now()),
         )
+
+
+def progress_of(part: LoadingPart | ReadingPart) -> ModelLoading | PromptRead:
+    """The event of a model of this machine that gets ready."""
+    if isinstance(part, ReadingPart):
+        return PromptRead(share=part.share)
+    return ModelLoading(model=part.model, done=part.done)
 
 
 def _delta(text: str) -> TextDelta | None:

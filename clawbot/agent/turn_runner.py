@@ -44,7 +44,7 @@ from clawbot.agent.without_tools import help_with
 from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
-from clawbot.context.startup import startup_quote
+from clawbot.context.startup import StartupQuote, startup_quote
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
@@ -239,21 +239,33 @@ class TurnRunner:
     async def _quote_notes(self, scope: Scope) -> None:
         """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
         is told and stops nobody."""
-        conversation, deps = self._conversation, self._deps
-        began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
-        if began or not privacy_of(conversation.session.record.key).startup_notes:
-            return
-        workspace, settings = deps.workspace, deps.settings.startup_context
-        # Of a small window a tenth, in English.
-        most = min(settings.max_chars, self.requests.window.tokens * 2 // 5)
-        settings = settings.model_copy(update={"max_chars": most})
-        quote = await asyncio.to_thread(startup_quote, workspace, deps.clock.now(), settings)
+        quote = await self._startup_quote()
         if quote is None:
             return
         for notice in quote.notices:
             scope.emit(warning(notice))
         if quote.text:
             await self._quote(quote.text, quote.files, scope)
+
+    async def _startup_quote(self) -> StartupQuote | None:
+        conversation, deps = self._conversation, self._deps
+        began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
+        if began or not privacy_of(conversation.session.record.key).startup_notes:
+            return None
+        workspace, settings = deps.workspace, deps.settings.startup_context
+        # Of a small window a tenth, in English.
+        most = min(settings.max_chars, self.requests.window.tokens * 2 // 5)
+        settings = settings.model_copy(update={"max_chars": most})
+        return await asyncio.to_thread(startup_quote, workspace, deps.clock.now(), settings)
+
+    async def request_ahead(self) -> ChatRequest:
+        """The next request up to the message of the user, for an answer of one token."""
+        quote = await self._startup_quote()
+        quoted = [UserMessage(quote.text)] if quote is not None and quote.text else []
+        # Templates want a message of the user at the end.
+        now = UserMessage(".", timestamp=epoch_ms(self._deps.clock.now()))
+        request = await self.requests.build_with([*self._conversation.messages, *quoted, now])
+        return structs.replace(request, purpose="ahead", max_tokens=1)
 
     async def _quote(self, text: str, files: tuple[str, ...], scope: Scope) -> None:
         entry_id = await self._conversation.quote(text, files)

@@ -35,12 +35,13 @@ from clawbot.llm.protocol import (
     FinalPart,
     LoadingPart,
     ModelInfo,
+    ReadingPart,
     ReasoningPart,
     RetryPart,
     StreamPart,
     WithdrawnPart,
 )
-from clawbot.llm.providers import answerer, base_of_environment, is_loopback, key_names, provider_name
+from clawbot.llm.providers import LLAMA_CPP, answerer, base_of_environment, is_loopback, key_names, provider_name
 from clawbot.llm.tokens import Prices
 from clawbot.llm.wire import Speller
 from clawbot.text.interface import _
@@ -90,7 +91,7 @@ async def with_retries(
         try:
             async with aclosing(attempt()) as parts:
                 async for part in parts:
-                    hidden = isinstance(part, ReasoningPart | FinalPart)
+                    hidden = isinstance(part, ReasoningPart | ReadingPart | FinalPart)
                     visible = not isinstance(part, WithdrawnPart) and (visible or not hidden)
                     yield part
             return
@@ -382,6 +383,8 @@ class LiteLLMModel:
         if cap := answer_cap(self._options, self._target.base, self.info.window):
             body["max_tokens"] = min(cap, body.get("max_tokens", cap))
         arguments = {**body, **self._target.arguments(), "timeout": self._options.timeout}
+        if self.info.local == LLAMA_CPP.title:
+            arguments["extra_body"] = {"return_progress": True, **arguments.get("extra_body", {})}
         return Complete(identity, arguments, self._options.max_chars)
 
     def _error(self, report: CallFailed) -> ModelError:

@@ -8,7 +8,15 @@ from typing import Any
 from clawbot.llm.call_pieces import CallPieces
 from clawbot.llm.endings import UNFINISHED, ending_of
 from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
-from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart, WithdrawnPart
+from clawbot.llm.protocol import (
+    FinalPart,
+    ReadingPart,
+    ReasoningPart,
+    StreamPart,
+    TextPart,
+    ToolCallPart,
+    WithdrawnPart,
+)
 from clawbot.llm.repetition import RepetitionGuard
 from clawbot.llm.tokens import Prices, merge_usage, usage_from
 from clawbot.llm.written_calls import WrittenCalls
@@ -30,7 +38,7 @@ WRITTEN = N_("The model wrote a tool call as text; it was not run.")
 REDACTED = "redacted:"
 """Marks a `ThinkingBlock.signature` that holds Anthropic's encrypted reasoning instead of signing a text."""
 
-Shown = TextPart | ReasoningPart | WithdrawnPart
+Shown = TextPart | ReasoningPart | WithdrawnPart | ReadingPart
 
 
 class DeltaCollector:
@@ -81,6 +89,9 @@ class DeltaCollector:
             reason = choice.get("finish_reason")
             if isinstance(reason, str) and reason.lower() not in UNFINISHED:
                 self.finish_reason = reason
+        read = chunk.get("prompt_progress")
+        if isinstance(read, Mapping) and read.get("total"):
+            parts.append(ReadingPart(100 * read.get("processed", 0) // read["total"]))
         usage = chunk.get("usage")
         if isinstance(usage, Mapping):
             merge_usage(self._usage, usage)

@@ -227,7 +227,7 @@ async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> b
     whether one of both is so."""
     usage: dict[str, Any] = {}
     chars = 0
-    upstream.tap(stream)
+    upstream.tap(stream, lambda read: out({"choices": [], "prompt_progress": read}))
     async for chunk in stream:
         _take_usage(stream, chunk, usage)
         slim = slim_chunk(chunk)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.config.paths import Paths, find_home
-from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, VLLM, LocalServer
+from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, VLLM, LocalServer, is_loopback
 from clawbot.local_model.register import Running, answers, read_running
 from clawbot.local_model.shelf import LOCAL
 from clawbot.text.interface import N_
@@ -29,6 +29,7 @@ OLLAMA_USUAL = 4_096
 FROM_SERVER = N_("from the server")
 ANY_NAME = "model"
 """What a model is called whose server has not said yet: llama.cpp answers to any name."""
+_OWNERS = {"llamacpp": LLAMA_CPP.title, "vllm": VLLM.title}
 _LARGEST_ANSWER = 4 * 1024**2
 # Models that only embed cannot talk.
 _EMBEDDING = ("embed", "bge-", "minilm", "rerank")
@@ -47,6 +48,11 @@ class LocalModel(Struct, frozen=True):
     tools: bool = True
     images: bool = False
     loading: bool = False
+
+    @property
+    def here(self) -> str:
+        """The server, if it runs the model on this machine; Ollama has some run elsewhere."""
+        return self.server if is_loopback(self.base) and not self.ref.endswith("cloud") else ""
 
 
 async def find_local(
@@ -255,11 +261,13 @@ def served_model(base: str, name: str, key: str | None) -> LocalModel | None:
     root = base.removesuffix("/v1")
     status, answer = _fetch(f"{base}/models", key=key)
     if _is_loading(status, answer):
-        return LocalModel(f"openai/{name}", "", base, loading=True)
+        return LocalModel(f"openai/{name}", LLAMA_CPP.title, base, loading=True)
     entry = _entry_for(name, _entries(answer.get("data")))
     if entry is None:
         return None
-    found = LocalModel(f"openai/{name}", "", base, window=_listed_window(entry))
+    found = LocalModel(
+        f"openai/{name}", _OWNERS.get(str(entry.get("owned_by")), ""), base, window=_listed_window(entry)
+    )
     if entry.get("owned_by") == "llamacpp":
         return _with_props(found, key)
     if found.window is not None:
@@ -301,7 +309,7 @@ def _in_ollama(found: LocalModel, root: str, name: str) -> LocalModel | None:
     running = next((entry for entry in loaded if entry.get("name") in (name, f"{name}:latest")), {})
     window = _num_ctx(shown) or _size(running.get("context_length"))
     tools, images = _ollama_able(shown)
-    return msgspec.structs.replace(found, window=window, tools=tools, images=images)
+    return msgspec.structs.replace(found, server=OLLAMA.title, window=window, tools=tools, images=images)
 
 
 def _listed_window(entry: Mapping[str, Any]) -> int | None:

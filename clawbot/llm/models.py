@@ -108,9 +108,10 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
     if server is not None or not base or is_vendors_own(ref, base):
         return UsableModel(_info(ref, facts, settings, reason), state="silent" if server else "ready")
     served = await asyncio.to_thread(served_model, base, ref.partition("/")[2], key)
-    if served is None or served.loading:
-        return UsableModel(_info(ref, facts, settings, reason), state="loading" if served else "silent")
-    return UsableModel(_info(ref, _with_served(facts, served), settings, reason))
+    if served is None:
+        return UsableModel(_info(ref, facts, settings, reason), state="silent")
+    info = _info(ref, facts if served.loading else _with_served(facts, served), settings, reason)
+    return UsableModel(replace(info, local=served.here), state="loading" if served.loading else "ready")
 
 
 def _with_served(facts: ModelFacts, served: LocalModel) -> ModelFacts:
@@ -131,7 +132,8 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
         tools = head.tools
         window = window or window_for(head, free_memory())
     window, source = capped(window, FROM_SERVER if served else N_("what fits this machine"), settings)
-    info = ModelInfo(f"{LOCAL}{name}", reason=reason, window=window, supports_tools=tools, window_source=source)
+    known = ModelInfo(f"{LOCAL}{name}", reason=reason, window=window, supports_tools=tools, window_source=source)
+    info = replace(known, local=LLAMA_CPP.title)
     return file, info
 
 
@@ -228,7 +230,7 @@ def _info(ref: str, facts: ModelFacts, settings: AgentSettings, reason: str) -> 
 
 def _local_info(model: LocalModel, settings: AgentSettings, reason: str) -> UsableModel:
     facts = ModelFacts(model.window, model.window_source, tools=model.tools, images=model.images)
-    info = _info(model.ref, facts, settings, reason)
+    info = replace(_info(model.ref, facts, settings, reason), local=model.here)
     return UsableModel(info, model, "loading" if model.loading else "ready")
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolSpec
 from clawbot.text.interface import N_
 
-Purpose = Literal["chat", "flush", "summary", "slug", "title", "rerank"]
+Purpose = Literal["chat", "flush", "summary", "slug", "title", "rerank", "ahead"]
 
 CAPPED = N_("context_tokens in the settings")
 """The source of a window that the settings made smaller."""
@@ -72,6 +72,12 @@ class LoadingPart(Struct, frozen=True, tag="loading"):
     done: bool = False
 
 
+class ReadingPart(Struct, frozen=True, tag="reading"):
+    """The server reports that it has read `share` per cent of the prompt."""
+
+    share: int
+
+
 class FallbackPart(Struct, frozen=True, tag="fallback"):
     """The call goes on with another model of the fallback list, because of `reason`.
 
@@ -92,7 +98,15 @@ class FinalPart(Struct, frozen=True, tag="final"):
 
 
 StreamPart = (
-    TextPart | ReasoningPart | WithdrawnPart | ToolCallPart | RetryPart | LoadingPart | FallbackPart | FinalPart
+    TextPart
+    | ReasoningPart
+    | WithdrawnPart
+    | ToolCallPart
+    | RetryPart
+    | LoadingPart
+    | ReadingPart
+    | FallbackPart
+    | FinalPart
 )
 
 
@@ -111,7 +125,8 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     `ref` is the name as the user writes it (`openai/gpt-5`, `offline`, `script:FILE`), `reason` why it was chosen,
     `window` its context window in tokens (None: unknown), `window_source` where that is known from, as a half sentence
     for the user (without a window: why it has none), `priced` whether usage comes with a cost. `found`
-    would answer in its place if the user allowed it.
+    would answer in its place if the user allowed it. `local` is the server of this machine that runs it, empty for
+    others, and for gateways.
     """
 
     ref: str
@@ -123,6 +138,7 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     priced: bool = False
     window_source: str = ""
     found: FoundServer | None = None
+    local: str = ""
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.llm.client import LiteLLMModel
 from clawbot.llm.errors import UnreachableError
-from clawbot.llm.protocol import ChatRequest, LoadingPart, ModelInfo, RetryPart, StreamPart
+from clawbot.llm.protocol import ChatRequest, LoadingPart, ModelInfo, ReadingPart, RetryPart, StreamPart
 from clawbot.local_model.keeper import acquire_keeper, release_keeper
 from clawbot.local_model.register import Running
 
@@ -51,7 +51,7 @@ class ServedModel:
         try:
             async with aclosing((await self._talker(server)).stream(request)) as parts:
                 async for part in parts:
-                    heard = heard or not isinstance(part, RetryPart)
+                    heard = heard or not isinstance(part, RetryPart | ReadingPart)
                     yield part
             return
         except UnreachableError as error:

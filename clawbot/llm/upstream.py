@@ -8,7 +8,7 @@ just ends is not.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -33,6 +33,7 @@ class Upstream:
         self._body = bytearray()
         self._reason: str | None = None
         self._is_done = self._by_sdk = False
+        self._progress: Callable[[Any], None] = lambda _: None
 
     @property
     def reason(self) -> str | None:
@@ -45,8 +46,10 @@ class Upstream:
         text = self._body.decode("utf-8", "replace")
         return text if self.status >= 400 else error_in(text)
 
-    def tap(self, stream: Any) -> None:
-        """Pass the chunks on their way to litellm's `stream`, which may make the call only for the first one."""
+    def tap(self, stream: Any, progress: Callable[[Any], None]) -> None:
+        """Pass the chunks on their way to litellm's `stream`, which may make the call only for the first one.
+        `progress` is called with what llama.cpp reports while it reads the prompt."""
+        self._progress = progress
         if stream.completion_stream is None:
             make_call = stream.make_call
 
@@ -63,6 +66,8 @@ class Upstream:
             async for chunk in source:
                 if isinstance(chunk, Mapping) and chunk.get("is_finished"):
                     self._take(chunk.get("finish_reason"))
+                if read := getattr(chunk, "prompt_progress", None):
+                    self._progress(read)
                 for choice in getattr(chunk, "choices", None) or ():
                     self._take(reason := getattr(choice, "finish_reason", None))
                     if reason == "error":

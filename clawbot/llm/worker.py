@@ -77,7 +77,7 @@ class CallReports:
 
     def add(self, chunk: dict[str, Any]) -> None:
         """Take a chunk. Text that follows text is joined to it. Raises what kept earlier ones from being sent."""
-        self.started = True
+        self.started = self.started or "prompt_progress" not in chunk
         if not (self._chunks and _join(self._chunks[-1], chunk)):
             self._chunks.append(chunk)
         loop = asyncio.get_running_loop()

@@ -9,7 +9,7 @@ from typing import Any
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.text.interface import N_, _
-from clawbot.tui.status_bar import StatusBar
+from clawbot.tui.status_bar import StatusBar, reading
 from clawbot.tui.transcript import session_line
 from clawbot.tui.writer import TranscriptWriter
 
@@ -80,6 +80,7 @@ class EventView:
             events.ApprovalRequested: self._approval_requested,
             events.ModelRetry: self._model_retry,
             events.ModelLoading: self._model_loading,
+            events.PromptRead: lambda event: self._bar.runs(*reading(event)),
             events.ModelChanged: self._model_changed,
             events.ContextUsed: lambda _: self._bar.refresh(),
             events.SessionChanged: self._session_changed,

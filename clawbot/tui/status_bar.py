@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from clawbot.agent.events import Notice
+from clawbot.agent.events import Event, ModelLoading, Notice, PromptRead
 from clawbot.clock import weekday_of
 from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.window import ASSUMED
@@ -172,6 +172,14 @@ def window_note(status: RuntimeStatus) -> str:
     ).format(model=status.model.ref, tokens=status.window)
 
 
+def reading(event: Event) -> tuple[str, str]:
+    """The activity, and how far it is, of a model of this machine that gets ready."""
+    if isinstance(event, ModelLoading) and not event.done:
+        return _("loading {model}").format(model=event.model), ""
+    share = event.share if isinstance(event, PromptRead) else None
+    return _("reading the prompt"), "" if share is None else f"{share} %"
+
+
 class Written:
     """How many tokens the model has written in a turn: as the provider reports it for each answer, and until then by
     the bytes that came: four make a token, three of which are a Chinese character."""
@@ -225,6 +233,7 @@ class StatusBar:
         self._watch: IndexingWatch | None = None
         self._noted = ""  # what was said of the window
         self._activity = ("", "")  # what runs by the events, and its detail
+        self._ahead = ("", "")  # the same, of what the model reads before a message comes
         self._asking = self._editing = self._reading = False
         self._mode: Mode = "edits"
         self._keys = KeyMap()
@@ -289,6 +298,15 @@ class StatusBar:
             log.exception("What is in the context could not be counted.")
         else:
             self.refresh()
+            await runtime.agent.read_ahead(self._reads_ahead)
+            self.refresh()
+        finally:
+            self._reads_ahead(None)
+
+    def _reads_ahead(self, event: Event | None) -> None:
+        """What the model does while nothing runs."""
+        self._ahead = ("", "") if event is None else reading(event)
+        self._show_activity()
 
     def changed(self) -> None:
         """The session or the model is another one: its figures, counted anew."""
@@ -391,5 +409,5 @@ class StatusBar:
 
     def _show_activity(self) -> None:
         """What runs; while memory takes what was said, that is all that does."""
-        activity, detail = (_(SAVING), "") if self.saving else self._activity
+        activity, detail = (_(SAVING), "") if self.saving else self._activity if self._activity[0] else self._ahead
         self._line.run_clock(activity, detail)

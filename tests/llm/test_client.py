@@ -35,6 +35,7 @@ from clawbot.llm.protocol import (
     ChatRequest,
     FinalPart,
     ModelInfo,
+    ReadingPart,
     ReasoningPart,
     RetryPart,
     StreamPart,
@@ -491,3 +492,30 @@ async def test_a_piece_that_is_a_flood_by_itself_does_not_come_through(server: S
     assert final(parts).text == "before"
     assert final(parts).tool_calls == []
     await asyncio.wait_for(server.gone.wait(), 10)
+
+
+def progress(processed: int, total: int = 200) -> dict[str, Any]:
+    """What llama.cpp sends while it reads a prompt, if it is asked for that."""
+    read = {"total": total, "cache": 0, "processed": processed, "time_ms": 5}
+    return {**delta(role="assistant", content=None), "prompt_progress": read}
+
+
+@pytest.mark.parametrize("ref", ["openai/m", "llamafile/m"])
+async def test_llama_cpp_reports_how_far_it_has_read_the_prompt(server: Server, ref: str) -> None:
+    server.replies = [
+        [progress(86), "drop"],
+        [progress(100), progress(200), delta(content="fine"), end(), "[DONE]"],
+    ]
+    info = ModelInfo(ref, local="llama.cpp")
+    options = ClientOptions(SystemClock(), RetryPolicy(attempts=2, first_wait=0.0))
+    model = LiteLLMModel(Target(ref, ref, server.url, keyless=True), info, options)
+    parts = await read_all(model)
+    assert [part.share for part in parts if isinstance(part, ReadingPart)] == [43, 50, 100]
+    assert [type(part) for part in parts if not isinstance(part, ReadingPart)] == [RetryPart, TextPart, FinalPart]
+    assert all(request["return_progress"] is True for request in server.requests)
+
+
+async def test_no_other_server_is_asked_for_the_progress(server: Server) -> None:
+    server.replies = [[delta(content="fine"), end(), "[DONE]"]]
+    await read_all(model_at(server.url))
+    assert "return_progress" not in server.requests[0]

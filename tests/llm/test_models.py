@@ -283,6 +283,32 @@ async def test_the_server_at_api_base_is_asked_what_its_model_can(
     assert (found.info.supports_tools, found.info.supports_images) == (tools, images)
 
 
+@pytest.mark.parametrize(
+    ("ref", "answers", "local"),
+    [
+        ("openai/mine", {"/v1/models": listing("llamacpp", {"id": "mine"}), "/props": {}}, "llama.cpp"),
+        ("openai/mine", {"/v1/models": (503, LOADING)}, "llama.cpp"),
+        ("openai/mine", {"/v1/models": listing("vllm", {"id": "mine", "max_model_len": 4_096})}, "vLLM"),
+        ("openai/mine", {"/v1/models": listing("library", {"id": "mine"}), "/api/show": {"details": {}}}, "Ollama"),
+        ("openai/a-cloud", {"/v1/models": listing("library", {"id": "a-cloud"}), "/api/show": {"details": {}}}, ""),
+        (
+            "openai/mine",
+            {
+                "/v1/models": listing("openai", {"id": "mine"}),
+                "/model/info": {"data": [{"model_name": "mine", "model_info": {}}]},
+            },
+            "",
+        ),
+        ("openai/mine", {"/v1/models": listing("me", {"id": "mine"})}, ""),
+        ("openai/mine", {}, ""),
+    ],
+)
+async def test_only_what_a_server_here_runs_itself_is_local(ref: str, answers: dict[str, Any], local: str) -> None:
+    async with serving(answers) as url:
+        found = await describe(ref, AgentSettings(model=ref, api_base=f"{url}/v1"))
+    assert found.info.local == local
+
+
 async def test_llama_cpp_answers_whatever_the_name_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(models, "find_local", find_local)
     ref = "llamafile/any"

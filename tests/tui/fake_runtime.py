@@ -413,6 +413,7 @@ class FakeRuntime:
         self.forked: list[str] = []
         self.runs_shell = False
         self.warmed = 0
+        self.ahead: list[Event | Hold] = []  # what `read_ahead` does
         self.memories: dict[str, SearchResult] = {}  # what a search for each query finds
         self.searches: list[str] = []
         self.previewed: list[str] = []
@@ -581,6 +582,13 @@ class FakeRuntime:
 
     async def warm(self) -> None:
         self.warmed += 1
+
+    async def read_ahead(self, show: Callable[[Event], None]) -> None:
+        for step in self.ahead:
+            if isinstance(step, Hold):
+                await step.wait()
+            else:
+                show(step)
 
     async def models(self) -> list[ModelInfo]:
         await self.gate("models")

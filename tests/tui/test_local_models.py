@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from clawbot.agent.events import Event, ModelLoading
+from clawbot.agent.events import Event, ModelLoading, PromptRead
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
@@ -47,3 +47,16 @@ async def test_a_model_that_loads_is_told_as_long_as_it_does(tmp_path: Path) -> 
         assert "loading" not in screen_text(app)
         thinks.release()
         await until(pilot, lambda: not app.chat.turns.busy)
+
+
+async def test_the_status_line_shows_how_far_the_prompt_is_read_ahead(tmp_path: Path) -> None:
+    read, thinks = Hold(), Hold()
+    runtime = FakeRuntime(tmp_path, turns=[[PromptRead(share=7), thinks, *reply("hello")]])
+    runtime.ahead = [PromptRead(), PromptRead(share=43), read]
+    async with chatting(runtime, (80, 24)) as (app, pilot):
+        await until(pilot, lambda: "reading the prompt 43 %" in screen_text(app))
+        await send(app, pilot, "go")
+        await until(pilot, lambda: "reading the prompt 7 %" in screen_text(app))
+        read.release()
+        thinks.release()
+        await until(pilot, lambda: not app.chat.turns.busy and "reading" not in screen_text(app))
