@@ -11,7 +11,7 @@ from contextlib import aclosing
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import ModelChanged, Notice, Scope, warning
 from clawbot.agent.turn import progress_of
-from clawbot.llm.protocol import FoundServer, LoadingPart, WaitingModel
+from clawbot.llm.protocol import FoundServer, WaitingModel
 from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
 
@@ -52,17 +52,14 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
 
 async def wait_ready(deps: AgentDeps, keep: Callable[[], Awaitable[None]], scope: Scope) -> bool:
     """Wait for a server that is not ready, so that the first request fits its window; True when more is known of the
-    model then. `keep` saves the message during the wait. Raises InterruptedTurnError and LoadingError."""
+    model then. `keep` saves the message during the wait. Raises InterruptedTurnError."""
     model, known = deps.model.chat, deps.model.info
     if not isinstance(model, WaitingModel):
         return False
     async with aclosing(model.wait_ready()) as parts:
         while (part := await scope.cancel.run(functools.partial(anext, parts, None))) is not None:
             await keep()
-            if isinstance(part, LoadingPart):
-                scope.emit(progress_of(part))
-            else:
-                scope.emit(ModelChanged(model=part.model, reason=part.reason))
+            scope.emit(progress_of(part))
     return model.info != known
 
 

@@ -6,7 +6,6 @@ A call that failed before anything of its answer was visible is repeated, and ea
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.collect import DeltaCollector
@@ -56,7 +56,7 @@ LONGEST_ASKED_WAIT = 90.0
 """Seconds. Quotas by the minute ask for up to 60; a provider that asks for more than this is not waited for."""
 _LOADING_WAIT = 2.0
 """Seconds between two questions to a server that loads its model, which costs it nothing to refuse."""
-_QUESTIONS = 3
+_QUESTIONS = 2
 """How often a server is asked for a window that it does not say."""
 _JITTER = 0.5
 """Seconds at most: clients that failed together should not come back together."""
@@ -264,8 +264,8 @@ class LiteLLMModel:
     """A model that litellm calls, in the worker process.
 
     To be made in a running event loop. `info` is what is known of it; `prices` None: what it costs is unknown. While
-    nobody knows its window, `ask` is called for it at each good answer, a few times. Not `ready`: its server said
-    nothing of the model when it was opened, and is asked before the first request.
+    nobody knows its window, `wait_ready` calls `ask` for it after an answer, a few times. Not `ready`: its server said
+    nothing of the model when it was opened, and is asked before the first request, too.
     """
 
     def __init__(
@@ -284,9 +284,9 @@ class LiteLLMModel:
         self._prices = prices
         self._speller = Speller()
         self._again = ask
-        self._ready = ready
+        self._ready = ready or ask is None
         self._questions = _QUESTIONS
-        self._asking: asyncio.Task[None] | None = None
+        self._policy = options.policy
         self._worker: WorkerClient | None = acquire_worker()
 
     @property
@@ -301,46 +301,36 @@ class LiteLLMModel:
         await self.worker.warm()
 
     async def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
-        """Ask a server that was not ready until it has loaded the model. Raises LoadingError."""
-        if self._ready or self._again is None:
+        """Ask a server that was not ready until it has loaded the model, as long as `stream` would wait for it."""
+        if self._ready:
             return
-        ask, waiting = self._again, False
-
-        async def attempt() -> AsyncGenerator[StreamPart, None]:
-            self._target, self.info = await ask()
-            return
-            yield  # makes it a generator
-
-        async with aclosing(with_retries(attempt, self._options.policy)) as retries:
-            async for _retry in retries:
-                waiting = True
-                yield LoadingPart(self.info.ref)
+        waiting = False
+        try:
+            async with aclosing(with_retries(self._ask, self._options.policy)) as retries:
+                async for _retry in retries:
+                    waiting = True
+                    yield LoadingPart(self.info.ref)
+        except LoadingError:
+            self._policy = replace(self._policy, loading=0.0)
         if waiting:
             yield LoadingPart(self.info.ref, done=True)
 
+    async def _ask(self) -> AsyncGenerator[StreamPart, None]:
+        if self._again is not None:
+            self._target, self.info = await self._again()
+            self._questions -= 1
+        return
+        yield  # makes it a generator
+
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         """Answer `request`, repeating the call as the settings say. Raises ModelError."""
-        async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
-            heard = False
+        policy, self._policy = self._policy, self._options.policy
+        async with aclosing(with_retries(lambda: self._attempt(request), policy)) as parts:
             async for part in parts:
-                if not heard and not isinstance(part, RetryPart):
-                    heard = self._ready = True
-                    self._ask_again()
+                if not isinstance(part, RetryPart):
+                    assumed = self.info.window is None or self.info.window_source == CAPPED
+                    self._ready = self._again is None or not assumed or self._questions <= 0
                 yield part
-
-    def _ask_again(self) -> None:
-        """Ask for what is only assumed, beside the answer that comes."""
-        assumed = self.info.window is None or self.info.window_source == CAPPED
-        if self._again is not None and assumed and self._asking is None and self._questions:
-            self._questions -= 1
-            self._asking = asyncio.create_task(self._learn(self._again))
-
-    async def _learn(self, ask: Ask) -> None:
-        try:
-            with contextlib.suppress(LoadingError):
-                self._target, self.info = await ask()
-        finally:
-            self._asking = None
 
     async def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         collector = DeltaCollector(
@@ -408,7 +398,5 @@ class LiteLLMModel:
     async def aclose(self) -> None:
         """End the worker process, unless another model uses it."""
         worker, self._worker = self._worker, None
-        if self._asking is not None:
-            self._asking.cancel()
         if worker is not None:
             await release_worker(worker)

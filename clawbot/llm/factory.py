@@ -139,19 +139,12 @@ class FallbackModel:
         self._changed_at = float("-inf")
         return False
 
-    async def wait_ready(self) -> AsyncGenerator[LoadingPart | FallbackPart, None]:
-        """Wait until the first model is ready that gets so in time. Raises LoadingError if none does."""
-        while isinstance(model := self._models[self._current], WaitingModel):
-            try:
-                async with aclosing(model.wait_ready()) as parts:
-                    async for part in parts:
-                        yield part
-                return
-            except ModelError as error:
-                if not self._advance(error, []):
-                    raise
-                reason = str(error)
-            yield FallbackPart(self.info.ref, reason)
+    async def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
+        """Wait for the model that answers at present."""
+        if isinstance(model := self._models[self._current], WaitingModel):
+            async with aclosing(model.wait_ready()) as parts:
+                async for part in parts:
+                    yield part
 
     async def aclose(self) -> None:
         """Close all models; raises what the first one that raises does."""

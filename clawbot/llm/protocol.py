@@ -171,7 +171,6 @@ class ChatModel(Protocol):
 class WaitingModel(Protocol):
     """A `ChatModel` whose server may not have been ready when it was opened, so that `info` may be incomplete."""
 
-    def wait_ready(self) -> AsyncGenerator[LoadingPart | FallbackPart, None]:
-        """Complete `info` before a request is built. Yields parts only while the server loads the model. Raises
-        LoadingError if it still does after the request timeout."""
+    def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
+        """Complete `info` before a request is built. Yields parts only if the server loads the model."""
         ...

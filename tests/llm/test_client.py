@@ -457,25 +457,24 @@ async def test_a_killed_worker_fails_its_call_and_the_next_call_starts_another(s
 
 
 @pytest.mark.parametrize(("known", "asked"), [(None, True), (8192, False)])
-async def test_a_window_that_is_only_assumed_is_asked_for_at_an_answer(
+async def test_a_window_that_is_only_assumed_is_asked_for_after_an_answer(
     server: Server, known: int | None, asked: bool
 ) -> None:
     server.replies = [http_error(503, "boom"), [delta(content="a"), end(), "[DONE]"]]
     questions: list[int] = []
-    over = asyncio.Event()
 
     async def ask() -> tuple[Target, ModelInfo]:
         questions.append(len(server.requests))
-        over.set()
         return replace(target, options={"num_ctx": 4096}), ModelInfo("openai/m", window=4096)
 
     target = Target("openai/m", "openai/m", server.url, keyless=True)
     options = ClientOptions(SystemClock(), RetryPolicy(attempts=2, first_wait=0.0))
     model = LiteLLMModel(target, ModelInfo("openai/m", window=known), options, ask=ask)
-    async for _ in model.stream(REQUEST):
-        pass
-    if asked:
-        await over.wait()
+    for _turn in range(2):
+        assert [part async for part in model.wait_ready()] == []
+        async for _ in model.stream(REQUEST):
+            pass
+        server.replies = [[delta(content="a"), end(), "[DONE]"]]
     assert questions == ([2] if asked else [])
     assert model.info.window == (4096 if asked else known)
     assert ("num_ctx" in (await model._call(REQUEST)).arguments) is asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from contextlib import aclosing
 from typing import Any
 
@@ -12,13 +13,14 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm import client
 from clawbot.llm.errors import LoadingError
 from clawbot.llm.factory import open_model
-from clawbot.llm.protocol import FallbackPart, LoadingPart, WaitingModel
+from clawbot.llm.protocol import ChatRequest, FallbackPart, LoadingPart, RetryPart, StreamPart, WaitingModel
+from clawbot.messages import UserMessage
 from tests.llm.test_models import LOADING, listing, serving
 
 LISTED = listing("llamacpp", {"id": "m.gguf"})
 PROPS = {"default_generation_settings": {"n_ctx": 4_096}, "chat_template_caps": {"supports_tools": False}}
 LOADED: dict[str, Any] = {"/v1/models": LISTED, "/props": PROPS}
-BUSY: dict[str, Any] = {"/v1/models": (503, LOADING), "/props": (503, LOADING)}
+BUSY: dict[str, Any] = dict.fromkeys(("/v1/models", "/props", "/v1/chat/completions"), (503, LOADING))
 
 
 @pytest.fixture(autouse=True)
@@ -70,22 +72,18 @@ async def test_one_that_said_its_window_is_not_asked_again() -> None:
         await model.aclose()
 
 
-async def test_one_that_loads_for_too_long_is_given_up() -> None:
+@pytest.mark.parametrize("fallbacks", [[], ["offline"]])
+async def test_one_that_loads_for_too_long_is_given_up(fallbacks: list[str]) -> None:
     async with serving(dict(BUSY)) as url:
-        settings = AgentSettings(model="openai/mine", api_base=f"{url}/v1", request_timeout=1)
+        settings = AgentSettings(model="openai/mine", api_base=f"{url}/v1", request_timeout=1, fallbacks=fallbacks)
         model = await open_model("openai/mine", settings, clock=SystemClock())
         assert isinstance(model, WaitingModel)
-        with pytest.raises(LoadingError, match="loads its model"):
-            await waited(model, {}, {})
-        await model.aclose()
-
-
-async def test_the_fallback_answers_then() -> None:
-    async with serving(dict(BUSY)) as url:
-        settings = AgentSettings(model="openai/mine", api_base=f"{url}/v1", request_timeout=1, fallbacks=["offline"])
-        model = await open_model("openai/mine", settings, clock=SystemClock())
-        assert isinstance(model, WaitingModel)
-        parts = await waited(model, {}, {})
-        assert [type(part) for part in parts] == [LoadingPart, FallbackPart]
-        assert model.info.ref == "offline"
+        assert await waited(model, {}, {}) == [LoadingPart("openai/mine"), LoadingPart("openai/mine", True)]
+        parts: list[StreamPart] = []
+        with contextlib.nullcontext() if fallbacks else pytest.raises(LoadingError, match="loads its model"):
+            async for part in model.stream(ChatRequest("", (UserMessage("hello"),))):
+                parts.append(part)
+        # It was waited for already.
+        assert not [part for part in parts if isinstance(part, RetryPart)]
+        assert [part.model for part in parts if isinstance(part, FallbackPart)] == fallbacks
         await model.aclose()
