@@ -125,8 +125,7 @@ class AgentApi(Protocol):
         """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
 
     async def read_ahead(self, show: Callable[[Event], None]) -> None:
-        """Let a model of this machine read what the next request begins with, until the next message comes. `show` gets
-        ModelLoading and PromptRead."""
+        """Let a model of this machine read the beginning of the next request; `show` gets ModelLoading, PromptRead."""
 
     async def context_report(self) -> ContextReport:
         """The token usage of the context window, taken after the running turn."""

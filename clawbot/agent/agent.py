@@ -163,8 +163,7 @@ class Agent:
                 await self._turns.requests.weigh()
 
     async def read_ahead(self, show: Callable[[Event], None]) -> None:
-        """Let a model of this machine read what the next request begins with, until the next message comes. `show` gets
-        ModelLoading and PromptRead."""
+        """Let a model of this machine read the beginning of the next request, until the next message comes."""
         await self._ahead.run(show)
 
     def _free_model(self) -> None:

@@ -50,7 +50,7 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     return True
 
 
-async def wait_ready(deps: AgentDeps, keep: Callable[[], Awaitable[None]], scope: Scope) -> bool:
+async def wait_ready(deps: AgentDeps, scope: Scope, keep: Callable[[], Awaitable[None]] | None = None) -> bool:
     """Wait for a server that is not ready, so that the first request fits its window; True when more is known of the
     model then. `keep` saves the message during the wait. Raises InterruptedTurnError."""
     model, known = deps.model.chat, deps.model.info
@@ -58,7 +58,8 @@ async def wait_ready(deps: AgentDeps, keep: Callable[[], Awaitable[None]], scope
         return False
     async with aclosing(model.wait_ready()) as parts:
         while (part := await scope.cancel.run(functools.partial(anext, parts, None))) is not None:
-            await keep()
+            if keep is not None:
+                await keep()
             scope.emit(progress_of(part))
     return model.info != known
 

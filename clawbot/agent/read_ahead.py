@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 class ReadAhead:
-    """One request at a time, whose answer of one token is dropped: the server has the prompt in its cache then.
-    `exclusive` keeps turns away while the request is built."""
+    """Sends a request whose answer is dropped, so that the server has the prompt in its cache. `exclusive` keeps turns
+    away while it is built."""
 
     def __init__(
         self, deps: AgentDeps, turns: TurnRunner, exclusive: Callable[[], AbstractAsyncContextManager[object]]
@@ -43,9 +43,11 @@ class ReadAhead:
         self.stop()
         cancel = self._cancel = Cancellation()
         try:
-            if await wait_ready(self._deps, _nothing, Scope(show, cancel)):
-                self._turns.requests.forget_figures()
+            changed = await wait_ready(self._deps, Scope(show, cancel))
             async with self._exclusive():
+                if changed:
+                    self._turns.requests.forget_figures()
+                    await self._turns.requests.weigh()
                 request = await self._turns.request_ahead()
             show(PromptRead())
             async with aclosing(self._deps.model.chat.stream(request)) as parts:
@@ -54,7 +56,3 @@ class ReadAhead:
                         show(progress_of(part))
         except (ClawbotError, InterruptedTurnError, OSError, TimeoutError) as error:
             log.info("the prompt was not read ahead: %s", str(error) or type(error).__name__)
-
-
-async def _nothing() -> None:
-    """There is no message to save."""

@@ -174,7 +174,7 @@ class TurnRunner:
         the turn ended without an answer, "" if it did not. Raises
         InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
         allowed = await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope)
-        if await wait_ready(self._deps, keep, scope) or allowed:
+        if await wait_ready(self._deps, scope, keep) or allowed:
             self.requests.forget_figures()
         await self._quote_notes(scope)
         await self._help(text, keep, scope)

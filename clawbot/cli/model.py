@@ -42,10 +42,7 @@ def list_models(as_json: bool) -> None:
     served = {running.name for running in read_running(paths.local_file)}
     here = {name: path.stat().st_size for name, path in shelf.files().items()}
     memory = total_memory()
-    offers = [
-        {"name": offer.name, "machineGb": offer.machine, "bytes": round(offer.size), "licence": offer.licence}
-        for offer in OFFERS
-    ]
+    offers = [{"name": offer.name, "machineGb": offer.machine, "licence": offer.licence} for offer in OFFERS]
     models = [{"name": name, "bytes": size, "served": name in served} for name, size in here.items()]
     if as_json:
         print_json({"folder": str(shelf.folder), "installed": is_installed(), "models": models, "offers": offers})
