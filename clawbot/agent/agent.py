@@ -356,6 +356,7 @@ class Agent:
         stops the hooks."""
         self._closing = True
         self.interrupt()
+        self._ahead.stop()
         await self.titles.close()
         async with self.exclusive():
             try:

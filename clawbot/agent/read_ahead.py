@@ -12,8 +12,7 @@ from clawbot.agent.events import Emit, PromptRead, Scope
 from clawbot.agent.found_server import wait_ready
 from clawbot.agent.turn import progress_of
 from clawbot.agent.turn_runner import TurnRunner
-from clawbot.deadline import Cancellation, InterruptedTurnError
-from clawbot.errors import ClawbotError
+from clawbot.deadline import Cancellation
 from clawbot.llm.protocol import LoadingPart, ReadingPart
 
 log = logging.getLogger(__name__)
@@ -54,5 +53,5 @@ class ReadAhead:
                 while (part := await cancel.run(functools.partial(anext, parts, None))) is not None:
                     if isinstance(part, LoadingPart | ReadingPart):
                         show(progress_of(part))
-        except (ClawbotError, InterruptedTurnError, OSError, TimeoutError) as error:
-            log.info("the prompt was not read ahead: %s", str(error) or type(error).__name__)
+        except Exception:
+            log.info("the prompt was not read ahead", exc_info=True)

@@ -98,9 +98,11 @@ class FallbackModel:
         await self._models[self._current].warm()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request`. Raises the error of the last model when all have failed, which names the others."""
+        """Answer `request`. Raises the error of the last model when all have failed, which names the others. What is
+        only read ahead stays with the model that answers at present: others may cost something."""
         failures: list[ModelError] = []
-        if self._current and self._clock.monotonic() - self._changed_at >= RETURN_SECONDS:
+        ahead = request.purpose == "ahead"
+        if not ahead and self._current and self._clock.monotonic() - self._changed_at >= RETURN_SECONDS:
             self._current = 0
             yield FallbackPart(self.info.ref, "it is tried again")
         while True:
@@ -114,7 +116,7 @@ class FallbackModel:
             except ModelError as error:
                 reason = str(error)
                 failures.append(error)
-                if not self._advance(error, failures):
+                if ahead or not self._advance(error, failures):
                     _name_all(error, failures)
                     raise
             yield FallbackPart(self.info.ref, reason, discard=shown)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 
 import pytest
+from msgspec.structs import replace
 
 from clawbot.llm.client import LONGEST_ASKED_WAIT, RetryPolicy, wait_before_next, with_retries
 from clawbot.llm.errors import (
@@ -279,6 +280,19 @@ async def test_the_first_model_is_tried_again_after_a_while() -> None:
     assert isinstance(parts[0], FallbackPart)
     assert parts[0].model == "a/a"
     assert parts[1] == FINAL
+
+
+async def test_what_is_read_ahead_goes_to_no_other_model() -> None:
+    """Others may cost something."""
+    ahead, clock = replace(REQUEST, purpose="ahead"), Clock()
+    first = Model("a/a", [UnreachableError("x")], [UnreachableError("y")], [FINAL])
+    model = FallbackModel([first, Model("b/b", [FINAL], [FINAL])], clock)
+    with pytest.raises(UnreachableError, match="x"):
+        await anext(model.stream(ahead))
+    assert len(await read(model)) == 2
+    clock.seconds = RETURN_SECONDS
+    assert [part async for part in model.stream(ahead)] == [FINAL]
+    assert model.info.ref == "b/b"
 
 
 async def test_all_are_closed() -> None:
