@@ -93,8 +93,9 @@ class Keeper:
         return len(self._deaths) == MOST_DEATHS and self._deaths[0] > recent
 
     def begin(self) -> None:
-        """Start the server, and let nobody wait for it; what fails is told to who asks for it."""
-        self._begun()
+        """Start the server unless it runs, and let nobody wait for it; what fails is told to who asks for it."""
+        if self._running is None or self._process is None or self._process.ended.done():
+            self._begun()
 
     def _begun(self) -> asyncio.Task[Running]:
         """The start that is under way, or a new one."""

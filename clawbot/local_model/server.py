@@ -21,6 +21,8 @@ LARGEST_LOG = 2 * 1024**2
 """Bytes. A longer one is set aside when the next server starts."""
 PROMPTS_MIB = 256
 """Memory for the ends of conversations that are not talked in. The library's own figure is 8 GB."""
+BATCH = 256
+"""Tokens of a prompt that are read at once: after each batch progress is reported, and a closed connection noticed."""
 BROKEN = "llama.cpp can't load it"
 
 
@@ -98,6 +100,7 @@ def _start(order: Order) -> tuple[object | None, Answer]:
         params.n_ctx = order.window
         params.n_parallel = 1
         params.cache_ram_mib = PROMPTS_MIB
+        params.n_batch = BATCH
         params.cpuparams.n_threads = order.threads or params.cpuparams.n_threads
         params.cpuparams_batch.n_threads = order.readers or params.cpuparams_batch.n_threads
         params.hostnames = [LOOPBACK]

@@ -126,6 +126,15 @@ async def killed(paths: Paths, keeper: Keeper) -> Running:
     return running
 
 
+async def test_one_that_runs_is_not_started_anew(file: Path, kept: Callable[..., Keeper]) -> None:
+    keeper = kept(file)
+    running = await keeper.endpoint()
+    tasks = asyncio.all_tasks()
+    keeper.begin()
+    assert asyncio.all_tasks() == tasks
+    assert await keeper.endpoint() == running
+
+
 async def test_one_that_dies_comes_back_at_the_same_place_and_not_for_ever(
     paths: Paths, file: Path, kept: Callable[..., Keeper]
 ) -> None:

@@ -23,6 +23,7 @@ class CommonParams:
         self.n_ctx = 0
         self.n_parallel = 4
         self.cache_ram_mib = 8192
+        self.n_batch = 2048
         self.hostnames = ["0.0.0.0"]
         self.port = 8080
         self.api_keys: list[str] = []
