@@ -33,7 +33,7 @@ class Upstream:
         self._body = bytearray()
         self._reason: str | None = None
         self._is_done = self._by_sdk = False
-        self._progress: Callable[[Any], None] = lambda _: None
+        self._progress: Callable[[Any], object] = lambda _: None
 
     @property
     def reason(self) -> str | None:
@@ -46,7 +46,7 @@ class Upstream:
         text = self._body.decode("utf-8", "replace")
         return text if self.status >= 400 else error_in(text)
 
-    def tap(self, stream: Any, progress: Callable[[Any], None]) -> None:
+    def tap(self, stream: Any, progress: Callable[[Any], object]) -> None:
         """Pass the chunks on their way to litellm's `stream`, which may make the call only for the first one.
         `progress` is called with what llama.cpp reports while it reads the prompt."""
         self._progress = progress
