@@ -34,23 +34,26 @@ class TextBlock(Struct, frozen=True, gc=False, tag_field="type", tag="text", omi
 
 
 class ThinkingBlock(Struct, frozen=True, gc=False, tag_field="type", tag="thinking", omit_defaults=True):
-    """The model's reasoning; `signature` must be sent back to the provider with the block."""
+    """The model's reasoning, or `data`, as it came in `field` ("": `reasoning_content`); `signature` goes back."""
 
     thinking: str
     signature: str | None = None
+    field: str = ""
+    data: Any = None
 
 
 class ToolCallBlock(Struct, frozen=True, gc=False, tag_field="type", tag="toolCall"):
     """One tool call by the model.
 
     `malformed` holds the raw argument text if it was not a JSON object; `arguments` is then empty, and the call must be
-    answered with an error result instead of being run.
+    answered with an error result instead of being run. `extra` are further fields, which its model wants to see again.
     """
 
     id: str
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
     malformed: str | None = None
+    extra: dict[str, Any] | UnsetType = UNSET
 
 
 class ImageBlock(Struct, frozen=True, gc=False, tag_field="type", tag="image", rename="camel", omit_defaults=True):

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from clawbot.llm.carried import sent_again
 from clawbot.llm.tokens import count_now, weigh_tokens
 from clawbot.llm.wire import EMPTY_RESULT, TOOL_IMAGE, rules_for
 from clawbot.messages import (
@@ -108,11 +109,11 @@ class TokenCounter:
 
     def _of_thinking(self, message: AssistantMessage) -> int:
         blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
-        if self._thinking == "plain" and message.tool_calls:
-            return self._count("".join(block.thinking for block in blocks))
         if self._thinking == "signed":
             return sum(self._count(block.thinking) for block in blocks if block.signature)
-        return 0
+        sent = blocks if message.tool_calls and self._thinking != "none" else []
+        fields = sent_again([block for block in sent if not block.signature])  # others are items of the Responses API
+        return sum(self._count(v if isinstance(v, str) else msgspec.json.encode(v).decode()) for v in fields.values())
 
     def _of_pictures(self, message: ToolResultMessage) -> int:
         """They come in a message of the user's after the results."""

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import uuid4
 
 import msgspec
+from msgspec import UNSET
 
 from clawbot.messages import ToolCallBlock
 from clawbot.text.patterns import lazy_re
@@ -26,6 +27,7 @@ class _Piece(NamedTuple):
     id: str
     name: str
     arguments: str
+    extra: Mapping[str, Any]
 
 
 class CallPieces:
@@ -43,7 +45,8 @@ class CallPieces:
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
         identity, name = (text if isinstance(text, str) else "" for text in (piece.get("id"), function.get("name")))
-        self._pieces.append(_Piece(place if isinstance(place, int) else None, identity, name, arguments))
+        place, extra = place if isinstance(place, int) else None, piece.get("extra") or {}
+        self._pieces.append(_Piece(place, identity, name, arguments, extra))
 
     def blocks(self) -> list[ToolCallBlock]:
         """Return the calls in order, each with a unique id and a name that every provider accepts.
@@ -66,7 +69,8 @@ class CallPieces:
             identity = _id(pieces)
             if not identity or any(block.id == identity for block in blocks):
                 identity = new_call_id()
-            blocks.append(ToolCallBlock(identity, safe_name(name), arguments, malformed))
+            extra = {name: value for piece in pieces for name, value in piece.extra.items()}
+            blocks.append(ToolCallBlock(identity, safe_name(name), arguments, malformed, extra or UNSET))
         return blocks
 
     def _name(self, parts: list[str]) -> str:

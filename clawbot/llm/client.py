@@ -26,7 +26,7 @@ from clawbot.llm.errors import (
     RateLimitError,
     UnreachableError,
 )
-from clawbot.llm.failures import is_unreadable_reasoning, to_error
+from clawbot.llm.failures import is_unreadable_reasoning, missing_field, to_error
 from clawbot.llm.frames import CallFailed, Complete, Deltas
 from clawbot.llm.process import WorkerClient, WorkerLostError, acquire_worker, release_worker
 from clawbot.llm.protocol import (
@@ -382,7 +382,11 @@ class LiteLLMModel:
             self._speller.thoughts = False
             what = _("the vendor cannot read the earlier reasoning; it is left out now.")
             return BadResponseError(what, provider=self._target.answerer, hint=_("Send the message again."))
-        return to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
+        error = to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
+        if (missing := missing_field(report.failure.message)) and missing not in self._speller.required:
+            self._speller.required += (missing,)
+            return BadResponseError(error.message, provider=error.provider, hint=_("Send the message again."))
+        return error
 
     def _lost(self, started: bool) -> ModelError:
         hint = _("Send the message again; it is started anew.")

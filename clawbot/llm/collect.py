@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from clawbot.llm.call_pieces import CallPieces
+from clawbot.llm.carried import IN_CONTENT
 from clawbot.llm.endings import UNFINISHED, ending_of
 from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
 from clawbot.llm.protocol import (
@@ -71,6 +72,7 @@ class DeltaCollector:
         self._guards = {"text": RepetitionGuard(), "thinking": RepetitionGuard()}
         self._splitter = ThoughtSplitter()
         self._thinking = _Thinking()
+        self._extra: dict[str, Any] = {}
         self._calls = CallPieces([tool.name for tool in tools])
         self._tools = tools
         self._written = WrittenCalls(tools)
@@ -100,6 +102,7 @@ class DeltaCollector:
     def _feed_delta(self, delta: object, parts: list[Shown]) -> None:
         if not isinstance(delta, Mapping):
             return
+        self._extra.update(delta.get("extra") or {})
         reasoning = self._thinking.feed(delta)
         if reasoning:
             self._think(reasoning, parts)
@@ -118,7 +121,7 @@ class DeltaCollector:
     def _split(self, segments: Iterable[Segment], parts: list[Shown]) -> None:
         for kind, text in segments:
             if kind == "thought":
-                self._thinking.add(text)
+                self._thinking.add(text, IN_CONTENT)
                 self._think(text, parts)
             elif kind == "text":
                 self._guards["text"].feed(text)
@@ -134,7 +137,7 @@ class DeltaCollector:
     def _withdraw(self, parts: list[Shown]) -> None:
         """All text so far was reasoning, whose opening tag was not sent."""
         held, _calls = self._written.end(whole=False)
-        self._thinking.add("".join(self._text) + held)
+        self._thinking.add("".join(self._text) + held, IN_CONTENT)
         if self._text:
             parts.append(WithdrawnPart())
         if held:
@@ -197,7 +200,8 @@ class DeltaCollector:
             raise PoorAnswerError(_("The model returned an empty answer."), provider=self._answerer, hint=hint)
 
     def _message(self, calls: list[ToolCallBlock]) -> AssistantMessage:
-        content: list[AssistantBlock] = [*self._thinking.blocks()]
+        content: list[AssistantBlock] = [*self._thinking.blocks(self._extra.pop("", ""))]
+        content.extend(ThinkingBlock("", field=name, data=value) for name, value in self._extra.items() if calls)
         text = "".join(self._text)
         if text:
             content.append(TextBlock(text))
@@ -221,6 +225,7 @@ class _Thinking:
     def __init__(self) -> None:
         self._done: list[ThinkingBlock] = []
         self._open: list[str] = []
+        self._field = ""
 
     def feed(self, delta: Mapping[str, Any]) -> str:
         """Take what a delta holds of reasoning and return its text."""
@@ -234,8 +239,11 @@ class _Thinking:
             self._close(block)
         return text
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, field: str = "") -> None:
         """Take reasoning that came as text."""
+        if field != self._field:
+            self._flush(None)
+            self._field = field
         self._open.append(text)
 
     def _close(self, block: Mapping[str, Any]) -> None:
@@ -247,13 +255,13 @@ class _Thinking:
 
     def _flush(self, signature: str | None) -> None:
         if self._open or signature:
-            self._done.append(ThinkingBlock("".join(self._open), signature))
+            self._done.append(ThinkingBlock("".join(self._open), signature, self._field))
         self._open = []
 
-    def blocks(self) -> list[ThinkingBlock]:
-        """All blocks, in the order they came."""
+    def blocks(self, name: str) -> list[ThinkingBlock]:
+        """All blocks, in the order they came; `name` is that of the field for reasoning."""
         self._flush(None)
-        return self._done
+        return [ThinkingBlock(block.thinking, block.signature, block.field or name) for block in self._done]
 
 
 def _mappings(value: object) -> list[Mapping[str, Any]]:

@@ -36,6 +36,7 @@ from openai.resources.chat.completions import completions
 from pydantic import ValidationError
 
 from clawbot.deadline import deadline
+from clawbot.llm.carried import unknown_fields
 from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.rows import Rows, to_rows
@@ -230,7 +231,7 @@ async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> b
     upstream.tap(stream, lambda read: out({"choices": [], "prompt_progress": read}))
     async for chunk in stream:
         _take_usage(stream, chunk, usage)
-        slim = slim_chunk(chunk)
+        slim = slim_chunk(chunk, chats=upstream.chats)
         choice = slim["choices"][0]
         reason = choice.pop("finish_reason", None)
         size = _length(choice["delta"])
@@ -238,13 +239,13 @@ async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> b
         # A piece that is too long by itself is not even handed on.
         if choice["delta"] and size <= max_chars:
             out(slim)
-        if chars > max_chars:
+        if chars + upstream.size > max_chars:
             _logger.warning("an answer of more than %d characters was cut off", max_chars)
             _finish("length", usage, out)
             return True
         if reason:
             await _drain(stream, usage)
-            _finish(upstream.reason, usage, out)
+            _finish(upstream.reason, usage, out, upstream.extra)
             return upstream.reason is not None
     return False
 
@@ -266,15 +267,15 @@ async def _drain(stream: Any, usage: dict[str, Any]) -> None:
         _logger.exception("no usage after the end of an answer")
 
 
-def _finish(reason: str | None, usage: dict[str, Any], out: Sink) -> None:
+def _finish(reason: str | None, usage: dict[str, Any], out: Sink, extra: Mapping[str, Any] | None = None) -> None:
     if reason:
-        out({"choices": [{"delta": {}, "finish_reason": reason}]})
+        out({"choices": [{"delta": {"extra": extra} if extra else {}, "finish_reason": reason}]})
     if usage:
         out({"choices": [], "usage": usage})
 
 
-def slim_chunk(chunk: Any) -> dict[str, Any]:
-    """A chunk of litellm as a plain OpenAI chunk that holds only what the collector reads."""
+def slim_chunk(chunk: Any, *, chats: bool) -> dict[str, Any]:
+    """A chunk of litellm as a plain OpenAI chunk that holds only what the collector reads. `chats`: it was one."""
     choices = getattr(chunk, "choices", None)
     if not choices:
         return {"choices": [{"delta": {}}]}
@@ -287,7 +288,7 @@ def slim_chunk(chunk: Any) -> dict[str, Any]:
             slim[name] = value
     calls = getattr(delta, "tool_calls", None)
     if calls:
-        slim["tool_calls"] = [_piece(call) for call in calls]
+        slim["tool_calls"] = [_piece(call, chats) for call in calls]
     elif (function := getattr(delta, "function_call", None)) is not None:
         called = {"name": function.name, "arguments": function.arguments}
         slim["tool_calls"] = [{"index": 0, "id": None, "function": called}]
@@ -299,12 +300,13 @@ def slim_chunk(chunk: Any) -> dict[str, Any]:
     return {"choices": [{"delta": slim, "finish_reason": reason}]} if reason else {"choices": [{"delta": slim}]}
 
 
-def _piece(call: Any) -> dict[str, Any]:
+def _piece(call: Any, chats: bool) -> dict[str, Any]:
     function = getattr(call, "function", None)
     return {
         "index": getattr(call, "index", None),
         "id": getattr(call, "id", None),
         "function": {"name": getattr(function, "name", None), "arguments": getattr(function, "arguments", None)},
+        "extra": unknown_fields(getattr(call, "model_extra", None) or {}) if chats else {},
     }
 
 
@@ -316,7 +318,8 @@ def _plain(block: Any) -> dict[str, Any]:
 def _length(delta: Mapping[str, Any]) -> int:
     pieces = (call["function"]["arguments"] for call in delta.get("tool_calls", ()))
     arguments = sum(len(piece) for piece in pieces if isinstance(piece, str))
-    return len(delta.get("content", "")) + len(delta.get("reasoning_content", "")) + arguments
+    extra = sum(len(str(call["extra"])) for call in delta.get("tool_calls", ()) if call.get("extra"))
+    return len(delta.get("content", "")) + len(delta.get("reasoning_content", "")) + arguments + extra
 
 
 def _take_usage(stream: Any, chunk: Any, usage: dict[str, Any]) -> None:

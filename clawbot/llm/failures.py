@@ -163,13 +163,26 @@ _OVERLOADED = lazy_re(r"overload|high demand|at capacity", re.IGNORECASE)
 _FILE = lazy_re(r"\b(?:images?|files?|audio|video|pdf|documents?|attachments?|uploads?)\b", re.IGNORECASE)
 
 
-# Reasoning that was made with the key of another organisation, say. The words of OpenAI, Azure and Anthropic.
-_UNREADABLE = lazy_re(r"encrypted content\b.{0,200}could not be|invalid `?signature`? in `?thinking", re.IGNORECASE)
+# Reasoning that was made with the key of another organisation, say, or in a field that is refused.
+_FIELD = r"\b(reasoning_(?:content|details|text)|thought_signature|(?<=[.'`\"])reasoning(?=[:'`\" ]|$))"
+_UNREADABLE = lazy_re(
+    r"encrypted content\b.{0,200}could not be|invalid `?signature`? in `?thinking|(?:unrecog|unexpec|unknown).{0,80}"
+    rf"{_FIELD}|{_FIELD}.{{0,80}}(?:unsupported|not (?:supported|permitted|allowed)|forbidden)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NAMED = lazy_re(_FIELD, re.IGNORECASE)
+_ABSENT = lazy_re(r"\b(?:missing|required?s?|must|needs?|expected|lacks?|without|not provided)\b", re.IGNORECASE)
 
 
 def is_unreadable_reasoning(message: str) -> bool:
     """Whether `message` says that the reasoning that was sent back is refused."""
     return bool(_UNREADABLE.search(message))
+
+
+def missing_field(message: str) -> str:
+    """The field of earlier answers that the server misses, as `message` says; "" if it says no such thing."""
+    found = _NAMED.search(message[:_LONGEST])
+    return found[1].lower() if found and _ABSENT.search(message) and not is_unreadable_reasoning(message) else ""
 
 
 class Failure(Struct, frozen=True):

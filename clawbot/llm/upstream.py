@@ -15,6 +15,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from clawbot.llm.carried import merge, unknown_fields
 from clawbot.llm.endings import UNFINISHED
 from clawbot.llm.error_text import error_in
 
@@ -25,14 +26,17 @@ _read = httpx.Response.aiter_bytes
 
 
 class Upstream:
-    """The last answer to a call. `status` is 0 before one has come, `retry_after` the header as it came."""
+    """The last answer to a call. `status` is 0 before one has come, `retry_after` the header as it came. `chats`: it
+    is a chat completion. `extra`, of `size` characters, is what litellm drops of it; "" the field that it renames."""
 
     def __init__(self) -> None:
         self.status = 0
         self.retry_after = ""
         self._body = bytearray()
         self._reason: str | None = None
-        self._is_done = self._by_sdk = False
+        self._is_done = self._by_sdk = self.chats = False
+        self.extra: dict[str, Any] = {}
+        self.size = 0
         self._progress: Callable[[Any], object] = lambda _: None
 
     @property
@@ -62,6 +66,8 @@ class Upstream:
 
     async def _chunks(self, source: Any) -> AsyncIterator[Any]:
         self._by_sdk = hasattr(source, "response")
+        if (parse := getattr(source, "chunk_parser", None)) is not None:
+            source.chunk_parser = lambda chunk: parse(self._noted(chunk))
         try:
             async for chunk in source:
                 if isinstance(chunk, Mapping) and chunk.get("is_finished"):
@@ -72,12 +78,26 @@ class Upstream:
                     self._take(reason := getattr(choice, "finish_reason", None))
                     if reason == "error":
                         choice.finish_reason = "stop"  # else litellm raises an error of its own
+                    if self._by_sdk:
+                        self._noted({"choices": [{"delta": {**(getattr(choice.delta, "model_extra", None) or {})}}]})
                     _normalise(getattr(choice, "delta", None))
                 yield chunk
         finally:
             close: Any = getattr(source, "aclose", None) or getattr(source, "close", None)
             if close is not None and (closing := close()) is not None:
                 await closing
+
+    def _noted(self, chunk: Any) -> Any:
+        for choice in (isinstance(chunk, dict) and chunk.get("choices")) or ():
+            delta, self.chats = choice.get("delta") or {}, True
+            if text := delta.get("reasoning_content"):
+                delta["reasoning"] = text  # litellm's class for OpenRouter reads no other
+            elif delta.get("reasoning"):
+                self.extra[""] = "reasoning"
+            if unknown := unknown_fields(delta):
+                self.size += len(str(unknown))
+                merge(self.extra, unknown)
+        return chunk
 
     def _take(self, reason: object) -> None:
         """Record the first reason: litellm invents another one for `[DONE]`."""

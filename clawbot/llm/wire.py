@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clawbot.llm.call_pieces import parse_arguments, safe_name
+from clawbot.llm.carried import sent_again, with_field
 from clawbot.llm.collect import REDACTED
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.providers import is_vendors_own, provider_name
@@ -43,8 +44,8 @@ class WireRules(Struct, frozen=True):
     its only one). `leading_user`: the first turn must be the user's. `merge_users`: no two user turns in a row, and
     `merge_answers`: no two answers. `assistant_after_tool`: no user turn right after a tool result. `single_calls`: one
     call in a turn, its result behind it. `tool_turns`: calls and results go as such, else as words. `cache_marks`: the
-    caching of the prompt is asked for by marks in it. `thinking`: how earlier reasoning is sent back (`items`: those of
-    the Responses API, to the model that made them).
+    caching of the prompt is asked for by marks in it. `thinking`: how earlier reasoning is sent back, to the model that
+    made it (`fields`: with calls, in those in which it came; `items`: those of the Responses API).
     """
 
     id_keep: str = r"\x21-\x7e"
@@ -58,16 +59,16 @@ class WireRules(Struct, frozen=True):
     single_calls: bool = False
     tool_turns: bool = True
     cache_marks: bool = False
-    thinking: Literal["none", "signed", "plain", "items"] = "none"
+    thinking: Literal["none", "signed", "fields", "items"] = "fields"
 
 
 _ANTHROPIC = WireRules(id_keep=r"A-Za-z0-9_-", leading_user=True, cache_marks=True, thinking="signed")
-_GOOGLE = WireRules(id_keep=r"A-Za-z0-9_-", leading_user=True, keep_thoughts=True)
-_MISTRAL = WireRules(id_keep=r"A-Za-z0-9", id_length=9, id_exact=True, assistant_after_tool=True)
+_GOOGLE = WireRules(id_keep=r"A-Za-z0-9_-", leading_user=True, keep_thoughts=True, thinking="none")
+_MISTRAL = WireRules(id_keep=r"A-Za-z0-9", id_length=9, id_exact=True, assistant_after_tool=True, thinking="none")
 # OpenAI refuses ids above 40 characters.
 _OPENAI = WireRules(id_length=40, merge_users=False, thinking="items")
-# Their reasoning models want the reasoning of a tool call to come back with it.
-_PLAIN_THINKING = WireRules(thinking="plain")
+# In a protocol of their own.
+_NATIVE = WireRules(thinking="none")
 _OTHERS = WireRules()
 
 _BY_PROVIDER = {
@@ -78,9 +79,9 @@ _BY_PROVIDER = {
     "openai": _OPENAI,
     "azure": _OPENAI,
     "script": _OPENAI,
-    "deepseek": _PLAIN_THINKING,
-    "moonshot": _PLAIN_THINKING,
-    "zai": _PLAIN_THINKING,
+    "bedrock": _NATIVE,
+    "cohere": _NATIVE,
+    "cohere_chat": _NATIVE,
 }
 _BY_MODEL_NAME = (
     (re.compile(r"claude|anthropic"), _ANTHROPIC),
@@ -89,6 +90,7 @@ _BY_MODEL_NAME = (
 )
 # Their models are other makers' models, so the name decides.
 _RESELLERS = {"openrouter", "bedrock", "vertex_ai", "vercel_ai_gateway", "github_copilot", "azure_ai"}
+_CHAT_RESELLERS = {"openrouter", "vercel_ai_gateway", "github_copilot"}  # in OpenAI's protocol
 
 
 def rules_for(ref: str, base: str | None = None, *, tools: bool = True) -> WireRules:
@@ -105,7 +107,7 @@ def _vendor_rules(ref: str) -> WireRules:
     if provider in _RESELLERS:
         for pattern, rules in _BY_MODEL_NAME:
             if pattern.search(name.lower()):
-                return rules
+                return replace(rules, thinking="fields") if provider in _CHAT_RESELLERS else rules
     return _BY_PROVIDER.get(provider, _OTHERS)
 
 
@@ -123,7 +125,7 @@ def _strictest(rules: WireRules) -> WireRules:
         merge_answers=True,
         assistant_after_tool=True,
         single_calls=rules.thinking != "signed" and not rules.keep_thoughts,
-        thinking="none" if rules.thinking == "items" else rules.thinking,
+        thinking="fields" if rules.thinking == "items" else rules.thinking,
     )
 
 
@@ -195,11 +197,12 @@ _CACHE_MARK = {"type": "ephemeral"}
 
 class Speller:
     """Spells requests that mostly continue the last one: only what was said since then is looked at. `thoughts`: with
-    earlier reasoning, where the vendor wants it."""
+    earlier reasoning, where the vendor wants it; `required`: fields that the server missed."""
 
     def __init__(self) -> None:
         self._known: _Spelled | None = None
         self.thoughts = True
+        self.required: tuple[str, ...] = ()
 
     def body(self, request: ChatRequest, ref: str, base: str | None = None, *, tools: bool = True) -> dict[str, Any]:
         """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
@@ -211,6 +214,8 @@ class Speller:
         rules = rules_for(ref, base, tools=tools)
         rules = rules if self.thoughts else replace(rules, thinking="none")
         turns = self._turns(request, rules, ref)
+        for field in self.required:
+            turns = [with_field(turn, field) if turn["role"] == "assistant" else turn for turn in turns]
         if rules.cache_marks:
             _mark_ends(turns)
         body: dict[str, Any] = {"messages": [*_system(request, rules), *turns]}
@@ -336,7 +341,9 @@ def _block(block: TextBlock | ImageBlock) -> dict[str, Any]:
 def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: str) -> Iterator[WireMessage]:
     ids.begin()
     spelled: WireMessage = {"role": "assistant", "content": message.text if message.text.strip() else None}
-    calls = [] if message.broken else [_call(call, ids.of_call(call.id)) for call in message.tool_calls]
+    own = f"{message.provider}/{message.model}" == ref
+    extra = own and rules.thinking == "fields"
+    calls = [] if message.broken else [_call(call, ids.of_call(call.id), extra) for call in message.tool_calls]
     if calls and rules.tool_turns:
         spelled["tool_calls"] = calls
     elif calls:
@@ -345,25 +352,24 @@ def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: s
     if spelled["content"] is None and "tool_calls" not in spelled:
         return
     if rules.tool_turns and not message.broken and message.provider == provider_name(ref):
-        spelled.update(_thinking(message, rules, ref))
+        spelled.update(_thinking(message, rules, own))
     yield spelled
 
 
-def _call(call: ToolCallBlock, identity: str) -> dict[str, Any]:
+def _call(call: ToolCallBlock, identity: str, extra: bool) -> dict[str, Any]:
     function = {"name": safe_name(call.name), "arguments": msgspec.json.encode(call.arguments).decode()}
-    return {"id": identity, "type": "function", "function": function}
+    return {**(call.extra or {} if extra else {}), "id": identity, "type": "function", "function": function}
 
 
-def _thinking(message: AssistantMessage, rules: WireRules, ref: str) -> dict[str, Any]:
+def _thinking(message: AssistantMessage, rules: WireRules, own: bool) -> dict[str, Any]:
     blocks = [block for block in message.content if isinstance(block, ThinkingBlock)]
-    if rules.thinking == "signed":
+    if rules.thinking == "signed" or (rules.thinking == "fields" and own and message.tool_calls):
         signed = [_signed(block.thinking, block.signature) for block in blocks if block.signature]
-        return {"thinking_blocks": signed} if signed else {}
-    if rules.thinking == "items" and message.model == ref.partition("/")[2]:
+        fields = {} if rules.thinking == "signed" else sent_again(blocks)
+        return {**fields, "thinking_blocks": signed} if signed else fields
+    if rules.thinking == "items" and own:
         items = [parse_arguments(block.signature)[0] for block in blocks if block.signature]
         return {"reasoning_items": [item for item in items if item]} if any(items) else {}
-    if rules.thinking == "plain" and message.tool_calls and blocks:
-        return {"reasoning_content": "".join(block.thinking for block in blocks)}
     return {}
 
 
@@ -391,7 +397,8 @@ def _result(
 
 
 def _one_by_one(turns: list[WireMessage]) -> Iterator[WireMessage]:
-    """Each call in a turn of its own with its result behind it. Calls that have no result are left out."""
+    """Each call in a turn of its own with its result behind it, unless more than calls goes back. Calls that have no
+    result are left out."""
     results = {turn["tool_call_id"]: turn for turn in turns if turn["role"] == "tool"}
     for turn in turns:
         if "tool_calls" in turn:
@@ -405,9 +412,10 @@ def _parted(turn: WireMessage, results: dict[str, WireMessage]) -> Iterator[Wire
     answered = [call for call in turn["tool_calls"] if call["id"] in results]
     if not answered and first["content"] is not None:
         yield first
-    for call in answered:
-        yield {**first, "tool_calls": [call]}
-        yield results[call["id"]]
+    extra = first.keys() - {"role", "content"} or any(call.keys() - {"id", "type", "function"} for call in answered)
+    for calls in [answered] if extra and answered else [[call] for call in answered]:
+        yield {**first, "tool_calls": calls}
+        yield from (results[call["id"]] for call in calls)
         first = {"role": "assistant", "content": None}
 
 

@@ -109,8 +109,9 @@ def _cleaned(value: Any, clean: Clean, *, whole: bool, free: bool = False) -> An
         open_field = free or name == "arguments"
         after[name] = item if kept else _cleaned(item, clean, whole=whole, free=open_field)
     if not free and kind == "thinking" and after != value:
-        # The signature no longer matches the changed text.
-        after.pop("signature", None)
+        # The signatures no longer match the changed text.
+        for name in ("signature", "data"):
+            after.pop(name, None)
     return after
 
 

@@ -164,8 +164,10 @@ def test_gap_6_4_chinese_counts_what_it_takes(known: bool, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("ref", "calls", "signature", "counts"),
     [
-        ("", True, None, False),
-        ("openai/gpt-5", True, None, False),
+        ("", True, None, True),
+        ("openai/gpt-5", True, None, True),  # perhaps at another address
+        ("openai/gpt-5", True, "{}", False),
+        ("gemini/gemini-3", True, None, False),
         ("deepseek/deepseek-chat", True, None, True),
         ("deepseek/deepseek-chat", False, None, False),
         ("anthropic/claude-sonnet-5-5", False, "sig", True),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.llm.carried import IN_CONTENT
 from clawbot.llm.collect import REDACTED, WRITTEN, DeltaCollector
 from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart, WithdrawnPart
@@ -164,7 +165,8 @@ def test_thoughts_in_the_text_are_reasoning(size: int) -> None:
     assert "".join(part.text for part in parts if isinstance(part, ReasoningPart)) == "hm"
     assert "".join(part.text for part in parts if isinstance(part, TextPart)) == "Yes."
     assert isinstance(last, FinalPart)
-    assert last.message.content == [ThinkingBlock("hm"), TextBlock("Yes."), ToolCallBlock("1", "read", {"path": "A"})]
+    thought = ThinkingBlock("hm", field=IN_CONTENT)
+    assert last.message.content == [thought, TextBlock("Yes."), ToolCallBlock("1", "read", {"path": "A"})]
 
 
 @pytest.mark.parametrize("size", [1, 5, 100])
@@ -174,7 +176,7 @@ def test_text_that_turns_out_to_be_a_thought_is_withdrawn(size: int) -> None:
     assert "".join(part.text for part in parts[:at] if isinstance(part, TextPart)) == "hm, so\n"
     assert "".join(part.text for part in parts[at:] if isinstance(part, TextPart)) == "Yes."
     assert isinstance(last, FinalPart)
-    assert last.message.content == [ThinkingBlock("hm, so\n"), TextBlock("Yes.")]
+    assert last.message.content == [ThinkingBlock("hm, so\n", field=IN_CONTENT), TextBlock("Yes.")]
 
 
 def test_a_thought_that_looked_like_a_call_is_never_shown_as_text() -> None:

@@ -202,7 +202,9 @@ async def test_how_an_answer_ends(server: RawServer, ref: str, reply: bytes, exp
 async def test_thoughts_in_whatever_field(server: RawServer, ref: str, reply: bytes) -> None:
     last = (await play(server, ref, reply))[-1]
     assert isinstance(last, FinalPart)
-    assert last.message.content == [ThinkingBlock("hm"), TextBlock("Yes.")]
+    thought, text = last.message.content
+    assert isinstance(thought, ThinkingBlock)
+    assert (thought.thinking, text) == ("hm", TextBlock("Yes."))
 
 
 @pytest.mark.parametrize(

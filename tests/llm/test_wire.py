@@ -268,9 +268,3 @@ def test_signed_reasoning_goes_back_to_the_provider_that_signed_it() -> None:
     ]
     assert "thinking_blocks" not in sent(UserMessage("q"), message, ref="bedrock/anthropic.claude")[1]
     assert set(sent(UserMessage("q"), message, ref="openai/m")[1]) == {"role", "content"}
-
-
-def test_deepseek_gets_the_reasoning_of_its_tool_calls_back() -> None:
-    message = AssistantMessage([ThinkingBlock("hm"), call()], provider="deepseek", stop_reason="toolUse")
-    assert sent(message, ref="deepseek/m")[0]["reasoning_content"] == "hm"
-    assert "reasoning_content" not in sent(message, ref="openai/m")[0]

@@ -40,6 +40,7 @@ def written(folder: Path) -> Path:
             ThinkingBlock(f"the {WORD}", signature="signed"),
             TextBlock(f"fine, {WORD}"),
             ToolCallBlock("c1", "write", {"content": f"- {WORD}", "type": WORD, "deep": [{"id": WORD}]}),
+            ThinkingBlock("", field="reasoning_details", data=[{"text": f"the {WORD}", "signature": "signed"}]),
         ]
         transcript.append_message(AssistantMessage(content, model=WORD, timestamp=1))
         details = {"diff": f"+ {WORD}", "path": f"{WORD}.md"}
@@ -70,6 +71,7 @@ def test_each_text_of_each_kind_of_entry_is_found_and_taken_out(tmp_path: Path) 
     assert message["model"] == WORD
     assert message["content"][0] == {"type": "thinking", "thinking": "the [x]"}
     assert message["content"][2]["arguments"] == {"content": "- [x]", "type": "[x]", "deep": [{"id": "[x]"}]}
+    assert message["content"][3] == {"type": "thinking", "thinking": "", "field": "reasoning_details"}
     assert after[1]["message"]["content"][1]["data"] == WORD
     assert path.stat().st_mode & 0o777 == 0o600
 
