@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -29,25 +29,29 @@ def answer(*contents: str, reason: str = "stop") -> bytes:
 
 class RawServer:
     """Answers the next of `replies` to each POST, the last one for ever, and closes the connection; `requests` are the
-    bodies that it was asked with."""
+    bodies that it was asked with. Those for which `refuses` returns a text are answered with that and status 400."""
 
     def __init__(self) -> None:
         self.replies: list[bytes] = []
         self.requests: list[Any] = []
         self.kind = "text/event-stream"
+        self.refuses: Callable[[Any], str] = lambda _body: ""
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 owner.requests.append(json.loads(body))
+                if why := owner.refuses(owner.requests[-1]):
+                    self._send("application/json", json.dumps({"error": {"message": why}}).encode(), 400)
+                    return
                 self._send(owner.kind, owner.replies.pop(0) if len(owner.replies) > 1 else owner.replies[0])
 
             def do_GET(self) -> None:
                 self._send("application/json", b'{"data": []}')
 
-            def _send(self, kind: str, body: bytes) -> None:
-                self.send_response(200)
+            def _send(self, kind: str, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Connection", "close")
                 self.end_headers()

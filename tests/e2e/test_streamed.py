@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -118,3 +119,43 @@ def test_a_call_of_no_tool_is_text_and_told(machine: Machine, server: RawServer)
     done = machine.run("chat", "-p", "go")
     assert (done.returncode, done.stdout) == (0, f"{text}\n")
     assert done.stderr == "clawbot: The model wrote a tool call as text; it was not run.\n"
+
+
+MUST_COME_BACK = "The `reasoning_content` in the thinking mode must be passed back to the API."
+
+
+def strict(body: Any) -> str:
+    """DeepSeek's rule."""
+    turns = [turn for turn in body["messages"] if turn.get("tool_calls")]
+    return "" if all("reasoning_content" in turn for turn in turns) else MUST_COME_BACK
+
+
+@pytest.mark.parametrize(
+    ("thoughts", "first"),
+    [
+        ({"reasoning_content": "hm"}, strict),
+        ({}, strict),
+        ({}, lambda body: MUST_COME_BACK if len(body["messages"]) > 2 else ""),  # whatever is sent along
+    ],
+    ids=["thoughts come", "no thoughts come", "the turn fails"],
+)
+def test_a_conversation_goes_on_at_a_server_that_wants_its_thoughts_back(
+    machine: Machine, server: RawServer, thoughts: dict[str, str], first: Callable[[Any], str]
+) -> None:
+    function = {"name": "read", "arguments": '{"path": "AGENTS.md"}'}
+    call = chunk(**thoughts, tool_calls=[{"index": 0, "id": "c1", "type": "function", "function": function}])
+    server.answers([call + chunk("tool_calls") + DONE, answer("I have read it.")])
+    server.refuses = first
+    asked = machine.run("chat", "-p", "read AGENTS.md")
+    if first is strict:
+        assert (asked.returncode, asked.stdout) == (0, "I have read it.\n")
+    else:
+        assert asked.returncode == 1
+        assert MUST_COME_BACK.rstrip(".") in asked.stderr
+    server.refuses = strict
+    asked = machine.run("chat", "-p", "and now? " * 2000)
+    assert (asked.returncode, asked.stdout) == (0, "I have read it.\n"), asked.stderr
+    compacted = machine.run("chat", "-p", "/compact")
+    assert compacted.returncode == 0, compacted.stderr
+    assert "nothing to compact" not in compacted.stdout + compacted.stderr
+    assert not thoughts or not any(map(strict, server.requests))
