@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 
 from msgspec import Struct, structs
 
@@ -175,12 +175,8 @@ def unoffered_spans(state: OfferState, items: Sequence[ContextItem], first: int)
         if (last := places.get(end)) is not None:
             start = places.get(begin, first)
             free[start : last + 1] = [False] * max(0, last + 1 - start)
-    edges = [place for place in range(len(items) + 1) if _at(free, place) != _at(free, place - 1)]
+    edges = [place for place, (one, other) in enumerate(pairwise([False, *free, False])) if one != other]
     return list(zip(edges[::2], edges[1::2], strict=True))
-
-
-def _at(free: Sequence[bool], place: int) -> bool:
-    return 0 <= place < len(free) and free[place]
 
 
 def held_from(items: Sequence[ContextItem], held: Collection[str], span: Span) -> int:

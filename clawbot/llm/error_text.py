@@ -24,6 +24,7 @@ _TAIL = lazy_re(r"\.? Handle with `litellm\.\w+`\.?$|, Metadata: \{.*, User ID:.
 _TRACEBACK = "Traceback (most recent call last)"
 _MAX_CHARS = 8_000
 _STRUCTURE = lazy_re(r"(?:b['\"])?\s*(?:\{\s*[\"'}]|\[\s*[{\[])")
+_JSON = json.JSONDecoder(strict=False)
 _BYTES = lazy_re(r"b(['\"]).*\1", re.DOTALL)
 _BEHIND_PROSE = lazy_re(r"[-:(]\s+(?=[{\[<]|b['\"])")
 _CUT_OFF = lazy_re(r"""["'](?:message|msg|detail)["']\s*:\s*(["'])((?:\\.|(?!\1).)+)""", re.DOTALL)
@@ -101,7 +102,7 @@ def _parsed(text: str, *, behind_prose: bool = False) -> Any:
         headings = (found[2].strip() for found in _HEADING.finditer(text))
         return {"message": html.unescape(next(filter(None, headings), "") or _TAGS.sub(" ", text))}
     if text[:1] in ("{", "["):
-        for decode in (_decoded, ast.literal_eval):
+        for decode in (lambda text: _JSON.raw_decode(text)[0], ast.literal_eval):
             try:
                 return decode(text)
             except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
@@ -112,10 +113,6 @@ def _parsed(text: str, *, behind_prose: bool = False) -> Any:
         behind = _parsed(text[found.end() :], behind_prose=True)
         return text if isinstance(behind, str) else behind
     return text
-
-
-def _decoded(text: str) -> Any:
-    return json.JSONDecoder(strict=False).raw_decode(text)[0]
 
 
 def _nodes(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -331,13 +331,9 @@ class _Opener:
         sized = {"num_ctx": found.info.window} if server is OLLAMA and found.info.window else {}
         secret, key_env = (own.api_key, own.api_key_env) if own else (None, None)
         target = target_for(ref, model, base=base, secret=secret, key_env=key_env)
-        return replace(target, options={**sized, **self._wishes()})
-
-    def _wishes(self) -> dict[str, Any]:
-        """What the settings say of how a model is to answer, as litellm's arguments."""
-        settings = self._settings
-        named = {"temperature": settings.temperature, "reasoning_effort": settings.reasoning_effort}
-        return {name: value for name, value in named.items() if value is not None} | settings.options
+        named = {"temperature": self._settings.temperature, "reasoning_effort": self._settings.reasoning_effort}
+        wishes = {name: value for name, value in named.items() if value is not None}
+        return replace(target, options={**sized, **wishes, **self._settings.options})
 
     async def _script(self, name: str) -> ScriptModel:
         script = await asyncio.to_thread(lambda: load_script(Path(name).expanduser().absolute()))

@@ -110,14 +110,12 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
     served = await asyncio.to_thread(served_model, base, ref.partition("/")[2], key)
     if served is None:
         return UsableModel(_info(ref, facts, settings, reason), state="silent")
-    info = _info(ref, facts if served.loading else _with_served(facts, served), settings, reason)
-    return UsableModel(replace(info, local=served.here), state="loading" if served.loading else "ready")
-
-
-def _with_served(facts: ModelFacts, served: LocalModel) -> ModelFacts:
-    """What the server says of its model goes before what is known of another one with that name."""
-    facts = replace(facts, tools=served.tools, images=facts.images or served.images)
-    return replace(facts, window=served.window, window_source=served.window_source) if served.window else facts
+    if not served.loading:  # what the server says of its model goes before what is known of another one with that name
+        facts = replace(facts, tools=served.tools, images=facts.images or served.images)
+        if served.window:
+            facts = replace(facts, window=served.window, window_source=served.window_source)
+    info = replace(_info(ref, facts, settings, reason), local=served.here)
+    return UsableModel(info, state="loading" if served.loading else "ready")
 
 
 def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str = "chosen") -> tuple[Path, ModelInfo]:

@@ -174,10 +174,14 @@ STATUS_ERRORS: dict[int, tuple[str, str, str | None]] = {
     500: ("The server had an error while processing your request.", "server_error", None),
     503: ("The server is overloaded or not ready yet.", "server_error", None),
 }
-OLLAMA_OVERFLOW = (
-    "the prompt is longer than the context length currently available to the model; shorten the prompt, adjust the "
-    "context length in settings, or use a model with a longer context length"
-)
+OVERFLOWS: dict[Wording, str] = {
+    "openai": "This model's maximum context length is {limit} tokens. However, your messages resulted in {used} "
+    "tokens. Please reduce the length of the messages.",
+    "anthropic": "prompt is too long: {used} tokens > {limit} maximum",
+    "gemini": "The input token count ({used}) exceeds the maximum number of tokens allowed ({limit}).",
+    "ollama": "the prompt is longer than the context length currently available to the model; shorten the prompt, "
+    "adjust the context length in settings, or use a model with a longer context length",
+}
 
 
 class ScriptedFault(Exception):
@@ -224,23 +228,13 @@ def status_fault(fault: Fault) -> ScriptedFault:
 def overflow_fault(wording: Wording, used: int, window: int | None) -> ScriptedFault:
     """The answer of a provider to a prompt of `used` tokens (said to be larger than the window in any case)."""
     limit = window or USUAL_WINDOW
-    return ScriptedFault("overflow", 400, _overflow_body(wording, max(used, limit + 1), limit))
-
-
-def _overflow_body(wording: Wording, used: int, limit: int) -> Body:
+    message = OVERFLOWS[wording].format(used=max(used, limit + 1), limit=limit)
+    body = error_body(message, "invalid_request_error", "context_length_exceeded" if wording == "openai" else None)
     if wording == "anthropic":
-        message = f"prompt is too long: {used} tokens > {limit} maximum"
-        return {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
-    if wording == "gemini":
-        message = f"The input token count ({used}) exceeds the maximum number of tokens allowed ({limit})."
-        return {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
-    if wording == "ollama":
-        return error_body(OLLAMA_OVERFLOW, "invalid_request_error")
-    message = (
-        f"This model's maximum context length is {limit} tokens. However, your messages resulted in {used} tokens. "
-        "Please reduce the length of the messages."
-    )
-    return error_body(message, "invalid_request_error", "context_length_exceeded")
+        body = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+    elif wording == "gemini":
+        body = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+    return ScriptedFault("overflow", 400, body)
 
 
 def _phrase(status: int) -> str:
