@@ -48,7 +48,9 @@ class Guard:
         self._tokens = tokens
         self._reuse = Reuse()
         self._sizes = Kept[ContextItem, int](lambda item: tokens(item.message))
-        self._may_be_cut = Kept[ContextItem, bool](lambda item: _is_cuttable(item.message))
+        self._may_be_cut = Kept[ContextItem, bool](
+            lambda item: isinstance(item.message, ToolResultMessage) and not _has_pictures(item.message)
+        )
 
     def view(
         self, items: Sequence[ContextItem], *, window: int, fixed: int, share: float = TOTAL_SHARE
@@ -138,10 +140,6 @@ def _largest_size(sizes: Sequence[int], room: int) -> int:
         room -= size
         left -= 1
     return max(sizes, default=0)
-
-
-def _is_cuttable(message: Message) -> bool:
-    return isinstance(message, ToolResultMessage) and not _has_pictures(message)
 
 
 def _has_pictures(result: ToolResultMessage) -> bool:

@@ -220,11 +220,8 @@ class Thesaurus:
         for source, numbers in self._translations(language).concepts_in(text):
             # Without a sentence around it, an English word is taken as one.
             if "en" not in spoken or not self._is_english(source):
-                yield source, [number for number in numbers if not self._says_little(number)]
-
-    def _says_little(self, number: int) -> bool:
-        """Whether a concept is a stop word in English, such as "now"."""
-        return self._lexicon.words_of(number)[0][0] in STOP_WORDS
+                # Not those of a stop word in English, such as "now".
+                yield source, [at for at in numbers if self._lexicon.words_of(at)[0][0] not in STOP_WORDS]
 
     def _inflected(self, text: str, spoken: frozenset[Language]) -> Iterator[Expansion]:
         """The words of `text` in the other forms that the notes have."""

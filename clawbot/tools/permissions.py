@@ -97,7 +97,9 @@ class Permissions:
             # A rule that could not be looked for is one that may hold.
             asked = asked or (None if readable else barring[0])
         allowed = self._first(self._allow, "shell")
-        allowed = allowed or next((rule for rule in _shell_rules(self._allow) if _allows(rule, command)), None)
+        allowed = allowed or next(
+            (rule for rule in _shell_rules(self._allow) if fits(command, ShellRule(rule.pattern))), None
+        )
         return self._judged(denied, asked, allowed, changes=not reads)
 
     def _judged(self, denied: _Rule | None, asked: _Rule | None, allowed: _Rule | None, *, changes: bool) -> Ruling:
@@ -172,12 +174,7 @@ def _shell_rules(rules: Iterable[_Rule]) -> Iterator[_Rule]:
 def _first_fitting(rules: Iterable[_Rule], commands: list[str]) -> _Rule | None:
     """The first rule that fits one of `commands`, the simple commands of a script. It is generous: a rule for
     `git push` also bars what goes on behind it."""
-    return next((rule for rule in _shell_rules(rules) if any(_bars(rule.pattern, text) for text in commands)), None)
-
-
-def _bars(pattern: str, command: str) -> bool:
-    return fnmatchcase(command, pattern) or fnmatchcase(command, f"{pattern} *")
-
-
-def _allows(rule: _Rule, command: str) -> bool:
-    return fits(command, ShellRule(rule.pattern))
+    for rule in _shell_rules(rules):
+        if any(fnmatchcase(text, pattern) for text in commands for pattern in (rule.pattern, f"{rule.pattern} *")):
+            return rule
+    return None
