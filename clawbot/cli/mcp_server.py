@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from clawbot.cli.output import say, warn
+from clawbot.cli.output import listening, say, warn
 from clawbot.clock import SystemClock
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
@@ -57,12 +57,8 @@ async def _over_stdio(memory: MemoryServer, stopped: asyncio.Event) -> bool:
 async def _over_http(services: SharedServices, memory: MemoryServer, port: int) -> None:
     path = services.paths.serve_token
     keeper = TokenKeeper(path, await asyncio.to_thread(load_token, path), SystemClock())
-    try:
+    with listening("The server can't listen there", "Choose another --port."):
         await serve_http(memory, port, keeper.accepts, lambda url: say(f"serving on {url}"))
-    except OSError as error:
-        raise ClawbotError(
-            f"The server can't listen there: {error.strerror or error}.", hint="Choose another --port."
-        ) from error
 
 
 def _memory_server(services: SharedServices) -> MemoryServer:

@@ -132,7 +132,6 @@ class Speech:
         """Whether the last line is not ended."""
 
     def write(self, text: str) -> None:
-        """Print the next piece of a text."""
         shown = self._cleaner.feed(text) if sys.stdout.isatty() else text
         if shown:
             click.echo(shown, nl=False)
@@ -192,7 +191,6 @@ class _CleanText:
         self.beneath = beneath
 
     def write(self, text: str) -> int:
-        """Write `text` without terminal control characters; returns its length."""
         self.beneath.write(clean(text))
         return len(text)
 
@@ -245,6 +243,17 @@ def reporting_errors() -> Iterator[None]:
         if error.filename is None:
             raise
         fail(f"{error.filename}: {error.strerror or error}.")
+
+
+@contextlib.contextmanager
+def listening(problem: str, hint: str) -> Iterator[None]:
+    """Turn the OSError of a socket into a ClawbotError that begins with `problem`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise ClawbotError(f"{problem}: {error.strerror or error}.", hint=hint) from error
 
 
 NARROWEST = 20

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from clawbot.cli.output import say, warn
+from clawbot.cli.output import listening, say, warn
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.server import LOOPBACK, serve_script
@@ -62,7 +60,7 @@ async def _record(base: str, file: Path, port: int) -> None:
 
     stopped = asked_to_end()
     recorder = Recorder(file, stopped.set)
-    with _port_told(port):
+    with listening(f"Port {port} on {LOOPBACK} can't be used", "Choose another with --port."):
         async with recording(recorder, base, port=port) as url:
             say(f"recording {base} on {url} into {file}")
             await stopped.wait()
@@ -78,20 +76,7 @@ async def _record(base: str, file: Path, port: int) -> None:
 
 async def _serve(engine: ScriptEngine, port: int) -> None:
     stopped = asked_to_end()
-    with _port_told(port):
+    with listening(f"Port {port} on {LOOPBACK} can't be used", "Choose another with --port."):
         async with serve_script(engine, port=port) as served:
             say(f"serving {engine.script.path} on {served.url}")
             await stopped.wait()
-
-
-@contextlib.contextmanager
-def _port_told(port: int) -> Iterator[None]:
-    """Tell a port that can't be used."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise ClawbotError(
-            f"Port {port} on {LOOPBACK} can't be used: {error.strerror or error}.", hint="Choose another with --port."
-        ) from error

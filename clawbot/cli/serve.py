@@ -8,9 +8,8 @@ from typing import TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import say, warn
+from clawbot.cli.output import listening, say, warn
 from clawbot.config.paths import Paths, find_home
-from clawbot.errors import ClawbotError
 from clawbot.signals import asked_to_end
 
 
@@ -64,7 +63,7 @@ async def _serve(chosen: Chosen, host: str | None, port: int | None, screen: lis
     from clawbot.serve.server import serving
 
     stopped = asked_to_end()
-    try:
+    with listening("The server can't listen there", "Choose another --port or --host."):
         async with serving(RuntimeOptions(**chosen), host=host, port=port, screen=screen) as served:
             say(f"serving on {served.url}")
             if screen is not None:
@@ -72,9 +71,3 @@ async def _serve(chosen: Chosen, host: str | None, port: int | None, screen: lis
             await stopped.wait()
             warn("ending; running answers may finish.")
             await served.drain()
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise ClawbotError(
-            f"The server can't listen there: {error.strerror or error}.", hint="Choose another --port or --host."
-        ) from error
