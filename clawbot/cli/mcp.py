@@ -71,16 +71,7 @@ def command(ctx: click.Context, *, agent: str | None, over_http: bool, port: int
     help="Take over the servers of another program's mcp.json: all, or NAME.",
 )
 @config_option
-def add(
-    *,
-    name: str | None,
-    program: Sequence[str],
-    url: str | None,
-    env: Sequence[str],
-    headers: Sequence[str],
-    source: Path | None,
-    file: Path | None,
-) -> None:
+def add(name: str | None, source: Path | None, file: Path | None, **given: Any) -> None:
     """Add the server NAME: a PROGRAM with its arguments (after `--`), or --url. Its tools are asked for at each call.
 
     \b
@@ -89,7 +80,7 @@ def add(
     clawbot mcp add --from ~/.config/other/mcp.json
     """
     if source is not None:
-        if program or url or env or headers:
+        if any(given.values()):
             raise click.UsageError("--from takes no more than the NAME of a server.")
         found = read_servers(source)
         known = {} if name else load_settings(Paths(find_home()), config_file=file).settings.mcp.named()
@@ -100,7 +91,7 @@ def add(
     else:
         if name is None:
             raise click.UsageError("Missing the name of the server.")
-        servers = {name: _entry(program, url, env, headers)}
+        servers = {name: _entry(**given)}
     _keep(servers, file)
     for key in servers:
         say(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")

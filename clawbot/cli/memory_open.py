@@ -191,7 +191,6 @@ class ProgressLine:
         self._phase = ""
 
     def __call__(self, progress: Progress) -> None:
-        """Show a step."""
         if not self._live:
             if progress.phase != self._phase and progress.total:
                 write_line(self._stream, f"{self._name}{NAMES[progress.phase]}: {progress.total:,} {progress.unit}")
