@@ -70,10 +70,6 @@ def _model_changed(event: ModelChanged) -> str:
     return _("{model_answers}; the text above is withdrawn").format(model_answers=said) if event.discard else said
 
 
-def _retry(event: ModelRetry) -> str:
-    return _("{reason} Trying again in {n:.0f} s.").format(reason=event.reason, n=max(1, math.ceil(event.wait)))
-
-
 def _noticed(event: Notice) -> str:
     place = f" ({event.path}{f':{event.line}' if event.line else ''})" if event.path else ""
     said = {"warning": _("warning: {text}"), "error": _("error: {text}")}.get(event.level, "{text}")
@@ -102,7 +98,9 @@ LINES: dict[type[Event], Callable[[Any], str]] = {
     NotesQuoted: lambda event: _("notes quoted: {files}").format(files=", ".join(event.files)),
     CompactionRunning: lambda event: _("summarising earlier turns") if event.part == 1 else "",
     CompactionFinished: _compacted,
-    ModelRetry: _retry,
+    ModelRetry: lambda event: _("{reason} Trying again in {n:.0f} s.").format(
+        reason=event.reason, n=max(1, math.ceil(event.wait))
+    ),
     ModelLoading: lambda event: (_("{model} is loaded") if event.done else _("loading {model}")).format(
         model=event.model
     ),

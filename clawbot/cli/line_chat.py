@@ -9,7 +9,6 @@ import logging
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Callable, Iterator
 
 from clawbot.agent.events import (
@@ -60,7 +59,7 @@ class TypedLines:
         self._descriptor = descriptor
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._begun = ""
-        self._lines: deque[str] = deque()
+        self._lines: list[str] = []
         self._ended = False
         self._changed = asyncio.Event()
         self.gone = False
@@ -97,9 +96,8 @@ class TypedLines:
         return len(self._lines)
 
     def _take(self, first: int, last: int) -> str:
-        taken = [self._lines[place] for place in range(first, last + 1)]
-        for _line in taken:
-            del self._lines[first]
+        taken = self._lines[first : last + 1]
+        del self._lines[first : last + 1]
         return "\n".join(line.removesuffix(GO_ON) for line in taken)
 
     def _read(self) -> None:
@@ -149,13 +147,11 @@ class Teller:
                     self.line(line)
 
     def line(self, text: str) -> None:
-        """Write a line of its own."""
-        self._end()
-        self._write(text)
+        self.prompt(text)
         self._end()
 
     def prompt(self, text: str) -> None:
-        """Write what stands before the user's next words."""
+        """Write what precedes the user's next words."""
         self._end()
         self._write(text)
 
@@ -193,7 +189,6 @@ class LineChat:
         self._leaving = False
 
     async def run(self) -> None:
-        """Talk until the user leaves."""
         self._runtime.agent.listen(self._beside)
         self._runtime.agent.runs_shell = True
         await self._begin()
@@ -239,12 +234,10 @@ class LineChat:
         for notice in self._runtime.notices:
             self._teller.tell(notice)
         for item in await self._runtime.sessions.history(limit=_EARLIER):
-            if isinstance(item.message, UserMessage | AssistantMessage) and (text := item.message.text.strip()):
-                said = (
-                    _("earlier, you: {text}")
-                    if isinstance(item.message, UserMessage)
-                    else _("earlier, clawbot: {text}")
-                )
+            message = item.message
+            if isinstance(message, UserMessage | AssistantMessage) and (text := message.text.strip()):
+                by_user = isinstance(message, UserMessage)
+                said = _("earlier, you: {text}") if by_user else _("earlier, clawbot: {text}")
                 self._teller.line(said.format(text=text))
         if status.answered_before:
             said = _("{before} answered so far, {model} from here on.")
@@ -259,14 +252,11 @@ class LineChat:
         self._teller.line(were_not_sent(len(left)))
         for unsent in left:
             self._teller.line(f"  {unsent.text}")
-        match await self._answer(_("s sends, d drops, l asks later"), {"s", "d", "l"}):
-            case "s":
-                for unsent in left:
-                    await self._turn(unsent.text, unsent.id)
-            case "d":
-                await outbox.drop(*(unsent.id for unsent in left))
-            case _:
-                pass
+        answer = await self._answer(_("s sends, d drops, l asks later"), {"s", "d", "l"})
+        if answer == "d":
+            await outbox.drop(*(unsent.id for unsent in left))
+        for unsent in left if answer == "s" else ():
+            await self._turn(unsent.text, unsent.id)
 
     async def _turn(self, text: str, unsent_id: str = "") -> None:
         self._running = True
@@ -357,13 +347,9 @@ def _question(request: ApprovalRequested) -> Iterator[str]:
         yield _("question: {question} {about}").format(question=request.asks, about=request.command)
         yield request.reach
         return
-    who = (
-        _("the sub-agent “{agent}”, by {tool},").format(agent=request.by, tool=request.tool)
-        if request.by
-        else request.tool
-    )
+    agent = _("the sub-agent “{agent}”, by {tool},").format(agent=request.by, tool=request.tool)
     wants = _("approval: {who} wants to change {what}") if request.diff else _("approval: {who} wants to run {what}")
-    yield wants.format(who=who, what=request.command)
+    yield wants.format(who=agent if request.by else request.tool, what=request.command)
     where = _("in {folder}").format(folder=request.folder)
     yield f"{where}: {request.reach}" if request.reach else where
     yield from (_("risk: {risk}").format(risk=_(risk)) for risk in request.risks)

@@ -20,7 +20,7 @@ from clawbot.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clawbot.cli.output import CUT_OFF, draw, print_json_line, say_content, tell
+from clawbot.cli.output import CUT_OFF, draw, print_json_line, say_content, tell, warn
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.plain_lines import is_command
 from clawbot.signals import on_interruption
@@ -35,7 +35,6 @@ class _Printer:
         self._reply = ""
         self._cut = False
         self._drawn = False  # a line on the terminal that goes with the next event
-        self.ended: TurnEnded | None = None
 
     def take(self, event: Event) -> None:
         if self._drawn:
@@ -49,9 +48,9 @@ class _Printer:
             case CommandOutput(text=text):
                 say_content(text)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
-                _warn(_("earlier turns could not be summarised: {error}").format(error=error))
+                warn(_("earlier turns could not be summarised: {error}").format(error=error))
             case ModelRetry(wait=wait, reason=reason):
-                _warn(_("{reason} Trying again in {n:.0f} s.").format(reason=reason, n=max(1, math.ceil(wait))))
+                warn(_("{reason} Trying again in {n:.0f} s.").format(reason=reason, n=max(1, math.ceil(wait))))
             case ModelLoading(model=model, done=False):
                 self._load(model)
             case TurnEnded():
@@ -66,30 +65,17 @@ class _Printer:
         if self._drawn:
             draw(sys.stderr, f"clawbot: {text}")
         else:
-            _warn(text)
+            warn(text)
 
     def _finish(self, event: TurnEnded) -> None:
-        self.ended = event
         if self._reply:
             say_content(self._reply)
         if self._cut:
-            _warn(_(CUT_OFF))
+            warn(_(CUT_OFF))
         if event.status == "failed":
-            _warn(f"{event.error} {event.hint}")
+            warn(f"{event.error} {event.hint}")
         elif event.status == "interrupted":
-            _warn(_("Interrupted; what was said is kept."))
-
-
-class _JsonPrinter:
-    """Prints each event as one line of JSON."""
-
-    def __init__(self) -> None:
-        self.ended: TurnEnded | None = None
-
-    def take(self, event: Event) -> None:
-        print_json_line(event)
-        if isinstance(event, TurnEnded):
-            self.ended = event
+            warn(_("Interrupted; what was said is kept."))
 
 
 def plan_words(agent: str, session: str) -> str:
@@ -106,11 +92,7 @@ def plan_words(agent: str, session: str) -> str:
 def tell_beside(event: Event) -> None:
     """Print events that belong to no answer on stderr, such as a hook that fails during exit."""
     if isinstance(event, Notice) and event.level != "info":
-        _warn(event.text)
-
-
-def _warn(text: str) -> None:
-    tell(f"clawbot: {text}")
+        warn(event.text)
 
 
 async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> int:
@@ -118,23 +100,25 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
 
     Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; what was said so far is printed and kept.
     """
-    printer = _JsonPrinter() if as_json else _Printer()
+    take = print_json_line if as_json else _Printer().take
+    status = ""
     runtime = await Runtime.open(structs.replace(options, warm=not is_command(text.strip())))
     runtime.agent.listen(tell_beside)
     runtime.services.probe_vectors(deep=False)
     try:
         on_interruption(runtime.agent.interrupt)
         for notice in runtime.notices:
-            printer.take(notice)
+            take(notice)
         if unsent := len(runtime.agent.outbox.left):
             told = _("{messages} in this conversation; the chat screen offers them.")
-            printer.take(Notice(level="warning", text=told.format(messages=were_not_sent(unsent))))
+            take(Notice(level="warning", text=told.format(messages=were_not_sent(unsent))))
         has_plan = False
         async for event in runtime.agent.submit(text):
-            printer.take(event)
+            take(event)
             has_plan = has_plan or isinstance(event, PlanReady)
+            status = event.status if isinstance(event, TurnEnded) else status
         if has_plan and not as_json:
             tell(plan_words(runtime.agent.status.agent_id, runtime.agent.status.session_key))
     finally:
         await runtime.close()
-    return 0 if printer.ended is not None and printer.ended.status == "done" else 1
+    return 0 if status == "done" else 1
