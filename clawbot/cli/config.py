@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import answer, config_option, json_option, print_json, say, tell
+from clawbot.cli.output import answer, json_option, print_json, say, shared_options, tell
 from clawbot.config.document import scalar
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
@@ -24,8 +24,7 @@ def command() -> None:
 
 
 @command.command()
-@config_option
-@json_option
+@shared_options
 def show(file: Path | None, as_json: bool) -> None:
     """Print the merged settings, each with its origin; secrets are masked."""
     loaded = load_settings(Paths(find_home()), config_file=file)

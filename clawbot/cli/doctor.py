@@ -18,7 +18,7 @@ import click
 from clawbot import __version__
 from clawbot.cli.doctor_checks import program, recall, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.output import Coloured, agent_option, config_option, json_option, print_json, say
+from clawbot.cli.output import Coloured, agent_option, print_json, say, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
@@ -65,8 +65,7 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 
 
 @click.command()
-@config_option
-@json_option
+@shared_options
 @agent_option("Whose workspace and sessions.")
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
 def command(file: Path | None, as_json: bool, agent_id: str, ping: bool) -> None:

@@ -15,7 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
-from clawbot.cli.output import agent_option, answer, config_option, fitted, json_option, options, print_json, say, warn
+from clawbot.cli.output import agent_option, answer, fitted, options, print_json, say, shared_options, warn
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -118,8 +118,8 @@ def group(kind: Kind) -> click.Group:
         "disable": (partial(_switch, on=False), (name,), f"Disable the {one} NAME; your config file stays as it is."),
     }
     for command, (action, own, text) in commands.items():
-        shared = (agent_option("Whose workspace."), config_option, json_option)
-        made.command(command, help=text)(options(*own, *shared)(partial(action, kind)))
+        all_options = options(*own, agent_option("Whose workspace."), shared_options)
+        made.command(command, help=text)(all_options(partial(action, kind)))
     return made
 
 

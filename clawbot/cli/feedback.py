@@ -25,8 +25,7 @@ from clawbot.logs import setup_logging
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import redact
 
-LOG_BYTES = 64 * 1024
-"""What is read of the end of each log."""
+LOG_BYTES = 64 * 1024  # read of the end of each log
 
 HEAD = """# clawbot feedback
 

@@ -34,8 +34,7 @@ from clawbot.tools.protocol import Decision
 log = logging.getLogger(__name__)
 
 PROMPT = "> "
-GO_ON = "\\"
-"""The end of a line that the next one belongs to."""
+GO_ON = "\\"  # the end of a line that the next one belongs to
 KEYS = N_(
     "Enter sends, a backslash at the end continues the line. !command runs in the shell, !!command shares its output "
     "with the model. Ctrl+C stops an answer or leaves. /help, /quit."
@@ -62,8 +61,7 @@ class TypedLines:
         self._lines: list[str] = []
         self._ended = False
         self._changed = asyncio.Event()
-        self.gone = False
-        """Whether the terminal is: its window was closed."""
+        self.gone = False  # whether the terminal is: its window was closed
 
     def start(self) -> None:
         """Read from now on. On the running loop."""
@@ -187,6 +185,8 @@ class LineChat:
         self._warned = False
         self._aside: list[Event] = []  # what happened beside a turn, while one runs
         self._leaving = False
+        self._closing: asyncio.Task[None] | None = None
+        self.signal = 0  # the one that ended it
 
     async def run(self) -> None:
         self._runtime.agent.listen(self._beside)
@@ -205,22 +205,46 @@ class LineChat:
             if line.strip():
                 await self._turn(line)
 
-    def interrupt(self) -> None:
+    def listen(self) -> None:
+        """Handle the signals of this process. On the running loop."""
+        on_signals((signal.SIGINT,), lambda _number: self._interrupt())
+        on_signals((signal.SIGTERM, signal.SIGHUP), self._end)
+
+    async def close(self) -> None:
+        """Close the runtime, which may save the conversation to memory first; Ctrl+C skips that."""
+        if self._runtime.agent.will_flush and not self.signal:
+            self._teller.line(_("Saving what matters to memory ... (Ctrl+C skips)"))
+        self._closing = asyncio.create_task(self._runtime.close(hasty=bool(self.signal)))
+        try:
+            await self._closing
+        except asyncio.CancelledError:
+            if not self._closing.cancelled():
+                raise
+
+    def _interrupt(self) -> None:
         """Ctrl+C: stop what runs; with nothing running, the second one leaves."""
+        if self._closing is not None:
+            self._closing.cancel()
+            return
         if self._asking is not None:
             self._asking.cancel()
         if self._running:
             self._runtime.agent.interrupt()
         elif self._warned:
-            self.leave()
+            self._leave()
         elif self._asking is None:
             # The terminal has thrown away what was typed.
             self._warned = True
             self._teller.line(_("Ctrl+C again, or Ctrl+D, leaves."))
             self._ask_for("")
 
-    def leave(self) -> None:
-        """Stop what runs, and end."""
+    def _end(self, number: int) -> None:
+        self.signal = number
+        self._leave()
+        if self._closing is not None:
+            self._closing.cancel()
+
+    def _leave(self) -> None:
         self._leaving = True
         self._runtime.agent.interrupt()
         self._typed.stop()
@@ -246,8 +270,7 @@ class LineChat:
 
     async def _offer_unsent(self) -> None:
         outbox = self._runtime.agent.outbox
-        left = list(outbox.left)
-        if not left:
+        if not (left := list(outbox.left)):
             return
         self._teller.line(were_not_sent(len(left)))
         for unsent in left:
@@ -365,52 +388,13 @@ async def run_line_chat(options: RuntimeOptions, opened: Callable[[Runtime], obj
     """
     runtime = await Runtime.open(options)
     opened(runtime)
-    typed, teller = TypedLines(sys.stdin.fileno()), Teller()
-    chat = LineChat(runtime, typed, teller)
-    ending = _Ending(runtime, chat)
+    typed = TypedLines(sys.stdin.fileno())
+    chat = LineChat(runtime, typed, Teller())
     try:
         typed.start()
-        ending.listen()
+        chat.listen()
         await chat.run()
     finally:
-        ending.signal = ending.signal or (signal.SIGHUP if typed.gone else 0)
-        await ending.close(teller)
-    return 128 + ending.signal if ending.signal else 0
-
-
-class _Ending:
-    """Signals, and the end of `runtime`."""
-
-    def __init__(self, runtime: Runtime, chat: LineChat) -> None:
-        self._runtime = runtime
-        self._chat = chat
-        self._closing: asyncio.Task[None] | None = None
-        self.signal = 0
-
-    def listen(self) -> None:
-        """Take the signals of this process. On the running loop."""
-        on_signals((signal.SIGINT,), lambda _number: self._interrupted())
-        on_signals((signal.SIGTERM, signal.SIGHUP), self._ended)
-
-    async def close(self, teller: Teller) -> None:
-        """Close the runtime, which may save what was said to memory first; Ctrl+C skips that."""
-        if self._runtime.agent.will_flush and not self.signal:
-            teller.line(_("Saving what matters to memory ... (Ctrl+C skips)"))
-        self._closing = asyncio.create_task(self._runtime.close(hasty=bool(self.signal)))
-        try:
-            await self._closing
-        except asyncio.CancelledError:
-            if not self._closing.cancelled():
-                raise
-
-    def _interrupted(self) -> None:
-        if self._closing is not None:
-            self._closing.cancel()
-        else:
-            self._chat.interrupt()
-
-    def _ended(self, number: int) -> None:
-        self.signal = number
-        self._chat.leave()
-        if self._closing is not None:
-            self._closing.cancel()
+        chat.signal = chat.signal or (signal.SIGHUP if typed.gone else 0)
+        await chat.close()
+    return 128 + chat.signal if chat.signal else 0

@@ -13,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from clawbot.agent.status_types import McpStatus
-from clawbot.cli.output import answer, config_option, json_option, print_json, say, warn
+from clawbot.cli.output import answer, config_option, print_json, say, shared_options, warn
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
@@ -152,8 +152,7 @@ def remove(name: str, file: Path | None) -> None:
 
 
 @command.command("list")
-@config_option
-@json_option
+@shared_options
 def list_servers(file: Path | None, as_json: bool) -> None:
     """List the servers and the tools that are known of each. Starts none.
 
@@ -182,8 +181,7 @@ def _data(name: str, server: McpServer, status: McpStatus | None) -> dict[str, A
 
 @command.command()
 @click.argument("name", required=False)
-@config_option
-@json_option
+@shared_options
 def test(name: str | None, file: Path | None, as_json: bool) -> None:
     """Start each server, or NAME, and list its tools. Exits with 1 if one can't be used.
 

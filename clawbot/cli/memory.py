@@ -22,14 +22,13 @@ from clawbot.cli.memory_open import OFF, AgentResult, Place, progress_line, sear
 from clawbot.cli.output import (
     agent_option,
     answer,
-    config_option,
     day_options,
     fail,
-    json_option,
     options,
     print_json,
     print_json_line,
     say,
+    shared_options,
     tell,
     warn,
 )
@@ -43,16 +42,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 INTERRUPTED = 130
-
+# Garbage collection threshold in new objects: a command ends before Python's default of 700 pays off (15 ms).
 COLLECT_AFTER = 50_000
-"""Garbage collection threshold in new objects: a command ends before Python's default of 700 pays off (15 ms)."""
 
 every_agent = options(
     click.option("--agent", "agent_id", metavar="ID", help="This agent only; all of them when left out."),
-    config_option,
-    json_option,
+    shared_options,
 )
-one_agent = options(agent_option("Whose memory."), config_option, json_option)
+one_agent = options(agent_option("Whose memory."), shared_options)
 
 
 @click.group()
@@ -97,10 +94,8 @@ def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -
     """
     place = Place.find(file)
     found = asyncio.run(place.each(agent_id, lambda _, index: index.status(deep=deep)))
-    if as_json:
-        print_json([output.status_data(one.agent_id, one.error or one.value) for one in found])
-    else:
-        say("\n\n".join(_status_text(place, one) for one in found))
+    data = [output.status_data(one.agent_id, one.error or one.value) for one in found]
+    answer(as_json, data, ("\n" * bool(number) + _status_text(place, one) for number, one in enumerate(found)))
     _fail_for(found)
 
 

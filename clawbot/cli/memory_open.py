@@ -170,12 +170,8 @@ def search_and_print(
     answer(as_json, output.search_data(found.value), [text], output.search_remarks(found.value))
 
 
-BAR = 24
-"""Characters of the progress bar, if there is room."""
-
-REDRAW = 0.1
-"""Seconds between two updates."""
-
+BAR = 24  # characters of the progress bar, if there is room
+REDRAW = 0.1  # seconds between two updates
 NAMES = {"scan": "listing", "text": "reading", "vectors": "embedding", "publish": "publishing"}
 
 

@@ -13,11 +13,8 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.values import Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
 from clawbot.text.sanitize import clean, clean_line
 
-LABEL = 12
-"""Columns of the labels."""
-
-MOST_ISSUES = 20
-"""Issues shown one by one; JSON has all."""
+LABEL = 12  # columns
+MOST_ISSUES = 20  # shown one by one; JSON has all
 
 
 def plain(value: Any) -> Any:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -114,13 +113,11 @@ def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
     path = Path(file).expanduser().absolute() if Path(file).suffix == SUFFIX or "/" in file else shelf.find(file)
     read_head(path)
     demand_installed()
-    sys.exit(
-        asyncio.run(_serve(paths, lambda: Keeper(paths, path, window=ctx, port=port, threads=threads, chat=False)))
-    )
+    sys.exit(asyncio.run(_serve(paths, path, window=ctx, port=port, threads=threads)))
 
 
-async def _serve(paths: Paths, make: Callable[[], Keeper]) -> int:
-    keeper = make()
+async def _serve(paths: Paths, path: Path, *, window: int | None, port: int, threads: int | None) -> int:
+    keeper = Keeper(paths, path, window=window, port=port, threads=threads, chat=False)
     on_signals(ASKED, lambda _: keeper.over.set())
     serving = asyncio.create_task(_until_over(paths, keeper))
     try:

@@ -45,6 +45,9 @@ def options(*them: Callable[[F], F]) -> Callable[[F], F]:
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(them), function)
 
 
+shared_options = options(config_option, json_option)
+
+
 def day_options(what: str) -> Callable[[F], F]:
     """`--after` and `--before` a day, a month or a year; `what` begins their help."""
     # Deferred: most commands do without.
@@ -63,8 +66,7 @@ def day_options(what: str) -> Callable[[F], F]:
     return options(later, option("--before", last_day, "earlier."))
 
 
-CLEAR = "\r\x1b[2K"
-"""Moves to the start of the line and clears it."""
+CLEAR = "\r\x1b[2K"  # moves to the start of the line and clears it
 CUT_OFF = N_("The answer was cut off at the model's length limit.")
 
 
@@ -128,8 +130,7 @@ class Speech:
 
     def __init__(self) -> None:
         self._cleaner = StreamCleaner()
-        self.is_open = False
-        """Whether the last line is not ended."""
+        self.is_open = False  # whether the last line is not ended
 
     def write(self, text: str) -> None:
         shown = self._cleaner.feed(text) if sys.stdout.isatty() else text
@@ -256,8 +257,7 @@ def listening(problem: str, hint: str) -> Iterator[None]:
         raise ClawbotError(f"{problem}: {error.strerror or error}.", hint=hint) from error
 
 
-NARROWEST = 20
-"""Columns of the cell that is truncated, in the narrowest terminal."""
+NARROWEST = 20  # columns of the cell that is truncated, in the narrowest terminal
 
 
 def fitted(rows: Iterable[Sequence[str]], columns: int, cut: int) -> Iterator[str]:

@@ -17,18 +17,7 @@ import click
 from clawbot.api import RuntimeApi
 from clawbot.cli.completion import job_names
 from clawbot.cli.one_turn import tell_beside
-from clawbot.cli.output import (
-    answer,
-    config_option,
-    fail,
-    fitted,
-    json_option,
-    options,
-    print_json,
-    say,
-    say_content,
-    warn,
-)
+from clawbot.cli.output import answer, fail, fitted, options, print_json, say, say_content, shared_options, warn
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -47,7 +36,7 @@ from clawbot.text.sanitize import clean_line
 log = logging.getLogger(__name__)
 
 job_options = options(
-    click.option("--agent", "agent_id", metavar="ID", help="Only the jobs of this agent."), config_option, json_option
+    click.option("--agent", "agent_id", metavar="ID", help="Only the jobs of this agent."), shared_options
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import agent_option, answer, config_option, json_option, options, print_json, say_content
+from clawbot.cli.output import agent_option, answer, options, print_json, say_content, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home, shipped
@@ -22,8 +22,7 @@ _options = options(
     click.option(
         "--workspace", metavar="DIR", type=click.Path(path_type=Path), help="Use this folder instead of the agent's."
     ),
-    config_option,
-    json_option,
+    shared_options,
 )
 
 

@@ -13,11 +13,8 @@ from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
 from clawbot.memory.values import IndexStatus, Issue
 
-# More issues than anybody fixes before checking again.
-MOST_ISSUES = 5
-
-NONE = "none"
-"""The provider of an index without vectors."""
+MOST_ISSUES = 5  # more than anybody fixes before checking again
+NONE = "none"  # the provider of an index without vectors
 
 Open = Callable[[Here], MemoryBackend | None]
 
