@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks import program, recall, setup, storage
+from clawbot.cli.doctor_checks import program, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.cli.output import Coloured, agent_option, print_json, say, shared_options
 from clawbot.clock import SystemClock
@@ -56,7 +56,7 @@ CHECKS: tuple[Check, ...] = (
     storage.disk,
     storage.sessions,
     storage.locks,
-    recall.index,
+    storage.index,
     program.sandbox,
     program.terminal,
 )

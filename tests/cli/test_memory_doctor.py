@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from clawbot.cli.doctor import look_around
-from clawbot.cli.doctor_checks import recall
+from clawbot.cli.doctor_checks import storage
 from clawbot.cli.doctor_checks.finding import Findings, Here
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, IndexStatus, Issue, Probe
@@ -37,12 +37,12 @@ def here(home: Path) -> Here:
 
 async def findings(here: Here, **changes: Any) -> Findings:
     index = FakeIndex(state=structs.replace(STATUS, **changes))
-    return await recall.index(here, lambda _: index)
+    return await storage.index(here, lambda _: index)
 
 
 async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
     index = FakeIndex()
-    [found] = await recall.index(here, lambda _: index)
+    [found] = await storage.index(here, lambda _: index)
     assert (found.check, found.state) == ("memory", "ok")
     assert found.message == "3 of 3 files in 41 pieces, found by offline wordllama-256"
     assert index.calls == ["status deep=True"]
@@ -50,7 +50,7 @@ async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
 
 
 def test_nothing_is_made_where_there_is_no_index() -> None:
-    [found] = asyncio.run(recall.index(look_around("main", ping=False)))
+    [found] = asyncio.run(storage.index(look_around("main", ping=False)))
     assert (found.state, found.fix) == ("ok", "clawbot memory index")
     assert not Path(os.environ["CLAWBOT_HOME"]).exists()
 
@@ -64,14 +64,14 @@ def test_nothing_is_made_where_there_is_no_index() -> None:
 )
 async def test_the_settings_come_first(home: Path, config: str, state: str, said: str) -> None:
     (home / "config.yaml").write_text(config)
-    [found] = await recall.index(look_around("main", ping=False))
+    [found] = await storage.index(look_around("main", ping=False))
     assert found.state == state
     assert said in found.message
 
 
 async def test_a_backend_that_is_not_there_is_named_with_the_way_to_install_it(home: Path) -> None:
     (home / "config.yaml").write_text("memory: {backend: qmd, qmd: {command: no-such-qmd}}")
-    found = (await recall.index(look_around("main", ping=False)))[1]
+    found = (await storage.index(look_around("main", ping=False)))[1]
     assert found.state == "warning"
     assert "no program no-such-qmd on the PATH. Install it with `npm install -g @tobilu/qmd`" in found.message
     assert "memory.backend: builtin in " in (found.fix or "")
@@ -85,7 +85,7 @@ async def test_an_index_that_cannot_be_opened_can_be_deleted(here: Here) -> None
 
     broken = Broken()
     broken.location = here.paths.memory_db("main")
-    [found] = await recall.index(here, lambda _: broken)
+    [found] = await storage.index(here, lambda _: broken)
     assert (found.state, found.message) == ("problem", "The database is on fire.")
     assert f"rm {here.paths.memory_db('main')}*" in (found.fix or "")
 
@@ -94,7 +94,7 @@ async def test_a_folder_in_place_of_the_index_is_no_full_disk(here: Here) -> Non
     database = here.paths.memory_db("main")
     database.unlink()
     database.mkdir()
-    [found] = await recall.index(here)
+    [found] = await storage.index(here)
     assert (found.state, found.fix) == ("problem", f"mv {database} {database}.folder")
     assert "is a folder" in found.message
 

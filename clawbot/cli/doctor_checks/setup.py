@@ -51,21 +51,17 @@ def agents(here: Here) -> Findings:
 def _nested(settings: Settings, real: dict[str, Path]) -> Iterator[Finding]:
     for outer, inner in permutations(real, 2):
         if real[outer] in real[inner].parents and inner not in settings.allowed_agents(outer):
-            message = (
-                f"the workspace of {inner} ({real[inner]}) lies in that of {outer} ({real[outer]}), whose tools and "
-                "index pass it by"
-            )
+            inside = f"the workspace of {inner} ({real[inner]}) lies in that of {outer} ({real[outer]})"
             fix = f"move it and set agents.{inner}.workspace, or allow it: agents.{outer}.tools.agents: [{inner}]"
-            yield Finding("agents", "warning", message, fix)
+            yield Finding("agents", "warning", f"{inside}, whose tools and index pass it by", fix)
 
 
 def _shared(real: dict[str, Path]) -> Iterator[Finding]:
     for folder in dict.fromkeys(real.values()):
         sharing = [agent_id for agent_id, own in real.items() if own == folder]
         if len(sharing) > 1:
-            message = (
-                f"{', '.join(sharing)} share the workspace {folder}: notes are common, sessions and indexes are not"
-            )
+            names = ", ".join(sharing)
+            message = f"{names} share the workspace {folder}: notes are common, sessions and indexes are not"
             yield Finding("agents", "ok", message)
 
 
@@ -133,10 +129,7 @@ def permissions(here: Here) -> Findings:
     files = [paths.env_file, paths.log_file]
     if here.settings.api_key is not None:
         files.append(here.config_file)
-    private = {
-        **dict.fromkeys((paths.home, paths.logs, here.sessions), "700"),
-        **dict.fromkeys(files, "600"),
-    }
+    private = dict.fromkeys((paths.home, paths.logs, here.sessions), "700") | dict.fromkeys(files, "600")
     found = [
         Finding("permissions", "warning", f"{path} {_READABLE}", f"chmod {mode} {quoted(path)}")
         for path, mode in private.items()
