@@ -141,22 +141,24 @@ def index_files(force: bool, watches: bool, agent_id: str | None, file: Path | N
         warn("Interrupted; the next run goes on from here.")
         sys.exit(INTERRUPTED)
     _print_reports(found, output.sync_lines, as_json=as_json)
-    _fail_for(found)
 
 
 def _print_reports(
     found: Sequence[AgentResult[T]], lines: Callable[[T], Iterable[str]], *, as_json: bool, named: bool = False
 ) -> None:
-    """Print what `lines` makes of each result, with the name of its agent if there are several, or if `named`."""
+    """Print what `lines` makes of each result, with the name of its agent if there are several, or if `named`.
+
+    Exits with 1 if one failed.
+    """
     if as_json:
         print_json([output.report_data(one.agent_id, one.value, one.error) for one in found])
-        return
-    for one in found:
+    for one in () if as_json else found:
         for line in [OFF] if one.value is None else lines(one.value):
             if one.error is None:
                 say(f"{one.agent_id}: {line}" if named or len(found) > 1 else line)
         if isinstance(one.value, SyncReport):
             warn(*output.sync_remarks(one.value))
+    _fail_for(found)
 
 
 def _report_change(agent_id: str, news: SyncReport | IndexStatus) -> None:
@@ -186,7 +188,6 @@ def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) ->
     place = Place.find(file)
     found = asyncio.run(place.each(agent_id, lambda _, index: index.verify(fix=fix)))
     _print_reports(found, output.verify_lines, as_json=as_json)
-    _fail_for(found)
     if any(one.value is not None and not one.value.clean for one in found):
         sys.exit(1)
 

@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from clawbot.api import RuntimeApi
 from clawbot.cli.completion import job_names
 from clawbot.cli.one_turn import tell_beside
 from clawbot.cli.output import answer, fail, fitted, options, print_json, say, say_content, shared_options, warn
@@ -136,26 +135,20 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
     """Runs a job in a Runtime of its own. Due jobs of a busy session are postponed."""
 
     async def run_job(job: Job) -> str:
+        options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file).unattended()
         try:
-            runtime = await open_runtime(job, file)
+            runtime = await Runtime.open(options)
         except SessionLockedError as error:
             if by_hand:
                 raise
             raise JobSkippedError(str(error), postponed=True) from error
+        runtime.agent.listen(tell_beside)
         try:
             return await runtime.schedule.run(job)
         finally:
             await runtime.close()
 
     return run_job
-
-
-async def open_runtime(job: Job, file: Path | None) -> RuntimeApi:
-    """Open the agent of `job` in the job's session, without anybody to answer questions."""
-    options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file).unattended()
-    runtime = await Runtime.open(options)
-    runtime.agent.listen(tell_beside)
-    return runtime
 
 
 def _print_reply(ran: Ran) -> None:

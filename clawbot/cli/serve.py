@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any
 
 import click
 
 from clawbot.cli.output import listening, say, warn
 from clawbot.config.paths import Paths, find_home
 from clawbot.signals import asked_to_end
-
-
-class Chosen(TypedDict):
-    """The choices of the command line, as arguments of `RuntimeOptions`."""
-
-    agent: str | None
-    model: str | None
-    config_file: Path | None
-    workspace: Path | None
 
 
 @click.group(name="serve", invoke_without_command=True)
@@ -31,7 +23,7 @@ class Chosen(TypedDict):
 @click.option("--workspace", type=click.Path(path_type=Path), help="The workspace of that agent.")
 @click.option("--web", is_flag=True, help="Show the screen in a browser too, behind the token.")
 @click.pass_context
-def command(ctx: click.Context, *, host: str | None, port: int | None, web: bool, **chosen: Unpack[Chosen]) -> None:
+def command(ctx: click.Context, /, *, host: str | None, port: int | None, web: bool, **chosen: Any) -> None:
     """Serve the agents over HTTP: chats in OpenAI's protocol, and tools.
 
     Prints its address, and runs until Ctrl+C or SIGTERM; running answers may finish.
@@ -41,7 +33,7 @@ def command(ctx: click.Context, *, host: str | None, port: int | None, web: bool
     asyncio.run(_serve(chosen, host, port, screen=_screen_arguments(chosen) if web else None))
 
 
-def _screen_arguments(chosen: Chosen) -> list[str]:
+def _screen_arguments(chosen: Mapping[str, Any]) -> list[str]:
     """The same choices as arguments of `clawbot chat`."""
     named = {f"--{name.removesuffix('_file')}": value for name, value in chosen.items()}
     return [word for name, value in named.items() if value is not None for word in (name, str(value))]
@@ -58,7 +50,7 @@ def token(*, rotate: bool) -> None:
     say((rotate_token if rotate else load_token)(paths.serve_token))
 
 
-async def _serve(chosen: Chosen, host: str | None, port: int | None, screen: list[str] | None) -> None:
+async def _serve(chosen: Mapping[str, Any], host: str | None, port: int | None, screen: list[str] | None) -> None:
     from clawbot.runtime import RuntimeOptions
     from clawbot.serve.server import serving
 
