@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -62,9 +63,8 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
         found = store.list()
     except (ClawbotError, OSError):
         return []
-    named = [CompletionItem(summary.name, help=summary.title) for summary in found]
-    ids = [CompletionItem(summary.session_id, help=summary.title) for summary in found]
-    return _typable([*named, *ids], incomplete)
+    named = [(summary.name, summary.title) for summary in found]
+    return _typable([*named, *((summary.session_id, summary.title) for summary in found)], incomplete)
 
 
 def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -73,14 +73,13 @@ def job_names(context: click.Context, parameter: click.Parameter, incomplete: st
         jobs = jobs_of(load_settings(Paths(find_home())).settings)
     except (ClawbotError, OSError):
         return []
-    timings = {job.name: job.timing for job in jobs}
-    return _typable([CompletionItem(name, help=timing) for name, timing in timings.items()], incomplete)
+    return _typable({job.name: job.timing for job in jobs}.items(), incomplete)
 
 
-def _typable(items: list[CompletionItem], incomplete: str) -> list[CompletionItem]:
-    """The items that start with `incomplete`. The shell prints them unchanged, so they are cleaned here."""
+def _typable(words: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
+    """The words, with help, that start with `incomplete`. The shell prints them unchanged, so they are cleaned here."""
     return [
-        CompletionItem(item.value, help=clean_line(item.help or ""))
-        for item in items
-        if item.value.startswith(incomplete) and item.value == clean_line(item.value)
+        CompletionItem(word, help=clean_line(text))
+        for word, text in words
+        if word.startswith(incomplete) and word == clean_line(word)
     ]

@@ -18,7 +18,7 @@ import click
 from clawbot import __version__
 from clawbot.cli.doctor_checks import program, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.output import Coloured, agent_option, print_json, say, shared_options
+from clawbot.cli.output import agent_option, print_json, say, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
@@ -138,7 +138,7 @@ def _print(findings: Sequence[Finding]) -> None:
     for state, line in lines_of(findings):
         # In whatever encoding the terminal has: a broken locale is one of the findings.
         shown = line.encode(encoding, "replace").decode(encoding)
-        say(*([Coloured(f"{state:<7}", COLOURS[state])] if state else []), shown)
+        say(shown, label=f"{state:<7}" if state else "", colour=COLOURS.get(state))
 
 
 def lines_of(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:

@@ -197,11 +197,9 @@ class ProgressLine:
             return
         self._drawn, self._phase = now, progress.phase
         width = shutil.get_terminal_size().columns - 1
-        line = self._name + describe(progress, width - len(self._name), fancy=self._is_unicode())
+        is_unicode = (self._stream.encoding or "").lower().replace("-", "") == "utf8"
+        line = self._name + describe(progress, width - len(self._name), fancy=is_unicode)
         draw(self._stream, line[:width])
-
-    def _is_unicode(self) -> bool:
-        return (self._stream.encoding or "").lower().replace("-", "") == "utf8"
 
     def __enter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar, cast
 
 import click
 import msgspec
@@ -75,13 +75,6 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-class Coloured(NamedTuple):
-    """Text in one of click's colours."""
-
-    text: str
-    colour: str
-
-
 def print_json(value: Any) -> None:
     """Print `value` (plain data or msgspec structs) as indented JSON."""
     encoded = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
@@ -103,12 +96,10 @@ def print_json_line(value: Any) -> None:
     click.echo(json_escaped(msgspec.json.encode(value).decode()))
 
 
-def say(*parts: str | Coloured) -> None:
-    """Print an answer on stdout: the cleaned `parts` and a line break."""
-    shown = [
-        click.style(clean(part.text), fg=part.colour) if isinstance(part, Coloured) else clean(part) for part in parts
-    ]
-    click.echo("".join(shown), color=False if os.environ.get("NO_COLOR") else None)
+def say(text: str, *, label: str = "", colour: str | None = None) -> None:
+    """Print an answer on stdout: the cleaned `text`, after a `label` in one of click's colours."""
+    shown = click.style(clean(label), fg=colour) if label else ""
+    click.echo(f"{shown}{clean(text)}", color=False if os.environ.get("NO_COLOR") else None)
 
 
 def say_content(text: str) -> None:

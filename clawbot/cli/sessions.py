@@ -34,6 +34,7 @@ from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, To
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.errors import UnknownSessionError
 from clawbot.sessions.export import to_json, to_markdown
+from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.listing import OPEN, SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.repair import RepairReport, repair
@@ -78,7 +79,8 @@ def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, 
     tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null when unknown).
     """
     if parent is not None:
-        found = [(agent_id, summary) for summary in _subagents(_store(agent_id, file), parent).list()]
+        store = _store(agent_id, file)
+        found = [(agent_id, summary) for summary in store.subagents(store.find(parent).session_id).list()]
     else:
         folders = Paths(find_home()).agents.glob("*/sessions") if every else ()
         agents = sorted(path.parent.name for path in folders if path.is_dir()) if every else [agent_id]
@@ -104,8 +106,7 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
     path, offset and size in bytes, line, endLine, digest), unsent (what was typed and not sent: id, text, at in ms,
     draft). Silent replies are left out.
     """
-    store, name = _place_of(_store(agent_id, file), name)
-    record = store.find(name)
+    store, record = _find(_store(agent_id, file), name)
     summary = store.summary(record)
     waiting = UnsentFile(store.folder, record.key).read()
     with _reading(summary.path) as transcript:
@@ -136,18 +137,18 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--output", type=click.Path(path_type=Path), help="Into this file instead of stdout.")
 @click.option("--with-secrets", is_flag=True, help="Leave nothing out.")
-def export(name: str, agent_id: str, file: Path | None, form: str, **options: Any) -> None:
+def export(name: str, agent_id: str, file: Path | None, form: str, **wanted: Any) -> None:
     """Export the session NAME as Markdown for people, or as JSON: an array of the transcript's lines as they are.
 
     Passwords, keys and other secrets are left out.
     """
-    output: Path | None = options["output"]
-    redactor = Redactor(keep=options["with_secrets"])
-    store, name = _place_of(_store(agent_id, file), name)
-    summary = store.summary(store.find(name))
+    output: Path | None = wanted["output"]
+    redactor = Redactor(keep=wanted["with_secrets"])
+    store, record = _find(_store(agent_id, file), name)
+    summary = store.summary(record)
     pieces: Iterator[bytes]
     with _reading(summary.path) as transcript:
-        if options["as_json"] or form == "json":
+        if wanted["as_json"] or form == "json":
             pieces = to_json(summary.path, redactor)
         else:
             items = _whole(transcript)
@@ -260,15 +261,12 @@ def repair_sessions(name: str | None, as_json: bool, agent_id: str, file: Path |
     answer(as_json, _plain(report), lines or ["Nothing to repair."])
 
 
-def _subagents(store: SessionStore, name: str) -> SessionStore:
-    """What the sub-agents of the session `name` did. Raises UnknownSessionError."""
-    return store.subagents(store.find(name).session_id)
-
-
-def _place_of(store: SessionStore, name: str) -> tuple[SessionStore, str]:
-    """Where the session `name` lies, and how it is called there: NAME/ID is that of a sub-agent."""
+def _find(store: SessionStore, name: str) -> tuple[SessionStore, SessionRecord]:
+    """The store and the record of the session `name`; NAME/ID is that of a sub-agent. Raises UnknownSessionError."""
     parent, slash, own = name.partition("/")
-    return (_subagents(store, parent), own) if slash else (store, name)
+    if slash:
+        store, name = store.subagents(store.find(parent).session_id), own
+    return store, store.find(name)
 
 
 def _store(agent_id: str, file: Path | None) -> SessionStore:

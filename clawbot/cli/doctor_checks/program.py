@@ -9,6 +9,7 @@ import importlib.util
 import locale
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -147,14 +148,11 @@ def sqlite(here: Here) -> Findings:
     except ImportError as error:
         return [Finding("sqlite", "problem", f"apsw can't be imported ({error})", again)]
     found = f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})"
-    connection = apsw.Connection(":memory:")
     try:
-        connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+        with closing(apsw.Connection(":memory:")) as connection:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
     except apsw.Error as error:
-        message = f"{found} lacks full-text search: {error}"
-        return [Finding("sqlite", "problem", message, again)]
-    finally:
-        connection.close()
+        return [Finding("sqlite", "problem", f"{found} lacks full-text search: {error}", again)]
     return [Finding("sqlite", "ok", f"{found} with full-text search (FTS5)"), _vectors(apsw)]
 
 
@@ -162,16 +160,14 @@ def _vectors(apsw: Any) -> Finding:
     library = _extension_file()
     if library is None:
         return Finding("sqlite-vec", "problem", "the vector extension is not installed", pip_install("sqlite-vec"))
-    connection = apsw.Connection(":memory:")
     try:
-        connection.enable_load_extension(True)
-        connection.load_extension(str(library))
-        version = connection.execute("SELECT vec_version()").fetchone()[0]
+        with closing(apsw.Connection(":memory:")) as connection:
+            connection.enable_load_extension(True)
+            connection.load_extension(str(library))
+            version = connection.execute("SELECT vec_version()").fetchone()[0]
     except apsw.Error as error:
         message = f"the vector extension {library} can't be loaded: {error}"
         return Finding("sqlite-vec", "problem", message, pip_install("--force-reinstall", "sqlite-vec", "apsw"))
-    finally:
-        connection.close()
     return Finding("sqlite-vec", "ok", f"sqlite-vec {version}")
 
 
