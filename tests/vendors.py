@@ -9,6 +9,8 @@ worker, as it is, go to `https://api.openai.com` through `HTTPS_PROXY`, and trus
         ...  # call a model without `api_base`
     assert vendors.asked[0].host == "api.openai.com"
 
+A server on this machine, such as Ollama, is asked at `vendors.address`, without TLS.
+
 An answer is a list of steps: bytes are sent as they are, from the status line on; a number waits so many seconds, a
 function until what it returns is done; CUT drops the connection. At the end of the list, or when the client closes the
 connection, it is closed. Each connection serves one request.
@@ -54,7 +56,7 @@ def sse(event: Mapping[str, Any] | str) -> bytes:
     if isinstance(event, str):
         return chunked(f"data: {event}\n\n".encode())
     name = f"event: {event['type']}\n" if "type" in event else ""
-    return chunked(f"{name}data: {json.dumps(event)}\n\n".encode())
+    return chunked(f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
 
 
 def reply(status: int, body: Mapping[str, Any] | bytes, **headers: str) -> bytes:
@@ -94,6 +96,7 @@ class Vendors:
         self.hosts: list[str] = []
         self.asked: list[Asked] = []
         self.gone = asyncio.Event()
+        self.address = ""
         self.environment: dict[str, str] = {}
         self._authority = trustme.CA()
         self._file = folder / "authority.pem"
@@ -101,11 +104,11 @@ class Vendors:
         self._tls = cache(self._new_tls)
 
     async def start(self) -> asyncio.Server:
-        """Listen, and set `environment`, the variables of those who are to come here."""
+        """Listen, and set `address` and `environment`, the variables of those who are to come here."""
         self._authority.cert_pem.write_to_path(self._file)
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        self.environment = {"HTTPS_PROXY": address, "SSL_CERT_FILE": str(self._file)}
+        self.address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        self.environment = {"HTTPS_PROXY": self.address, "SSL_CERT_FILE": str(self._file)}
         return server
 
     async def stop(self) -> None:
@@ -127,16 +130,19 @@ class Vendors:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            host = head.split()[1].decode().rpartition(":")[0]
-            self.hosts.append(host)
-            if self.answer is None:
-                writer.write(reply(502, b"refused"))
-                return
-            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await writer.start_tls(self._tls(host))
-            asked = await _read(host, reader)
+            host = ""
+            if head.startswith(b"CONNECT "):
+                host = head.split()[1].decode().rpartition(":")[0]
+                self.hosts.append(host)
+                if self.answer is None:
+                    writer.write(reply(502, b"refused"))
+                    return
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await writer.start_tls(self._tls(host))
+                head = await reader.readuntil(b"\r\n\r\n")
+            asked = await _read(host, head, reader)
             self.asked.append(asked)
-            await self._play(self.answer(asked), reader, writer)
+            await self._play(self.answer(asked) if self.answer else [CUT], reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError, ssl.SSLError):
             pass  # the client has gone, which the test sees at the client
         finally:
@@ -167,9 +173,8 @@ async def _await(step: Callable[[], Awaitable[Any]]) -> None:
     await step()
 
 
-async def _read(host: str, reader: asyncio.StreamReader) -> Asked:
-    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-    first, *lines = head.splitlines()
+async def _read(host: str, head: bytes, reader: asyncio.StreamReader) -> Asked:
+    first, *lines = head.decode("latin-1").splitlines()
     method, path, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)}
     body = b""

@@ -1,0 +1,116 @@
+"""Reads the table of the matrix into cases, and makes the bytes of what they send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.vendors import CUT, END, Step, reply
+from tests.wire.protocols import PROTOCOLS, Protocol
+
+TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "matrix.yaml").read_text(encoding="utf-8"))
+HTML = (
+    "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n"
+    "<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the table at one vendor; `reason` is its finish reason, where several mean the same."""
+
+    vendor: str
+    event: str
+    row: Mapping[str, Any]
+    reason: str = ""
+
+    @property
+    def id(self) -> str:
+        """The name of the test."""
+        return "-".join(filter(None, (self.vendor, self.event, self.reason)))
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the table has of the vendor."""
+        facts: Mapping[str, Any] = TABLE["vendors"][self.vendor]
+        return facts
+
+    @property
+    def failed(self) -> bool:
+        """Whether the turn ends with a problem."""
+        return bool(self.row.get("exit", 0))
+
+    @property
+    def words(self) -> list[Any]:
+        """The vendor's words, what is shown of them, and their type and code."""
+        found = self.row.get("words", {}).get(self.vendor) or self.row.get("words", {}).get("all") or [""]
+        return [*found, *[None] * (4 - len(found))]
+
+    def fill(self, text: str) -> str:
+        """Return `text` with the vendor's words and the finish reason in it."""
+        sent, shown, *_ = self.words
+        return text.replace("{words}", shown or sent).replace("{reason}", self.ending)
+
+    @property
+    def ending(self) -> str:
+        """The finish reason in the vendor's word."""
+        sent = self.row["send"][0]
+        ends = [part["end"] for part in sent if "end" in part] if isinstance(sent, list) else []
+        return self.reason or (self.facts["reasons"][ends[0]][0] if ends else "")
+
+    def answer(self, number: int) -> list[Step]:
+        """Return the steps of the answer to request `number`, from 0."""
+        sent = self.row["send"]
+        now = sent[min(number, len(sent) - 1)]
+        protocol = PROTOCOLS[self.vendor]()
+        if isinstance(now, list):
+            return list(self._stream(protocol, now))
+        return [self._reply(protocol, now)]
+
+    def _stream(self, protocol: Protocol, parts: list[Any]) -> Iterator[Step]:
+        reasons = self.facts["reasons"]
+        spelled = []
+        for part in (part for part in parts if isinstance(part, Mapping)):
+            if "end" in part:
+                spelled.append(
+                    {"end": self.reason if self.reason and self.row.get("reasons") else reasons[part["end"]][0]}
+                )
+            elif "error" in part:
+                spelled.append({"error": self._error(protocol, part["error"])})
+            else:
+                spelled.append(part)
+        steps = list(protocol.stream(spelled))
+        last = parts[-1] if parts else "silence"
+        if isinstance(last, str):
+            assert steps[-1] == END
+            steps[-1:] = {"cut": [], "reset": [CUT], "silence": [asyncio.Event().wait]}[last]
+        yield from steps
+
+    def _error(self, protocol: Protocol, status: int) -> Any:
+        sent, _, kind, code = self.words
+        return protocol.failure(status, sent, kind, code)
+
+    def _reply(self, protocol: Protocol, now: Mapping[str, Any]) -> bytes:
+        status = now["status"]
+        if "html" in now:
+            return reply(status, HTML.format(now["html"]).encode()).replace(b"application/json", b"text/html")
+        headers = {name.replace("-", "_"): str(value) for name, value in now.get("headers", {}).items()}
+        return reply(status, now.get("json") or self._error(protocol, now.get("code", status)), **headers)
+
+
+def cases() -> Iterator[Case]:
+    """Yield every line of the table at every vendor that has it."""
+    for vendor, facts in TABLE["vendors"].items():
+        for event, row in TABLE["events"].items():
+            if vendor not in row.get("only", [vendor]):
+                continue
+            row = {**row, **row.get("at", {}).get(vendor, {})}
+            if meaning := row.get("reasons"):
+                yield from (Case(vendor, event, row, reason) for reason in facts["reasons"].get(meaning, ()))
+            else:
+                yield Case(vendor, event, row)
