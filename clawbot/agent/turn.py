@@ -283,6 +283,7 @@ class _Partial:
                 self._hold = Hold()
                 return TextWithdrawn(text=withdrawn)
             case RetryPart(attempt=attempt, wait=wait, reason=reason):
+                self._reasoning.clear()
                 return ModelRetry(attempt=attempt, wait=wait, reason=reason)
             case LoadingPart() | ReadingPart():
                 return progress_of(part)
