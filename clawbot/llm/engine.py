@@ -26,8 +26,12 @@ import msgspec
 from litellm.completion_extras.litellm_responses_transformation.transformation import (
     LiteLLMResponsesTransformationHandler as ToResponses,
 )
+from litellm.completion_extras.litellm_responses_transformation.transformation import (
+    OpenAiResponsesToChatCompletionStreamIterator as FromResponses,
+)
 from litellm.litellm_core_utils import core_helpers
 from litellm.llms.ollama.chat.transformation import OllamaChatCompletionResponseIterator as OllamaChunks
+from litellm.llms.vertex_ai.gemini.vertex_and_google_ai_studio_gemini import ModelResponseIterator as FromGemini
 from litellm.responses import main as responses_main
 from openai import _base_client
 from openai._models import FinalRequestOptions
@@ -60,6 +64,7 @@ _MISTAKES = (ImportError, AttributeError, TypeError, NameError, LookupError, Ass
 _FAULTS = (*_MISTAKES, RecursionError, SyntaxError, ValidationError)
 # litellm's words for an exception that it does not know and did not hand on. What a server says is another error.
 _FAULT_TEXT = re.compile(r"litellm\.APIConnectionError: (?:\w+(?::| -) )*((?:No module named|cannot import name) '.*)")
+_NO_REASON = "Connection error."  # what OpenAI's SDK says of all of them
 _HELLO = [{"role": "user", "content": "hello"}]
 _logger = logging.getLogger(__name__)
 # Encodes what is more than JSON, too.
@@ -87,7 +92,7 @@ class LiteLLMEngine:
 
     async def stream(self, call: Complete, out: Sink) -> None:
         """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
-        current.set(upstream := Upstream())
+        current.set(upstream := Upstream(call.arguments.get("timeout")))
         stream = await litellm.acompletion(**call.arguments, **_ALWAYS)
         try:
             if not await _pump(stream, upstream, call.max_chars, out) and upstream.error:
@@ -117,9 +122,12 @@ class LiteLLMEngine:
         status = getattr(error, "status_code", 0)
         if said or not isinstance(status, int) or status >= 500:
             status = 0  # litellm made it up
+        message = said or str(getattr(error, "message", "") or error)
+        if message.endswith(_NO_REASON):
+            message = next((text for text in map(str, causes) if text and not text.endswith(_NO_REASON)), message)
         return Failure(
             name=type(error).__name__,
-            message=said or str(getattr(error, "message", "") or error),
+            message=message,
             status=upstream.status if upstream.status >= 400 else status,
             retry_after=upstream.retry_after,
             streaming=streaming,
@@ -136,6 +144,12 @@ def _replace_functions() -> None:
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
     for place, name, ours in (
         (ToResponses, "transform_request", _unstored(ToResponses.transform_request)),
+        (
+            FromResponses,
+            "translate_responses_chunk_to_openai_stream",
+            staticmethod(_unabridged(FromResponses.translate_responses_chunk_to_openai_stream)),
+        ),
+        (FromGemini, "handle_valid_json_chunk", _uncommented(FromGemini.handle_valid_json_chunk)),
         (litellm.utils, "supports_native_streaming", _streams),
         (responses_main, "_responses_try_dispatch_mcp_gateway", lambda **_: None),
         (FinalRequestOptions, "get_max_retries", lambda *_: 0),
@@ -176,6 +190,29 @@ def _text_as_it_is(parse: Callable[[Any, dict[str, Any]], Any]) -> Callable[[Any
         return parsed
 
     return parse_chunk
+
+
+def _unabridged(translate: Callable[..., Any]) -> Callable[..., Any]:
+    """Let litellm's function `translate`, for events of the Responses API, take refusals for text, and leave the reason
+    for an incomplete answer as it is."""
+
+    def unabridged(parsed_chunk: Any, **named: Any) -> Any:
+        event = parsed_chunk if isinstance(parsed_chunk, dict) else parsed_chunk.model_dump()
+        if event.get("type") == "response.refusal.delta":
+            event = {**event, "type": "response.output_text.delta"}
+        translated = translate(event, **named)
+        if event.get("type") == "response.incomplete":
+            reason = (event["response"].get("incomplete_details") or {}).get("reason")
+            translated.choices[0].finish_reason = reason or translated.choices[0].finish_reason
+        return translated
+
+    return unabridged
+
+
+def _uncommented(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep comments in a stream from litellm's method `parse`, which takes them for the beginning of an answer that it
+    then never reads."""
+    return lambda self, chunk: None if chunk.startswith(":") else parse(self, chunk)
 
 
 def _streams(model: str, custom_llm_provider: str | None) -> bool:

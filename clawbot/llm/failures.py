@@ -150,7 +150,7 @@ _LOADING = lazy_re(
 # What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
 _LOST_WORDS = (
     r"payload is not completed|transferencoding|contentlengtherror|server disconnected|peer closed|incomplete read|"
-    r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked"
+    r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked|closed the responses stream"
 )
 _LOST = lazy_re(_LOST_WORDS, re.IGNORECASE)
 _SILENT = lazy_re(r"timeout on reading", re.IGNORECASE)
@@ -160,6 +160,7 @@ _CERTIFICATE = lazy_re(r"certificate|\bssl\b", re.IGNORECASE)
 _TLS_SETTINGS = lazy_re(r" ssl:(?:<[^<>]*>|default|True|False|None)")
 _RATE = lazy_re(r"rate[ _-]?limit|quota|too many requests|throttl|resource_exhausted", re.IGNORECASE)
 _OVERLOADED = lazy_re(r"overload|high demand|at capacity", re.IGNORECASE)
+_FILTERED = lazy_re(r"content[ _-]?(?:policy|filter|management)|safety system|moderation|flagged", re.IGNORECASE)
 _FILE = lazy_re(r"\b(?:images?|files?|audio|video|pdf|documents?|attachments?|uploads?)\b", re.IGNORECASE)
 
 
@@ -249,7 +250,8 @@ def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
     used_up = failure.status < 500 and _EXHAUSTED.search(failure.message.lower())
     if used_up or failure.status in (402, 429) or failure.name == "RateLimitError":
         return RateLimitError
-    if failure.status in (401, 403) or failure.name in _AUTH_NAMES or _BAD_KEY.search(failure.message):
+    denied = failure.status in (401, 403) or failure.name in _AUTH_NAMES or _BAD_KEY.search(failure.message)
+    if denied and not (failure.status == 403 and _FILTERED.search(said.text)):
         return AuthenticationError
     if said.structured and not failure.status and _RATE.search(failure.message):
         return RateLimitError
@@ -387,6 +389,6 @@ def _refused(failure: Failure, text: str, provider: str, ref: str) -> RefusedErr
         hint = _("Write provider/model, such as openai/gpt-6.1-sol; /model shows those that can be used here.")
     elif failure.status == 404 or _NO_MODEL.search(failure.message):
         hint = _("Is the name of the model right? /model shows those that can be used here.")
-    elif failure.name == "ContentPolicyViolationError":
+    elif failure.name == "ContentPolicyViolationError" or _FILTERED.search(failure.message):
         hint = _("Say it in other words, or choose another model with /model.")
     return RefusedError(text, provider=provider, hint=hint)

@@ -26,10 +26,12 @@ _read = httpx.Response.aiter_bytes
 
 
 class Upstream:
-    """The last answer to a call. `status` is 0 before one has come, `retry_after` the header as it came. `chats`: it
-    is a chat completion. `extra`, of `size` characters, is what litellm drops of it; "" the field that it renames."""
+    """The last answer to a call. `status` is 0 before one has come, `retry_after` the header as it came; `timeout` is
+    how many seconds nothing may come. `chats`: it is a chat completion. `extra`, of `size` characters, is what litellm
+    drops of it; "" the field that it renames."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout: float | None = None) -> None:
+        self._timeout = timeout
         self.status = 0
         self.retry_after = ""
         self._body = bytearray()
@@ -58,6 +60,8 @@ class Upstream:
             make_call = stream.make_call
 
             async def call(**arguments: Any) -> AsyncIterator[Any]:
+                if self._timeout is not None and arguments.get("client") is not None:
+                    arguments["client"].timeout = self._timeout  # litellm gives a client of its own to Gemini's calls
                 return self._chunks(await make_call(**arguments))
 
             stream.make_call = call
