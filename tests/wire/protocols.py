@@ -31,8 +31,12 @@ class Protocol:
             yield self.encode(event)
         for part in parts:
             [(name, value), *named] = part.items()
-            if name == "ping":
-                yield from (step for _ in range(value) for step in (chunked(self.ping), part["seconds"]))
+            if name in ("ping", "comment"):
+                sign = self.ping if name == "ping" else b": keep-alive\n\n"
+                yield from (step for _ in range(value) for step in (chunked(sign), part.get("seconds", 0.0)))
+                continue
+            if name == "torn":
+                yield from (chunked(self.encode(event)[6:-20]) for event in self.text(value))
                 continue
             for event in getattr(self, name)(value, **dict(named)):
                 encoded = self.encode(event)
@@ -86,7 +90,7 @@ class Chat(Protocol):
         self.calls = 0
         self.used: dict[str, Any] | None = None
 
-    def chunk(self, delta: Part, reason: str | None = None) -> Event:
+    def chunk(self, delta: Part, reason: str | None = None) -> dict[str, Any]:
         """Return a chunk with one choice."""
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason, **self.extra}
         head = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1795688310, "model": "m"}
@@ -129,7 +133,7 @@ class Chat(Protocol):
         """Yield the end of the answer."""
         yield self.chunk({}, reason)
         if self.used:
-            yield {**json.loads(json.dumps(self.chunk({}))), "choices": [], "usage": self.used}
+            yield {**self.chunk({}), "choices": [], "usage": self.used}
         yield "[DONE]"
 
 
@@ -137,11 +141,11 @@ class Azure(Chat):
     """Azure's chat completions: what the filter found stands beside all that is sent."""
 
     path = "/openai/deployments/mine/chat/completions"
-    extra = {"content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
+    extra: ClassVar[dict[str, Any]] = {"content_filter_results": {"hate": {"filtered": False, "severity": "safe"}}}
 
     def first(self) -> Iterator[Event]:
         found = [{"prompt_index": 0, "content_filter_results": self.extra["content_filter_results"]}]
-        yield {**json.loads(json.dumps(self.chunk({}))), "choices": [], "prompt_filter_results": found}
+        yield {**self.chunk({}), "choices": [], "prompt_filter_results": found}
         yield from super().first()
 
     @staticmethod
@@ -154,7 +158,7 @@ class OpenRouter(Chat):
     """OpenRouter's chat completions, which pass on what other vendors say."""
 
     ping = b": OPENROUTER PROCESSING\n\n"
-    extra = {"native_finish_reason": None}
+    extra: ClassVar[dict[str, Any]] = {"native_finish_reason": None}
 
     def reasoning(self, text: str, signature: str = "") -> Iterator[Event]:
         detail = {"type": "reasoning.text", "text": text, "format": "anthropic-claude-v1", "index": 0}
@@ -164,7 +168,7 @@ class OpenRouter(Chat):
             yield self.chunk({"content": "", "reasoning": None, "reasoning_details": [last]})
 
     def error(self, body: Any) -> Iterator[Event]:
-        yield {**json.loads(json.dumps(self.chunk({"content": ""}, "error"))), **body}
+        yield {**self.chunk({"content": ""}, "error"), **body}
 
     @staticmethod
     def failure(status: int, message: str, kind: str | None = None, code: Any = None) -> Any:
@@ -196,7 +200,7 @@ class Responses(Protocol):
         self.number += 1
         return sse({**event, "sequence_number": self.number})
 
-    def response(self, status: str, **more: Any) -> Event:
+    def response(self, status: str, **more: Any) -> dict[str, Any]:
         """Return the answer so far."""
         head = {"id": "resp_1", "object": "response", "created_at": 1795688310, "status": status, "error": None}
         output = [item for item in self.items if item["status"] == "completed"]
@@ -282,7 +286,7 @@ class Responses(Protocol):
 
     def error(self, body: Any) -> Iterator[Event]:
         said = body["error"]
-        yield self.response("failed", error={"code": said["code"], "message": said["message"]})
+        yield self.response("failed", error={"code": said["code"] or said["type"], "message": said["message"]})
 
 
 class Anthropic(Protocol):
@@ -367,6 +371,7 @@ class Gemini(Protocol):
     """Gemini's streamGenerateContent: each event is an answer with a piece of the content."""
 
     path = ":streamGenerateContent"
+    ping = b'data: {"candidates": [{"content": {"role": "model"}, "index": 0}], "modelVersion": "m"}\n\n'
 
     def __init__(self) -> None:
         self.signature = ""
@@ -405,6 +410,10 @@ class Gemini(Protocol):
         """Yield the end of the answer."""
         yield self.piece([{"text": ""}], finishReason=reason)
 
+    def blocked(self, reason: str) -> Iterator[Event]:
+        """Yield what comes in place of an answer to a prompt that the filter refuses."""
+        yield {"promptFeedback": {"blockReason": reason}, "usageMetadata": self.used, "modelVersion": "m"}
+
     @staticmethod
     def failure(status: int, message: str, kind: str | None = None, code: Any = None) -> Any:
         """Return the body of an error; `code` is the time that RetryInfo asks to wait."""
@@ -425,7 +434,7 @@ class Ollama(Protocol):
     def encode(self, event: Event) -> bytes:
         return chunked(json.dumps(event, ensure_ascii=False).encode() + b"\n")
 
-    def line(self, **message: Any) -> Event:
+    def line(self, **message: Any) -> dict[str, Any]:
         """Return a line that is not the last one."""
         said = {"role": "assistant", "content": "", **message}
         return {"model": "m", "created_at": "2026-11-26T10:18:30.1Z", "message": said, "done": False}
@@ -450,8 +459,7 @@ class Ollama(Protocol):
 
     def end(self, reason: str) -> Iterator[Event]:
         """Yield the last line."""
-        last = json.loads(json.dumps(self.line()))
-        yield {**last, "done": True, "done_reason": reason, "total_duration": 9, **self.used}
+        yield {**self.line(), "done": True, "done_reason": reason, "total_duration": 9, **self.used}
 
     @staticmethod
     def failure(status: int, message: str, kind: str | None = None, code: Any = None) -> Any:

@@ -47,14 +47,16 @@ class Case:
 
     @property
     def words(self) -> list[Any]:
-        """The vendor's words, what is shown of them, and their type and code."""
+        """The vendor's words, the name of the error that is shown behind them, its type and its code."""
         found = self.row.get("words", {}).get(self.vendor) or self.row.get("words", {}).get("all") or [""]
         return [*found, *[None] * (4 - len(found))]
 
     def fill(self, text: str) -> str:
         """Return `text` with the vendor's words and the finish reason in it."""
-        sent, shown, *_ = self.words
-        return text.replace("{words}", shown or sent).replace("{reason}", self.ending)
+        sent, named, *_ = self.words
+        words = f"{sent.rstrip('.')} ({named})" if named else sent
+        words = words if words[-1:] in (".", "!", "?", "…") else f"{words}."
+        return text.replace("{words}", words).replace("{reason}", self.ending)
 
     @property
     def ending(self) -> str:
@@ -70,26 +72,21 @@ class Case:
         protocol = PROTOCOLS[self.vendor]()
         if isinstance(now, list):
             return list(self._stream(protocol, now))
-        return [self._reply(protocol, now)]
+        return [CUT] if now == "closed" else [self._reply(protocol, now)]
 
     def _stream(self, protocol: Protocol, parts: list[Any]) -> Iterator[Step]:
-        reasons = self.facts["reasons"]
-        spelled = []
-        for part in (part for part in parts if isinstance(part, Mapping)):
-            if "end" in part:
-                spelled.append(
-                    {"end": self.reason if self.reason and self.row.get("reasons") else reasons[part["end"]][0]}
-                )
-            elif "error" in part:
-                spelled.append({"error": self._error(protocol, part["error"])})
-            else:
-                spelled.append(part)
-        steps = list(protocol.stream(spelled))
-        last = parts[-1] if parts else "silence"
-        if isinstance(last, str):
-            assert steps[-1] == END
-            steps[-1:] = {"cut": [], "reset": [CUT], "silence": [asyncio.Event().wait]}[last]
-        yield from steps
+        spelled = [self._spelled(protocol, part) for part in parts if isinstance(part, Mapping)]
+        *steps, end = protocol.stream(spelled)
+        assert end == END
+        last = parts[-1] if isinstance(parts[-1], str) else "cut"
+        endings: dict[str, list[Step]] = {"cut": [END], "close": [], "reset": [CUT], "silence": [asyncio.Event().wait]}
+        yield from (*steps, *endings[last])
+
+    def _spelled(self, protocol: Protocol, part: Mapping[str, Any]) -> Mapping[str, Any]:
+        if "end" in part:
+            own = self.reason if part["end"] == self.row.get("reasons") else ""
+            return {"end": own or self.facts["reasons"][part["end"]][0]}
+        return {"error": self._error(protocol, part["error"])} if "error" in part else part
 
     def _error(self, protocol: Protocol, status: int) -> Any:
         sent, _, kind, code = self.words
@@ -99,6 +96,8 @@ class Case:
         status = now["status"]
         if "html" in now:
             return reply(status, HTML.format(now["html"]).encode()).replace(b"application/json", b"text/html")
+        if "empty" in now:
+            return reply(status, b"")
         headers = {name.replace("-", "_"): str(value) for name, value in now.get("headers", {}).items()}
         return reply(status, now.get("json") or self._error(protocol, now.get("code", status)), **headers)
 
@@ -109,8 +108,6 @@ def cases() -> Iterator[Case]:
         for event, row in TABLE["events"].items():
             if vendor not in row.get("only", [vendor]):
                 continue
-            row = {**row, **row.get("at", {}).get(vendor, {})}
-            if meaning := row.get("reasons"):
-                yield from (Case(vendor, event, row, reason) for reason in facts["reasons"].get(meaning, ()))
-            else:
-                yield Case(vendor, event, row)
+            there = {**row, **row.get("at", {}).get(vendor, {})}
+            reasons = facts["reasons"].get(row["reasons"], ()) if "reasons" in row else ("",)
+            yield from (Case(vendor, event, there, reason) for reason in reasons)

@@ -4,6 +4,7 @@ goes to the vendor's own address."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -68,6 +69,13 @@ def stored() -> list[list[str]]:
     ]
 
 
+def used() -> list[int]:
+    """The tokens of the last answer: read, read from the vendor's cache, written."""
+    [file] = find_home().rglob("*.jsonl")
+    usage = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])["message"]["usage"]
+    return [usage["input"], usage["cacheRead"], usage["output"]]
+
+
 def shown(block: dict[str, Any]) -> str:
     """A block as the table has it."""
     match block["type"]:
@@ -85,9 +93,11 @@ def printed(case: Case, vendors: Vendors) -> str:
     if case.vendor == "ollama":
         title += f" at {vendors.address.removeprefix('http://')}"
     message = case.fill(row.get("message", ""))
+    base = vendors.address if case.vendor == "ollama" else case.facts.get("settings", {}).get("api_base", "")
+    hint = row.get("hint", "").replace("{base}", base).replace("{key}", (case.facts["keys"] or [""])[0])
     lines = [f"{message} Trying again in 1 s."] * row.get("retried", 0)
     if case.failed:
-        lines.append(f"{title}: {message} {case.fill(row['hint'])}")
+        lines.append(f"{title}: {message} {hint}")
     if "notice" in row:
         lines.append(case.fill(row["notice"]))
     return "".join(f"clawbot: {line}\n" for line in lines)
@@ -101,9 +111,16 @@ async def test_the_matrix(
     code, asked = await requests(case, vendors)
     got = capsys.readouterr()
     row = case.row
-    assert got.err == printed(case, vendors)
+    expected, err = printed(case, vendors), got.err
+    if "{n}" in expected:  # how many tokens the prompt has, is no matter of the vendors
+        expected, err = (re.sub(r"\d(?:[\d,]*\d)?", "{n}", text) for text in (expected, err))
+    assert err == expected
     assert got.out == (f"{row['out']}\n" if row.get("out") else "")
     assert stored() == row["stored"]
     assert len(asked) == row.get("asked", 1 + row.get("retried", 0))
     assert code == row.get("exit", 0)
+    if "returned" in row:
+        assert row["returned"].encode() in asked[-1].body
+    if "usage" in row:
+        assert used() == row["usage"]
     assert all(PROTOCOLS[case.vendor].path in request.path for request in asked)
