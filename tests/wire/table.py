@@ -11,7 +11,8 @@ from typing import Any
 import yaml
 
 from tests.vendors import CUT, END, Step, reply
-from tests.wire.protocols import PROTOCOLS, Protocol
+from tests.wire.protocol import Protocol
+from tests.wire.protocols import PROTOCOLS
 
 TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "matrix.yaml").read_text(encoding="utf-8"))
 HTML = (

@@ -15,6 +15,7 @@ from clawbot.cli.one_turn import run_one_turn
 from clawbot.config.paths import Paths, find_home
 from clawbot.runtime import RuntimeOptions
 from tests.vendors import Asked, Step, Vendors, open_vendors, worker_in
+from tests.wire.page import PAGE, page
 from tests.wire.protocols import PROTOCOLS
 from tests.wire.table import Case, cases
 
@@ -101,6 +102,10 @@ def printed(case: Case, vendors: Vendors) -> str:
     if "notice" in row:
         lines.append(case.fill(row["notice"]))
     return "".join(f"clawbot: {line}\n" for line in lines)
+
+
+async def test_the_page_is_that_of_the_table() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.wire.page"
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
