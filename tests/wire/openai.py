@@ -48,6 +48,12 @@ class Chat(Protocol):
         for piece in pieces:
             yield self.chunk({"tool_calls": [{"index": at, "function": {"arguments": piece}}]})
 
+    def renamed(self, name: str, pieces: Sequence[str]) -> Iterator[Event]:
+        """Yield a call as vLLM's parser for gpt-oss sends it."""
+        for number, piece in enumerate(pieces):
+            head = {"index": 0, "id": f"call_{number}", "type": "function"}
+            yield self.chunk({"tool_calls": [{**head, "function": {"name": name, "arguments": piece}}]})
+
     def usage(self, prompt: int, cached: int, output: int) -> Iterator[Event]:
         """Note the usage, which comes after the end."""
         self.used = {

@@ -63,6 +63,10 @@ class Anthropic(Protocol):
         yield self.delta("thinking_delta", thinking=text)
         yield self.delta("signature_delta", signature=signature)
 
+    def redacted(self, data: str) -> Iterator[Event]:
+        """Yield thinking that is encrypted."""
+        yield from self.block({"type": "redacted_thinking", "data": data})
+
     def call(self, name: str, pieces: Sequence[str]) -> Iterator[Event]:
         """Yield a call, whose arguments come in `pieces`."""
         yield from self.block({"type": "tool_use", "id": f"toolu_{self.at}", "name": name, "input": {}})
