@@ -64,6 +64,10 @@ class Chat(Protocol):
         }
         yield from ()
 
+    def done(self, mark: str) -> Iterator[Event]:
+        """Yield the mark at the end of the stream."""
+        yield mark
+
     def end(self, reason: str) -> Iterator[Event]:
         """Yield the end of the answer."""
         yield self.chunk({}, reason)
