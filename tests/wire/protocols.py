@@ -103,6 +103,9 @@ class Gemini(Protocol):
         self.signature = ""
         self.used: dict[str, Any] = {"promptTokenCount": 9, "candidatesTokenCount": 1, "totalTokenCount": 10}
 
+    def encode(self, event: Event) -> bytes:
+        return chunked(f"data: {json.dumps(event, ensure_ascii=False)}\r\n\r\n".encode())
+
     def piece(self, parts: Sequence[Part], **fields: Any) -> Event:
         """Return an event with `parts`."""
         candidate = {"content": {"parts": parts, "role": "model"}, "index": 0, **fields}
