@@ -63,11 +63,8 @@ def stored() -> list[list[str]]:
     [file] = find_home().rglob("*.jsonl")
     entries = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     messages = [entry["message"] for entry in entries if entry["type"] == "message"]
-    return [
-        [message["stopReason"], *map(shown, message["content"])]
-        for message in messages
-        if message["role"] == "assistant"
-    ]
+    answers = [message for message in messages if message["role"] == "assistant"]
+    return [[answer["stopReason"], *filter(None, map(shown, answer["content"]))] for answer in answers]
 
 
 def used() -> list[int]:
@@ -78,12 +75,12 @@ def used() -> list[int]:
 
 
 def shown(block: dict[str, Any]) -> str:
-    """A block as the table has it."""
+    """A block as the table has it; "" for one that only the vendor reads."""
     match block["type"]:
         case "text":
             return str(block["text"])
         case "thinking":
-            return f"({block['thinking']})"
+            return f"({block['thinking']})" if block["thinking"] else ""
         case _:
             return f"{block['name']} {json.dumps(block['arguments'])}"
 
