@@ -355,10 +355,12 @@ class TurnRunner:
             scope.emit(PlanReady(plan=plan, acceptance=acceptance(plan)))
 
     def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
-        """`error` with where the tokens go, and what can be done about it."""
+        """Add to `error` what can be done, and where the tokens go unless bytes, say, are what is too large."""
         request = self.requests.prepared
         if request is None or not request.tokens:
             return error
+        if error.limit is None and 2 * request.measure.counted < request.budget.window:
+            return ContextOverflowError(error.message, provider=error.provider, hint=_(TOO_LARGE_HINT))
         fixed, last = request.measure.fixed, request.tokens[-1]
         rest = max(0, request.measure.counted - fixed - last)
         text = _(
