@@ -51,12 +51,12 @@ def chunked(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def sse(event: Mapping[str, Any] | str) -> bytes:
+def sse(event: Mapping[str, Any] | str, *, ascii_only: bool = True) -> bytes:
     """Return an event of a stream as one chunk, named as its `type`. A text is sent as it is: `[DONE]`."""
     if isinstance(event, str):
         return chunked(f"data: {event}\n\n".encode())
     name = f"event: {event['type']}\n" if "type" in event else ""
-    return chunked(f"{name}data: {json.dumps(event, ensure_ascii=False)}\n\n".encode())
+    return chunked(f"{name}data: {json.dumps(event, ensure_ascii=ascii_only)}\n\n".encode())
 
 
 def reply(status: int, body: Mapping[str, Any] | bytes, **headers: str) -> bytes:

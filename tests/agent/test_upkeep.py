@@ -182,7 +182,7 @@ async def test_three_rounds_then_one_clear_message_and_the_session_stays_usable(
     session = agent.conversation.session_id
     events = await talk(agent, "and now?")
     assert ended(events).error_kind == "overflow"
-    assert "does not fit" in ended(events).error
+    assert "too large" in ended(events).error
     assert "/model" in ended(events).hint
     assert model.purposes.count("chat") - 4 <= 4
     sizes = [sum(len(message.text) for message in request.messages) for request in model.of("chat")[4:]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from tests.vendors import sse
 from tests.wire.protocol import Event, Part, Protocol
 
 
@@ -137,7 +136,7 @@ class Responses(Protocol):
     def encode(self, event: Event) -> bytes:
         assert isinstance(event, Mapping)
         self.number += 1
-        return sse({**event, "sequence_number": self.number})
+        return super().encode({**event, "sequence_number": self.number})
 
     def response(self, status: str, **more: Any) -> dict[str, Any]:
         """Return the answer so far."""

@@ -46,7 +46,7 @@ class Protocol:
 
     def encode(self, event: Event) -> bytes:
         """Return `event` as a chunk of the body."""
-        return sse(event)
+        return sse(event, ascii_only=False)
 
     def first(self) -> Iterator[Event]:
         """Yield what comes before the first part."""
