@@ -78,10 +78,13 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
     if as_json:
         plain = [_plain_run(each) for each in ran]
         print_json(plain[0] if job else plain)
-    elif job:
-        _print_reply(ran[0])
-    else:
+    elif job is None:
         _print_lines(ran)
+    else:
+        if ran[0].reply:
+            say_content(ran[0].reply)
+        if ran[0].status != "done":
+            warn(f"{job.name}: {ran[0].status}: {ran[0].error}")
     if any(each.status == "failed" for each in ran):
         sys.exit(1)
 
@@ -149,13 +152,6 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
             await runtime.close()
 
     return run_job
-
-
-def _print_reply(ran: Ran) -> None:
-    if ran.reply:
-        say_content(ran.reply)
-    if ran.status != "done":
-        warn(f"{ran.job.name}: {ran.status}: {ran.error}")
 
 
 def _print_lines(ran: Sequence[Ran]) -> None:

@@ -94,7 +94,9 @@ def workspace(here: Here) -> Findings:
         return [Finding("workspace", "warning", f"{folder} does not exist yet; the first start creates it", init)]
     if (unusable := _unusable("workspace", folder)) is not None:
         return [unusable]
-    return [_notes(folder / "memory") or Finding("workspace", "ok", f"{folder}"), *_templates(here, init)]
+    notes = folder / "memory"
+    wrong = _unusable("workspace", notes, ": nothing can be remembered") or _left_out(notes)
+    return [wrong or Finding("workspace", "ok", f"{folder}"), *_templates(here, init)]
 
 
 def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
@@ -108,13 +110,10 @@ def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
     return None
 
 
-def _notes(folder: Path) -> Finding | None:
-    unusable = _unusable("workspace", folder, ": nothing can be remembered")
-    return unusable or (_left_out(folder) if folder.exists() else None)
-
-
 def _left_out(folder: Path) -> Finding | None:
     """The notes that the model's tools ignore."""
+    if not folder.exists():
+        return None
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         walk = TreeWalk(handle)
