@@ -1,7 +1,7 @@
 """The slash commands that clawbot has, and how the user's text is read as one, or as a command of the shell.
 
-This table is the only list of them: completion, `/help`, the screen's own commands and README's table are read from
-it. What a command does is in clawbot.agent.commands; the screen shows what it does itself.
+This table is the only list of them: completion, `/help`, the screen's own commands and the table of docs/commands.md
+are read from it. What a command does is in clawbot.agent.commands; the screen shows what it does itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?", re.D
 
 
 class CommandInfo(Struct, frozen=True):
-    """A slash command as completion, `/help` and README show it: `name` with its slash.
+    """A slash command as completion, `/help` and docs/commands.md show it: `name` with its slash.
 
     `screen` says what the chat screen answers itself: `bare` only without an argument, `always` with one as well.
     """

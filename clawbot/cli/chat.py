@@ -61,7 +61,8 @@ def command(prompt: str | None, as_json: bool, plain: bool, **chosen: Unpack[Cho
     """Talk to the agent. Without -p it opens the screen, or a chat in lines (--plain, `tui.plain`, TERM=dumb); the
     conversation continues where it was left.
 
-    With -p only the reply is printed on stdout; a slash command works too (-p "/new").
+    With -p only the reply is printed on stdout; a slash command works too (-p "/new"). Exits with 1 if the turn
+    failed or was interrupted.
     """
     if chosen["session"] and chosen["new"]:
         raise click.UsageError("--session and --new exclude each other.")

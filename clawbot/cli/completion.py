@@ -34,8 +34,7 @@ INSTALL = {
 @click.argument("shell", type=click.Choice(SHELLS), required=False)
 @click.pass_context
 def command(context: click.Context, shell: str | None) -> None:
-    """Print the completion script for SHELL; without SHELL, for the one in $SHELL. Raises ClawbotError for an unknown
-    shell."""
+    """Print the completion script for SHELL; without SHELL, for the one in $SHELL."""
     chosen = shell or this_shell(os.environ.get("SHELL", ""))
     found = get_completion_class(chosen)
     if found is None:

@@ -37,7 +37,7 @@ def show(file: Path | None, as_json: bool) -> None:
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
 def check(file: Path | None, as_json: bool) -> None:
-    """Check FILE, or your own settings: prints ok, or one line for each mistake."""
+    """Check FILE, or your own settings: prints ok, or one line for each mistake. Exits with 1 if there is a mistake."""
     try:
         loaded = load_settings(Paths(find_home()), config_file=file)
     except ConfigError as error:

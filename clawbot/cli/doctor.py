@@ -69,7 +69,7 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @agent_option("Whose workspace and sessions.")
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
 def command(file: Path | None, as_json: bool, agent_id: str, ping: bool) -> None:
-    """Check what works here and what does not, with the command that fixes it."""
+    """Check what works here and what does not, with the command that fixes it. Exits with 1 if there is a problem."""
     # Log records would reach the screen; doctor itself writes nothing, not even a log.
     setup_logging(None)
     findings = asyncio.run(examine(look_around(agent_id, ping=ping, config_file=file)))

@@ -180,7 +180,8 @@ def _report_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
 @click.option("--fix", is_flag=True, help="Repair the differences.")
 @every_agent
 def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
-    """Compare the files with the pieces, the pieces with the words and the vectors. Exits with 1 when they differ.
+    """Compare the files with the pieces, the pieces with the words and the vectors. Exits with 1 if the index differs
+    from the files.
 
     With --json: an array of objects, one for each agent, with agentId, report (problems, fixed: arrays of text;
     checked: files, chunks, keywords, vectors; clean; null when it failed or is switched off) and error.

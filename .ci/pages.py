@@ -1,0 +1,153 @@
+"""Writes the tables of README.md, docs/keys.md and docs/commands.md from the key map, the slash commands and the CLI.
+
+Each table is between a comment with its name and a comment `end`; the text around them is written by hand.
+
+python .ci/pages.py, which is `make pages`
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from clawbot.agent.slash import COMMANDS
+from clawbot.cli.main import root
+from clawbot.config.keys import ACTIONS, FIXED, KeyMap
+from clawbot.tui.keys import help_lines
+
+CHECKOUT = Path(__file__).parents[1]
+PAGES = ("docs/keys.md", "docs/commands.md")
+# The ten keys of README: names of actions, or keys that can't be changed.
+FIRST_KEYS = ("enter", "newline", "@path", "stop", "esc twice", "mode", "unfold", "sessions", "memory", "palette")
+_BLOCK = re.compile(r"(<!-- made by \.ci/pages\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_EXIT = re.compile(r"Exits with 1 ((?:if|when) [^.]*\.)")
+
+
+def table(*rows: tuple[str, ...]) -> Iterator[str]:
+    """Yield the lines of a Markdown table; the first row is its head."""
+    for number, cells in enumerate(rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        if number == 0:
+            yield "|" + "---|" * len(cells)
+
+
+# -- keys --------------------------------------------------------------------------------------------------------------
+
+
+def key_rows() -> Iterator[tuple[str, str, str]]:
+    """Yield the keys, the meaning and the name in `tui.keys` ("" if fixed) of every line of `/help`."""
+    names = {action.meaning: action.name for action in ACTIONS}
+    for keys, meaning in help_lines(KeyMap()):
+        yield ", ".join(f"`{key}`" for key in keys.split(", ")), meaning, names.get(meaning, "")
+
+
+def first_keys() -> Iterator[str]:
+    """Yield the table of README. Raises ValueError if one of its keys is gone."""
+    rows = {name or keys.strip("`"): (keys, meaning) for keys, meaning, name in key_rows()}
+    rows["@path"] = ("`@path`", "attach a file, a folder or a picture")
+    if gone := [name for name in FIRST_KEYS if name not in rows]:
+        raise ValueError(f"no such key: {', '.join(gone)}")
+    return table(("key", ""), *(rows[name] for name in FIRST_KEYS))
+
+
+def all_keys() -> Iterator[str]:
+    """Yield the table of all keys of the chat."""
+    rows = ((keys, meaning, f"`{name}`" if name else "–") for keys, meaning, name in key_rows())
+    return table(("key", "does", "name in `tui.keys`"), *rows)
+
+
+def fixed_keys() -> Iterator[str]:
+    """Yield the table of the keys that no setting can change."""
+    return table(("key", "in the prompt"), *((f"`{key}`", meaning) for key, meaning in FIXED.items()))
+
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+
+def slash_commands() -> Iterator[str]:
+    """Yield the table of the slash commands."""
+    rows = ((f"`{info.name} {info.arguments}".rstrip() + "`", info.help) for info in COMMANDS)
+    return table(("command", "does"), *rows)
+
+
+def cli_commands(
+    command: click.Command = root, name: str = "clawbot", parent: click.Context | None = None
+) -> Iterator[tuple[click.Command, click.Context]]:
+    """Yield each command of the command line with its context, in the order of `--help`; no groups that only group."""
+    context = click.Context(command, info_name=name, parent=parent, **command.context_settings)
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield command, context
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            if found := command.get_command(context, each):
+                yield from cli_commands(found, each, context)
+
+
+def paragraphs(text: str | None) -> list[str]:
+    """Return the paragraphs of a help text; one that click does not wrap is a block of code."""
+    found = []
+    for part in re.split(r"\n\s*\n", inspect.cleandoc(text or "").partition("\f")[0]):
+        verbatim = part.startswith("\b\n")
+        found.append(f"```sh\n{part[2:]}\n```" if verbatim else escaped(part.replace("\n", " ")))
+    return [part for part in found if part]
+
+
+def escaped(text: str) -> str:
+    """Return `text` with what is markup outside of code marked as text."""
+    return text.replace("<", "\\<").replace("*", "\\*")
+
+
+def cli_index() -> Iterator[str]:
+    """Yield the table of the commands, each a link to its section."""
+    rows = []
+    for command, context in cli_commands():
+        path, sentence = context.command_path, re.split(r"(?<=\.)\s", paragraphs(command.help)[0])[0]
+        rows.append((f"[`{path}`](#{path.replace(' ', '-')})", sentence))
+    return table(("command", "does"), *rows)
+
+
+def exit_codes() -> Iterator[str]:
+    """Yield the table of the commands whose help gives a meaning to the exit code 1."""
+    found = []
+    for command, context in cli_commands():
+        meanings = _EXIT.findall(" ".join(paragraphs(command.help)))
+        found += [(f"`{context.command_path}`", meaning) for meaning in meanings]
+    return table(("command", "exits with 1"), *found)
+
+
+def cli() -> Iterator[str]:
+    """Yield a section for each command: its usage, its help and its options."""
+    for command, context in cli_commands():
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        yield f"### {context.command_path}\n\n```text\n{usage}\n```\n"
+        yield "\n\n".join([*paragraphs(command.help), *paragraphs(command.epilog)]) + "\n"
+        options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
+        if rows := [(f"`{name}`", escaped(text)) for name, text in filter(None, options)]:
+            yield from table(("option", "does"), *rows)
+            yield ""
+
+
+BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
+    "first-keys": first_keys,
+    "all-keys": all_keys,
+    "fixed-keys": fixed_keys,
+    "slash-commands": slash_commands,
+    "cli-index": cli_index,
+    "exit-codes": exit_codes,
+    "cli": cli,
+}
+
+
+def made(page: str) -> str:
+    """Return the text of `page` with its tables made anew. Raises KeyError for a table that nobody makes."""
+    text = CHECKOUT.joinpath(page).read_text(encoding="utf-8")
+    return _BLOCK.sub(lambda block: block[1] + "\n".join(BLOCKS[block[2]]()).strip() + "\n" + block[3], text)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        CHECKOUT.joinpath(page).write_text(made(page), encoding="utf-8")
