@@ -33,7 +33,7 @@ QMD := .venv-qmd
 SYSTEM := $(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
 QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.1.9
 
-.PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos audit format texts bench lock sbom clean
+.PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos audit format texts pages bench lock sbom clean
 
 chat: $(RUNTIME)
 	@CLAWBOT_STARTED_AS="make chat" $(BIN)/clawbot chat $(ARGS)
@@ -113,6 +113,12 @@ format: $(DEV)
 # What is missing in the catalogues of the interface is added, and named where it has no translation.
 texts: $(DEV)
 	@$(BIN)/python .ci/texts.py
+
+# What is generated in README, docs/ and config.yaml: keys, commands, settings, what vendors send.
+pages: $(DEV)
+	@$(BIN)/python .ci/pages.py
+	@$(BIN)/python -m clawbot.config.document
+	@$(BIN)/python -m tests.wire.page
 
 bench: $(RUNTIME)
 	@for name in startup turns trace reset tui index accounting longrun; do $(BIN)/python benchmarks/$$name.py || exit 1; done

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md, docs/keys.md and docs/commands.md from the key map, the slash commands and the CLI.
+"""Writes the tables of keys, commands and providers in the pages from the tables of the program.
 
 Each table is between a comment with its name and a comment `end`; the text around them is written by hand.
 
@@ -17,10 +17,11 @@ import click
 from clawbot.agent.slash import COMMANDS
 from clawbot.cli.main import root
 from clawbot.config.keys import ACTIONS, FIXED, KeyMap
+from clawbot.llm.providers import PROVIDERS
 from clawbot.tui.keys import help_lines
 
 CHECKOUT = Path(__file__).parents[1]
-PAGES = ("docs/keys.md", "docs/commands.md")
+PAGES = ("README.md", "docs/keys.md", "docs/commands.md", "docs/models.md")
 # The ten keys of README: names of actions, or keys that can't be changed.
 FIRST_KEYS = ("enter", "newline", "@path", "stop", "esc twice", "mode", "unfold", "sessions", "memory", "palette")
 _BLOCK = re.compile(r"(<!-- made by \.ci/pages\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -131,6 +132,12 @@ def cli() -> Iterator[str]:
             yield ""
 
 
+def providers() -> Iterator[str]:
+    """Yield the table of the vendors whose keys are looked for, in that order."""
+    rows = ((each.title, " or ".join(f"`{key}`" for key in each.keys), f"`{each.default}`") for each in PROVIDERS)
+    return table(("provider", "key", "model of `auto`"), *rows)
+
+
 BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "first-keys": first_keys,
     "all-keys": all_keys,
@@ -139,6 +146,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "cli-index": cli_index,
     "exit-codes": exit_codes,
     "cli": cli,
+    "providers": providers,
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from importlib.metadata import EntryPoint
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -17,20 +16,10 @@ from clawbot.entry_points import Extension
 from clawbot.errors import ClawbotError
 from clawbot.llm.offline.answers import ANSWERS
 
-README = Path(__file__).parents[2] / "README.md"
-
 
 def test_every_command_that_is_listed_can_be_run() -> None:
     assert [f"/{name}" for name in join_commands([]).commands] == [info.name for info in COMMANDS]
     assert set(BUILTIN) == {info.name.removeprefix("/") for info in COMMANDS}
-
-
-def test_readme_has_the_table_of_commands() -> None:
-    rows = []
-    for info in COMMANDS:
-        usage = f"{info.name} {info.arguments}".rstrip().replace("|", "\\|")
-        rows.append(f"| `{usage}` | {info.help} |")
-    assert "\n".join(["| command | |", "|---|---|", *rows, ""]) in README.read_text("utf-8")
 
 
 def test_the_offline_model_names_commands_that_are_there() -> None:
