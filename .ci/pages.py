@@ -151,7 +151,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def made(page: str) -> str:
-    """Return the text of `page` with its tables made anew. Raises KeyError for a table that nobody makes."""
+    """Return the text of `page` with its tables rewritten. Raises KeyError for a table that nobody makes."""
     text = CHECKOUT.joinpath(page).read_text(encoding="utf-8")
     return _BLOCK.sub(lambda block: block[1] + "\n".join(BLOCKS[block[2]]()).strip() + "\n" + block[3], text)
 
