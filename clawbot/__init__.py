@@ -1,3 +1,3 @@
 """clawbot: a local AI agent in the terminal that does not forget."""
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"

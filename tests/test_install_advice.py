@@ -49,7 +49,9 @@ def advice(text: str) -> list[str]:
 def texts() -> Iterator[Path]:
     """Every file of the tree but what tools make, and this one."""
     for folder, folders, names in os.walk(ROOT):
-        folders[:] = [name for name in folders if name not in NO_TEXTS and (name == ".ci" or name[0] != ".")]
+        folders[:] = [
+            name for name in folders if name not in NO_TEXTS and (name in (".ci", ".github") or name[0] != ".")
+        ]
         yield from (Path(folder, name) for name in names if Path(folder, name) != Path(__file__))
 
 

@@ -51,18 +51,21 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_licence_and_types_go_with_what_is_built(sdist: Path, wheel: Path) -> None:
-    licence = (CHECKOUT / "LICENSE").read_bytes()
-    assert b"Copyright (c) 2026 the clawbot authors" in licence
+    papers = {name: (CHECKOUT / name).read_bytes() for name in ("LICENSE", "NOTICE")}
+    assert all(b"Copyright (c) 2026 the clawbot authors" in paper for paper in papers.values())
     assert (sdist.name, wheel.name) == (f"{RELEASE}.tar.gz", f"{RELEASE}-py3-none-any.whl")
     with tarfile.open(sdist) as source, zipfile.ZipFile(wheel) as built:
-        text = source.extractfile(f"{RELEASE}/LICENSE")
-        assert text is not None
-        assert text.read() == built.read(f"{RELEASE}.dist-info/licenses/LICENSE") == licence
-        assert f"{RELEASE}/clawbot/py.typed" in source.getnames()
+        for name, paper in papers.items():
+            text = source.extractfile(f"{RELEASE}/{name}")
+            assert text is not None
+            assert text.read() == built.read(f"{RELEASE}.dist-info/licenses/{name}") == paper
+        names = ("clawbot/py.typed", "CHANGELOG.md", "SECURITY.md")
+        assert {f"{RELEASE}/{name}" for name in names} <= set(source.getnames())
         assert "clawbot/py.typed" in built.namelist()
         metadata = Parser().parsestr(built.read(f"{RELEASE}.dist-info/METADATA").decode())
-    described = [metadata[name] for name in ("Name", "License-Expression", "License-File", "Author")]
-    assert described == ["clawbot-agent", "MIT", "LICENSE", "the clawbot authors"]
+    described = [metadata[name] for name in ("Name", "Version", "License-Expression", "Author")]
+    assert described == ["clawbot-agent", __version__, "MIT", "the clawbot authors"]
+    assert metadata.get_all("License-File") == [*papers]
 
 
 def test_the_wheel_carries_what_it_needs_and_runs_anywhere(wheel: Path, machine: Machine, tmp_path: Path) -> None:
