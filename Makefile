@@ -155,7 +155,7 @@ lock:
 		--no-emit-index-url --extra build pyproject.toml -o requirements.lock
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 		--no-emit-index-url --extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
-
+	@$(BIN)/python .ci/extras.py
 	@$(MAKE) --no-print-directory sbom
 
 # What goes into the wheel as the list of what is in it.

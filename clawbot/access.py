@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from clawbot import extras
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import SessionChanged
 from clawbot.agent.notes import locate_note
@@ -18,7 +19,7 @@ from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.llm.tokens import count_tokens
 from clawbot.local_model.gguf import shown_size
-from clawbot.local_model.keeper import LocalModelError, demand_installed
+from clawbot.local_model.keeper import EXTRA, LocalModelError, demand_installed
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.pull import pull, source_for
 from clawbot.local_model.register import read_running
@@ -189,6 +190,9 @@ class LocalModels:
     @property
     def memory(self) -> str:
         return shown_size(total_memory())
+
+    async def install(self, progress: Callable[[str], None]) -> None:
+        await extras.install(EXTRA, progress)
 
     async def offers(self) -> list[LocalOffer]:
         return await asyncio.to_thread(self._offers)

@@ -33,6 +33,12 @@ class LocalModelsApi(Protocol):
     def memory(self) -> str:
         """How much memory this machine has, for the user."""
 
+    async def install(self, progress: Callable[[str], None]) -> None:
+        """Install what `problem` names; calls `progress` on the loop with each step. Raises ClawbotError, OSError.
+
+        Cancelled, it leaves the environment as it was.
+        """
+
     async def offers(self) -> list[LocalOffer]:
         """Those that are here, and those that can be had by name."""
 

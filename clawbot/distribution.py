@@ -1,8 +1,9 @@
-"""What clawbot and its extras require, and commands that install it; none by our name, which others have on indexes."""
+"""What clawbot requires, and commands for this installation; none has our name, which is another program on indexes."""
 
 from __future__ import annotations
 
 import shlex
+import shutil
 import sys
 import sysconfig
 from importlib.util import find_spec
@@ -11,28 +12,22 @@ from pathlib import Path
 DISTRIBUTION = "clawbot-agent"
 
 
-def requirements(extra: str = "") -> dict[str, str]:
-    """Return the requirements of clawbot, or of `extra` and the extras that it refers to, each with its package's name.
+def requirements() -> dict[str, str]:
+    """Return the requirements of clawbot that apply to this interpreter, each with its package's name.
 
-    They apply to this interpreter and have no markers. Empty if clawbot is not installed. Blocks.
+    They have no markers. Empty if clawbot is not installed. Blocks.
     """
     # Deferred, as in `version_of`: 20 and 15 ms that few commands need.
     from importlib.metadata import distributions
 
     from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
 
     lines = next((each.requires for each in distributions(name=DISTRIBUTION)), None) or []
-    names, found = [extra], {}
-    for name in names:
-        for each in map(Requirement, lines):
-            marker, each.marker = each.marker, None
-            if ("extra" in str(marker)) != bool(extra) or (marker and not marker.evaluate({"extra": name})):
-                continue
-            if canonicalize_name(each.name) == DISTRIBUTION:
-                names += sorted(each.extras.difference(names))
-            else:
-                found[str(each)] = each.name
+    found = {}
+    for each in map(Requirement, lines):
+        marker, each.marker = each.marker, None
+        if marker is None or marker.evaluate({"extra": ""}):
+            found[str(each)] = each.name
     return found
 
 
@@ -43,21 +38,25 @@ def version_of(name: str) -> str:
     return next((each.version for each in distributions(name=name)), "")
 
 
+def is_managed() -> bool:
+    """Whether pip refuses to change this Python, which belongs to the system (PEP 668). Blocks."""
+    return sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
+
+
 def pip_install(*arguments: str) -> str:
     """Return the command `pip install` with `arguments` for the running interpreter, quoted for a shell."""
     pip = [sys.executable, "-m", "pip", "install"]
     if find_spec("pip") is None:  # as in environments that uv made
         pip = ["uv", "pip", "install", "--python", sys.executable]
-    if sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists():
-        pip.append("--break-system-packages")  # PEP 668: without it, pip and uv refuse
+    if is_managed():
+        pip.append("--break-system-packages")
     return shlex.join([*pip, *arguments])
 
 
-def install_command(extra: str = "") -> str:
-    """Return the command that installs what `extra` (or clawbot) requires here, quoted for a shell. Blocks."""
-    wanted = requirements(extra)
-    if not wanted:  # a checkout that is not installed, or was installed before it had the extra
-        return pip_install("-e", str(Path(__file__).parents[1]) + (extra and f"[{extra}]"))
-    if Path(sys.prefix, "pipx_metadata.json").exists():
-        return shlex.join(["pipx", "inject", Path(sys.prefix).name, *wanted])
-    return pip_install(*wanted)
+def program(*arguments: str) -> str:
+    """Return the command that runs this clawbot with `arguments`, quoted for a shell. Blocks."""
+    folder = Path(sys.executable).parent
+    found, own = shutil.which("clawbot"), folder / "clawbot"
+    if found and Path(found).resolve().parent == folder.resolve():
+        return shlex.join(["clawbot", *arguments])
+    return shlex.join([*([str(own)] if own.exists() else [sys.executable, "-m", "clawbot"]), *arguments])

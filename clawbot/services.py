@@ -29,8 +29,8 @@ from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
 from clawbot.context.workspace import seed_workspace
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.indexing import Listener, VectorProbe, open_index

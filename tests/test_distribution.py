@@ -1,10 +1,11 @@
-"""What the extras require, and the commands that install it for the interpreter that runs."""
+"""What clawbot requires, and the commands for the interpreter that runs."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import os
 import re
+import shlex
 import subprocess
 import sys
 import sysconfig
@@ -14,10 +15,11 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
 from clawbot import distribution
-from clawbot.distribution import DISTRIBUTION, install_command, pip_install, requirements
+from clawbot.distribution import DISTRIBUTION, pip_install, program, requirements
+from clawbot.extras import EXTRAS as INSTALLED
+from clawbot.extras import install_command
 from clawbot.local_model.keeper import EXTRA
 from clawbot.memory.backends.milvus.collections import MilvusError, connect
 from tests.packages import install
@@ -25,20 +27,12 @@ from tests.packages import install
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
-PIP = [sys.executable, "-m", "pip", "install"]
 
 
 def words(command: str) -> list[str]:
     """The words of `command` as a shell passes them to a program."""
     run = subprocess.run(["sh", "-c", f'set -- {command}; printf "%s\\0" "$@"'], capture_output=True, check=True)
     return run.stdout.decode().split("\0")[:-1]
-
-
-@pytest.fixture
-def with_pip(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A virtual environment with pip, whatever runs the tests."""
-    monkeypatch.setattr(distribution, "find_spec", lambda _: "pip")
-    monkeypatch.setattr(sys, "prefix", "/srv/venv")
 
 
 # -- the real metadata -------------------------------------------------------------------------------------------------
@@ -51,66 +45,36 @@ def test_the_extras_of_the_installation_are_those_of_the_project() -> None:
     assert requirements() == {str(each): each.name for each in dependencies}
 
 
-@pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_is_installed_by_its_requirements_and_never_by_our_name(extra: str, with_pip: None) -> None:
-    command = words(install_command(extra))
-    assert command[:4] == PIP
-    found = [Requirement(line) for line in command[4:]]
-    assert {str(each) for each in found} == {str(Requirement(line)) for line in EXTRAS[extra]}
-    assert [each for each in found if each.marker or canonicalize_name(each.name) in ("clawbot", DISTRIBUTION)] == []
-
-
 def test_the_program_names_no_extra_that_the_project_lacks() -> None:
     code = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "clawbot").rglob("*.py"))
     named = set(re.findall(r"""install_command\(["'](\w*)["']""", code))
-    assert named == {"mcp", "milvus", "rerank", "web"}
-    assert named | {EXTRA} <= EXTRAS.keys()
+    assert named == {"mcp", "milvus", "rerank", "web", "NAME"}
+    assert (named | {EXTRA}) - {"NAME"} == INSTALLED.keys()
 
 
 # -- metadata that others wrote ----------------------------------------------------------------------------------------
 
-METADATA = f"""\
+METADATA = """\
 Requires-Dist: click >=8
 Requires-Dist: both (<3,>=1)
 Requires-Dist: backport ; python_version < "3"
-Requires-Dist: both (<3,>=1) ; extra == 'plain'
-Requires-Dist: Zlib.Wrap[fast,safe] (~=1.0) ; extra == 'plain'
-Requires-Dist: gone; sys_platform == "win32" and extra == "plain"
+Requires-Dist: Zlib.Wrap[fast,safe] (~=1.0) ; python_version > "3"
+Requires-Dist: optional ; extra == 'plain'
 Requires-Dist: here; (sys_platform != "win32" or python_version < "3") and extra == "plain"
-Requires-Dist: linked @ https://example.org/linked-1.0.whl ; extra == "two-words"
-Requires-Dist: {DISTRIBUTION}[plain,two_words]; extra == "all"
-Requires-Dist: {DISTRIBUTION.title().replace("-", "_")}[all]; extra == "circle"
-Requires-Dist: {DISTRIBUTION.replace("-", ".")}[circle]; extra == "circle"
-Requires-Dist: own>0; extra == "circle"
-Requires-Dist: here; extra == "circle"
+Requires-Dist: linked @ https://example.org/linked-1.0.whl
 """
-PLAIN = ["both<3,>=1", "zlib.wrap[fast,safe]~=1.0", "here"]
-LINKED = "linked @ https://example.org/linked-1.0.whl"
 
 
-@pytest.mark.parametrize(
-    ("extra", "wanted"),
-    [
-        ("", ["click>=8", "both<3,>=1"]),
-        ("plain", PLAIN),
-        ("two-words", [LINKED]),
-        ("Two_Words", [LINKED]),
-        ("all", [*PLAIN, LINKED]),
-        ("circle", ["own>0", *PLAIN, LINKED]),
-        ("none", []),
-    ],
-)
-def test_extras_of_extras_are_resolved(
-    extra: str, wanted: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_requirements_are_those_of_this_interpreter_without_extras(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, "clawbot_agent", "", metadata=METADATA)
     monkeypatch.syspath_prepend(tmp_path)
-    assert sorted(map(str.lower, requirements(extra))) == sorted(wanted)
+    linked = "linked @ https://example.org/linked-1.0.whl"
+    assert [*requirements()] == ["click>=8", "both<3,>=1", "Zlib.Wrap[fast,safe]~=1.0", linked]
 
 
 # -- the interpreter ---------------------------------------------------------------------------------------------------
-
-WANTED = list(requirements("rerank"))
 
 
 @pytest.mark.parametrize(
@@ -138,26 +102,33 @@ def test_the_command_fits_the_interpreter(
         (tmp_path / "stdlib/EXTERNALLY-MANAGED").write_text("[externally-managed]\nError=Use apt.\n")
     begin = [word.format(executable) for word in expected]
     assert words(pip_install("--no-deps", "a b")) == [*begin, "--no-deps", "a b"]
-    assert words(install_command("rerank")) == [*begin, *WANTED]
 
 
-def test_pipx_remembers_what_it_injects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    tmp_path.joinpath("pipx_metadata.json").write_text("{}")
-    assert words(install_command("rerank")) == ["pipx", "inject", tmp_path.name, *WANTED]
-
-
-@pytest.mark.parametrize("extra", ["local", ""])
-def test_a_checkout_that_is_not_installed_is_installed_from_its_folder(
-    extra: str, with_pip: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("in_folder", "in_path", "expected"),
+    [
+        (True, "link", ["clawbot"]),
+        (True, "other", ["{}/my bin/clawbot"]),
+        (True, "", ["{}/my bin/clawbot"]),
+        (False, "other", ["{}/my bin/python", "-m", "clawbot"]),
+    ],
+)
+def test_the_program_is_called_so_that_this_one_runs(
+    in_folder: bool, in_path: str, expected: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distribution, "DISTRIBUTION", "no-such-thing")
-    of_extra = f"[{extra}]" if extra else ""
-    assert words(install_command(extra)) == [*PIP, "-e", f"{ROOT}{of_extra}"]
-
-
-def test_an_extra_that_came_after_the_installation_is_installed_from_the_folder(with_pip: None) -> None:
-    assert words(install_command("later")) == [*PIP, "-e", f"{ROOT}[later]"]
+    folder, path = tmp_path / "my bin", tmp_path / "path"
+    folder.mkdir()
+    path.mkdir()
+    monkeypatch.setattr(sys, "executable", str(folder / "python"))
+    monkeypatch.setenv("PATH", f"{path}{os.pathsep}{os.environ['PATH']}" if in_path else str(path))
+    if in_folder:
+        (folder / "clawbot").touch(mode=0o755)
+    if in_path == "link":
+        (path / "clawbot").symlink_to(folder / "clawbot")
+    elif in_path:
+        (path / "clawbot").touch(mode=0o755)
+    call = program("extras", "install", "a b")
+    assert shlex.split(call) == [*(word.format(tmp_path) for word in expected), "extras", "install", "a b"]
 
 
 # -- who lacks an extra ------------------------------------------------------------------------------------------------

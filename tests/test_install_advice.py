@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib.metadata
 import os
 import re
 from collections.abc import Iterator
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.distribution import DISTRIBUTION, install_command
+from clawbot.distribution import pip_install
+from clawbot.extras import EXTRAS, install_command, manual_install, requirements_file
 
 ROOT = Path(__file__).parents[1]
 NO_TEXTS = {"__pycache__", "build", "dist", "node_modules"}
@@ -68,9 +68,11 @@ def test_nothing_in_the_tree_installs_by_our_name() -> None:
     assert kinds | {"clawbot/locale/zh/LC_MESSAGES/clawbot.po", "hooks/session-memory/HOOK.md"} <= read
 
 
-@pytest.mark.parametrize("extra", ["", *(importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra") or [])])
+@pytest.mark.parametrize("extra", EXTRAS)
 def test_no_command_that_is_printed_installs_by_our_name(extra: str) -> None:
-    assert advice(install_command(extra)) == []
+    path = str(requirements_file(extra))
+    manual = [f"pipx runpip clawbot-agent install --no-deps --require-hashes -r {path}", *(manual_install(extra) or ())]
+    assert advice("\n".join([install_command(extra), pip_install("-r", path), *manual])) == []
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,10 @@ def test_an_installation_by_our_name_is_found(text: str) -> None:
         "clawbot is installed in a virtual environment",
         "the packages that clawbot requires are installed",
         "npm install -g @tobilu/qmd, then clawbot memory index",
+        "clawbot extras install local",
+        "Install it with: clawbot extras install mcp",
+        "安装命令：/srv/.venv/bin/clawbot extras install mcp",
+        "pipx runpip clawbot-agent install --no-deps -r /srv/clawbot/requirements/web.txt",
     ],
 )
 def test_an_installation_from_a_folder_is_left_alone(text: str) -> None:

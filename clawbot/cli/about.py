@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
 import shutil
@@ -10,7 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping
 
 from clawbot import __version__
-from clawbot.distribution import DISTRIBUTION, requirements, version_of
+from clawbot.distribution import requirements, version_of
+from clawbot.extras import EXTRAS, packages
 
 # What decides how the screen is drawn; nothing else of the environment is told.
 _TERMINAL = ("TERM", "COLORTERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG")
@@ -33,8 +33,7 @@ def about(environ: Mapping[str, str] = os.environ) -> str:
 def _libraries() -> Iterator[str]:
     """The requirements of clawbot and the installed ones of its extras, with their versions."""
     required = requirements().values()
-    extras = importlib.metadata.metadata(DISTRIBUTION).get_all("Provides-Extra", []) if required else []
-    optional = [name for extra in extras if extra != "dev" for name in requirements(extra).values()]
+    optional = [name for extra in EXTRAS for name in packages(extra)]
     for name in dict.fromkeys([*required, *optional]):
         if (here := version_of(name)) or name in required:
             yield f"{name} {here or 'is missing'}"

@@ -26,6 +26,7 @@ COMMANDS = {
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
     "doctor": ("clawbot.cli.doctor", "Check what works here and how to fix the rest."),
     "feedback": ("clawbot.cli.feedback", "Write what a bug report needs into a file, without secrets and talks."),
+    "extras": ("clawbot.cli.extras", "Install what optional features need."),
     "model": ("clawbot.cli.model", "Get a model that runs on this machine; serve it."),
     "serve": ("clawbot.cli.serve", "Serve the agents over HTTP; print the token for it."),
     "mcp": ("clawbot.cli.mcp", "The memory as an MCP server; servers for the agent: add, list, test."),

@@ -12,8 +12,8 @@ import click
 
 from clawbot.cli.output import answer, config_option, draw, json_option, print_json, say, tell
 from clawbot.config.paths import Paths, find_home
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.llm.staying import dismiss
 from clawbot.local_model.gguf import read_head, shown_size
 from clawbot.local_model.keeper import EXTRA, Keeper, demand_installed, is_installed

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from clawbot.config.paths import Paths
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.files import ensure_private_dir
 from clawbot.local_model.gguf import read_head, window_for
 from clawbot.local_model.machine import free_cores, free_memory, usable_cores

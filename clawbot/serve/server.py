@@ -13,8 +13,8 @@ from aiohttp.http import HttpProcessingError
 
 from clawbot import __version__
 from clawbot.config.schema_serve import ServeSettings
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.runtime import RuntimeOptions
 from clawbot.serve.agents import Agents
 from clawbot.serve.answers import BODY_BYTES, as_json

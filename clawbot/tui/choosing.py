@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from clawbot.tui.switching import AgentSwitch
 
 ResultT = TypeVar("ResultT")
-PROBLEM_SECONDS = 20.0  # with a command to copy
 
 
 class Front(App[object]):
@@ -176,9 +175,10 @@ async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
 async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     """Get a model that runs on this machine, if it is not here, and let it answer."""
     from clawbot.tui.screens.choices import LocalModelsScreen
+    from clawbot.tui.screens.install import InstallScreen
 
-    if problem := await asyncio.to_thread(lambda: runtime.local_models.problem):
-        app.notify(problem, title=_("A model on this machine"), timeout=PROBLEM_SECONDS, markup=False)
+    problem = await asyncio.to_thread(lambda: runtime.local_models.problem)
+    if problem and not await app.shown(lambda runtime: InstallScreen(runtime, problem)):
         return
     name = await app.shown(LocalModelsScreen)
     if not name:

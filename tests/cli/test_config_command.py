@@ -176,9 +176,12 @@ def test_every_command_that_reads_settings_takes_the_file_of_them() -> None:
     }
     # These are told the file as an argument, only name it, or read no settings.
     of_models = {f"model {each}" for each in ("list", "pull", "serve", "status", "stop")}
+    of_extras = {"extras list", "extras install"}
     assert (
         without
-        == {"config check", "config path", "script serve", "script record", "completion", "serve token"} | of_models
+        == {"config check", "config path", "script serve", "script record", "completion", "serve token"}
+        | of_models
+        | of_extras
     )
 
 

@@ -28,7 +28,8 @@ from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, shipped
 from clawbot.context.workspace import seed_workspace
-from clawbot.distribution import install_command, pip_install
+from clawbot.distribution import pip_install
+from clawbot.extras import install_command
 from clawbot.llm.errors import AuthenticationError, UnreachableError
 from clawbot.llm.protocol import ChatRequest, LoadingPart, ModelInfo, RetryPart, StreamPart, TextPart
 from clawbot.messages import UserMessage

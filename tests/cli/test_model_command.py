@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
-from clawbot.distribution import install_command
+from clawbot.extras import install_command
 from clawbot.local_model import keeper
 from clawbot.local_model.register import Running, add_running
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.distribution import install_command
+from clawbot.extras import install_command
 from clawbot.llm import process
 from clawbot.llm.errors import RefusedError, UnreachableError
 from clawbot.llm.factory import open_model

@@ -79,13 +79,18 @@ class Hold:
     def __init__(self) -> None:
         self.reached = asyncio.Event()
         self.released = asyncio.Event()
+        self.cancelled = False
 
     def release(self) -> None:
         self.released.set()
 
     async def wait(self) -> None:
         self.reached.set()
-        await self.released.wait()
+        try:
+            await self.released.wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
 
 
 MODELS = [
@@ -344,12 +349,20 @@ class FakeWorkspace:
 
 
 class FakeLocalModels:
-    """Two models, one of them here; `pulled` are those that were asked for."""
+    """Two models, one of them here; `pulled` are those that were asked for, `installs` the steps of an installation."""
 
     def __init__(self) -> None:
         self.problem = ""
         self.memory = "16.6 GB"
         self.pulled: list[str] = []
+        self.installs: list[str | Hold | ClawbotError] = []
+
+    async def install(self, progress: Callable[[str], None]) -> None:
+        for step in self.installs:
+            if isinstance(step, ClawbotError):
+                raise step
+            await step.wait() if isinstance(step, Hold) else progress(step)
+        self.problem = ""
 
     async def offers(self) -> list[LocalOffer]:
         return [LocalOffer("tiny", True, "is here"), LocalOffer("large", False, "to be had", best=True)]

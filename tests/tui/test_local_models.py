@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from clawbot.agent.events import Event, ModelLoading, PromptRead
+from clawbot.errors import ClawbotError
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
@@ -28,12 +29,45 @@ async def test_one_key_chooses_a_model_gets_it_and_lets_it_answer(tmp_path: Path
         assert runtime.status.model.ref == "local/tiny"
 
 
-async def test_without_the_extra_it_says_how_to_install_it(tmp_path: Path) -> None:
-    runtime = FakeRuntime(tmp_path)
-    runtime.local_models.problem = "Install it with: /srv/.venv/bin/python -m pip install 'xllamacpp>=2026'"
+async def test_enter_installs_what_is_missing_and_the_choice_follows(tmp_path: Path) -> None:
+    runtime, loads = FakeRuntime(tmp_path), Hold()
+    runtime.local_models.problem = "Not installed (xllamacpp). Install it with: clawbot extras install local"
+    runtime.local_models.installs = ["Downloading xllamacpp", loads]
     async with chatting(runtime, (100, 24)) as (app, pilot):
         await pilot.press("f3")
-        await until(pilot, lambda: "xllamacpp" in screen_text(app))
+        await until(pilot, lambda: "clawbot extras install local" in screen_text(app))
+        await pilot.press("enter", "enter")
+        await until(pilot, lambda: "Downloading xllamacpp" in screen_text(app))
+        loads.release()
+        await until(pilot, lambda: "to be had" in screen_text(app))
+
+
+async def test_a_failed_installation_says_why_and_can_be_tried_again(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.local_models.problem = "Not installed."
+    runtime.local_models.installs = [ClawbotError("pipx manages this installation.", hint="pipx runpip x")]
+    async with chatting(runtime, (100, 24)) as (app, pilot):
+        await pilot.press("f3")
+        await until(pilot, lambda: "Not installed." in screen_text(app))
+        await pilot.press("enter")
+        await until(pilot, lambda: "pipx runpip x" in screen_text(app))
+        runtime.local_models.installs = []
+        await pilot.press("enter")
+        await until(pilot, lambda: "to be had" in screen_text(app))
+
+
+async def test_esc_stops_an_installation(tmp_path: Path) -> None:
+    runtime, hangs = FakeRuntime(tmp_path), Hold()
+    runtime.local_models.problem = "Not installed."
+    runtime.local_models.installs = [hangs]
+    async with chatting(runtime, (100, 24)) as (app, pilot):
+        await pilot.press("f3")
+        await until(pilot, lambda: "Not installed." in screen_text(app))
+        await pilot.press("enter")
+        await hangs.reached.wait()
+        await pilot.press("escape")
+        await until(pilot, lambda: hangs.cancelled and "Not installed." not in screen_text(app))
+    assert runtime.local_models.problem
 
 
 async def test_a_model_that_loads_is_told_as_long_as_it_does(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from clawbot import __version__
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.distribution import DISTRIBUTION, install_command, pip_install, requirements, version_of
+from clawbot.distribution import DISTRIBUTION, pip_install, requirements, version_of
 from clawbot.entry_points import GROUPS, BrokenExtension, Extension, installed
 from clawbot.hooks.discovery import GROUP as HOOKS
 from clawbot.tools.sandbox.walls import Missing, Walls, probe
@@ -117,7 +117,8 @@ def tested_versions() -> list[str]:
 def packages(here: Here) -> Findings:
     """Whether every library that clawbot requires is installed."""
     if not (wanted := requirements()):
-        return [Finding("packages", "warning", "clawbot runs without being installed", install_command())]
+        fix = pip_install("-e", str(Path(__file__).parents[3]))
+        return [Finding("packages", "warning", "clawbot runs without being installed", fix)]
     if missing := {line: name for line, name in wanted.items() if not version_of(name)}:
         message = f"not installed: {', '.join(missing.values())}"
         return [Finding("packages", "problem", message, pip_install(*missing))]

@@ -19,8 +19,8 @@ from clawbot.config.env import load_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.hooks.discovery import find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.llm.errors import ModelError

@@ -22,8 +22,8 @@ from msgspec import Struct
 
 from clawbot.config.schema_memory import OnnxSettings
 from clawbot.deadline import deadline
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.local_model.pull import Source, pull
 from clawbot.local_model.shelf import Shelf
 from clawbot.memory.arrays import numpy

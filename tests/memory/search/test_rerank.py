@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.schema_memory import OnnxSettings
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.memory.search import onnx_model
 from clawbot.memory.search.onnx_model import MODEL, TOKENIZER, OnnxReranker
 from clawbot.memory.search.protocols import Ranked

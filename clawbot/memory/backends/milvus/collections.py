@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from clawbot.distribution import install_command
 from clawbot.errors import ClawbotError
+from clawbot.extras import install_command
 from clawbot.memory.backends.milvus.claims import Claim, decode_claim, encode_claim
 from clawbot.memory.backends.milvus.pieces import StoredPiece, collection_name, one_of, quoted, within
 from clawbot.memory.values import Source
