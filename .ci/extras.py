@@ -1,4 +1,4 @@
-"""Writes clawbot/requirements/NAME.txt: what the extra NAME needs beyond clawbot itself, pinned and with hashes.
+"""Writes requirements/NAME.txt: what the extra NAME needs beyond clawbot itself, pinned and with hashes.
 
 `clawbot extras install NAME` passes the file to pip. One package is one line.
 
@@ -14,7 +14,7 @@ import tomllib
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[1]
-FOLDER = CHECKOUT / "clawbot/requirements"
+FOLDER = CHECKOUT / "requirements"
 NOT_OF_USERS = {"build", "dev"}
 TESTED = ("requirements-dev.lock", "tests/milvus/requirements.lock", "tests/real/requirements.lock")
 """An extra gets the versions that the tests run on; the first file that has a package counts."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+from clawbot.config.paths import shipped
 from clawbot.deadline import deadline
 from clawbot.distribution import is_managed, pip_install, program, version_of
 from clawbot.errors import ClawbotError
@@ -30,7 +31,7 @@ EXTRAS = {
     "web": "the screen in a browser: clawbot serve --web",
 }
 """Each extra, and what it is for."""
-_SHOWN = ("Collecting ", "Downloading ", "Using cached ", "Building ", "Installing ")
+_STEPS = ("Collecting ", "Processing ", "Downloading ", "Using cached ", "Building ", "Installing ")
 _EXIT_SECONDS = 3.0
 
 
@@ -40,7 +41,7 @@ class ExtraError(ClawbotError):
 
 def requirements_file(name: str) -> Path:
     """Return the file for pip: what the extra `name` needs beyond clawbot, written from the lock by `make lock`."""
-    return Path(__file__).parent / "requirements" / f"{name}.txt"
+    return shipped("requirements") / f"{name}.txt"
 
 
 def packages(name: str) -> dict[str, str]:
@@ -65,22 +66,17 @@ def install_command(name: str) -> str:
 def manual_install(name: str) -> tuple[str, str] | None:
     """Return why `install` can't install the extra `name` here, and the command that does; None if it can. Blocks."""
     # uv asks for hashes of all dependencies, also of those that are installed.
-    arguments = ["install", "--no-deps", "--require-hashes", "-r", str(requirements_file(name))]
-    pip = pip_install(*arguments[1:])
+    arguments = ["--no-deps", "--require-hashes", "-r", str(requirements_file(name))]
+    pip, folder = pip_install(*arguments), sysconfig.get_path("purelib")
     if Path(sys.prefix, "pipx_metadata.json").exists():
-        return _("pipx manages this installation."), shlex.join(["pipx", "runpip", Path(sys.prefix).name, *arguments])
+        return "pipx", shlex.join(["pipx", "runpip", Path(sys.prefix).name, "install", *arguments])
     if is_managed():
-        return _("The system manages this Python."), pip
+        return "EXTERNALLY-MANAGED", pip
     if find_spec("pip") is None:
         ensure = shlex.join([sys.executable, "-m", "ensurepip"])
-        return _("This Python has no pip."), pip if shutil.which("uv") else f"{ensure} && {install_command(name)}"
-    folder = sysconfig.get_path("purelib")
+        return _("no pip"), pip if shutil.which("uv") else f"{ensure} && {install_command(name)}"
     if not os.access(folder, os.W_OK):
-        of_user = sys.prefix == sys.base_prefix
-        return (
-            _("The folder {folder} is not writable.").format(folder=folder),
-            pip_install("--user", *arguments[1:]) if of_user else f"sudo {pip}",
-        )
+        return folder, pip_install("--user", *arguments) if sys.prefix == sys.base_prefix else f"sudo {pip}"
     return None
 
 
@@ -91,8 +87,10 @@ async def install(name: str, progress: Callable[[str], None]) -> None:
     that are only partly written are removed. Raises ExtraError, with the command to use where it can't install.
     """
     if manual := await asyncio.to_thread(manual_install, name):
-        reason, command = manual
-        raise ExtraError(reason, hint=_("Install it with: {command}").format(command=command))
+        raise ExtraError(
+            _("clawbot can't install packages into this Python ({reason}).").format(reason=manual[0]),
+            hint=_("Install it with: {command}").format(command=manual[1]),
+        )
     before = await asyncio.to_thread(_entries)
     pip = [sys.executable, "-P", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     process = await asyncio.create_subprocess_exec(
@@ -100,36 +98,32 @@ async def install(name: str, progress: Callable[[str], None]) -> None:
         stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True,
     )  # fmt: skip
     try:
-        errors = await _follow(process, progress)
-        done = await process.wait() == 0
+        problem = await _follow(process, progress)
     except BaseException:
         await asyncio.shield(_end(process, before))
         raise
     importlib.invalidate_caches()
-    if not done:
+    if problem:
         await asyncio.to_thread(_remove_partial, before)
-        raise ExtraError(_("pip could not install {name}: {reason}").format(name=name, reason=" ".join(errors)[:500]))
+        raise ExtraError(_("pip could not install {name}: {reason}").format(name=name, reason=problem))
 
 
-async def _follow(process: Process, progress: Callable[[str], None]) -> list[str]:
-    errors: list[str] = []
-    last = ""
-    if process.stdout is None:
-        return errors
-    async for raw in process.stdout:
-        last = clean_line(raw.decode(errors="replace"))
-        if last.startswith(_SHOWN):
-            progress(last)
-        elif last.startswith("ERROR: "):
-            errors.append(last.removeprefix("ERROR: "))
-    return errors or [last]
+async def _follow(process: Process, progress: Callable[[str], None]) -> str:
+    """Return what pip reports as errors, or its last line if it fails without one; empty if all is installed."""
+    errors, line = "", ""
+    while process.stdout and (raw := await process.stdout.readline()):
+        line = clean_line(raw.decode(errors="replace"))
+        if line.startswith(_STEPS):
+            progress(line.partition(" (from ")[0])
+        elif line.startswith("ERROR: "):
+            errors += f"{line[7:]} "
+    return "" if await process.wait() == 0 else (errors or line)[:500].strip()
 
 
 async def _end(process: Process, before: dict[str, set[str]]) -> None:
     for number in (signal.SIGINT, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
+        with contextlib.suppress(ProcessLookupError, PermissionError, TimeoutError):
             os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
             async with deadline(_EXIT_SECONDS):
                 await process.wait()
     await asyncio.to_thread(_remove_partial, before)

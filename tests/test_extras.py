@@ -105,12 +105,12 @@ def test_an_extra_that_is_there_is_not_installed_again_and_an_unknown_one_is_a_u
     [
         (["pipx_metadata.json"], True, "pipx", "pipx runpip {venv} install "),
         (["pipx_metadata.json"], False, "pipx", "pipx runpip {venv} install "),
-        (["EXTERNALLY-MANAGED"], True, "system", "{python} -m pip install --break-system-packages "),
-        (["EXTERNALLY-MANAGED"], False, "system", "uv pip install --python {python} --break-system-packages "),
+        (["EXTERNALLY-MANAGED"], True, "EXTERNALLY", "{python} -m pip install --break-system-packages "),
+        (["EXTERNALLY-MANAGED"], False, "EXTERNALLY", "uv pip install --python {python} --break-system-packages "),
         (["uv"], False, "no pip", "uv pip install --python {python} "),
         ([], False, "no pip", "{python} -m ensurepip && "),
-        (["read-only"], True, "not writable", "sudo {python} -m pip install "),
-        (["read-only", "base"], True, "not writable", "{python} -m pip install --user "),
+        (["read-only"], True, "gone", "sudo {python} -m pip install "),
+        (["read-only", "base"], True, "gone", "{python} -m pip install --user "),
         ([], True, "", ""),
     ],
 )
@@ -222,13 +222,10 @@ class Environment:
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "venv")], check=True)
         self.python = folder / "venv/bin/python"
         package = folder / "path/clawbot"
-        (package / "requirements").mkdir(parents=True)
-        for entry in Path(clawbot.__file__).parent.iterdir():
-            if entry.name not in ("requirements", "__pycache__"):
-                (package / entry.name).symlink_to(entry)
-        for name in EXTRAS:
-            (package / f"requirements/{name}.txt").touch()
-        self.requirements = package / "requirements/web.txt"
+        package.parent.mkdir()
+        package.symlink_to(Path(clawbot.__file__).parent)
+        self.requirements = package.parent / "requirements/web.txt"
+        self.requirements.parent.mkdir()
         libraries = sysconfig.get_path("purelib")
         pip = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": links, "PIP_NO_CACHE_DIR": "1", "PIP_CONFIG_FILE": os.devnull}
         self.env = {**os.environ, **pip, "PYTHONPATH": f"{package.parent}{os.pathsep}{libraries}"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from email.parser import Parser
@@ -13,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from clawbot import __version__
+from clawbot.extras import EXTRAS
 from tests.e2e.conftest import PIP_ENVIRONMENT, Machine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
@@ -68,6 +71,22 @@ def test_licence_and_types_go_with_what_is_built(sdist: Path, wheel: Path) -> No
     assert metadata.get_all("License-File") == [*papers]
 
 
+def test_the_example_of_a_plug_in_is_typed_by_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
+    (site,) = tmp_path.glob("venv/lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
+    page = (CHECKOUT / "docs/writing-tools.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (tmp_path / "acme_dice.py").write_text("\n".join(examples))
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(tmp_path / "venv/bin/python")]
+    done = subprocess.run(
+        [*mypy, "--config-file", "", "--cache-dir", str(tmp_path / "cache"), "acme_dice.py"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 1 source file\n")
+
+
 def test_the_wheel_carries_what_it_needs_and_runs_anywhere(wheel: Path, machine: Machine, tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for shipped in (
@@ -75,6 +94,7 @@ def test_the_wheel_carries_what_it_needs_and_runs_anywhere(wheel: Path, machine:
         "hooks/session-memory/HOOK.md",
         "hooks/session-memory/naming.py",
         "workspace_template/AGENTS.md",
+        *(f"requirements/{name}.txt" for name in EXTRAS),
     ):
         assert f"clawbot/shipped/{shipped}" in names
     assert "clawbot/tools/shell_reading.toml" in names

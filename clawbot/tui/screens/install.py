@@ -29,37 +29,30 @@ class InstallScreen(OverScreen[bool]):
         super().__init__()
         self._runtime = runtime
         self._problem = problem
-        self._is_busy = False
 
     def compose(self) -> ComposeResult:
-        """What is missing, the last step, the keys."""
+        """What is missing, in its place the steps; the keys."""
         yield Static(Content(_("A model on this machine")), id="title")
-        yield Static(Content(self._problem))
-        yield Static(id="step", markup=False)
-        yield Static(id="wrong", markup=False)
+        yield Static(self._problem, id="step", markup=False)
         yield KeyLine([KeyHint("enter", N_("install"), "screen.install"), KeyHint("esc", N_("stop"), "screen.back")])
 
     @work
     async def action_install(self) -> None:
         """Install it, and show each step."""
-        if self._is_busy:
-            return
-        self._is_busy = True
-        self._show("wrong", "")
-        self._show("step", _("installing ..."))
-        try:
-            await self._runtime.local_models.install(lambda step: self._show("step", step))
-        except (ClawbotError, OSError) as error:
-            self._show("step", "")
-            self._show("wrong", str(error))
-        else:
-            self.dismiss(True)
-        finally:
-            self._is_busy = False
+        if self._problem:
+            self._problem = ""
+            self._show(_("installing ..."))
+            try:
+                await self._runtime.local_models.install(self._show)
+            except (ClawbotError, OSError) as error:
+                self._problem = str(error)
+                self._show(self._problem)
+            else:
+                self.dismiss(True)
 
-    def _show(self, name: str, text: str) -> None:
+    def _show(self, step: str) -> None:
         if not self.has_left:
-            self.query_one(f"#{name}", Static).update(text)
+            self.query_one("#step", Static).update(step)
 
     def action_back(self) -> None:
         """Leave; an installation that runs is stopped."""
