@@ -94,7 +94,7 @@ async def install(name: str, progress: Callable[[str], None]) -> None:
     before = await asyncio.to_thread(_entries)
     pip = [sys.executable, "-P", "-m", "pip", "install", "--no-input", "--disable-pip-version-check"]
     process = await asyncio.create_subprocess_exec(
-        *pip, "--require-hashes", "-r", str(requirements_file(name)),
+        *pip, "--only-binary", ":all:", "--require-hashes", "-r", str(requirements_file(name)),
         stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, start_new_session=True,
     )  # fmt: skip
     try:

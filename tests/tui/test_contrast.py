@@ -19,6 +19,7 @@ from clawbot.agent.status_types import Unsent
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.choices import AgentsScreen, KeyScreen, LocalModelsScreen, ModelsScreen, ProvidersScreen
 from clawbot.tui.screens.common import AskScreen
+from clawbot.tui.screens.install import InstallScreen
 from clawbot.tui.screens.palette import PaletteScreen
 from clawbot.tui.screens.rewind import RewindScreen
 from clawbot.tui.widgets.prompt import INVITATIONS, invitation
@@ -99,6 +100,7 @@ SCREENS: dict[str, tuple[Callable[[], Screen[Any]], tuple[int, int], str]] = {
     "sessions": (sessions, LARGE, "memory/2026"),
     "models": (lambda: ModelsScreen(Runtime()), SMALL, "add a key"),
     "local": (lambda: LocalModelsScreen(Runtime()), SMALL, "tiny"),
+    "install": (lambda: InstallScreen(Runtime(), "not installed"), SMALL, "not installed"),
     "providers": (lambda: ProvidersScreen(Runtime()), SMALL, "Anthropic"),
     "key": (lambda: KeyScreen(PROVIDERS[0], "~/.clawbot/.env"), SMALL, "paste"),
     "agents": (lambda: AgentsScreen(Runtime()), SMALL, "main"),

@@ -27,6 +27,7 @@ from clawbot.tui.screens.choices import AgentsScreen, KeyScreen, LocalModelsScre
 from clawbot.tui.screens.common import AskScreen, KeyLine
 from clawbot.tui.screens.editor import FilesScreen
 from clawbot.tui.screens.help import HelpScreen
+from clawbot.tui.screens.install import InstallScreen
 from clawbot.tui.screens.palette import PaletteScreen, ThemesScreen
 from clawbot.tui.screens.rewind import RewindScreen
 from clawbot.tui.screens.sessions import TitleScreen
@@ -116,6 +117,7 @@ ABOVE: dict[str, Callable[[], Screen[Any]]] = {
     "help": lambda: HelpScreen(Runtime()),
     "models": lambda: ModelsScreen(Runtime()),
     "local_models": lambda: LocalModelsScreen(Runtime()),
+    "install": lambda: InstallScreen(Runtime(), "It is not installed. Install it with: clawbot extras install local"),
     "providers": lambda: ProvidersScreen(Runtime()),
     "key": provider_key,
     "agents": lambda: AgentsScreen(Runtime()),
