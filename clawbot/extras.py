@@ -88,7 +88,7 @@ async def install(name: str, progress: Callable[[str], None]) -> None:
     """
     if manual := await asyncio.to_thread(manual_install, name):
         raise ExtraError(
-            _("clawbot can't install packages into this Python ({reason}).").format(reason=manual[0]),
+            _("Packages can't be installed into this Python from here ({reason}).").format(reason=manual[0]),
             hint=_("Install it with: {command}").format(command=manual[1]),
         )
     before = await asyncio.to_thread(_entries)
