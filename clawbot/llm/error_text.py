@@ -30,8 +30,11 @@ _BEHIND_PROSE = lazy_re(r"[-:(]\s+(?=[{\[<]|b['\"])")
 _CUT_OFF = lazy_re(r"""["'](?:message|msg|detail)["']\s*:\s*(["'])((?:\\.|(?!\1).)+)""", re.DOTALL)
 _HEADING = lazy_re(r"<(title|h1|h2|message)\b[^<>]*>([^<]+)</\1>", re.IGNORECASE)
 _TAGS = lazy_re(r"<(script|style)\b.*?</\1>|<[^<>]*>", re.IGNORECASE | re.DOTALL)
-_INNER = ("response", "error", "errors", "detail", "message", "metadata", "raw", "base_resp")
-_WORDS = ("message", "Message", "msg", "raw", "error", "detail", "error_description", "status_msg", "title")
+_INNER = ("response", "error", "errors", "issues", "fault", "detail", "message", "metadata", "raw", "base_resp")
+_WORDS = (
+    *("message", "Message", "msg", "raw", "error_description", "error", "detail", "description", "status_msg"),
+    *("error_msg", "error_message", "errorMessage", "err", "faultstring", "reason", "title"),
+)
 _KINDS = ("status", "code", "type", "error_type")
 _KIND = lazy_re(r"[a-z]+(?:_[a-z]+)+|[A-Z]{5,}(?:_[A-Z]+)*")
 _DULL = {"invalid_request_error", "unknown_error", "INVALID_ARGUMENT"}
@@ -56,6 +59,7 @@ def read_error(message: str) -> ErrorText:
     if not text and not _STRUCTURE.match(prose := _without_classes(message)):
         return ErrorText(prose)
     kinds = [str(node[name]) for node in reversed(nodes) for name in _KINDS if _KIND.fullmatch(str(node.get(name)))]
+    text = text or _longest(nodes[0] if nodes else "")
     numbers = [str(node.get(name)) for node in reversed(nodes) for name in ("code", "status", "status_code")]
     stated = [int(number) for number in numbers if re.fullmatch("[45][0-9][0-9]", number)]
     kind = next((kind for kind in kinds if kind not in _DULL), "")
@@ -121,11 +125,18 @@ def _nodes(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
         value = _parsed(value)
     if isinstance(value, list | tuple):
         value = value[0] if value else None
+        value = {"message": value} if isinstance(value, str) else value
     if isinstance(value, Mapping) and depth < 9:
         yield value
         for name in _INNER:
             if not isinstance(value.get(name), str) or isinstance(_parsed(value[name]), Mapping | list):
                 yield from _nodes(value.get(name), depth + 1)
+
+
+def _longest(value: Any) -> str:
+    """The longest text with blanks in the body of an unknown form; "" if there is none."""
+    values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return value if isinstance(value, str) and " " in value else max(map(_longest, values), key=len, default="")
 
 
 def _words(node: Mapping[str, Any]) -> str:

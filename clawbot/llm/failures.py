@@ -47,9 +47,11 @@ _REQUESTED = lazy_re(r"\blimit:? (\d[\d,_]*),.{0,40}\brequested:? (\d[\d,_]*)")
 _ANY_QUOTA = lazy_re(r"exceeded your current quota(?!.*(?:ai\.google\.dev|resource_exhausted))", re.DOTALL)
 _STRETCH = lazy_re(
     r"per[ _-]?(?:sec|min|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b[rt]p[ms]\b|hourly|"
-    r"(?P<long>(?:per|by)[ _-]?(?:day|week|month)|/ ?(?:day|month)\b|\b[rt]pd\b|daily|weekly|monthly|for the day|today)"
+    r"(?P<long>(?:per|by)[ _-]?(?:day|week|month)|/ ?(?:day|month)\b|\b[rt]pd\b|daily|weekly|monthly|for the day|today|"
+    r"usage (?:limit|quota)|使用上限|[今每]日|每天|本月)"
 )
-_SECONDS = {"ms": 0.001, "mi": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_MILLISECONDS = lazy_re(r"(retry_?after)_?ms(\W{1,8}\d+)")
+_SECONDS = {"ms": 0.001, "mi": 0.001, "m": 60.0, "分": 60.0, "h": 3600.0, "小": 3600.0, "d": 86_400.0}
 # Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
 _LONGEST = 8000
 _OVERFLOW = lazy_re("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)
@@ -104,14 +106,14 @@ def _number(text: str) -> int:
 
 def stated_wait(message: str) -> float | None:
     """The seconds that `message` asks to wait, the most that it names; None when it names none."""
-    text = message[:_LONGEST].lower()
+    text = _MILLISECONDS.sub(r"\1\2ms", message[:_LONGEST].lower())
     waits = [_seconds(found[1]) for pattern in _WAITS for found in pattern.finditer(text)]
     return max(waits, default=None)
 
 
 def _seconds(duration: str) -> float:
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhd]?)", duration)
-    return round(sum(float(number) * _SECONDS[unit[:2]] for number, unit in parts), 6)
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhd秒分小]?)", duration)
+    return round(sum(float(number) * _SECONDS.get(unit[:2], 1.0) for number, unit in parts), 6)
 
 
 LONGEST_TEXT = 600
@@ -293,8 +295,8 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
     header = header.strip()
     if not header:
         return None
-    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", header):
-        return float(header)
+    if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?s?", header):
+        return float(header.rstrip("s"))
     try:
         moment = parsedate_to_datetime(header)
     except ValueError:

@@ -6,27 +6,28 @@ from __future__ import annotations
 
 # The prompt does not fit into the window.
 WORDINGS: tuple[tuple[str, str], ...] = (
-    ("OpenAI, DeepSeek, Moonshot, vLLM, Together, OpenRouter, Azure", r"maximum context length"),
+    ("OpenAI, DeepSeek, Moonshot, vLLM, Together, OpenRouter, Azure", r"max(?:imum)? context (?:length|of)"),
     ("OpenAI, as a code", r"context_length_exceeded"),
-    (
-        "OpenAI Responses, xAI",
-        r"exceeds? (?:the|this model's|your) (?:model's )?(?:maximum )?context (?:window|length)",
-    ),
+    ("OpenAI Responses, xAI, llama.cpp", r"(?:exceeds?|fit in(?:to)?) (?:\w+ )?(?:model'?s )?(?:\w+ )?context\b"),
+    ("vLLM, Ollama, MLX", r"context (?:length|size|window) is (?:only )?\d[\d,]* tokens"),
     ("OpenAI, one message", r"string too long\. expected a string with maximum length \d{6}"),
-    ("Anthropic, Fireworks", r"prompt is too (?:long|large)"),
     ("Anthropic, as a stop reason", r"model_context_window_exceeded"),
     ("nginx, Apache, Cloudflare and others before a server", r"(?:request entity|payload|413 content) too large"),
     ("Anthropic, bytes", r"request_too_large|request exceeds the maximum (?:allowed )?(?:number of bytes|size)"),
-    ("Vertex, Bedrock", r"(?:input|prompt|input context) (?:is|was) too long"),
+    ("Vertex, Bedrock, Copilot", r"(?:inputs?|prompt|context|conversation) (?:(?:is|was) )?too (?:long|large)"),
     ("Vertex, newer", r"input token count is \d+ but (?:the )?model only supports"),
     ("Ollama", r"(?:prompt|input) (?:is )?too long.{0,20}exceed(?:s|ed)? (?:the )?(?:max )?context length"),
     (
         "Ollama, embeddings and runner",
         r"input (?:length )?exceeds (?:the )?(?:maximum )?context length|prompt is longer than the context length",
     ),
-    ("llama.cpp", r"exceeds? the available context size|exceed_context_size_error"),
-    ("llama.cpp, older", r"context size (?:has been )?exceeded|context shift is disabled"),
+    ("llama.cpp", r"exceed_context_size_error|n_keep \(\d+\) >= n_ctx|exceeds n_ctx"),
     ("llama.cpp, embeddings", r"too large to process|physical batch size|larger than the max(?:imum)? context size"),
+    (
+        "llama.cpp, older",
+        r"context (?:shift is disabled|overflow)|context ?(?:window|length|size) ?(?:has been )?exceeded",
+    ),
+    ("DeepInfra, Novita", r"(?:prompt|total|requested) tokens(?: \S+)? exceed|tokens in (?:the |your )?prompt\b"),
     ("LM Studio", r"greater than the context length|(?:not enough context|trying to keep the first \d+ tokens)"),
     ("LM Studio, at the end", r"reached context length of \d+ tokens"),
     ("vLLM", r"(?:prompt|decoder prompt) \(?length.{0,30}(?:longer|greater|exceeds?)"),
@@ -50,7 +51,8 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("GitHub Models", r"tokens_limit_reached|request body too large for .{1,60} max size: \d+ tokens"),
     ("Moonshot", r"exceeded model token limit"),
     ("Qwen, DashScope", r"range of input length should be"),
-    ("GLM, Z.ai", r"(?:input|prompt|token|输入).{0,20}(?:超长|超过|超出|超限).{0,20}|prompt exceeds max length"),
+    ("GLM", r"(?:input|prompt|(?<!max_)token|输入(?!参数)|上下文|提示词).{0,20}(?:超[长过出限]|[过太]长)"),
+    ("GLM, others", r"exceeds max length|longueur de contexte|kontextfenster|ventana de contexto|コンテキスト長"),
     ("MiniMax", r"context window exceeds limit"),
     ("Doubao, Volcengine", r"exceeds? max message tokens|input length \d+ exceeds the maximum length"),
     ("GitHub Copilot", r"prompt token count of \d+ exceeds the limit"),
@@ -66,6 +68,9 @@ LIMITS: tuple[tuple[str, str], ...] = (
     ("llama.cpp, LM Studio", rf"\bn_ctx\b\W{{1,4}}{_TOKENS}"),
     ("TabbyAPI, SiliconFlow, vLLM, TensorRT-LLM", rf"\bmax_(?:seq|model|num|input|position)_\w+\W{{1,4}}{_TOKENS}"),
     ("Anthropic", rf"\d(?: tokens)? > {_TOKENS}(?! -)"),
+    ("llama.cpp, LM Studio, Novita", rf"(?:in the|slot|max(?:imum)?) context(?: of)?\W{{1,2}}{_TOKENS}"),
+    ("Mistral, Bedrock, DeepInfra", rf"(?:max(?: input)? tokens:|\(max|maximum of) {_TOKENS}"),
+    ("GLM, Z.ai", rf"最大(?:上下文|输入)?(?:长度)?\W{{1,2}}{_TOKENS}"),
     ("Mistral", rf"{_TOKENS} maximum context"),
     (
         "OpenAI and those that speak like it, Fireworks, LM Studio, llama.cpp, SGLang, Cloudflare",
@@ -82,7 +87,7 @@ LIMITS: tuple[tuple[str, str], ...] = (
     ("TGI, Together", rf"max_new_tokens`? must be <= {_TOKENS}"),
     ("TGI, older", rf"must have less than {_TOKENS}"),
     ("Cohere, watsonx", rf"cannot exceed (?:the total tokens limit )?{_TOKENS}"),
-    ("Moonshot, Copilot, Cerebras, OpenAI", rf"\blimit(?: is| of|:) {_TOKENS}"),
+    ("Moonshot, Copilot, Cerebras, OpenAI", rf"\blimit(?: is| of|:)? {_TOKENS}"),
     ("Qwen", rf"input length should be \[\d+, ?{_TOKENS}\]"),
     ("GitHub Models", rf"max size: {_TOKENS} tokens"),
 )
@@ -97,7 +102,8 @@ EXHAUSTED: tuple[tuple[str, str], ...] = (
     ),
     ("DeepSeek, MiniMax, SiliconFlow", r"(?:insufficient|not enough) (?:account )?(?:balance|funds)|payment required"),
     ("Moonshot", r"exceeded_current_quota_error"),
-    ("GLM, Qwen, Doubao", r"余额不足|欠费|arrearage|accountoverdue"),
+    ("GLM, Qwen, Doubao", r"(?:余额|额度)(?:不足|已?用完)|欠费|arrearage|accountoverdue|freetieronly"),
+    ("LiteLLM, OpenRouter", r"budget[_ ](?:has been )?exceeded|billing cycle|extra usage|key limit exceeded \("),
 )
 _DURATION = (
     r"((?:\d+(?:\.\d+)?\s?(?:ms|milli(?:second)?s?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?)"
@@ -105,9 +111,12 @@ _DURATION = (
 )
 # What stands before the time that a provider asks to wait.
 WAITS: tuple[tuple[str, str], ...] = (
-    ("OpenAI, Groq, Gemini, Azure", rf"(?:try|retry)(?: your request)?(?: again)? (?:in|after)(?: about)? {_DURATION}"),
-    ("Cerebras, Together, Mistral", rf"(?:wait|wait for|(?:resets?|available)(?: again)? in) {_DURATION}"),
+    (
+        "OpenAI, Groq, Gemini, Azure",
+        rf"(?:try|retry)(?: your request)?(?: again)? (?:in|after):?(?: about)? {_DURATION}",
+    ),
+    ("Cerebras, Together, Gemini", rf"(?:wait|wait for|(?:resets?|available)(?: again)? (?:in|after)) {_DURATION}"),
     ("Google, in details", rf"retry_?delay\W{{1,12}}(?:seconds\W{{1,8}})?{_DURATION}"),
     ("Gateways, as a field", rf"retry[_-]?after(?:_seconds)?\W{{1,8}}{_DURATION}"),
-    ("GLM, Qwen", r"(\d+\s?)秒(?:钟)?[之以]?后"),
+    ("GLM, Qwen", r"(\d+\s?(?:秒|分|小时))钟?[之以]?后"),
 )

@@ -36,6 +36,13 @@ INNER = json.dumps({"error": {"type": "invalid_request_error", "message": "At mo
         ('{"detail": "Not Found"}', "Not Found."),
         ('{"detail": [{"loc": ["body", "n"], "msg": "Too small"}]}', "body.n: Too small."),
         ('{"timestamp": 1, "status": 500, "error": "Internal Server Error", "message": "boom"}', "boom."),
+        ('{"errors": ["model is required"]}', "model is required."),
+        ('{"errors": {"model": ["is required"]}}', "is required."),
+        ('{"error": {"description": "Bad", "code": 3}}', "Bad."),
+        ('{"error_msg": "Bad", "error_code": 336003}', "Bad."),
+        ('{"error": "invalid_request", "error_description": "The thing is bad"}', "The thing is bad."),
+        ('{"error": {"issues": [{"message": "Bad", "path": ["n"]}], "name": "ZodError"}, "success": false}', "Bad."),
+        ('{"error": {"message": "Schema: {\\"type\\": \\"object\\"} is bad"}}', 'Schema: {"type": "object"} is bad.'),
         ('{"errors": [{"code": 7003, "message": "No route"}], "success": false}', "No route."),
         (
             '{"type": "response.failed", "response": {"error": {"code": "server_error", "message": "Broke"}}}',
