@@ -165,7 +165,7 @@ class DeltaCollector:
             return [FinalPart(self._message([]), notice=_(REPEATED))]
         self._show(rest, parts)
         calls = self._calls.blocks() or written
-        has_text = any(map(str.strip, self._text))
+        has_text = any(char.isprintable() and char != " " for text in self._text for char in text)
         self._check(has_answer=has_text or bool(calls))
         notice = ""
         if ending == "whole" and not calls and self._written.resembles_call("".join(self._text)):

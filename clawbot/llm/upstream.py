@@ -152,11 +152,17 @@ def _normalise(delta: Any) -> None:
     content, refusal = getattr(delta, "content", None), getattr(delta, "refusal", None)
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, Mapping)]
-        if thoughts := "".join(_text(part.get("thinking")) for part in parts):
+        if thoughts := "".join(_text(part.get("thinking") or (_thinks(part) and part.get("text"))) for part in parts):
             delta.reasoning_content = thoughts
-        delta.content = content = "".join(_text(part.get("text") or part.get("refusal")) for part in parts)
+        delta.content = content = "".join(
+            _text(part.get("text") or part.get("refusal")) for part in parts if not _thinks(part)
+        )
     if isinstance(refusal, str) and refusal:
         delta.content = (content or "") + refusal
+
+
+def _thinks(part: Mapping[str, Any]) -> bool:
+    return part.get("type") in ("thinking", "reasoning")
 
 
 def _text(value: object) -> str:

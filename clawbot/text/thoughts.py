@@ -12,18 +12,25 @@ from typing import Literal, NamedTuple
 
 from clawbot.text.patterns import lazy_re
 
-_NAMES = "think thinking thought thoughts reasoning reflection seed:think mm:think longcat_think antthinking scratchpad"
-_ENDS = tuple(f"</{name}>" for name in _NAMES.split())
+_NAMES = (
+    "think thinking thought thoughts reasoning reflection seed:think mm:think longcat_think antthinking scratchpad "
+    "reasoning_scratchpad reasoning_content thought_process thinking_process internal_thought inner_monologue 思考"
+)
+_TOKENS = (
+    "<|{}|> <|begin_{}|> <|begin_of_{}|> <|start_{}|> <|{}_start|>",
+    "<|/{}|> <|end_{}|> <|end_of_{}|> <|{}_end|>",
+)
+_OPEN, _CLOSE = ([one.format(name) for name in _NAMES.split()[:5] for one in forms.split()] for forms in _TOKENS)
+_ENDS = (*(f"</{name}>" for name in _NAMES.split()), *_CLOSE)
 _HARMONY = ("<|end|>", "<|channel|>final<|message|>")
 _START = "<|start|>assistant"
 _BLOCKS: dict[str, tuple[str, ...]] = {
-    **{f"<{name}>": _ENDS for name in _NAMES.split()},
+    **dict.fromkeys((*(f"<{name}>" for name in _NAMES.split()), *_OPEN), _ENDS),
     "◁think▷": ("◁/think▷",),
     "[think]": ("[/think]",),
-    "<|begin_of_thought|>": ("<|end_of_thought|>",),
-    "<|start_thinking|>": ("<|end_thinking|>",),
+    "[thinking]": ("[/thinking]",),
     "<|inner_prefix|>": ("<|inner_suffix|>",),
-    "<|think|>": ("<|end|>", "<|/think|>"),
+    "<|think|>": ("<|end|>", *_ENDS),
     "<|channel>thought": ("<channel|>",),
     "<unused94>thought": ("<unused95>",),
     "[unused16]": ("[unused17]",),
@@ -34,18 +41,22 @@ _BLOCKS: dict[str, tuple[str, ...]] = {
 _ANSWER = (
     *(f"{start}<|channel|>{name}<|message|>" for start in ("", _START) for name in ("final", "commentary")),
     *("<|begin|>assistant<|content|>", "<|begin_of_solution|>", "<|start_response|>", "<answer>"),
+    *("<|im_start|>assistant", "<|assistant|>"),
 )
-_TAILS = ("<|return|>", "<|end|>", "<|end_of_solution|>", "<|end_response|>", "</answer>")
+_STOPS = ("<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end_of_sentence|>")
+_TAILS = ("<|return|>", "<|end|>", "<|end_of_solution|>", "<|end_response|>", "</answer>", *_STOPS)
 """What encloses an answer, behind a block or, but for `<answer>`, without one."""
-_LONE = (*_ENDS, "◁/think▷", "[/think]", "<|end_of_thought|>", "<|end_thinking|>", "<channel|>")
+_LONE = (*_ENDS, "◁/think▷", "[/think]", "<channel|>")
 """Ends of blocks that a template may open in the prompt: all text before one is reasoning."""
 _LEADS, _ENDINGS = (*_BLOCKS, *_ANSWER, *_LONE), (*_LONE, *_TAILS)
 _MARKS = "<◁["  # every tag begins with one of these
-_LONGEST = max(map(len, _LEADS))
+_LONGEST = 120  # characters of a tag with its attributes
+_ATTRIBUTES = lazy_re(r"\A(</?[\w:]+)\s[^<>]{0,80}>?\Z")
+_PLAIN = str.maketrans("｜▁", "|_")  # DeepSeek's
 _MOST_MENTIONS = 20  # of ends, after which the text is taken to be about them
 _OPENING = lazy_re("|".join(map(re.escape, _BLOCKS)), re.IGNORECASE)
 _FENCE = lazy_re(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-_QUOTES, _SENTENCE_ENDS = frozenset("\"'“”‘’«»「」『』(（|`"), frozenset(".!?…。！？:：)）")
+_QUOTES, _SENTENCE_ENDS = frozenset("\"'“‘«»「『(（|`"), frozenset(".!?…。！？:：)）")
 
 
 class Segment(NamedTuple):
@@ -80,16 +91,17 @@ class ThoughtSplitter:
         held, self._held = self._held, ""
         if self._ends:
             return [Segment("thought", held)] if held else []
-        if not self._leads and held.lower() in _LONE and self._ends_thought(""):
+        key, last = _key(held.strip()), "".join(self._text[-1:])[-1:]
+        if not self._leads and key in _LONE and self._ends_thought(""):
             return [Segment("withdrawn")]
-        is_frame = self._framed and held.lower().strip() in ("", *_TAILS)
+        is_frame = (self._framed and key in ("", *_TAILS)) or (key in _STOPS and last not in ("", " ", *_QUOTES))
         return [Segment("text", held)] if held and not is_frame else []
 
     def _lead(self, text: str, _: list[Segment]) -> str:
-        body = text.lstrip()
-        found = _any_of(_LEADS).match(body)
-        if found and (found[0].lower() != "<answer>" or self._framed):
-            self._ends, self._framed, self._last = _BLOCKS.get(found[0].lower(), ()), True, ""
+        body = text.lstrip().lstrip("\ufeff\u200b")
+        found = _any_of(_LEADS).match(body.translate(_PLAIN))
+        if found and ((key := _key(found[0])) != "<answer>" or self._framed):
+            self._ends, self._framed, self._last = _BLOCKS.get(key, ()), True, ""
             return body[found.end() :]
         if not found and _open_end(body, _LEADS) == len(body):
             self._held = text
@@ -98,7 +110,7 @@ class ThoughtSplitter:
         return body if self._framed else text
 
     def _think(self, text: str, segments: list[Segment]) -> str:
-        found = _any_of(self._ends).search(text)
+        found = _any_of(self._ends).search(text.translate(_PLAIN))
         at = found.start() if found else len(text) - _open_end(text, self._ends)
         if thought := text[:at] if self._last else text[:at].lstrip():
             self._last = thought[-1]
@@ -116,15 +128,19 @@ class ThoughtSplitter:
         return rest
 
     def _answer(self, text: str, segments: list[Segment]) -> str:
-        found = _any_of(_ENDINGS).search(text) if any(mark in text for mark in _MARKS) else None
+        found = _any_of(_ENDINGS).search(text.translate(_PLAIN)) if any(mark in text for mark in _MARKS) else None
         at, rest = (found.start(), text[found.end() :]) if found else (len(text) - _open_end(text, _ENDINGS), "")
-        is_tail = found is not None and found[0].lower() in _TAILS
+        is_tail = found is not None and _key(found[0]) in _TAILS
         if shown := text[:at]:
             self._text.append(shown)
             segments.append(Segment("text", shown))
-        if not rest or (is_tail and not rest.strip()):
+        if not rest or (is_tail and _START.startswith(rest.strip().lower())):
             self._held = text[at:]
             return ""
+        if is_tail and self._framed and rest.lower().startswith(_START):
+            self._leads = True
+            segments.append(Segment("text", "\n\n"))
+            return rest
         if not is_tail and self._ends_thought(rest[0]):
             self._leads = self._framed = True
             self._text.clear()
@@ -145,27 +161,36 @@ class ThoughtSplitter:
             return False
         last = line.rstrip()[-1:]
         if not line[-1:].isspace():
-            return last not in _QUOTES
+            return last not in _QUOTES or (last in "\"'`" and line.count(last) % 2 == 0)
         return not last or last in _SENTENCE_ENDS or after.isalnum()
 
 
 @lru_cache(maxsize=64)
 def _any_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, sorted(tokens, key=len, reverse=True))), re.IGNORECASE)
+    patterns = "|".join(map(re.escape, sorted(tokens, key=len, reverse=True)))
+    patterns = re.sub(r"(</?[\w:]+)>", r"\1(?:\\s[^<>]{0,80})?>", patterns).replace("</", "</+")
+    return re.compile(patterns, re.IGNORECASE)
+
+
+def _key(tag: str) -> str:
+    """Return `tag`, or the beginning of one, as the tables have it: without attributes."""
+    return _ATTRIBUTES.sub(r"\1>", tag.translate(_PLAIN).lower().replace("<//", "</"))
 
 
 def _open_end(text: str, tokens: tuple[str, ...]) -> int:
     """Return the number of characters at the end of `text` with which one of `tokens` may begin."""
     tail = text[-_LONGEST:]
     for at in range(len(text) - len(tail), len(text)) if any(mark in tail for mark in _MARKS) else ():
-        if text[at] in _MARKS and any(token.startswith(text[at:].lower()) for token in tokens):
+        if text[at] in _MARKS and (key := _key(text[at:])) and any(token.startswith(key) for token in tokens):
             return len(text) - at
     return 0
 
 
 def without_thoughts(text: str) -> str:
     """Return the answer in `text`, a complete answer with its reasoning."""
-    if text.lstrip()[:1] not in _MARKS and not any(mark in text for mark in ("</", "◁/", "[/", "<|", "<channel|")):
+    if text.lstrip()[:1] not in _MARKS and not any(
+        mark in text for mark in ("</", "◁/", "[/", "<|", "<｜", "<channel|")
+    ):
         return text
     splitter, kept = ThoughtSplitter(), list[str]()
     for kind, part in (*splitter.feed(text), *splitter.end()):

@@ -139,6 +139,7 @@ def test_the_words_of_a_refusal_are_the_answer() -> None:
     [
         [],
         [chunk(content=" \n")],
+        [chunk(content="\u200b\u00a0\n")],
         [chunk(reasoning_content="hm")],
         [chunk(content="<think>hm</think>\n\n")],
         [chunk(content="<think>hm")],
@@ -149,7 +150,7 @@ def test_the_words_of_a_refusal_are_the_answer() -> None:
 def test_an_answer_without_text_and_calls_is_none_in_a_chat(chunks: list[dict[str, Any]], reason: str) -> None:
     with pytest.raises(PoorAnswerError, match="empty answer"):
         parts_of(*chunks, chunk(reason))
-    assert collect(*chunks, chunk(reason)).text.strip() == ""
+    assert collect(*chunks, chunk(reason)).text.strip("\u200b\u00a0\n ") == ""
 
 
 @pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "malformed_tool_use"])

@@ -139,6 +139,15 @@ async def test_how_an_answer_ends(server: RawServer, ref: str, reply: bytes, exp
                 ]
             ),
         ),
+        *(
+            (
+                "openai/m",
+                b"".join(
+                    [chunk(content=[{"type": kind, "text": "hm"}, {"type": "text", "text": "Yes."}]), chunk("stop")]
+                ),
+            )
+            for kind in ("thinking", "reasoning")
+        ),
     ],
 )
 async def test_thoughts_in_whatever_field(server: RawServer, ref: str, reply: bytes) -> None:
