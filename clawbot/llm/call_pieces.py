@@ -120,18 +120,20 @@ def _by_last(pieces: list[_Piece], field: Literal["id", "place"]) -> list[list[_
     return list(calls.values())
 
 
+_NOTHING = ("", "null", "None", "undefined", "[]", '""', '"null"', '"{}"')
+
+
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
     """The arguments as an object, and None; or {} and the raw text, when it is no JSON object.
 
-    Nothing and `null` count as no arguments; an object in a JSON string is taken out of it.
+    Nothing, `null` and empty values count as no arguments; an object in a JSON string is taken out of it.
     """
-    text = raw.strip("\ufeff \t\r\n")
-    if text in ("", "null"):
+    text = raw.strip("\ufeff\u200b\0 \t\r\n")
+    if text in _NOTHING:
         return {}, None
     value = _decode(text)
-    if isinstance(value, str):
-        text = value
-        value = _decode(text)
+    while isinstance(value, str):
+        text, value = value, _decode(value)
     if not isinstance(value, dict):
         value = _decode_loosely(text)
     return (value, None) if isinstance(value, dict) and not _is_deep(value) else ({}, raw)
@@ -156,27 +158,33 @@ def _decode(raw: str) -> Any:
         return None
 
 
-_CLOSERS = lazy_re(r"(?:\s*(?:```|</[\w:.-]+>|<[|｜][^<>\n]*>|\[/\w+\]))+\s*\Z")
+_CLOSERS = lazy_re(r"(?:\s*(?:```|~~~|</[\w:.-]+>|<[|｜][^<>\n]*>|\[/\w+\]))+\s*\Z")
 _MOST_CLOSING = 640  # characters
 _MOST_LOOSE = 400_000  # characters
+_COMMENT = r"(?://|(?<=\s)#)[^\n]*|/\*.*?(?:\*/|\Z)"
 # A string that is not closed goes on to the end, so that nothing is read twice.
 _LOOSE = lazy_re(
-    r""""(?:[^"\\]|\\.?)*(?:"|\Z)|'(?:[^'\\]|\\.?)*(?:'|\Z)|\b(?:True|False|None)\b|,(?=\s*[}\]])""", re.DOTALL
+    r""""(?:[^"\\]|\\.?)*(?:"|\Z)|'(?:[^'\\]|\\.?)*(?:'|\Z)|“[^“”]*”|\b(?:True|False|None)\b"""
+    rf"""|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\],])|(?<=[{{,])\s*[A-Za-z_]\w*(?=\s*:)|[，：]""",
+    re.DOTALL,
 )
-_IN_STRING = lazy_re(r'\\.|"', re.DOTALL)
-_STRICT = {"True": "true", "False": "false", "None": "null", ",": "", "\\'": "'", '"': '\\"'}
+_IN_STRING = lazy_re(r'\\["\\/bfnrt]|\\u[0-9a-fA-F]{4}|\\.|"', re.DOTALL)
+_STRICT = {"True": "true", "False": "false", "None": "null", ",": "", "，": ",", "：": ":", "\\'": "'", '"': '\\"'}
 _loose_decoder = json.JSONDecoder(strict=False, parse_constant=int)  # raises ValueError for NaN
 
 
 def strict_json(text: str) -> str:
-    """Return `text` with Python's quotes, words and trailing commas spelled as JSON."""
+    """Return `text`, with the quotes, words, escapes, commas and comments of other languages, as JSON."""
 
     def strict(found: re.Match[str]) -> str:
         token = found[0]
-        if len(token) == 1 or token[0] not in "\"'":
-            return _STRICT.get(token, token)
+        if len(token) == 1 or token[0] not in "\"'“":
+            if token[:1] == "\\":  # an escape that is none is of a path or a pattern
+                return _STRICT.get(token, token if token[1] in '"\\/bfnrt' or len(token) > 2 else f"\\{token}")
+            name = token.strip()
+            return _STRICT.get(token, "" if name[0] in "/#" else f'"{name}"')
         inside = token[1:-1]
-        if "\\" in inside or (token[0] == "'" and '"' in inside):
+        if "\\" in inside or (token[0] != '"' and '"' in inside):
             inside = _IN_STRING.sub(strict, inside)
         return f'"{inside}"'
 
@@ -193,8 +201,8 @@ def decode_at(text: str, at: int = 0) -> tuple[Any, int]:
 
 
 def _decode_loosely(raw: str) -> Any:
-    """Return the value in `raw`: in a fence, before a closing tag, repeated, or in Python's spelling; None if none."""
-    text = re.sub(r"\A```\w*", "", raw)
+    """Return the value in `raw`: in a fence or tags, repeated, or spelled as `strict_json` reads it; None if none."""
+    text = re.sub(r"\A(?:```\w*|~~~\w*|<[\w:]+>|json\b|\{\s*\}|null|\"\"|\s)+(?=\{)", "", raw)
     closers = _CLOSERS.search(text, max(0, len(text) - _MOST_CLOSING))
     text = text[: closers.start() if closers else None].strip()
     if not text.startswith("{") or len(text) > _MOST_LOOSE:
@@ -203,6 +211,6 @@ def _decode_loosely(raw: str) -> Any:
     try:
         value, end = decode_at(text)
         rest = text[end:].replace(text[:end], "").strip()
-        return value if not rest or decode_at(rest) == (value, len(rest)) else None
+        return value if not rest.strip(" \t\r\n}]);") or rest == "{}" or decode_at(rest) == (value, len(rest)) else None
     except ValueError:
         return None
