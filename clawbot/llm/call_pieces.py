@@ -18,6 +18,7 @@ from clawbot.text.patterns import lazy_re
 NAME_LENGTH = 64
 DEEPEST = 64  # the arguments of a tool are a flat object, and seldom one with lists in it
 _BAD_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+_NOTHING = ("", "null", "None", "undefined", "[]", '""', '"null"', '"{}"')
 # Namespaces that some models put before the name that they were given.
 _NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api)[.:/]")
 
@@ -118,9 +119,6 @@ def _by_last(pieces: list[_Piece], field: Literal["id", "place"]) -> list[list[_
         key = key if own in (None, "") else own
         calls.setdefault(key, []).append(piece)
     return list(calls.values())
-
-
-_NOTHING = ("", "null", "None", "undefined", "[]", '""', '"null"', '"{}"')
 
 
 def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:

@@ -20,6 +20,7 @@ from clawbot.llm.endings import UNFINISHED
 from clawbot.llm.error_text import error_in
 
 _DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")  # JSON has no raw line breaks
+_THINKS = ("thinking", "reasoning")  # types of parts of a text
 _OBJECT = re.compile(rb"\s*\{")
 _MAX_STREAM, _MAX_OBJECT = 16_384, 1_000_000  # bytes kept of a stream, and of an answer in one piece
 _read = httpx.Response.aiter_bytes
@@ -152,17 +153,15 @@ def _normalise(delta: Any) -> None:
     content, refusal = getattr(delta, "content", None), getattr(delta, "refusal", None)
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, Mapping)]
-        if thoughts := "".join(_text(part.get("thinking") or (_thinks(part) and part.get("text"))) for part in parts):
+        if thoughts := "".join(
+            _text(part.get("thinking") or (part.get("type") in _THINKS and part.get("text"))) for part in parts
+        ):
             delta.reasoning_content = thoughts
         delta.content = content = "".join(
-            _text(part.get("text") or part.get("refusal")) for part in parts if not _thinks(part)
+            _text(part.get("text") or part.get("refusal")) for part in parts if part.get("type") not in _THINKS
         )
     if isinstance(refusal, str) and refusal:
         delta.content = (content or "") + refusal
-
-
-def _thinks(part: Mapping[str, Any]) -> bool:
-    return part.get("type") in ("thinking", "reasoning")
 
 
 def _text(value: object) -> str:
