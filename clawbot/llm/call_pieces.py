@@ -139,7 +139,7 @@ def parse_arguments(raw: str) -> tuple[dict[str, Any], str | None]:
 
 def safe_name(name: str) -> str:
     """`name` as every provider accepts it when it is sent back: 1 to 64 of `[A-Za-z0-9_-]`."""
-    bare = _NAMESPACE.sub("", name.strip())
+    bare = _NAMESPACE.sub("", name.partition("<|")[0].strip())
     return _BAD_NAME.sub("_", bare)[:NAME_LENGTH] or "unnamed"
 
 

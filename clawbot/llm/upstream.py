@@ -149,19 +149,22 @@ def _event_of(body: bytes) -> bytes:
 
 
 def _normalise(delta: Any) -> None:
-    """Put all text of the answer into `delta.content`, the only field that litellm reads."""
+    """Put all text of the answer into `delta.content`, the only field that litellm reads, and arguments into texts."""
     content, refusal = getattr(delta, "content", None), getattr(delta, "refusal", None)
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, Mapping)]
-        if thoughts := "".join(
-            _text(part.get("thinking") or (part.get("type") in _THINKS and part.get("text"))) for part in parts
-        ):
-            delta.reasoning_content = thoughts
-        delta.content = content = "".join(
-            _text(part.get("text") or part.get("refusal")) for part in parts if part.get("type") not in _THINKS
-        )
+        thoughts = [part for part in parts if part.get("thinking") or part.get("type") in _THINKS]
+        if thoughts:
+            delta.reasoning_content = "".join(_text(part.get("thinking") or part.get("text")) for part in thoughts)
+        texts = (part.get("text") or part.get("refusal") for part in parts if part not in thoughts)
+        delta.content = content = "".join(map(_text, texts))
     if isinstance(refusal, str) and refusal:
         delta.content = (content or "") + refusal
+    calls = getattr(delta, "tool_calls", None)
+    for call in (*(calls if isinstance(calls, list) else ()), delta):
+        function: Any = getattr(call, "function", None) or getattr(call, "function_call", None)
+        if not isinstance(getattr(function, "arguments", ""), str | None):
+            function.arguments = msgspec.json.encode(function.arguments).decode()
 
 
 def _text(value: object) -> str:

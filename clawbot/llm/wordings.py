@@ -49,14 +49,15 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("AI21, Bedrock", r"prompt has too many tokens|too many input tokens"),
     ("Cloudflare", r"exceeded this model(?:'s)? context window"),
     ("GitHub Models", r"tokens_limit_reached|request body too large for .{1,60} max size: \d+ tokens"),
-    ("Moonshot", r"exceeded model token limit"),
+    ("Moonshot, Copilot", r"exceeded model token limit|prompt token count of \d+ exceeds the limit"),
     ("Qwen, DashScope", r"range of input length should be"),
     ("GLM", r"(?:input|prompt|(?<!max_)token|输入(?!参数)|上下文|提示词).{0,20}(?:超[长过出限]|[过太]长)"),
     ("GLM, others", r"exceeds max length|longueur de contexte|kontextfenster|ventana de contexto|コンテキスト長"),
-    ("MiniMax", r"context window exceeds limit"),
     ("Doubao, Volcengine", r"exceeds? max message tokens|input length \d+ exceeds the maximum length"),
-    ("GitHub Copilot", r"prompt token count of \d+ exceeds the limit"),
-    ("Perplexity, Anthropic", r"(?:context|token) limit (?:was )?exceeded|exceeds? (?:the )?(?:token|context) limit"),
+    (
+        "Perplexity, Anthropic, MiniMax",
+        r"window exceeds limit|(?:context|token) limit (?:was )?exceeded|exceeds? (?:the )?(?:token|context) limit",
+    ),
 )
 
 # A number of tokens: "8192", "128,000", "128k". Not of characters or bytes, which some limit as well.

@@ -16,19 +16,17 @@ _NAMES = (
     "think thinking thought thoughts reasoning reflection seed:think mm:think longcat_think antthinking scratchpad "
     "reasoning_scratchpad reasoning_content thought_process thinking_process internal_thought inner_monologue 思考"
 )
-_TOKENS = (
-    "<|{}|> <|begin_{}|> <|begin_of_{}|> <|start_{}|> <|{}_start|>",
-    "<|/{}|> <|end_{}|> <|end_of_{}|> <|{}_end|>",
+_TOKENS = ("{} begin_{} begin_of_{} start_{} {}_start", "/{} end_{} end_of_{} {}_end")
+_OPEN, _CLOSE = (
+    [f"<|{one.format(name)}|>" for name in _NAMES.split()[:5] for one in words.split()] for words in _TOKENS
 )
-_OPEN, _CLOSE = ([one.format(name) for name in _NAMES.split()[:5] for one in forms.split()] for forms in _TOKENS)
 _ENDS = (*(f"</{name}>" for name in _NAMES.split()), *_CLOSE)
 _HARMONY = ("<|end|>", "<|channel|>final<|message|>")
 _START = "<|start|>assistant"
 _BLOCKS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*(f"<{name}>" for name in _NAMES.split()), *_OPEN), _ENDS),
     "◁think▷": ("◁/think▷",),
-    "[think]": ("[/think]",),
-    "[thinking]": ("[/thinking]",),
+    **dict.fromkeys(("[think]", "[thinking]"), ("[/think]", "[/thinking]")),
     "<|inner_prefix|>": ("<|inner_suffix|>",),
     "<|think|>": ("<|end|>", *_ENDS),
     "<|channel>thought": ("<channel|>",),
@@ -188,9 +186,7 @@ def _open_end(text: str, tokens: tuple[str, ...]) -> int:
 
 def without_thoughts(text: str) -> str:
     """Return the answer in `text`, a complete answer with its reasoning."""
-    if text.lstrip()[:1] not in _MARKS and not any(
-        mark in text for mark in ("</", "◁/", "[/", "<|", "<｜", "<channel|")
-    ):
+    if not any(mark in text for mark in _MARKS):
         return text
     splitter, kept = ThoughtSplitter(), list[str]()
     for kind, part in (*splitter.feed(text), *splitter.end()):

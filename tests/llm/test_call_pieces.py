@@ -179,6 +179,8 @@ def test_arguments_with_many_brackets_and_little_depth_are_taken() -> None:
     [
         ("read", "read"),
         ("functions.read", "read"),
+        ("read<|channel|>commentary", "read"),
+        ("functions.read <|constrain|>json", "read"),
         ("read file!", "read_file_"),
         ("", "unnamed"),
         ("x" * 80, "x" * 64),

@@ -112,6 +112,20 @@ ANSWERS: list[tuple[str, bytes, tuple[str, str]]] = [
         answer("half", reason="insufficient_system_resource"),
         ("BadResponseError", BROKEN("insufficient_system_resource")),
     ),
+    *(
+        ("openai/m", b"".join([part, chunk("tool_calls"), DONE]), ("toolUse", called))
+        for part, called in (
+            (chunk(function_call={"name": "read", "arguments": {"path": "A"}}), CALLED),
+            (
+                chunk(tool_calls=[{"index": 0, "id": "1", "function": {"name": "read", "arguments": {"path": "A"}}}]),
+                CALLED,
+            ),
+            (
+                chunk(tool_calls=[{"index": 0, "id": "1", "function": {"name": "read", "arguments": []}}]),
+                "[('read', {})]",
+            ),
+        )
+    ),
     ("openai/m", b"".join([chunk("null", content="half"), chunk("stop")]), ("stop", "half")),
     ("openai/m", answer("the mark is\ndata: [DONE]", reason="abort"), ("BadResponseError", BROKEN("abort"))),
     ("openai/m", chunk(content="the mark is\ndata: [DONE]"), ("BadResponseError", CUT)),
