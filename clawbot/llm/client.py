@@ -383,7 +383,8 @@ class LiteLLMModel:
             what = _("the vendor cannot read the earlier reasoning; it is left out now.")
             return BadResponseError(what, provider=self._target.answerer, hint=_("Send the message again."))
         error = to_error(report.failure, ref=self._target.ref, base=self._target.base, now=self._options.clock.now())
-        if (missing := missing_field(report.failure.message)) and missing not in self._speller.required:
+        missing = missing_field(f"{error.message} {report.failure.message}")
+        if missing and missing not in self._speller.required:
             self._speller.required += (missing,)
             return BadResponseError(error.message, provider=error.provider, hint=_("Send the message again."))
         return error

@@ -167,14 +167,17 @@ _FILE = lazy_re(r"\b(?:images?|files?|audio|video|pdf|documents?|attachments?|up
 
 
 # Reasoning that was made with the key of another organisation, say, or in a field that is refused.
-_FIELD = r"\b(reasoning_(?:content|details|text)|thought_signature|(?<=[.'`\"])reasoning(?=[:'`\" ]|$))"
+_FIELD = r"\b(reasoning_(?:content|details|text)|thought_?signature|(?<=[.'`\"])reasoning(?=[:'`\" ]|$))"
 _UNREADABLE = lazy_re(
     r"encrypted content\b.{0,200}could not be|invalid `?signature`? in `?thinking|(?:unrecog|unexpec|unknown).{0,80}"
     rf"{_FIELD}|{_FIELD}.{{0,80}}(?:unsupported|not (?:supported|permitted|allowed)|forbidden)",
     re.IGNORECASE | re.DOTALL,
 )
 _NAMED = lazy_re(_FIELD, re.IGNORECASE)
-_ABSENT = lazy_re(r"\b(?:missing|required?s?|must|needs?|expected|lacks?|without|not provided)\b", re.IGNORECASE)
+_ABSENT = lazy_re(
+    r"\b(?:missing|required?s?|must|needs?|expected|lacks?|without|absent|undefined|empty|not (?:provided|found))\b|缺",
+    re.IGNORECASE,
+)
 
 
 def is_unreadable_reasoning(message: str) -> bool:
@@ -185,7 +188,8 @@ def is_unreadable_reasoning(message: str) -> bool:
 def missing_field(message: str) -> str:
     """The field of earlier answers that the server misses, as `message` says; "" if it says no such thing."""
     found = _NAMED.search(message[:_LONGEST])
-    return found[1].lower() if found and _ABSENT.search(message) and not is_unreadable_reasoning(message) else ""
+    lacks = found and _ABSENT.search(message) and not is_unreadable_reasoning(message)
+    return found[1].lower().replace("thoughts", "thought_s") if found and lacks else ""
 
 
 class Failure(Struct, frozen=True):

@@ -23,10 +23,7 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ),
     ("llama.cpp", r"exceed_context_size_error|n_keep \(\d+\) >= n_ctx|exceeds n_ctx"),
     ("llama.cpp, embeddings", r"too large to process|physical batch size|larger than the max(?:imum)? context size"),
-    (
-        "llama.cpp, older",
-        r"context (?:shift is disabled|overflow)|context ?(?:window|length|size) ?(?:has been )?exceeded",
-    ),
+    ("llama.cpp, older", r"context (?:shift is disabled|overflow)|context ?\w+ ?(?:has been )?exceeded"),
     ("DeepInfra, Novita", r"(?:prompt|total|requested) tokens(?: \S+)? exceed|tokens in (?:the |your )?prompt\b"),
     ("LM Studio", r"greater than the context length|(?:not enough context|trying to keep the first \d+ tokens)"),
     ("LM Studio, at the end", r"reached context length of \d+ tokens"),
@@ -54,10 +51,7 @@ WORDINGS: tuple[tuple[str, str], ...] = (
     ("GLM", r"(?:input|prompt|(?<!max_)token|输入(?!参数)|上下文|提示词).{0,20}(?:超[长过出限]|[过太]长)"),
     ("GLM, others", r"exceeds max length|longueur de contexte|kontextfenster|ventana de contexto|コンテキスト長"),
     ("Doubao, Volcengine", r"exceeds? max message tokens|input length \d+ exceeds the maximum length"),
-    (
-        "Perplexity, Anthropic, MiniMax",
-        r"window exceeds limit|(?:context|token) limit (?:was )?exceeded|exceeds? (?:the )?(?:token|context) limit",
-    ),
+    ("Perplexity, MiniMax", r"token limit (?:was )?exceeded|exceeds (?:the )?token limit|window exceeds limit"),
 )
 
 # A number of tokens: "8192", "128,000", "128k". Not of characters or bytes, which some limit as well.
@@ -112,10 +106,7 @@ _DURATION = (
 )
 # What stands before the time that a provider asks to wait.
 WAITS: tuple[tuple[str, str], ...] = (
-    (
-        "OpenAI, Groq, Gemini, Azure",
-        rf"(?:try|retry)(?: your request)?(?: again)? (?:in|after):?(?: about)? {_DURATION}",
-    ),
+    ("OpenAI, Groq, Azure", rf"(?:try|retry)(?: your request)?(?: again)? (?:in|after):?(?: about)? {_DURATION}"),
     ("Cerebras, Together, Gemini", rf"(?:wait|wait for|(?:resets?|available)(?: again)? (?:in|after)) {_DURATION}"),
     ("Google, in details", rf"retry_?delay\W{{1,12}}(?:seconds\W{{1,8}})?{_DURATION}"),
     ("Gateways, as a field", rf"retry[_-]?after(?:_seconds)?\W{{1,8}}{_DURATION}"),
