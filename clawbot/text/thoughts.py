@@ -26,7 +26,7 @@ _START = "<|start|>assistant"
 _BLOCKS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys((*(f"<{name}>" for name in _NAMES.split()), *_OPEN), _ENDS),
     "◁think▷": ("◁/think▷",),
-    **dict.fromkeys(("[think]", "[thinking]"), ("[/think]", "[/thinking]")),
+    "[think]": ("[/think]",),
     "<|inner_prefix|>": ("<|inner_suffix|>",),
     "<|think|>": ("<|end|>", *_ENDS),
     "<|channel>thought": ("<channel|>",),
