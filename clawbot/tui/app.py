@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
@@ -26,7 +27,7 @@ from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import DARK, LIGHT, kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.prompt import Prompt
+from clawbot.tui.widgets.fields import TextField
 from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-ROUNDS = 3  # the key, the message it causes (Enter: the submission), and what that causes in turn
+SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
 TWICE = 1.0  # seconds between two Ctrl+C to quit, two Esc to go back
 
 
@@ -79,8 +80,8 @@ class ClawbotApp(choosing.Front):
         self.chat = ChatScreen(self.clock, Attention(self._tell_terminal, os.environ, lambda: self.app_focus))
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
-        self._early: list[Event] | None = []
-        self._replayed: set[Event] = set()
+        self._is_ready = False
+        self._typed: deque[Key | Paste] = deque()
         self._last_interrupt = float("-inf")
         self._last_escape = float("-inf")  # with nothing to stop
         for own in (DARK, LIGHT):
@@ -97,44 +98,48 @@ class ClawbotApp(choosing.Front):
         return self.chat
 
     async def on_event(self, event: Event) -> None:
-        """Keep keys typed before the prompt exists."""
-        typed = isinstance(event, Key | Paste) and not event.is_forwarded
-        if self._early is not None and typed and event not in self._replayed:
-            self._early.append(event)
-        elif isinstance(event, Key) and isinstance(self.focused, Prompt) and self.focused.redoes(event.key):
-            self.focused.post_message(event)
+        """Take what was typed in its order; Textual would run a binding after the letters that follow it."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            self._typed.append(event)
+            await self._take_typed()
         else:
             await super().on_event(event)
 
+    async def _take_typed(self) -> None:
+        """Let each key take effect before the next one, as soon as there is a screen for it."""
+        while self._typed and self._is_ready:
+            if not self.screen.is_mounted:
+                self.set_timer(SCREEN_POLL, self._take_typed)
+                return
+            event = self._typed.popleft()
+            if isinstance(self.focused, TextField):
+                await self._type(self.focused, event)
+            else:
+                await super().on_event(event)
+
+    async def _type(self, field: TextField, event: Key | Paste) -> None:
+        self.app_focus = True
+        if isinstance(event, Paste):
+            event.stop()
+            await field.on_event(event)
+            return
+        bound = not field.claims(event.key) and await self._check_bindings(event.key, priority=True)
+        if not (bound or await field.take_key(event)):
+            await self._check_bindings(event.key)
+        await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
+
     def on_ready(self) -> None:
         """The prompt is painted: replay early keys, then open the rest."""
+        self.chat.composer.entered = self.take
         self.chat.composer.prompt.focus()
         # After `fg` the terminal is empty: repaint everything.
         self.app_resume_signal.subscribe(self.chat, lambda _: self.refresh(layout=True))
-        self.call_after_refresh(self._replay)
+        self.call_after_refresh(self.call_later, self._begin)
 
-    @work(group="replay")
-    async def _replay(self) -> None:
-        """Replay early keys. Each key takes effect before the next one."""
-        while self._early:
-            event = self._early.pop(0)
-            self._replayed.add(event)
-            self.post_message(event)
-            if isinstance(event, Key) and not event.is_printable:
-                await self._settled()
-        self._early = None
+    async def _begin(self) -> None:
+        self._is_ready = True
+        await self._take_typed()
         self._open()
-
-    async def _settled(self) -> None:
-        """Wait until a key has taken effect: on its way down, back up to the bindings, and through messages.
-
-        Queued keys arrive faster than typed ones and would overtake these: a letter the line break before it.
-        """
-        for _round in range(ROUNDS):
-            for pump in (self, *(self.focused or self.screen).ancestors_with_self):
-                reached = asyncio.Event()
-                if pump.call_later(reached.set):
-                    await reached.wait()
 
     @work(group="runtime")
     async def _open(self) -> None:
@@ -178,10 +183,6 @@ class ClawbotApp(choosing.Front):
         self._close_messages_no_wait()
 
     # Input
-
-    @on(Composer.Entered)
-    def _entered(self, event: Composer.Entered) -> None:
-        self.take(event.entry)
 
     def take(self, entry: UserInput | None) -> None:
         """Do what the user entered."""
@@ -253,10 +254,6 @@ class ClawbotApp(choosing.Front):
 
     def action_copy_or_leave(self) -> None:
         """Copy the selection, else clear the input; twice within a second quits."""
-        # The key arrives here first: earlier keys must reach the prompt before it is cleared.
-        self.chat.composer.prompt.call_later(self._copy_or_leave)
-
-    def _copy_or_leave(self) -> None:
         selected = self.chat.get_selected_text() or self.chat.composer.prompt.selected_text
         now = self.clock.monotonic()
         if selected:

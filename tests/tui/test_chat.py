@@ -38,7 +38,7 @@ from clawbot.tui.screens.common import AskScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.widgets.approval import REST
-from clawbot.tui.widgets.composer import PAUSE, Composer
+from clawbot.tui.widgets.composer import PAUSE
 from clawbot.tui.widgets.line_view import Pointed
 from tests.tui.chat_host import StepClock, chatting, make_app, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, RuntimeStatus, conversation, found, hit, reply, told
@@ -769,7 +769,7 @@ async def test_every_event_has_its_place_on_the_screen_and_every_screen_command_
         assert set(app.chat.view.handlers) == set(get_args(Event))
         for info in COMMANDS:
             if info.screen and info.name != "/quit":
-                app.chat.composer.post_message(Composer.Entered(ScreenCommand(info.name, "")))
+                app.take(ScreenCommand(info.name, ""))
                 await pilot.pause()
                 while len(app.screen_stack) > 1:
                     await pilot.press("escape")

@@ -17,6 +17,7 @@ from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.lines import short
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
 from clawbot.tui.screens.picker import PickerScreen, Row
+from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:
     from clawbot.agent.status_types import AgentInfo
@@ -175,7 +176,7 @@ class KeyScreen(OverScreen[str]):
                 )
             )
         )
-        yield Input(
+        yield Line(
             password=True, placeholder=_("paste {key}").format(key=self.provider.keys[0]), compact=True, id="key"
         )
         yield Static(id="wrong", markup=False)

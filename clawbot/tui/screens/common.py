@@ -40,6 +40,8 @@ class OverScreen(ModalScreen[ScreenResultType]):
         """A screen that is closed before it is made gets no widgets, but it is told that it has them."""
         if not (isinstance(event, Mount | Resize) and self.has_left):
             await super().on_event(event)
+            if isinstance(event, Mount):  # at once, not by `focus()`: keys may be waiting
+                self.set_focus(next((field for field in self.query("Area, Line") if field.focusable), None))
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with `result`. Further calls are ignored: a second key on its way must not close the screen below."""

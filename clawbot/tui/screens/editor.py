@@ -28,6 +28,7 @@ from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.screens.common import AskScreen, KeyHint, KeyLine, OverScreen
 from clawbot.tui.screens.picker import PickerScreen, Row
+from clawbot.tui.widgets.fields import Area
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -179,7 +180,7 @@ _SHOWN = {
 READ_ERRORS = (ClawbotError, OSError, UnicodeError)
 
 
-class MarkdownArea(TextArea):
+class MarkdownArea(Area):
     """A text area that sets headings off, and shows control characters instead of sending them to the terminal."""
 
     COMPONENT_CLASSES: ClassVar = {"text-area--heading"}

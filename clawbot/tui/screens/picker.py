@@ -27,6 +27,7 @@ from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean
 from clawbot.tui.render.lines import ellipsis, width_of
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
+from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -185,7 +186,9 @@ class PickerScreen(OverScreen[ResultT]):
         with Vertical(id="frame"):
             with Horizontal(id="head"):
                 yield Static("❯ " if self.framed else f"{_(self.heading)} ❯ ", id="title")
-                yield Input(id="filter", compact=True)
+                line = Line(id="filter", compact=True)
+                line.changed = self._changed
+                yield line
                 yield Static(id="count")
             with Horizontal(id="body"):
                 yield OptionList(id="rows", markup=False)
@@ -195,7 +198,6 @@ class PickerScreen(OverScreen[ResultT]):
 
     def on_mount(self) -> None:
         """Fetch the rows without holding up what is typed."""
-        self.query_one("#filter").focus()
         self.refilter()
         self.fetch()
 
@@ -266,7 +268,6 @@ class PickerScreen(OverScreen[ResultT]):
         """Whether the list answers what is typed: Enter chooses nothing else."""
         return True
 
-    @on(Input.Changed, "#filter")
     def _changed(self) -> None:
         self.moved = False
         self.typing()

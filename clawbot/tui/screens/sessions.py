@@ -35,6 +35,7 @@ from clawbot.tui.screens.places import (
     said_around,
     snippet_start,
 )
+from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:
     from clawbot.agent.status_types import HistoryItem
@@ -76,7 +77,7 @@ class TitleScreen(OverScreen[str]):
     def compose(self) -> ComposeResult:
         """The line to type in."""
         yield Static(_("Title"), id="title")
-        yield Input(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
+        yield Line(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
         yield KeyLine([KeyHint("enter", N_("take it"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
 
     @on(Input.Submitted, "#key")

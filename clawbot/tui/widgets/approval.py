@@ -23,7 +23,7 @@ from textual.message import Message
 from textual.reactive import var
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 from textual.widgets.text_area import Edit, EditResult
 
 from clawbot.agent.events import ApprovalRequested
@@ -33,6 +33,7 @@ from clawbot.text.visible import reveal, unwritten, visible
 from clawbot.tools.danger import danger_of
 from clawbot.tui.render.lines import BLANK
 from clawbot.tui.render.question import Looked, PlanAsked, View, choices_of, lay_out
+from clawbot.tui.widgets.fields import Area
 from clawbot.tui.widgets.line_view import Painted
 from clawbot.tui.widgets.status_line import QueueLines
 
@@ -150,7 +151,7 @@ class QuestionView(Painted):
         return len(lay_out(self.asked, width, height, self._looked).lines)
 
 
-class CommandEditor(TextArea):
+class CommandEditor(Area):
     """An editor for the command before it runs. Enter runs it, Esc returns to the question.
 
     It shows the visible form (`clawbot.text.visible`) and applies it to typed and pasted text; what runs is what the
@@ -183,13 +184,12 @@ class CommandEditor(TextArea):
         edit.text = visible(edit.text, blanks=False)
         return super().edit(edit)
 
-    async def _on_key(self, event: Key) -> None:
-        if event.key == "enter":
-            event.stop()
-            event.prevent_default()
-            self._run()
-        else:
-            await super()._on_key(event)
+    async def take_key(self, event: Key) -> bool:
+        """Run the command, or insert what was typed."""
+        if event.key != "enter":
+            return await super().take_key(event)
+        self._run()
+        return True
 
     def _run(self) -> None:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from textual import getters, on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.message import Message
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
 from clawbot.agent.slash import COMMANDS, CommandInfo
 from clawbot.attachments.mentions import written
@@ -57,12 +57,6 @@ class Composer(Vertical):
     completions = getters.query_one(Completions)
 
     @dataclass
-    class Entered(Message):
-        """Something was entered that means something."""
-
-        entry: UserInput
-
-    @dataclass
     class ShellModeChanged(Message):
         """What is typed is a command of the shell from now on, or no longer one."""
 
@@ -75,6 +69,7 @@ class Composer(Vertical):
         super().__init__()
         self.clock = clock
         self.last_typed = NEVER
+        self.entered: Callable[[UserInput], None] = lambda entry: None  # called at once: the next keys may depend on it
         self._commands: Sequence[CommandInfo] = COMMANDS
         self._runtime: RuntimeApi | None = None
         self._history_file: Path | None = None
@@ -87,7 +82,9 @@ class Composer(Vertical):
         yield Completions()
         with Horizontal(id="prompt-row"):
             yield Static(MARK, id="prompt-mark")
-            yield Prompt(self._submit, self._steer)
+            prompt = Prompt(self._submit, self._steer)
+            prompt.changed = self._changed
+            yield prompt
 
     def connect(self, runtime: RuntimeApi) -> None:
         """Commands, files and history can be had from now on."""
@@ -149,7 +146,7 @@ class Composer(Vertical):
             self._models = []
             self._remember(text, shown)
             self.prompt.take("")
-            self.post_message(self.Entered(entry))
+            self.entered(entry)
 
     def _remember(self, text: str, shown: str) -> None:
         if self.prompt.inputs.add(shown) and self._history_file is not None:
@@ -189,12 +186,9 @@ class Composer(Vertical):
             self.post_message(self.FirstKey())
         self.last_typed = now
 
-    @on(TextArea.Changed)
-    def _changed(self, event: TextArea.Changed) -> None:
-        event.stop()
-        if event.text_area is self.prompt:
-            self._complete(wanted(self.prompt.before_cursor))
-            self._show_mode(shell_mode(self.prompt.document.get_line(0)))
+    def _changed(self) -> None:
+        self._complete(wanted(self.prompt.before_cursor))
+        self._show_mode(shell_mode(self.prompt.document.get_line(0)))
 
     def _show_mode(self, mode: ShellMode) -> None:
         if mode != self._shell:

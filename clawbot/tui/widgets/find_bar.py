@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from textual import getters, on
+from textual import getters
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.events import Key
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 from textual.widgets.text_area import Edit, EditResult
 
 from clawbot.text.interface import _
 from clawbot.tui.keys import binding
 from clawbot.tui.render.lines import width_of
+from clawbot.tui.widgets.fields import Area
 
 LEAST_FIELD = 24  # cells that the text has before the keys are told
 STEPS = {"enter": 1, "down": 1, "shift+enter": -1, "up": -1}
 
 
-class FindField(TextArea):
+class FindField(Area):
     """One line of text. `step` is called with 1 or -1 for a key that goes on, and whether it was Enter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -40,14 +41,13 @@ class FindField(TextArea):
         edit.text = " ".join(edit.text.splitlines())
         return super().edit(edit)
 
-    async def _on_key(self, event: Key) -> None:
+    async def take_key(self, event: Key) -> bool:
+        """Insert what was typed, or step to another match."""
         if event.key not in ("tab", *STEPS):
-            await super()._on_key(event)
-            return
-        event.stop()
-        event.prevent_default()
+            return await super().take_key(event)
         if event.key in STEPS:
             self.step(STEPS[event.key], event.key.endswith("enter"))
+        return True
 
 
 class FindBar(Horizontal):
@@ -64,7 +64,9 @@ class FindBar(Horizontal):
     def compose(self) -> ComposeResult:
         """What is looked for, and what came of it."""
         yield Static("/", id="find-mark")
-        yield FindField()
+        field = FindField()
+        field.changed = self._changed
+        yield field
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
@@ -83,8 +85,6 @@ class FindBar(Horizontal):
             self._shown = shown
             self.query_one("#find-count", Static).update(shown)
 
-    @on(TextArea.Changed)
-    def _changed(self, event: TextArea.Changed) -> None:
-        event.stop()
+    def _changed(self) -> None:
         if self.display:
-            self.look_for(event.text_area.text)
+            self.look_for(self.field.text)

@@ -11,7 +11,6 @@ from msgspec import structs
 from textual.binding import BindingType
 from textual.events import Key, Paste, Resize
 from textual.message import Message
-from textual.widgets import TextArea
 from textual.widgets.text_area import EditResult, Location, Selection
 
 from clawbot.deadline import deadline
@@ -22,6 +21,7 @@ from clawbot.tui.render.lines import width_of
 from clawbot.tui.typed_paths import pasted_mention
 from clawbot.tui.vi import INSERT, LINES, NAMED, VISUAL, Step, Vi, press
 from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shared
+from clawbot.tui.widgets.fields import Area
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
@@ -34,7 +34,7 @@ def invitation(width: int) -> str:
     return next((text for text in map(_, INVITATIONS) if width_of(text) <= width), "")
 
 
-class Prompt(TextArea):
+class Prompt(Area):
     """Where the user types. Enter sends; Shift+Enter, Alt+Enter and Ctrl+J break the line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -75,6 +75,7 @@ class Prompt(TextArea):
         """Put `text` in the place of what is there, cursor at the end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
+        self._report()
         if self._vi is not None and not text:
             self._change_mode(structs.replace(self._vi, mode=INSERT, typed=""))
 
@@ -96,21 +97,18 @@ class Prompt(TextArea):
         """The invitation stays on one line."""
         self.placeholder = invitation(event.size.width)
 
-    async def _on_key(self, event: Key) -> None:
+    async def take_key(self, event: Key) -> bool:
+        """Edit by vi, send, steer the completions, or insert what was typed."""
         self.post_message(self.Typed())
         if self._vi is not None and self._is_for_vi(self._vi, event) and self._run_vi(self._vi, event):
-            event.stop()
-            event.prevent_default()
-            return
+            return True
         if event.key not in ("tab", "enter") and not (self.choosing and event.key in ("up", "down")):
-            await super()._on_key(event)
-            return
-        event.stop()
-        event.prevent_default()
+            return await super().take_key(event)
         if event.key == "enter" and not self.choosing:
             self.submit()
         else:
             self._steer(event.key)
+        return True
 
     # vi
 
@@ -120,8 +118,8 @@ class Prompt(TextArea):
             self._show_mode = show_mode
             self._change_mode(Vi())
 
-    def redoes(self, key: str) -> bool:
-        """Whether `key` does again what was taken back, as ctrl+r does in vi, whatever else it is bound to."""
+    def claims(self, key: str) -> bool:
+        """Return whether `key` redoes a change, as ctrl+r does in vi, whatever else it is bound to."""
         return key == "ctrl+r" and self._vi is not None and self._vi.mode != INSERT
 
     @property
