@@ -8,12 +8,14 @@ import logging
 import os
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
 from textual.driver import Driver
 from textual.events import Event, Key, Paste
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
@@ -38,6 +40,7 @@ log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
 SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
+MAX_HELD = 2.0  # seconds that keys wait for one before
 TWICE = 1.0  # seconds between two Ctrl+C to quit, two Esc to go back
 
 
@@ -81,6 +84,7 @@ class ClawbotApp(choosing.Front):
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
         self._is_ready = False
+        self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
         self._typed: deque[Key | Paste] = deque()
         self._last_interrupt = float("-inf")
         self._last_escape = float("-inf")  # with nothing to stop
@@ -108,14 +112,27 @@ class ClawbotApp(choosing.Front):
     async def _take_typed(self) -> None:
         """Let each key take effect before the next one, as soon as there is a screen for it."""
         while self._typed and self._is_ready:
-            if not self.screen.is_mounted:
+            if not self.screen.is_mounted or monotonic() < self._held_until:
                 self.set_timer(SCREEN_POLL, self._take_typed)
                 return
             event = self._typed.popleft()
             if isinstance(self.focused, TextField):
                 await self._type(self.focused, event)
             else:
+                self._held_until = monotonic() + MAX_HELD
                 await super().on_event(event)
+                await self._follow((self.focused or self.screen).ancestors_with_self)
+
+    async def _follow(self, pumps: Sequence[MessagePump]) -> None:
+        """Follow a key, which goes up through the queues of `pumps`, and take the next one behind it."""
+        for at, pump in enumerate(pumps):
+            if pump is not self and pump.call_later(self._follow, pumps[at + 1 :]):
+                return
+        if pumps:
+            self.call_later(self._follow, ())
+            return
+        self._held_until = 0.0
+        await self._take_typed()
 
     async def _type(self, field: TextField, event: Key | Paste) -> None:
         self.app_focus = True

@@ -19,6 +19,7 @@ from textual.widgets import Static
 
 from clawbot.clock import month_of
 from clawbot.text.interface import _, ngettext
+from clawbot.tui.widgets.fields import TextField
 
 BETWEEN, MORE = " · ", Content("…")  # keys in a line
 WAYS_OUT = ("back", "close")  # actions that need no widgets
@@ -41,7 +42,7 @@ class OverScreen(ModalScreen[ScreenResultType]):
         if not (isinstance(event, Mount | Resize) and self.has_left):
             await super().on_event(event)
             if isinstance(event, Mount):  # at once, not by `focus()`: keys may be waiting
-                self.set_focus(next((field for field in self.query("Area, Line") if field.focusable), None))
+                self.set_focus(next((field for field in self.query(TextField) if field.focusable), None))
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with `result`. Further calls are ignored: a second key on its way must not close the screen below."""

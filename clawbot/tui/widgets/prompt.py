@@ -11,7 +11,7 @@ from msgspec import structs
 from textual.binding import BindingType
 from textual.events import Key, Paste, Resize
 from textual.message import Message
-from textual.widgets.text_area import EditResult, Location, Selection
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from clawbot.deadline import deadline
 from clawbot.text.interface import N_, _
@@ -78,6 +78,11 @@ class Prompt(Area):
         self._report()
         if self._vi is not None and not text:
             self._change_mode(structs.replace(self._vi, mode=INSERT, typed=""))
+
+    def edit(self, edit: Edit) -> EditResult:
+        """Every change by hand goes through here: an input of the history that is changed is a draft."""
+        self.inputs.leave()
+        return super().edit(edit)
 
     def expanded(self, text: str) -> str:
         """`text` with its placeholders replaced by what was pasted."""
