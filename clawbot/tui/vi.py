@@ -12,6 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clawbot.text.graphemes import edge
 from clawbot.tui.vi_motions import Span, clamped, line_end, line_start, move, object_at
 
 INSERT = "insert"
@@ -138,7 +139,7 @@ def _operate(vi: Vi, text: str, cursor: int, operator: str, span: Span | None) -
     """Delete, change or copy what is in `span`, which begins or ends at `cursor`."""
     if span is None:
         return Step(replace(vi, mode=NORMAL), text, cursor)
-    start, end = min(span.start, span.end), max(span.start, span.end) + span.inclusive
+    start, end = min(span.start, span.end), edge(text, max(span.start, span.end) + span.inclusive, after=True)
     if span.whole:
         return _operate_lines(vi, text, cursor, operator, Span(line_start(text, start), line_end(text, end)))
     vi = replace(vi, mode=NORMAL, register=text[start:end], whole=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from clawbot.text.graphemes import edge
+
 # A run of one kind: of the word, or of what is neither word nor blank. An empty line is a word, too.
 _WORDS = re.compile(r"\w+|[^\w\s]+|(?<=\n)(?=\n)")
 _BIG_WORDS = re.compile(r"\S+|(?<=\n)(?=\n)")
@@ -52,7 +54,7 @@ def shared(old: str, new: str) -> tuple[int, int]:
 def clamped(text: str, at: int) -> int:
     """`at`, on a character of its line: not behind the last one, unless the line is empty."""
     at = max(0, min(at, len(text)))
-    return min(at, max(line_start(text, at), line_end(text, at) - 1))
+    return edge(text, min(at, max(line_start(text, at), line_end(text, at) - 1)))
 
 
 def move(text: str, at: int, motion: str, count: int, found: str) -> Span | None:
@@ -79,9 +81,9 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
     start, end = line_start(text, at), line_end(text, at)
     match motion:
         case "h":
-            return max(start, at - times)
+            return max(start, _steps(text, at, -times))
         case "l":
-            return min(end, at + times)
+            return min(end, _steps(text, at, times))
         case "0":
             return start
         case "^":
@@ -91,14 +93,20 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
     return end
 
 
+def _steps(text: str, at: int, steps: int) -> int:
+    for _ in range(abs(steps)):
+        at = edge(text, at + 1, after=True) if steps > 0 else edge(text, at - 1)
+    return at
+
+
 def _vertical(text: str, at: int, steps: int) -> Span | None:
     """So many lines down or, below 0, up, as far as there are any."""
     place, aim = at, column(text, at)
     for _ in range(abs(steps)):
-        edge = line_end(text, place) + 1 if steps > 0 else line_start(text, place) - 1
-        if not 0 <= edge <= len(text):
+        beyond = line_end(text, place) + 1 if steps > 0 else line_start(text, place) - 1
+        if not 0 <= beyond <= len(text):
             break
-        place = line_start(text, edge)
+        place = line_start(text, beyond)
     if line_start(text, place) == line_start(text, at):
         return None
     return Span(at, clamped(text, min(place + aim, line_end(text, place))), whole=True)

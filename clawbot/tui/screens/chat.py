@@ -31,6 +31,7 @@ from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.fields import typed_text
 from clawbot.tui.widgets.find_bar import FindBar
 from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine
 from clawbot.tui.widgets.transcript import TranscriptView
@@ -408,10 +409,10 @@ class ChatScreen(Screen[None]):
 
     def on_key(self, event: Key) -> None:
         """What is typed while the page has the focus goes into the prompt."""
-        if self._reads and event.is_printable and event.character:
+        if self._reads and (typed := typed_text(event)):
             event.stop()
             self.composer.prompt.focus()
-            self.composer.prompt.insert(event.character)
+            self.composer.prompt.insert(typed)
 
     # The page
 

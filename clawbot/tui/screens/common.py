@@ -19,7 +19,7 @@ from textual.widgets import Static
 
 from clawbot.clock import month_of
 from clawbot.text.interface import _, ngettext
-from clawbot.tui.widgets.fields import TextField
+from clawbot.tui.widgets.fields import TextField, typed_text
 
 BETWEEN, MORE = " · ", Content("…")  # keys in a line
 WAYS_OUT = ("back", "close")  # actions that need no widgets
@@ -169,7 +169,7 @@ class AskScreen(OverScreen[str]):
 
     def on_key(self, event: KeyPress) -> None:
         """Take the key of an answer; another one that types something goes back."""
-        if event.key in self.answers or event.key == "enter" or event.is_printable:
+        if event.key in self.answers or event.key == "enter" or typed_text(event):
             event.stop()
             self.dismiss(event.key if event.key in self.answers else "escape")
 

@@ -29,6 +29,7 @@ from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.screens.common import AskScreen, KeyHint, KeyLine, OverScreen
 from clawbot.tui.screens.picker import PickerScreen, Row
 from clawbot.tui.widgets.fields import Area
+from clawbot.tui.wrapping import ShownLine
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -187,7 +188,7 @@ class MarkdownArea(Area):
 
     def get_line(self, line_index: int) -> Text:
         """One line of the file, as it is shown."""
-        line = Text(self.document.get_line(line_index).translate(_SHOWN), end="", no_wrap=True)
+        line = ShownLine(self.document.get_line(line_index).translate(_SHOWN), end="", no_wrap=True)
         if line.plain.startswith("#"):
             line.stylize(Style(color=self.get_component_rich_style("text-area--heading").color, bold=True))
         return line

@@ -27,7 +27,7 @@ from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean
 from clawbot.tui.render.lines import ellipsis, width_of
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
-from clawbot.tui.widgets.fields import Line
+from clawbot.tui.widgets.fields import Line, typed_text
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -318,15 +318,16 @@ class PickerScreen(OverScreen[ResultT]):
 
     def on_key(self, event: KeyPress) -> None:
         """In the list: run the keys of one letter, and bring any other back to the line to type in."""
-        if not self.list.has_focus or not event.is_printable or event.character is None:
+        typed = typed_text(event)
+        if not self.list.has_focus or not typed:
             return
         event.stop()
-        if action := self.letter_keys.get(event.character):
+        if action := self.letter_keys.get(typed):
             self.call_later(self.run_action, action)
-        elif event.character != " ":
-            line = self.query_one("#filter", Input)
+        elif typed != " ":
+            line = self.query_one("#filter", Line)
             line.focus()
-            line.insert_text_at_cursor(event.character)
+            line.insert_text_at_cursor(typed)
 
     @on(Input.Submitted, "#filter")
     def action_choose(self) -> None:

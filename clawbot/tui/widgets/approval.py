@@ -33,7 +33,7 @@ from clawbot.text.visible import reveal, unwritten, visible
 from clawbot.tools.danger import danger_of
 from clawbot.tui.render.lines import BLANK
 from clawbot.tui.render.question import Looked, PlanAsked, View, choices_of, lay_out
-from clawbot.tui.widgets.fields import Area
+from clawbot.tui.widgets.fields import Area, typed_text
 from clawbot.tui.widgets.line_view import Painted
 from clawbot.tui.widgets.status_line import QueueLines
 
@@ -320,12 +320,12 @@ class Approval(Vertical, can_focus=True):
             self._mid_typing = False
             if self._take(event.key):
                 event.stop()
-            elif isinstance(self.request, PlanAsked) and event.is_printable and event.character:
+            elif isinstance(self.request, PlanAsked) and (typed := typed_text(event)):
                 event.stop()
-                self.post_message(self.TypedOn(event.character))
-        elif event.is_printable and event.character:
+                self.post_message(self.TypedOn(typed))
+        elif typed := typed_text(event):
             event.stop()
-            self._hold(event.character)
+            self._hold(typed)
 
     def _hold(self, character: str) -> None:
         if self._mid_typing:

@@ -1,13 +1,29 @@
-"""Text fields that the app passes each key to directly, so that it takes effect before the next one is read."""
+"""Text fields that the app passes each key to directly, so that it takes effect before the next one is read. The cursor
+moves, and keys delete, by what a reader calls a character."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Self
+from unicodedata import category
 
+from rich.text import Text
 from textual.events import Key
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
+from textual.widgets.input import Selection
+from textual.widgets.text_area import EditResult, Location
+
+from clawbot.text.graphemes import edge
+from clawbot.tui.wrapping import ShownLine, column_at
+
+MODIFIED = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
+
+
+def typed_text(event: Key) -> str:
+    """Return the text that `event` types: anything but control characters, whatever Python's tables know of it."""
+    text = event.character or ""
+    return "" if event.key.startswith(MODIFIED) or any(category(char) == "Cc" for char in text) else text
 
 
 class TextField(Widget):
@@ -21,10 +37,13 @@ class TextField(Widget):
 
     async def take_key(self, event: Key) -> bool:
         """Insert what was typed; return False for a key that is not text, whose binding is run next."""
-        if not event.is_printable:
-            return False
-        await self._on_key(event)
-        return True
+        if text := typed_text(event):
+            self.put_in(text)
+        return bool(text)
+
+    def put_in(self, text: str) -> None:
+        """Insert `text` in the place of the selection."""
+        raise NotImplementedError
 
     def focus(self, scroll_visible: bool = True) -> Self:
         """Take the keys from now on; Textual would let those that are waiting go elsewhere."""
@@ -38,6 +57,16 @@ class TextField(Widget):
             self.changed()
 
 
+class _Unsplit(str):
+    """A text that Textual's document does not split at the separators of Unicode."""
+
+    __slots__ = ()
+
+    def splitlines(self, keepends: bool = False) -> list[str]:
+        """Return the text as one line."""
+        return [str(self)]
+
+
 class Area(TextArea, TextField):
     """Several lines of text."""
 
@@ -48,14 +77,53 @@ class Area(TextArea, TextField):
             return True
         return await super().take_key(event)
 
+    def put_in(self, text: str) -> None:
+        """Insert `text` in the place of the selection."""
+        self._replace_via_keyboard(_Unsplit(text), *self.selection)
+
     def update_suggestion(self) -> None:
         """Called by Textual on each change."""
         self._report()
+
+    def get_line(self, line_index: int) -> Text:
+        """Return one line as it is shown."""
+        return ShownLine(self.document.get_line(line_index), end="", no_wrap=True)
+
+    def move_cursor(
+        self, location: Location, select: bool = False, center: bool = False, record_width: bool = True
+    ) -> None:
+        """Move the cursor to `location`, or on past the character that it is within."""
+        row, column = self.clamp_visitable(location)
+        there = row, edge(self.document[row], column, after=(row, column) > self.cursor_location)
+        super().move_cursor(there, select, center, record_width)
+
+    def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
+        (row, first), (last_row, last) = sorted((self.clamp_visitable(start), self.clamp_visitable(end)))
+        last = edge(self.document[last_row], last, after=True)
+        return super()._delete_via_keyboard((row, edge(self.document[row], first)), (last_row, last))
 
 
 class Line(Input, TextField):
     """One line of text."""
 
+    def put_in(self, text: str) -> None:
+        """Insert `text` in the place of the selection."""
+        self.replace(text, *self.selection)
+
     def watch_value(self) -> None:
         """Called by Textual on each change."""
         self._report()
+
+    def validate_selection(self, selection: Selection) -> Selection:
+        """Keep the cursor out of characters, where it goes on the way it came."""
+        start, end = super().validate_selection(selection)
+        there = edge(self.value, end, after=end > self.selection.end)
+        return Selection(there if start == end else start, there)
+
+    def replace(self, text: str, start: int, end: int) -> None:
+        """Put `text` in the place of whole characters."""
+        start, end = sorted((start, end))
+        super().replace(text, edge(self.value, start), edge(self.value, end, after=True) if end > start else start)
+
+    def _cell_offset_to_index(self, offset: int) -> int:
+        return column_at(self.value, offset + self.scroll_offset.x, 1)

@@ -21,7 +21,7 @@ from clawbot.tui.render.lines import width_of
 from clawbot.tui.typed_paths import pasted_mention
 from clawbot.tui.vi import INSERT, LINES, NAMED, VISUAL, Step, Vi, press
 from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shared
-from clawbot.tui.widgets.fields import Area
+from clawbot.tui.widgets.fields import Area, typed_text
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25
@@ -140,11 +140,11 @@ class Prompt(Area):
         if event.key == "escape":
             return not self.choosing
         named = event.key in NAMED or event.key == "ctrl+r"
-        return vi.mode != INSERT and (named or (event.is_printable and event.character is not None))
+        return vi.mode != INSERT and (named or bool(typed_text(event)))
 
     def _run_vi(self, vi: Vi, event: Key) -> bool:
         """Do what the key means; False where it means nothing here, and the screen may have it."""
-        key = event.character if event.is_printable and event.character else event.key
+        key = typed_text(event) or event.key
         text = self.text
         step = press(vi, text, self._at, key)
         if step.text != text:

@@ -29,6 +29,7 @@ from clawbot.tui.widgets.approval import REST, key_texts
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.tui.widgets.composer import Composer
+from clawbot.tui.widgets.fields import typed_text
 
 SHOWN = 4
 MARGIN = 7  # cells beside a text
@@ -89,9 +90,9 @@ class UnsentQuestion(Vertical, can_focus=True):
         if event.key == "escape":
             event.stop()
             self.post_message(self.Answered("later", self._held))
-        elif event.is_printable and event.character:
+        elif typed := typed_text(event):
             event.stop()
-            self._held += event.character
+            self._held += typed
             if self._held not in KEYS:
                 self.post_message(self.Answered("later", self._held))
                 return
