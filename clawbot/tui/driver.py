@@ -8,7 +8,7 @@ import re
 import selectors
 import signal
 import sys
-from codecs import getincrementaldecoder
+from codecs import getincrementaldecoder, register_error
 from collections.abc import Iterable, Iterator
 from io import StringIO
 from time import monotonic
@@ -38,21 +38,35 @@ LINE_BREAKS = {
     "\x1b[27;2;13~": "shift+enter",
     "\x1b[27;3;13~": "alt+enter",
 }
+BYTES = "clawbot.c1"  # what becomes of a byte that is no UTF-8: the control character of 8 bits, or U+FFFD
 PATIENCE = 2.0  # seconds of silence in which the rest of a paste or of an answer comes
 MAX_PASTE = 2**24  # characters; a longer paste is delivered in parts
 
 # How input is split: by ECMA-48, and with the F1 of the Linux console, the mouse of X10 and the Shift+Delete of rxvt,
 # which it doesn't allow. Only what begins like `_SURE` can't be Alt with a key.
-_STRING = r"\x1b(?:\][\dlL]|P[\d!$+>|]|_G)[^\x00-\x1f\x7f]*"
+_STRING = r"\x1b(?:\][\dlL]|P[\d!$+>|]|_G)[^\x00-\x1f\x7f\x9c]*"
+_OTHER = r"\x1b[]PX^_][^\x00-\x1f\x7f\x9c]{0,200}"  # a string if its end comes at once
+_C1 = {chr(0x80 + number): f"\x1b{chr(0x40 + number)}" for number in (0x10, 0x18, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F)}
 _SURE = re.compile(rf"{_STRING}|\x1b\[[0-?M]")
 _TOKEN = re.compile(
     r"(?P<begin>\x1b\[200~)"
-    rf"|(?P<answer>{_STRING}(?:\x07|\x1b\\|(?=[\x00-\x1a\x1c-\x1f\x7f]|\x1b[^\\]))"
+    rf"|(?P<answer>{_OTHER}(?:\x07|\x9c|\x1b\\)"
+    rf"|{_STRING}(?:\x07|\x9c|\x1b\\|(?=[\x00-\x1a\x1c-\x1f\x7f]|\x1b[^\\]))"
     r"|\x1b\[(?!\d+\$)[0-?]+[ -/]*(?=[^ -~]))"
-    rf"|(?P<held>(?:{_STRING}\x1b?|\x1b[]P_O]?|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{{,2}}|\[|[0-?]*[ -/]*))\Z)"
+    rf"|(?P<held>(?:{_STRING}\x1b?|{_OTHER}\x1b?|\x1bO?|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{{,2}}|\[|[0-?]*[ -/]*))\Z)"
     r"|(?P<key>\x1b\[(?:\[[A-E]|M[^\x00-\x1f]{3}|\d+\$|(?![M[])[0-?]*[ -/]*[@-~])|\x1bO?[^\x1b]|\x1b|[^\x1b])"
 )
 _PASTED = re.compile(r"(?P<end>\x1b\[201~)|(?P<held>\x1b(?:\[(?:2(?:0(?:1)?)?)?)?\Z)|(?P<text>\x1b|[^\x1b]+)")
+
+
+def _decoded(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    wrong = error.object[error.start : error.end]
+    return "".join(chr(byte) if 0x80 <= byte < 0xA0 else "\ufffd" for byte in wrong), error.end
+
+
+register_error(BYTES, _decoded)
 
 
 class Writer:
@@ -103,6 +117,8 @@ class KeyParser(XTermParser):
                 case "end":
                     self._pasting = False
                     yield self._take_paste()
+                case "key" if token in _C1:
+                    text, at = _C1[token] + text[at:], 0
                 case "key":
                     yield from self._press(token)
         if self._pasted.tell() >= MAX_PASTE:
@@ -125,7 +141,9 @@ class KeyParser(XTermParser):
             yield self._take_paste()
         elif self._held and not self._pasting and silence >= (PATIENCE if is_sure else ESCAPE_DELAY):
             self._late, self._held = self._held, ""
-            yield from () if is_sure else self._press(self._late)
+            keys = () if is_sure or self._late == "\x1b[" else (self._late[:2], *self._late[2:])
+            for key in keys:
+                yield from self._press(key)
 
     def _take_paste(self) -> Paste:
         pasted, self._pasted = self._pasted.getvalue(), StringIO()
@@ -163,7 +181,7 @@ class KeptDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read keys until input is no longer wanted. A terminal that disappeared is reported by SIGHUP."""
-        parser, decoder = KeyParser(self._debug), getincrementaldecoder("utf-8")("replace")
+        parser, decoder = KeyParser(self._debug), getincrementaldecoder("utf-8")(BYTES)
         typed = decoder.decode(self.kept.take())
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,10 @@ EDITS: list[tuple[str, Sequence[str], str]] = [
 ]
 
 
+def holds(field: Area | Line, text: str) -> bool:
+    return text == (field.text if isinstance(field, Area) else field.value)
+
+
 async def play(app: App[object], keys: Sequence[str]) -> None:
     for key in keys:
         app.post_message(Key(key, key if len(key) == 1 else None))
@@ -47,13 +52,13 @@ async def test_a_key_moves_by_or_deletes_one_character(character: str, tmp_path:
                 if field == "prompt":
                     prompt.take(before.format(character, character))
                     await play(app, keys)
-                    await until(pilot, lambda expected=expected: prompt.text == expected)
+                    await until(pilot, partial(holds, prompt, expected))
                     continue
                 line = app.screen.query_one("#filter", Line)
                 line.value = before.format(character, character)
                 line.action_end()
                 await play(app, keys)
-                await until(pilot, lambda line=line, expected=expected: line.value == expected)
+                await until(pilot, partial(holds, line, expected))
             if field == "prompt":
                 prompt.take("")
                 await pilot.press("ctrl+l")

@@ -31,7 +31,7 @@ class Typist:
         self.now = 100.0
         if monkeypatch is not None:
             monkeypatch.setattr(driver, "monotonic", lambda: self.now)
-        self._parser, self._decoder = KeyParser(), getincrementaldecoder("utf-8")("replace")
+        self._parser, self._decoder = KeyParser(), getincrementaldecoder("utf-8")(driver.BYTES)
         self.seen: list[str] = []
 
     def types(self, *reads: str | bytes) -> list[str]:

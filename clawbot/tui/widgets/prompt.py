@@ -105,6 +105,14 @@ class Prompt(Area):
     async def take_key(self, event: Key) -> bool:
         """Edit by vi, send, steer the completions, or insert what was typed."""
         self.post_message(self.Typed())
+        if (
+            self._vi is not None
+            and event.key.startswith("alt+")
+            and (key := event.character or "").isprintable()
+            and key
+        ):
+            # Esc and a key of vi that came so soon behind it that they were taken for Alt.
+            return await self.take_key(Key("escape", None)) and await self.take_key(Key(key, key))
         if self._vi is not None and self._is_for_vi(self._vi, event) and self._run_vi(self._vi, event):
             return True
         if event.key not in ("tab", "enter") and not (self.choosing and event.key in ("up", "down")):
