@@ -460,4 +460,9 @@ class ClawbotApp(choosing.Front):
         """Edit the input in the user's own editor."""
         from clawbot.tui.screens.editor import edit_prompt
 
-        await edit_prompt(self, self.chat.composer.prompt)
+        self._is_ready = False  # what is typed on comes behind what the editor makes of the text
+        try:
+            await edit_prompt(self, self.chat.composer.prompt)
+        finally:
+            self._is_ready = True
+            self.call_later(self._take_typed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from clawbot.text.graphemes import edge
+from clawbot.text.graphemes import edge, edges
 
 # A run of one kind: of the word, or of what is neither word nor blank. An empty line is a word, too.
 _WORDS = re.compile(r"\w+|[^\w\s]+|(?<=\n)(?=\n)")
@@ -81,9 +81,11 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
     start, end = line_start(text, at), line_end(text, at)
     match motion:
         case "h":
-            return max(start, _steps(text, at, -times))
+            found = edges(text[start:at])
+            return start + found[max(0, len(found) - 1 - times)]
         case "l":
-            return min(end, _steps(text, at, times))
+            found = edges(text[at:end])
+            return at + found[min(times, len(found) - 1)]
         case "0":
             return start
         case "^":
@@ -93,20 +95,14 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
     return end
 
 
-def _steps(text: str, at: int, steps: int) -> int:
-    for _ in range(abs(steps)):
-        at = edge(text, at + 1, after=True) if steps > 0 else edge(text, at - 1)
-    return at
-
-
 def _vertical(text: str, at: int, steps: int) -> Span | None:
     """So many lines down or, below 0, up, as far as there are any."""
     place, aim = at, column(text, at)
     for _ in range(abs(steps)):
-        beyond = line_end(text, place) + 1 if steps > 0 else line_start(text, place) - 1
-        if not 0 <= beyond <= len(text):
+        next_line = line_end(text, place) + 1 if steps > 0 else line_start(text, place) - 1
+        if not 0 <= next_line <= len(text):
             break
-        place = line_start(text, beyond)
+        place = line_start(text, next_line)
     if line_start(text, place) == line_start(text, at):
         return None
     return Span(at, clamped(text, min(place + aim, line_end(text, place))), whole=True)

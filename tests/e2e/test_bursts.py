@@ -140,6 +140,7 @@ def play(chat: Terminal, keys: Sequence[str], expected: str, timing: float, *, s
 def begin(machine: Machine, script: Callable[[str], Path]) -> Terminal:
     """A chat whose model streams."""
     machine.serve(script(SCRIPT))
+    machine.env["EDITOR"] = "sed -i s/abc/edited/"
     chat = machine.open(columns=80, rows=16)
     chat.wait_for("openai/scripted")
     chat.send("go on", "enter")
@@ -151,6 +152,7 @@ def test_keys_of_a_burst_take_effect_in_their_order(machine: Machine, script: Ca
     chat = begin(machine, script)
     wrong = [play(chat, *burst, timing) for timing in TIMINGS for burst in BURSTS]
     assert list(filter(None, wrong)) == []
+    assert play(chat, (*"abc", ctrl("g"), *"xyz"), "editedxyz", 0.0) == ""
     for timing in TIMINGS:
         for keys, line in IN_FIELDS:
             type_keys(chat, keys, timing)

@@ -88,11 +88,21 @@ ANSWERS = [
     "\x1b[6;20;10t",
     "\x1b[2;1;1;112;112;1;0x",  # DECREQTPARM
     "\x1b[?1;0;256S",  # XTSMGRAPHICS
+    "\x9b?62;22c",  # with controls of 8 bits
+    "\x9d11;rgb:1e1e/1e1e/1e1e\x9c",
+    "\x901$r0m\x9c",
+    "\x9fGi=31;OK\x9c",
 ]
 
 # Strings that no terminal is known to answer with; their first characters may be Alt with a key.
 OTHER_STRINGS = [
     "\x1b_words of a terminal\x1b\\",
+    "\x1b^private\x1b\\",
+    "\x1bXa string\x1b\\",
+    "\x1bPwords\x1b\\",
+    "\x1b]words\x07",
+    "\x9ewords\x9c",
+    "\x98words\x9c",
 ]
 
 # Of each: what comes, and the keys (or other events) that it means.

@@ -19,7 +19,7 @@ from textual.message import Message
 from clawbot.tui import driver
 from clawbot.tui.driver import PATIENCE, KeyParser, driver_after
 from clawbot.tui.terminal import SavedTerminal
-from tests.tui.terminal_input import ANSWERS, BEGIN, END, KEYS, PASTES
+from tests.tui.terminal_input import ANSWERS, BEGIN, END, KEYS, OTHER_STRINGS, PASTES
 
 REPORTS = {"CursorPosition", "TerminalSupportsSynchronizedOutput"}  # events that type nothing
 
@@ -87,7 +87,7 @@ def test_a_paste_is_text_when_each_byte_is_a_read(pasted: str, text: str) -> Non
     assert typist.types(*reads) == ["a", f"paste {text!r}", "b"]
 
 
-def typed_by(*reads: str, pause: float = 0.0) -> list[str]:
+def typed_by(*reads: str | bytes, pause: float = 0.0) -> list[str]:
     """What comes of `reads` with a `pause` behind each."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         typist = Typist(monkeypatch)
@@ -110,6 +110,18 @@ def test_an_answer_that_comes_in_two_parts_is_no_key(answer: str) -> None:
         # After two characters at most, silence means a key.
         key = whole(answer[:place]) if place < 3 else []
         assert typed_by("a", answer[:place], f"{answer[place:]}b", pause=ESCAPE_DELAY * 2) == ["a", *key, "b"], place
+
+
+@pytest.mark.parametrize("string", OTHER_STRINGS)
+def test_a_string_of_any_kind_is_no_key_if_its_end_comes_at_once(string: str) -> None:
+    assert typed_by(f"a{string}b") == ["a", "b"]
+    assert typed_by("a", *string, "b") == ["a", "b"]
+    assert typed_by("a", string[:2], "b")[-1] == "b"  # Alt with a key, and a letter
+
+
+def test_a_byte_that_is_no_character_begins_an_answer_where_it_can() -> None:
+    assert typed_by(b"a\x9b?62;22cb\x9d11;rgb:1e/1e/1e\x9cc") == ["a", "b", "c"]
+    assert typed_by(b"a\xffb\xe4") == ["a", "replacement_character", "b"]
 
 
 @pytest.mark.parametrize(("typed", "keys"), KEYS)

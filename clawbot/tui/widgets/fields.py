@@ -29,7 +29,7 @@ def typed_text(event: Key) -> str:
 class TextField(Widget):
     """A widget to type in. The second of two bases: Textual inherits styles from the first."""
 
-    changed: Callable[[], None] | None = None  # called on each change of the text, before the next key
+    changed: Callable[[], None] = staticmethod(lambda: None)  # called on each change, before the next key
 
     def claims(self, key: str) -> bool:
         """Return whether `key` belongs to the field even if it is bound with priority."""
@@ -37,12 +37,6 @@ class TextField(Widget):
 
     async def take_key(self, event: Key) -> bool:
         """Insert what was typed; return False for a key that is not text, whose binding is run next."""
-        if text := typed_text(event):
-            self.put_in(text)
-        return bool(text)
-
-    def put_in(self, text: str) -> None:
-        """Insert `text` in the place of the selection."""
         raise NotImplementedError
 
     def focus(self, scroll_visible: bool = True) -> Self:
@@ -51,10 +45,6 @@ class TextField(Widget):
             return super().focus(scroll_visible)
         self.screen.set_focus(self, scroll_visible)
         return self
-
-    def _report(self) -> None:
-        if self.changed is not None:
-            self.changed()
 
 
 class _Unsplit(str):
@@ -72,18 +62,17 @@ class Area(TextArea, TextField):
 
     async def take_key(self, event: Key) -> bool:
         """Insert what was typed, and what Enter and Tab stand for."""
-        if event.key == "enter" or (event.key == "tab" and self.tab_behavior == "indent"):
+        if text := typed_text(event):
+            self._replace_via_keyboard(_Unsplit(text), *self.selection)
+        elif event.key == "enter" or (event.key == "tab" and self.tab_behavior == "indent"):
             await self._on_key(event)
-            return True
-        return await super().take_key(event)
-
-    def put_in(self, text: str) -> None:
-        """Insert `text` in the place of the selection."""
-        self._replace_via_keyboard(_Unsplit(text), *self.selection)
+        else:
+            return False
+        return True
 
     def update_suggestion(self) -> None:
         """Called by Textual on each change."""
-        self._report()
+        self.changed()
 
     def get_line(self, line_index: int) -> Text:
         """Return one line as it is shown."""
@@ -106,13 +95,15 @@ class Area(TextArea, TextField):
 class Line(Input, TextField):
     """One line of text."""
 
-    def put_in(self, text: str) -> None:
-        """Insert `text` in the place of the selection."""
-        self.replace(text, *self.selection)
+    async def take_key(self, event: Key) -> bool:
+        """Insert what was typed."""
+        if text := typed_text(event):
+            self.replace(text, *self.selection)
+        return bool(text)
 
     def watch_value(self) -> None:
         """Called by Textual on each change."""
-        self._report()
+        self.changed()
 
     def validate_selection(self, selection: Selection) -> Selection:
         """Keep the cursor out of characters, where it goes on the way it came."""

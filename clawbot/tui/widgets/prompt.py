@@ -75,7 +75,7 @@ class Prompt(Area):
         """Put `text` in the place of what is there, cursor at the end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
-        self._report()
+        self.changed()
         if self._vi is not None and not text:
             self._change_mode(structs.replace(self._vi, mode=INSERT, typed=""))
 
