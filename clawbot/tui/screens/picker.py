@@ -186,9 +186,7 @@ class PickerScreen(OverScreen[ResultT]):
         with Vertical(id="frame"):
             with Horizontal(id="head"):
                 yield Static("❯ " if self.framed else f"{_(self.heading)} ❯ ", id="title")
-                line = Line(id="filter", compact=True)
-                line.changed = self._changed
-                yield line
+                yield Line(id="filter", compact=True, select_on_focus=False)
                 yield Static(id="count")
             with Horizontal(id="body"):
                 yield OptionList(id="rows", markup=False)
@@ -198,6 +196,7 @@ class PickerScreen(OverScreen[ResultT]):
 
     def on_mount(self) -> None:
         """Fetch the rows without holding up what is typed."""
+        self.query_one("#filter", Line).changed = self._changed
         self.refilter()
         self.fetch()
 
