@@ -80,9 +80,11 @@ class Prompt(Area):
             self._change_mode(structs.replace(self._vi, mode=INSERT, typed=""))
 
     def edit(self, edit: Edit) -> EditResult:
-        """Every change by hand goes through here: an input of the history that is changed is a draft."""
-        self.inputs.leave()
-        return super().edit(edit)
+        """Every change by hand goes through here: an input of the history that is deleted is left."""
+        result = super().edit(edit)
+        if not self.text:
+            self.inputs.leave()
+        return result
 
     def expanded(self, text: str) -> str:
         """`text` with its placeholders replaced by what was pasted."""
