@@ -24,6 +24,7 @@ from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
+from clawbot.config.keys import KeyMap
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
@@ -255,7 +256,12 @@ class SharedServices:
     async def open_model(self, ref: str) -> ChatModel:
         """Raises ModelError."""
         return await open_model(
-            ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file, consent=self.consent
+            ref,
+            self.agent_settings,
+            clock=self.clock,
+            log_path=self.paths.log_file,
+            consent=self.consent,
+            keys=KeyMap(self.loaded.settings.tui.keys),
         )
 
     async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:

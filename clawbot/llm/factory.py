@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from clawbot.clock import Clock
+from clawbot.config.keys import KeyMap
 from clawbot.config.paths import Paths, find_home
 from clawbot.entry_points import BrokenExtension, installed
 from clawbot.errors import ClawbotError
@@ -36,7 +37,7 @@ from clawbot.llm.models import (
     normal_ref,
     resolve_auto,
 )
-from clawbot.llm.offline import OfflineModel
+from clawbot.llm.offline import OfflineModel, ProgramFacts
 from clawbot.llm.protocol import (
     ChatModel,
     ChatRequest,
@@ -194,16 +195,18 @@ async def open_model(
     clock: Clock,
     log_path: Path | None = None,
     consent: ServerConsent | None = None,
+    keys: KeyMap | None = None,
 ) -> ChatModel:
     """The model `ref` (`auto`, `offline`, `provider/model`, `script:FILE`), with the fallbacks of the settings.
 
     Nothing heavy is loaded by it; `warm` or the first call do that. `log_path` is named by errors of the worker
     process. A server that `auto` finds on this machine and `consent` does not cover does not answer: the offline model
-    does, whose `info.found` names it; without `consent` all are used.
+    does, whose `info.found` names it; without `consent` all are used. The offline model names
+    the user's `keys`.
 
     Raises RefusedError for a name that is none, ScriptFileError for a script that cannot be read.
     """
-    opener = _Opener(settings, clock, log_path, consent)
+    opener = _Opener(settings, clock, log_path, consent, keys or KeyMap())
     models: list[ChatModel] = []
     try:
         for name in (ref, *settings.fallbacks):
@@ -227,9 +230,15 @@ class _Opener:
     """Opens models with the same settings."""
 
     def __init__(
-        self, settings: AgentSettings, clock: Clock, log_path: Path | None, consent: ServerConsent | None
+        self,
+        settings: AgentSettings,
+        clock: Clock,
+        log_path: Path | None,
+        consent: ServerConsent | None,
+        keys: KeyMap,
     ) -> None:
         self._settings = settings
+        self._facts = ProgramFacts(find_home(), settings.workspace, keys)
         self._clock = clock
         self._consent = consent
         self._options = client_options(settings, clock, log_path)
@@ -250,7 +259,7 @@ class _Opener:
         else:
             found = await describe(self._full_ref(ref), self._settings)
         if found.info.ref == OFFLINE:
-            return OfflineModel(self._clock, reason=found.info.reason)
+            return OfflineModel(self._clock, reason=found.info.reason, facts=self._facts)
         if found.info.ref.startswith(LOCAL):
             return await self._served(found.info.ref, found.info.reason)
         return await self._litellm(found)
@@ -258,7 +267,8 @@ class _Opener:
     def _waiting(self, ref: str, server: LocalModel) -> OfflineModel:
         """What answers until the user has said that `server` may."""
         reason = f"{server.server} answers at {server.base}; before it hears anything you are asked"
-        return OfflineModel(self._clock, reason=reason, found=FoundServer(ref, server.server, server.base))
+        found = FoundServer(ref, server.server, server.base)
+        return OfflineModel(self._clock, reason=reason, found=found, facts=self._facts)
 
     async def _packaged(self, ref: str) -> ChatModel | None:
         """The model of an installed package. Those who are known by name are never replaced: keys would go elsewhere.

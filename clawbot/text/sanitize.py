@@ -6,6 +6,8 @@ right-to-left runs are isolated, and bidi overrides are removed.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from clawbot.text.patterns import lazy_re
 
 BINARY_MARK = "[binary data omitted]"
@@ -52,6 +54,11 @@ def clean_line(text: str, limit: int | None = None) -> str:
     """`text` on one line: cleaned, whitespace collapsed, truncated to `limit` characters with an `…`."""
     line = " ".join(clean(text).split())
     return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def tilde(path: Path, home: Path) -> str:
+    """`path` on one line, the user's `home` written as ~."""
+    return clean_line(f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else f"{path}")
 
 
 def json_escaped(text: str) -> str:

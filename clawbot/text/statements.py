@@ -80,7 +80,10 @@ _OFFLINE = lazy_re(
     r"|I could not (?:store it|look into)|For that I need the tool |What should I remember\?|That is [\d,]+ characters"
     r"|我是离线模型|没有找到|我不会删除笔记|我没有删除文件|这句话(?:只留|已)在|笔记里没有|还没有任何笔记|没有成功|没能|要我记住什么"
     r"|这看起来像密码|这需要 `|这段话有 |这里面没有|.{1,20} 没有笔记。"
-    r"|Hello\. I run offline|你好。我现在离线|离线做不了。"
+    r"|Hello\. I run offline|你好。我现在离线|离线做不了。|That needs a language model|这需要语言模型"
+    r"|Shall I note that\?|要记下来吗|I can't (?:do that offline|ring at )|I did not understand that|我没有听懂"
+    r"|There is no `|It is in `|工作区里没有|它在 `|Sorry\. I know set |抱歉。我只懂|I'm poor company "
+    r"|没有语言模型，我不太|我不能到点"
     r"|(?:You're welcome\.|I'm glad to hear that\.|All right\.|Goodbye\. .*|不客气。|很高兴听到这句话。|好的。"
     r"|再见。.*)\Z"
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.clock import age
-from clawbot.tui.render.start import TALKS_SHOWN, RecentTalk, StartItem, answering, tilde
+from clawbot.text.sanitize import tilde
+from clawbot.tui.render.start import TALKS_SHOWN, RecentTalk, StartItem, answering
 from clawbot.tui.screens.common import turns
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from msgspec import Struct
 
+from clawbot.llm.offline.program import table
 from clawbot.text.language import Language, fold
 from clawbot.text.secrets import holds_secret
 from clawbot.text.statements import asks, is_question
@@ -22,7 +23,8 @@ _PART = re.compile(r"\{([A-Z_]+)\}")
 
 class Intent(Struct, frozen=True):
     """What the user wants. `kind` names the plan or the sentence that answers; `text` (the fact, the question, the
-    content or the command) and `path` are the user's own words, as they were typed."""
+    content or the command) and `path` are the user's own words, as they were typed. Of `about` the `text` is the topic
+    of the table of the program."""
 
     kind: str
     text: str = ""
@@ -34,10 +36,18 @@ def _grammar() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     """The tables of the file, compiled at the first message: some 20 ms that no start should pay."""
     file = tomllib.loads(files("clawbot.llm.offline").joinpath("grammar.toml").read_text(encoding="utf-8"))
 
-    def compiled(text: str) -> re.Pattern[str]:
-        return re.compile(_PART.sub(lambda part: file["parts"][part[1]], text), re.IGNORECASE | re.DOTALL)
+    parts = file["parts"] | table()["parts"]
 
-    return {name: [(kind, compiled(text)) for kind, text in file[name]] for name in ("en", "zh", "signs")}
+    def compiled(text: str) -> re.Pattern[str]:
+        for _depth in range(2):  # a part may hold another one
+            text = _PART.sub(lambda part: parts[part[1]], text)
+        return re.compile(text, re.IGNORECASE | re.DOTALL)
+
+    rules = {name: [(kind, compiled(text)) for kind, text in file[name]] for name in ("en", "zh", "signs")}
+    for at, name in enumerate(("en", "zh"), 1):
+        about = [(f"about {topic[0]}", compiled(f"(?:{topic[at]}){{END}}")) for topic in table()["topics"]]
+        rules[name] = about + rules[name]
+    return rules
 
 
 def _sign(name: str) -> re.Pattern[str]:
@@ -89,7 +99,8 @@ def _known(text: str, language: Language) -> Intent | None:
                 words = {
                     name: text[slice(*match.span(name))] for name in ("text", "path") if match.groupdict().get(name)
                 }
-                return Intent(kind, **{name: _trimmed(word) for name, word in words.items()})
+                name, _, topic = kind.partition(" ")
+                return Intent(name, **{"text": topic, **{name: _trimmed(word) for name, word in words.items()}})
     return None
 
 

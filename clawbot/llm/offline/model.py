@@ -13,6 +13,7 @@ from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.offline import recall, silent, workspace
 from clawbot.llm.offline.answers import say
 from clawbot.llm.offline.intents import Intent, classify
+from clawbot.llm.offline.program import ProgramFacts, answer_about
 from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read_turn, what_was_done
 from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.tokens import cut_to, weigh_tokens
@@ -20,14 +21,18 @@ from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock
 from clawbot.text.interface import N_
 from clawbot.text.language import COMMON_HAN as HAN
 from clawbot.text.patterns import lazy_re
+from clawbot.text.statements import marks
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
 WINDOW_SOURCE = N_("set here, so that compaction works as with other models")
 MAX_PIECES = 400  # a long text streams in longer pieces, so that reading it stays cheap
+MIN_WORDS = 2  # words besides stop words of what may be worth a note
 MESSAGE_TOKENS = 4  # what the frame of a message costs
 
 PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
     "remember": workspace.remember,
+    "remind": workspace.remind,
+    "forget": workspace.forget,
     "recall": recall.recall,
     "ask": recall.recall,
     "list": workspace.list_files,
@@ -50,8 +55,11 @@ class OfflineModel:
     It is a `ChatModel` without state: everything comes from the request and from `clock`, in the user's zone.
     """
 
-    def __init__(self, clock: Clock, *, reason: str = "", found: FoundServer | None = None) -> None:
+    def __init__(
+        self, clock: Clock, *, reason: str = "", found: FoundServer | None = None, facts: ProgramFacts | None = None
+    ) -> None:
         self._clock = clock
+        self._facts = facts or ProgramFacts()
         self.info = ModelInfo(
             ref=OFFLINE, reason=reason, window=WINDOW, priced=True, window_source=WINDOW_SOURCE, found=found
         )
@@ -100,16 +108,22 @@ class OfflineModel:
         turn = read_turn(request, self._clock.now())
         if request.purpose == "flush" or silent.is_flush_prompt(turn.text):
             return follow(silent.flush(turn), turn)
-        return _reply(turn)
+        return _reply(turn, self._facts)
 
 
-def _reply(turn: Turn) -> Step:
+def _reply(turn: Turn, facts: ProgramFacts) -> Step:
     """The next tool calls for the user's last message, or the answer to it."""
     intent = classify(turn.text, turn.language)
+    if intent == Intent("agreed", "yes") and workspace.was_offered(turn):
+        intent = Intent("remember")
     if intent.kind in PLANS:
         return follow(PLANS[intent.kind](turn, intent), turn)
     if turn.resumed and turn.rounds:
         return what_was_done(turn)
+    if intent.kind == "about":
+        return answer_about(intent.text, turn.language, facts, turn.now)
+    if intent.kind == "statement" and len(recall.telling(intent.text)) < MIN_WORDS and not marks(intent.text):
+        return say(turn.language, "unclear")
     return say(turn.language, intent.kind)
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -13,10 +14,11 @@ from msgspec import Struct
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.llm.offline.answers import bare, one_line, quote, say
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
+from clawbot.llm.offline.program import is_about
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
 from clawbot.llm.offline.workspace import key, list_files, tidy
-from clawbot.messages import AssistantMessage, UserMessage, read_compacted
-from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language
+from clawbot.messages import UserMessage, read_compacted
+from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language, detect
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
@@ -27,6 +29,8 @@ MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8
 LAST_TALK, MOST_AROUND = "sessions_read", 40
 PAUSE_MS = 3 * 3_600_000  # after such a pause what was said before was another time
 NEAR = 0.25  # a hit that scores less is near at best: nobody may be told that it answers
+OTHER_WORDS, OTHER_LANGUAGE = 0.4, 0.3  # least score of a hit without a word of the question
+WORD_STEM = 5  # so many letters tell words apart
 OF_BEST = 0.6  # a hit that scores less than this share of the best is not quoted beside it
 
 _FACTS = ("remember", "recall", "ask", "statement")
@@ -38,6 +42,7 @@ _SPEAKER = lazy_re(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant
 _NO_FACT = lazy_re(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|Source|Reason)\*\*|.*[:：]\**\s*\Z)")
 _SUMMARY_FRAME = lazy_re(r"^#.*$|^- \(none\)$", re.MULTILINE)
 _REFERENCE = lazy_re(r"\[quoted: [^\]\n]*\]")  # where the note of a talk leaves out what another note says
+_YESTERDAY = lazy_re(r"\byesterday\b|昨[天晚日]", re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
 _HAN_STOP = lazy_re("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
 _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
@@ -64,11 +69,13 @@ def recall(turn: Turn, intent: Intent) -> Plan:
         if outcome.is_error or answer.get("disabled"):
             why = f"{answer.get('error', outcome.text)} {answer.get('action', '')}"
             return _from_here(turn, question) or say(turn.language, "search_failed", reason=one_line(why))
-        hits = _chosen(answer, question)
+        hits = _chosen(answer, question, is_personal=intent.kind == "recall")
+        if _YESTERDAY.search(question):
+            hits = [hit for hit in hits if hit.age[0] == f"{turn.now - timedelta(days=1):%Y-%m-%d}"]
     here = _from_here(turn, question, hits)
     answers = bool(hits) and hits[0].score >= NEAR
     if not answers and (here or not hits or intent.kind == "ask"):
-        return here or _refusal(turn, intent)
+        return here or say(turn.language, "not_found" if intent.kind == "recall" else "refused")
     key = "nearest" if not answers else "newest_first" if _supersedes(hits, question) else "recalled"
     return "\n\n".join(filter(None, (here, say(turn.language, key, quotes=_quotes(turn, hits)))))
 
@@ -131,13 +138,14 @@ def _answer(outcome: CallOutcome) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {}
 
 
-def _chosen(answer: dict[str, Any], question: str) -> list[RecalledLine]:
+def _chosen(answer: dict[str, Any], question: str, *, is_personal: bool) -> list[RecalledLine]:
     """The hits to quote, in the search's order: of each result one line, each text once. Of two about the same thing
     the newer one is first."""
     wanted = telling(question)
     found: dict[tuple[str, ...], RecalledLine] = {}
     for result in filter(lambda result: isinstance(result, dict), answer.get("results") or ()):
-        best = _best([hit for hit in _lines(result) if words(hit.text)], question, wanted)
+        lines = [hit for hit in _lines(result) if words(hit.text)]
+        best = _best(lines, question, wanted) if _is_meant(lines, question, wanted, is_personal=is_personal) else None
         if best:
             found.setdefault(tuple(words(best.text)), best)
     # A wish to remember, in the note of a talk, says again what it led to.
@@ -145,6 +153,16 @@ def _chosen(answer: dict[str, Any], question: str) -> list[RecalledLine]:
     hits = [hit for hit in hits if hit.score >= OF_BEST * hits[0].score][:MAX_QUOTES]
     newer = next((hit for hit in reversed(hits[1:]) if _supersedes([hit, hits[0]], question)), None)
     return [newer, *(hit for hit in hits if hit is not newer)] if newer else hits
+
+
+def _is_meant(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str], *, is_personal: bool) -> bool:
+    """Whether a result may be quoted: it has a word of the question, or such a score that it must mean the same in
+    another language or, where the user asks about himself, in other words."""
+    text = " ".join(hit.text for hit in lines)
+    near = {word[:WORD_STEM] for word in telling(text)} & {word[:WORD_STEM] for word in wanted}
+    is_other = detect(text) != detect(question)
+    least = OTHER_LANGUAGE if is_other else OTHER_WORDS if is_personal else 1.0
+    return bool(near) or not wanted or any(hit.score >= least for hit in lines)
 
 
 def _best(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str]) -> RecalledLine | None:
@@ -197,7 +215,7 @@ def _says(hit: RecalledLine, question: str) -> bool:
         return False
     if hit.origin == "user" and classify(hit.text, "en").kind not in (*_FACTS, *_WRITTEN):
         return False
-    return hit.origin != "agent" or not (is_refusal(hit.text) or _REFERENCE.search(hit.text))
+    return hit.origin != "agent" or not (is_refusal(hit.text) or is_about(hit.text) or _REFERENCE.search(hit.text))
 
 
 def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
@@ -222,7 +240,8 @@ def _from_here(turn: Turn, question: str, hits: Sequence[RecalledLine] = ()) -> 
     wanted = telling(question)
     known = [words(hit.text) for hit in hits]
     found = ((len(wanted & telling(text)), key, text) for key, text in _said(turn) if words(text) not in known)
-    fits = [(count, key, text) for count, key, text in found if count and count * 2 >= len(wanted) and not asks(text)]
+    fits = [(count, key, text) for count, key, text in found if count and count * 2 >= len(wanted)
+            and not (is_question(text) or (asks(text) and not marks(text)))]  # fmt: skip
     _, key, text = max(fits, key=lambda fit: fit[0], default=(0, "", ""))
     return say(turn.language, key, quotes=quote(text)) if key else ""
 
@@ -244,12 +263,3 @@ def _stated(said: str, language: Language) -> Iterator[str]:
     intent = classify(said, language)
     lines = list(sentences(intent.text)) if intent.kind in (*_FACTS, *_WRITTEN) else []
     return (bare(line) for line in reversed(lines) if not holds_secret(line) and MARK not in line)
-
-
-def _refusal(turn: Turn, intent: Intent) -> str:
-    """One line, and a shorter one when it was said before."""
-    if intent.kind == "recall":
-        return say(turn.language, "not_found")
-    said = {message.text for message in turn.earlier if isinstance(message, AssistantMessage)}
-    before = {say(language, key) for language in ("en", "zh") for key in ("refused", "refused_again")}
-    return say(turn.language, "refused_again" if said & before else "refused")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Sequence
+from datetime import timedelta
 from pathlib import PurePosixPath
 
 from clawbot.llm.offline.answers import bare, block, done_words, one_line, quote, say
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
-from clawbot.messages import UserMessage
+from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import holds_secret, redact
@@ -30,6 +31,10 @@ _INSISTING = lazy_re(
 _INSISTING_FIRST = lazy_re(
     r"\s{0,5}(?:(?:anyway|anyhow|nevertheless|still|regardless)\b|无论如何|还是|照样|我坚持|没关系)", re.IGNORECASE
 )
+_SMALL_TALK = ("thanks", "praise", "blamed", "chat", "agreed", "hello")
+_DAYS = [lazy_re(rf"\b(?:{day})\b|{han}", re.IGNORECASE) for day, han in (
+    ("today|tonight", "今[天晚日]"), ("tomorrow", "明[天早晚日]"), ("day after tomorrow", "后天"))]  # fmt: skip
+_MISSING = lazy_re(r"(?P<path>[^\n]{1,300}?) does not exist\.")
 _CLAUSE = lazy_re(r"[^\w ]+|_")
 _FOUND = lazy_re(r"(?:\./)?(?P<path>memory\.md|memory/[^:\n]{1,400}\.md):(?P<line>\d{1,7}):(?P<text>.*)", re.IGNORECASE)
 
@@ -58,6 +63,35 @@ def remember(turn: Turn, intent: Intent) -> Plan:
     path = str(outcome.call.arguments.get("path", path))
     noted = say(turn.language, "remembered", path=path, fact=redact(quote(fact)).removeprefix("> "))
     return noted + say(turn.language, "secret_warning", path=path) if holds_secret(fact) else noted
+
+
+def remind(turn: Turn, intent: Intent) -> Plan:
+    """Store what the user wants to be reminded of, with the date of a relative day; nothing here can ring."""
+    fact = tidy(intent.text)
+    days = [after for after, names in enumerate(_DAYS) if names.search(fact)]
+    if days:
+        fact += f"{'，' if turn.language == 'zh' else ', '}{turn.now + timedelta(days=days[-1]):%Y-%m-%d}"
+    noted = ""
+    if words(fact):
+        label = "" if "提醒" in fact else "提醒：" if turn.language == "zh" else "reminder: "
+        noted = yield from remember(turn, Intent("remember", label + fact))
+    return "\n\n".join(filter(None, (say(turn.language, "no_alarm"), noted)))
+
+
+def forget(turn: Turn, intent: Intent) -> Plan:
+    """Name the place of the note that is to be forgotten; deleting it is the user's."""
+    fact = tidy(intent.text) or _statement_before(turn)
+    places, _ = (yield from look_before(turn, [fact], daily_file(turn))) if words(fact) else ({}, "")
+    place = places.get(key(fact)) or next(iter(places.values()), "")
+    if not place:
+        return say(turn.language, "forget")
+    return say(turn.language, "forget_here", place=place, path=place.rpartition(":")[0])
+
+
+def was_offered(turn: Turn) -> bool:
+    """Whether the last answer offered to note what the user had said before."""
+    last = turn.earlier[-1] if turn.earlier else None
+    return isinstance(last, AssistantMessage) and last.text in (say("en", "statement"), say("zh", "statement"))
 
 
 def tidy(text: str) -> str:
@@ -104,10 +138,11 @@ def _any_of(facts: Sequence[str]) -> str:
 
 
 def _statement_before(turn: Turn) -> str:
-    """What a bare "remember that" points at: the last thing the user said, if it stated something."""
+    """What a bare "remember that" points at: what the user said last besides small talk, if it stated something."""
     said = (asked(message) for message in reversed(turn.earlier) if isinstance(message, UserMessage))
-    before = classify(next((text for text in said if text.strip()), ""), turn.language)
-    return before.text if before.kind in ("remember", "statement", "secret") else ""
+    before = (classify(text, turn.language) for text in said if text.strip())
+    last = next((intent for intent in before if intent.kind not in _SMALL_TALK), Intent("empty"))
+    return last.text if last.kind in ("remember", "statement", "secret") else ""
 
 
 def list_files(turn: Turn, intent: Intent) -> Plan:
@@ -155,6 +190,8 @@ def failed(turn: Turn, outcome: CallOutcome) -> str:
     """What is said of a tool that did not do its work."""
     if outcome.declined:
         return say(turn.language, "declined")
+    if missing := _MISSING.match(outcome.text):
+        return say(turn.language, "missing", path=missing["path"])
     return say(turn.language, "tool_failed", tool=outcome.call.name, reason=quote(outcome.text))
 
 
@@ -165,8 +202,4 @@ def _call(turn: Turn, call: PlannedCall, what: str = "") -> Plan:
     [outcome] = yield [call]
     if outcome.is_error:
         return failed(turn, outcome)
-    return (
-        block(turn.language, what, outcome.text)
-        if what
-        else say(turn.language, "written", detail=done_words(turn.language, one_line(outcome.text)))
-    )
+    return block(turn.language, what, outcome.text) if what else done_words(turn.language, one_line(outcome.text))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -63,11 +62,6 @@ def answering(model: ModelInfo, found: Sequence[ModelInfo], keys_looked_for: int
     can_fetch = model.ref == OFFLINE and all(other.startswith("local/") for other in others)
     key = local_key if can_fetch else ""
     return Answering(clean_line(model.ref), clean_line(model.reason), others, keys_looked_for, key)
-
-
-def tilde(path: Path, home: Path) -> str:
-    """`path`, the user's `home` written as ~."""
-    return clean_line(f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else f"{path}")
 
 
 @dataclass

@@ -52,7 +52,7 @@ class TestResumed:
         ("request_", "said"),
         [
             ("remember that I prefer tabs", "This was done, and I did not do it twice"),
-            ("记住:我喜欢用制表符", "已经完成的是(没有重复执行)"),
+            ("记住:我喜欢用制表符", "已经完成的是（没有重复执行）"),
             ("", "This was done"),
         ],
     )

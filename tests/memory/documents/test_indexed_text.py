@@ -151,7 +151,8 @@ def test_both_profiles_know_the_same(profile: Profile) -> None:
 
 def test_what_the_offline_model_can_not_answer_is_known_as_such() -> None:
     keys = """
-    not_found refused refused_again no_tool tool_failed search_failed told_nothing forget
+    not_found refused unclear no_alarm blamed chat missing forget_here
+    no_tool tool_failed search_failed told_nothing forget
     fact_too_long statement secret remember_what help hello thanks praise agreed bye
     """
     told = [text.format_map(_Anything()) for key in keys.split() for text in ANSWERS[key]]

@@ -8,10 +8,11 @@ import pytest
 from inline_snapshot import snapshot
 
 from clawbot.llm.protocol import ModelInfo
+from clawbot.text.sanitize import tilde
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.render.start import RecentTalk, StartItem, answering, tilde
+from clawbot.tui.render.start import RecentTalk, StartItem, answering
 from tests.tui.chat_host import chatting, page_text, screen_text, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, summary
 
