@@ -245,10 +245,6 @@ class RuntimeApi(Protocol):
         """Problems and hints found while opening."""
 
     @property
-    def first_start(self) -> bool:
-        """Whether this start created the workspace."""
-
-    @property
     def providers(self) -> Sequence[Provider]:
         """The model providers for which an API key is looked up."""
 

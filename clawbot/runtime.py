@@ -46,7 +46,6 @@ class Runtime:
         self.paths = services.paths
         self.settings = services.loaded.settings
         self.notices = [*services.notices, *notices]
-        self.first_start = services.first_start
         self.memory = Memory(services.memory, services.workspace)
         self.sessions = Sessions(agent)
         self.workspace = Workspace(agent)

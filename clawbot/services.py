@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import resource
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -139,7 +138,6 @@ class SharedServices:
         self.consent = ServerConsent(self.paths.servers_file)
         self.clock = SystemClock(ZoneInfo(zone) if zone else None)
         self.workspace = self.agent_settings.workspace
-        self.first_start = not os.access(self.workspace, os.F_OK)
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))
         record = self.paths.workspace_record(self.workspace)

@@ -44,9 +44,8 @@ def options(**chosen: object) -> RuntimeOptions:
     return structs.replace(OFFLINE, **chosen)
 
 
-async def test_the_first_start_makes_home_and_workspace_private_and_says_so() -> None:
+async def test_the_first_start_makes_home_and_workspace_private() -> None:
     runtime = await Runtime.open(OFFLINE)
-    assert runtime.first_start
     assert runtime.notices == []
     status = runtime.agent.status
     assert (status.agent_id, status.session_key, status.model.ref) == ("main", "main", "offline")
@@ -55,9 +54,6 @@ async def test_the_first_start_makes_home_and_workspace_private_and_says_so() ->
     for path in home().rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
     await runtime.close()
-    again = await Runtime.open(OFFLINE)
-    assert not again.first_start
-    await again.close()
 
 
 async def test_the_first_fact_is_quoted_and_no_template() -> None:

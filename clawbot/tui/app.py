@@ -183,11 +183,7 @@ class ClawbotApp(choosing.Front):
 
     @work(group="start")
     async def _begin_page(self, runtime: RuntimeApi) -> None:
-        """Say on a first start what this is; later on an empty page what was talked about last."""
-        if runtime.first_start:
-            await welcome.welcome(self.chat, runtime)
-        elif not len(self.chat.page.stack):
-            await welcome.offer_talks(self.chat, runtime, self.clock.now())
+        await welcome.welcome(self.chat, runtime, self.clock.now())
 
     def _fatal_error(self) -> None:
         """Keep the terminal clean: errors go to the log, whose path `run_chat` prints. Closing a screen before it is
@@ -252,7 +248,7 @@ class ClawbotApp(choosing.Front):
                 path, _, line = rest.rpartition(":")
                 self.edit(path, int(line))
             case "try":
-                self.chat.composer.prompt.take(rest)
+                self.take(Submitted(rest))
                 self.chat.composer.prompt.focus()
             case "session":
                 self._resume(rest)

@@ -394,7 +394,6 @@ class FakeRuntime:
         sessions: Sequence[SessionSummary] = (),
         files: dict[str, str] | None = None,
         notices: Sequence[Notice] = (),
-        first_start: bool = False,
     ) -> None:
         self.paths = Paths(home)
         self.settings = Settings()
@@ -409,7 +408,6 @@ class FakeRuntime:
         self.status = status or RuntimeStatus()
         self.commands = list(COMMANDS)
         self.notices = list(notices)
-        self.first_start = first_start
         self.files = files if files is not None else {"AGENTS.md": "# Rules\n", "memory/2026-10-02.md": "# Notes\n"}
         self.turns = [list(turn) for turn in turns]
         self.items = list(history)

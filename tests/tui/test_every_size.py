@@ -201,7 +201,7 @@ TURN: list[Event | Hold] = [
 @pytest.mark.parametrize("first", [True, False])
 async def test_the_page_of_a_start(tmp_path: Path, language: str, first: bool) -> None:
     title = "which port did the staging proxy use, and why did we change it at all? " * 2
-    runtime = FakeRuntime(tmp_path, first_start=first, sessions=[summary(n, title) for n in range(1, 5)])
+    runtime = FakeRuntime(tmp_path, sessions=[] if first else [summary(n, title) for n in range(1, 5)])
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: len(app.chat.page.stack) > 0)
         await at_every_size(app, pilot, lambda: in_view(app))

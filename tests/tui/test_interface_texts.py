@@ -166,7 +166,7 @@ async def test_the_conversation_speaks_the_language(tmp_path: Path, size: tuple[
 
 
 async def test_the_first_page_speaks_the_language(tmp_path: Path) -> None:
-    runtime = FakeRuntime(tmp_path, first_start=True)
+    runtime = FakeRuntime(tmp_path)
     async with chatting(runtime, (120, 40)) as (app, pilot):
         await until(pilot, lambda: "╱╱╱" in screen_text(app))
         reasons = set(WORD.findall(f"{runtime.status.model.reason}"))

@@ -197,6 +197,31 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
     ]
 
 
+MANY_RISKS = (
+    "deletes files",
+    "changes what the shell does later",
+    "uses the network",
+    "may be incomplete",
+    "asks for root",
+)
+
+
+@pytest.mark.parametrize(
+    "risks", [MANY_RISKS, ("删除文件", "更改服务或计划任务", "使用网络", "此列表可能不完整", "以管理员身份运行")]
+)
+@pytest.mark.parametrize("command", ["make x", "x\n" * 90], ids=["short", "long"])
+@pytest.mark.parametrize("width", [28, 40, 80, 200])
+@pytest.mark.parametrize("height", [3, 4, 5, 7, 10, 16, 40])
+def test_no_risk_is_cut_before_something_can_be_allowed(
+    risks: tuple[str, ...], command: str, width: int, height: int
+) -> None:
+    views = pages(asked(command, risks=risks), width, height)
+    rows = [line for view in views for line in view.lines[1:]]  # the first says who asks
+    between = dict.fromkeys(row.text for row in rows if "key" not in {span.style for span in row.spans})
+    assert "".join(", ".join(risks).split()) in "".join("".join(between).split())
+    assert all(width_of(line.text) <= width for view in views for line in view.lines)
+
+
 def test_on_a_low_screen_the_hint_stays_beside_a_long_command() -> None:
     view = lay_out(asked("x\n" * 90), 74, 7, Looked())
     assert [line.text for line in view.lines[-2:]] == [

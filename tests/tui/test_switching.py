@@ -163,8 +163,8 @@ async def test_who_leaves_while_an_agent_is_closed_has_both_to_close(tmp_path: P
     assert main.closed
 
 
-async def test_a_first_start_of_an_agent_welcomes(tmp_path: Path) -> None:
-    main, work = agent(tmp_path, "main"), agent(tmp_path, "work", first_start=True)
+async def test_an_agent_to_whom_nothing_was_said_welcomes(tmp_path: Path) -> None:
+    main, work = agent(tmp_path, "main"), agent(tmp_path, "work")
     async with talking(main, work) as (_, app, pilot):
         await send(app, pilot, "/agent work")
         await until(pilot, lambda: "does not forget" in page_text(app))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 import tomllib
 from datetime import datetime
 from importlib.resources import files
@@ -16,8 +15,6 @@ import clawbot
 from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.text.language import Language
 from clawbot.text.sanitize import tilde
-
-_PLACE = re.compile(r"\\\{\w+\\\}")
 
 
 class ProgramFacts(Struct, frozen=True):
@@ -52,14 +49,3 @@ def answer_about(topic: str, language: Language, facts: ProgramFacts, now: datet
         weekday=table()["weekdays"][now.weekday()][language == "zh"],
     )
     return filled.replace("） ", "）")
-
-
-@functools.cache
-def _answers() -> re.Pattern[str]:
-    said = (answer for _, _, _, *answers in table()["topics"] for answer in answers)
-    return re.compile("|".join(_PLACE.sub(".{0,300}", re.escape(answer)) for answer in said))
-
-
-def is_about(text: str) -> bool:
-    """Whether `text` is one of these answers, as an older conversation holds it."""
-    return _answers().fullmatch(text) is not None

@@ -14,7 +14,6 @@ from msgspec import Struct
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.llm.offline.answers import bare, one_line, quote, say
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
-from clawbot.llm.offline.program import is_about
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
 from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import UserMessage, read_compacted
@@ -215,7 +214,7 @@ def _says(hit: RecalledLine, question: str) -> bool:
         return False
     if hit.origin == "user" and classify(hit.text, "en").kind not in (*_FACTS, *_WRITTEN):
         return False
-    return hit.origin != "agent" or not (is_refusal(hit.text) or is_about(hit.text) or _REFERENCE.search(hit.text))
+    return hit.origin != "agent" or not (is_refusal(hit.text) or _REFERENCE.search(hit.text))
 
 
 def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:

@@ -37,7 +37,6 @@ AIR = 3  # blank rows: above the well, below it, above the keys
 LEAST_WIDTH = 26
 LEAST_ROWS = 3
 TOO_SMALL = N_("The window is too small to see what is asked: nothing can be allowed here.")
-HINT_AT = 3  # rows that the well and the hint share at least
 TOLD_ROWS = 3  # of each text below the well
 KEY_GAP = 3
 HEAD = 20  # cells that the first row keeps for who asks
@@ -121,6 +120,9 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, c
     keys = _choices(asked, width, height, chosen, min(len(well), WELL_ROWS))
     spare = height - 1 - len(keys)
     air, told = _told(asked, width, spare, min(len(well), WELL_ROWS))
+    if not told:
+        # Risks without room below the box are in it: nothing can be allowed before its end was shown.
+        well += tuple(_paragraph(*_texts(asked)[0], width))
     room = max(1, min(len(well), spare - air - len(told)))
     top = max(0, min(looked.top, len(well) - room))
     below = len(well) - top - room
@@ -209,16 +211,21 @@ def _who(asked: ApprovalRequested) -> str:
 
 def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple[int, list[StyledLine]]:
     """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
-    box gets `least`: without room, blank rows are dropped first and the risks last."""
+    box gets `least`: without room, blank rows are dropped first and the risks last, which are never cut."""
+    hint, reach = (_paragraph(*text, width) for text in _texts(asked))
+    for air, rows, box in ((AIR, TOLD_ROWS, least), (0, TOLD_ROWS, least), (0, 1, least), (0, 0, least), (0, 0, 1)):
+        told = [*hint, *_at_most(reach, rows, width)]
+        if air + len(told) <= spare - box:
+            return air, told
+    return 0, []
+
+
+def _texts(asked: ApprovalRequested) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The risks, and what the command can touch: "" for none, each with its style."""
     hint = _("hint: {risks}").format(risks=_(", ").join(map(_, asked.risks))) if asked.risks else ""
     folder = _("in {folder}").format(folder=_short(asked.folder)) if asked.folder else ""
     reach = " · ".join(filter(None, (folder, asked.reach)))
-    texts = [(hint, "danger" if danger_of(asked.risks) == "grave" else "hint"), (reach, "quiet")]
-    for air, rows in ((AIR, TOLD_ROWS), (0, TOLD_ROWS), (0, 1)):
-        told = [line for text, style in texts for line in _paragraph(text, style, width, rows)]
-        if air + len(told) <= spare - least:
-            return air, told
-    return 0, told[:1] if hint and spare >= HINT_AT else []
+    return (hint, "danger" if danger_of(asked.risks) == "grave" else "hint"), (reach, "quiet")
 
 
 def _short(folder: str) -> str:
@@ -227,15 +234,18 @@ def _short(folder: str) -> str:
     return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 
 
-def _paragraph(text: str, style: str, width: int, rows: int) -> list[StyledLine]:
-    """`text` in at most so many rows; a cut is seen."""
-    if not text:
-        return []
-    lines = wrap(shown_spans(visible(text, one_line=True, blanks=False), style), width)
-    if len(lines) > rows:
-        rest = [span for line in lines[rows - 1 :] for span in (*line, StyledSpan(" ", style))]
-        lines = [*lines[: rows - 1], tuple(cut_spans(rest, width))]
+def _paragraph(text: str, style: str, width: int) -> list[StyledLine]:
+    """The rows of `text`; none if it is empty."""
+    lines = wrap(shown_spans(visible(text, one_line=True, blanks=False), style), width) if text else []
     return [StyledLine(tuple(line)) for line in lines]
+
+
+def _at_most(lines: list[StyledLine], rows: int, width: int) -> list[StyledLine]:
+    """At most `rows` of `lines`; a cut is marked."""
+    if len(lines) <= rows or not rows:
+        return lines[:rows]
+    rest = [span for line in lines[rows - 1 :] for span in (*line.spans, StyledSpan(" ", line.spans[-1].style))]
+    return [*lines[: rows - 1], StyledLine(tuple(cut_spans(rest, width)))]
 
 
 def _choices(asked: ApprovalRequested, width: int, height: int, chosen: str, least: int) -> list[StyledLine]:

@@ -1,4 +1,4 @@
-"""The first lines of an empty page: who this is, what to try, what is kept where, who answers, the last sessions."""
+"""The first page of a conversation: the program, examples or the last sessions, the model, the folder of the notes."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from clawbot.tui.render.lines import (
     middle,
     short_model,
     width_of,
+    wrap,
 )
 
 if TYPE_CHECKING:
     from clawbot.llm.protocol import ModelInfo
 
-OFFLINE = "offline"
+OFFLINE, CHOSEN = "offline", "chosen"
 MARK = "╱╱╱ "
 PROMISE = N_("an agent that does not forget")
-EXAMPLES = (N_("remember that I prefer tabs over spaces"), N_("what do I prefer?"), N_("show USER.md"))
+EXAMPLES = (N_("remember that I prefer tabs"), N_("what do I prefer?"), N_("show USER.md"))
 TALKS_SHOWN = 3
 LEFT = "   "
-AIRY = (60, 20)  # columns and rows from which there is room for air and long words
+AIRY = (60, 15)  # columns and rows from which there is room for air and long words
 TERM = 10  # cells of the words at the left
 TRY, TALK, RUN = "try:", "session:", "run:"
 
@@ -46,87 +47,90 @@ class RecentTalk(Struct, frozen=True):
 
 
 class Answering(Struct, frozen=True):
-    """Who answers, and why; what else there is; the key that runs a model on this machine, "" where one answers."""
+    """Who answers, and why; `others` are the models found beside it, `server` one that waits for the user's consent;
+    `local_key` gets a model on this machine, "" where one answers or none can be had."""
 
     name: str
     why: str
-    others: tuple[str, ...]
-    keys_looked_for: int
-    local_key: str
+    others: tuple[str, ...] = ()
+    server: str = ""
+    local_key: str = ""
 
 
-def answering(model: ModelInfo, found: Sequence[ModelInfo], keys_looked_for: int, local_key: str) -> Answering:
-    """What is told of `model`, which answers, where `found` can be used and so many variables were looked at;
-    `local_key` runs a model on this machine."""
+def answering(model: ModelInfo, found: Sequence[ModelInfo], local_key: str) -> Answering:
+    """Describe `model`, which answers, where `found` can be used; `local_key` gets a model on this machine."""
     others = tuple(other.ref for other in found if other.ref not in (OFFLINE, model.ref))
     can_fetch = model.ref == OFFLINE and all(other.startswith("local/") for other in others)
-    key = local_key if can_fetch else ""
-    return Answering(clean_line(model.ref), clean_line(model.reason), others, keys_looked_for, key)
+    server = clean_line(model.found.server) if model.found else ""
+    return Answering(
+        clean_line(model.ref), clean_line(model.reason), others, server, local_key if can_fetch and not server else ""
+    )
 
 
 @dataclass
 class StartItem(Item):
-    """See the module. On a first start `answers`, `notes` and `talks_in` (the folders) are told; later the `talks` are.
-    Each example and each talk opens; `rows` is the height that there is."""
+    """The first page of a conversation: examples, or the last `talks` if there are any, the model and the folder of the
+    `notes`. Each example and each talk opens; `rows` is the height of the page."""
 
     rows: int
-    answers: Answering | None = None
+    answers: Answering
     notes: str = ""
-    talks_in: str = ""
     talks: Sequence[RecentTalk] = ()
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """With air where there is room, else eight lines at most."""
-        airy = page.width >= AIRY[0] and self.rows >= AIRY[1]
-        parts = [_mark(page.width), self._talks(page.width) or self._examples(page.width)]
-        if self.answers is not None:
-            parts += [self._places(page.width, airy=airy), self._models(self.answers, page.width, airy=airy)]
+        """With blank lines and whole sentences where there is room."""
+        width = page.width
+        airy = width >= AIRY[0] and self.rows >= AIRY[1]
+        talks = [_choice(talk.title, TALK + talk.session_id, width, talk.detail) for talk in self.talks]
+        examples = [_choice(text, TRY + text, width) for text in map(_, EXAMPLES)]
+        parts = [_mark(width), talks or examples, _models(self.answers, width, airy=airy)]
+        if airy:
+            notes = _("{folder}, plain Markdown").format(folder=middle(self.notes, width - len(LEFT) - TERM))
+            parts.append([_term(_("notes"), notes, width), _term("/help", _("keys and commands"), width)])
         air = [BLANK] if airy else []
         return [line for part in parts for line in (*air, *part)] + air
 
-    def _examples(self, width: int) -> list[StyledLine]:
-        return [_choice(text, TRY + text, width) for text in map(_, EXAMPLES)]
 
-    def _talks(self, width: int) -> list[StyledLine]:
-        return [_choice(talk.title, TALK + talk.session_id, width, talk.detail) for talk in self.talks]
-
-    def _places(self, width: int, *, airy: bool) -> list[StyledLine]:
-        room = width - len(LEFT) - TERM
-        notes = middle(self.notes, room)
-        if not airy:
-            return [_term(_("notes"), notes, width)]
-        told = _("{folder}, plain Markdown").format(folder=notes)
-        return [_term(_("notes"), told, width), _term(_("sessions"), middle(self.talks_in, room), width)]
-
-    def _models(self, told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
-        name = short_model(told.name)
+def _models(told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
+    """Who answers, and the ways to another model: each sentence whole, on one line with the next if both fit."""
+    name = short_model(told.name)
+    if told.name != OFFLINE:
         why = _("{model}: {why}").format(model=name, why=told.why) if told.why else name
-        lines = [_term(_("model"), why, width)]
-        if airy and told.name == OFFLINE:
-            lines.append(_term("", _("it remembers, finds and quotes your notes, and reads files"), width))
-        choose = _("/model chooses another")
-        lines.append(_term("", " · ".join([choose, *_found(told)]) if airy else choose, width, f"{RUN}choose_model"))
+        first = _("{model}, your choice").format(model=name) if told.why == CHOSEN else why
+        ways = [(_("/model chooses another"), f"{RUN}choose_model")]
+    else:
+        first = (
+            _("No language model yet. I remember, find and quote your notes.") if airy else _("No language model yet.")
+        )
+        ways = [(_("/model, ctrl+k: enter an API key"), f"{RUN}choose_model")]
+        if told.server:
+            ways.insert(
+                0, (_("{server} runs on this machine: you are asked before it answers").format(server=told.server), "")
+            )
+        if told.others:
+            ways.append((_("found here: {models}").format(models=_named(told.others)), f"{RUN}choose_model"))
         if told.local_key:
-            own = _("{key} runs one on this machine, without a key").format(key=told.local_key)
-            lines.append(_term("", own, width, f"{RUN}run_local_model"))
-        return lines
+            local = _("{key}: a model on this machine, no key needed").format(key=told.local_key)
+            ways.append((local, f"{RUN}run_local_model"))
+    room = max(2, width - len(LEFT))
+    spans = [StyledSpan(text, "note" if target else "tool-text", target) for text, target in ways]
+    joined = [span for each in spans for span in (StyledSpan(" · ", "tool"), each)][1:]
+    rows = [joined] if cells_of(joined) <= room else [[span] for span in spans]
+    said = [line for row in ([StyledSpan(first, "tool-text")], *rows) for line in wrap(row, room)]
+    return [StyledLine((StyledSpan(LEFT), *line)) for line in said]
 
 
-def _found(told: Answering) -> tuple[str, str]:
-    """Which models there are beside the one that answers, and how many keys were looked for."""
-    others = ", ".join(map(short_model, told.others[:3])) or _("none")
-    left = len(told.others) - 3
+def _named(models: Sequence[str]) -> str:
+    """The first of `models`, and how many more."""
+    shown, left = ", ".join(map(short_model, models[:3])), len(models) - 3
     if left > 0:
-        others = ngettext("{models} and {n} more", "{models} and {n} more", left).format(models=others, n=left)
-    return (
-        _("found here: {models}").format(models=others),
-        _("keys looked for: {n}").format(n=told.keys_looked_for),
-    )
+        shown = ngettext("{models} and {n} more", "{models} and {n} more", left).format(models=shown, n=left)
+    return shown
 
 
 def _mark(width: int) -> list[StyledLine]:
     spans = [StyledSpan(f"{LEFT}{MARK}", "you"), StyledSpan("clawbot", "strong"), StyledSpan(f"  {_(PROMISE)}", "tool")]
-    return [StyledLine(tuple(cut_spans(spans, width)))]
+    return [StyledLine(tuple(spans if cells_of(spans) <= width else spans[:2]))]
 
 
 def _choice(text: str, target: str, width: int, detail: str = "") -> StyledLine:
@@ -139,7 +143,6 @@ def _choice(text: str, target: str, width: int, detail: str = "") -> StyledLine:
     return spread([StyledSpan(f"{LEFT}❯ ", "you"), StyledSpan(shown, "", target)], right, width)
 
 
-def _term(term: str, text: str, width: int, target: str = "") -> StyledLine:
+def _term(term: str, text: str, width: int) -> StyledLine:
     first = StyledSpan(f"{LEFT}{term}{' ' * (TERM - width_of(term))}", "tool")
-    spans = [first, StyledSpan(text, "note" if target else "tool-text", target)]
-    return StyledLine(tuple(cut_spans(spans, width)))
+    return StyledLine(tuple(cut_spans([first, StyledSpan(text, "tool-text")], width)))

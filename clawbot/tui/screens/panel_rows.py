@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from textual.content import Content
 
 from clawbot.clock import age
+from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.report import ContextPart, ContextReport, coming
 from clawbot.sessions.listing import SessionSummary
 from clawbot.text.interface import N_, _
@@ -35,6 +36,7 @@ LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
 SESSIONS_SHOWN = 5
 BEST = 3  # of the places that one search found
 HUNK = re.compile(r"@@ -\S+ \+(\d+)")
+START = {"models": "choose_model", "local_model": "run_local_model", "memory": "search_memory", "help": "help"}
 FEWEST_NOTES = 3  # that are shown where there is little room
 
 
@@ -143,18 +145,23 @@ def _quoted(note: UsedNote, found: dict[tuple[str, int], UsedNote]) -> UsedNote:
 
 
 class PanelState(Struct, frozen=True):
-    """All that the panel shows; `report` is None before the window was looked at, `unfolded` shows all notes."""
+    """All that the panel shows; `report` is None before the window was looked at, `unfolded` shows all notes. As long
+    as nothing was said, `keys` to begin with take the place of the notes and the window."""
 
     notes: Sequence[UsedNote] = ()
     gauge: Gauge = Gauge()
     report: ContextReport | None = None
     talks: Sequence[SessionSummary] = ()
     unfolded: bool = False
+    keys: KeyMap | None = None
 
 
 def panel_rows(state: PanelState, width: int, height: int, now: datetime) -> list[PanelRow]:
     """The rows, at most `width` cells wide: as many notes as leave room for the rest in `height`, unless unfolded."""
-    context, talks = list(_context(state, width)), list(_talks(state.talks, width, now))
+    talks = list(_talks(state.talks, width, now))
+    if state.keys is not None:
+        return [*_start(state.keys, width), PanelRow(Content()), *talks]
+    context = list(_context(state, width))
     room = max(2 * FEWEST_NOTES, height - len(context) - len(talks) - 4)
     rows = [*_notes(state, width, room), PanelRow(Content()), *context]
     return [*rows, PanelRow(Content()), *talks] if talks else rows
@@ -185,6 +192,12 @@ def _notes(state: PanelState, width: int, room: int) -> Iterator[PanelRow]:
             yield PanelRow(Content.styled(f"  {isolate(ellipsis(said, width - 2))}", QUIET), target)
     if more := len(state.notes) - len(shown):
         yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET), FOLD)
+
+
+def _start(keys: KeyMap, width: int) -> Iterator[PanelRow]:
+    for name, action in START.items():
+        key, meaning = keys.first(name), _(BY_NAME[name].meaning)
+        yield PanelRow(_between((key, "$text-accent"), (meaning, QUIET), width), f"run:{action}")
 
 
 def _fitting(notes: Sequence[UsedNote], room: int) -> int:

@@ -16,8 +16,10 @@ from textual.widget import Widget
 
 from clawbot.agent import events
 from clawbot.clock import Clock
+from clawbot.config.keys import KeyMap
 from clawbot.errors import ClawbotError
-from clawbot.tui.render.items import FOLD
+from clawbot.tui.render.items import FOLD, NoticeItem
+from clawbot.tui.render.start import StartItem
 from clawbot.tui.screens.panel_rows import PanelRow, PanelState, panel_rows, used_notes
 from clawbot.tui.status_bar import gauge_of
 from clawbot.tui.widgets.transcript import TranscriptView
@@ -121,7 +123,9 @@ class SidePanel(Widget, can_focus=True):
         """Make the rows anew."""
         if self.runtime is not None:
             gauge = gauge_of(self.runtime.settings, self.runtime.agent.status)
-            self.state = replace(self.state, gauge=gauge)
+            said = any(not isinstance(item, NoticeItem | StartItem) for item in self.page.stack.items)
+            keys = None if said else KeyMap(self.runtime.settings.tui.keys)
+            self.state = replace(self.state, gauge=gauge, keys=keys)
             self._make_rows()
             self.refresh()
 

@@ -237,6 +237,7 @@ async def test_what_is_slow_or_fails_holds_nobody_up(tmp_path: Path) -> None:
 async def test_the_window_is_counted_anew_after_a_turn(tmp_path: Path) -> None:
     runtime = make_runtime(tmp_path)
     async with chatting(runtime, WIDE) as (app, pilot):
+        await send(app, pilot, "which port?")
         await row_of(app, pilot, "71,033")
         parts = [replace(part, tokens=71_999) if part.key == "messages" else part for part in runtime.report.parts]
         runtime.report = context_report(parts=tuple(parts))
@@ -253,7 +254,8 @@ async def test_another_session_has_notes_of_its_own(tmp_path: Path) -> None:
         runtime.tell(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
         await row_of(app, pilot, "which port?")
         await app.chat.reload()
-        await until(pilot, lambda: "none yet" in screen_text(app))
+        await until(pilot, lambda: "Context" not in screen_text(app) and "keys and commands" in screen_text(app))
+        assert NOTE not in screen_text(app)
 
 
 @pytest.mark.parametrize(("columns", "left"), [(124, 0), (144, 10), (200, 7)])

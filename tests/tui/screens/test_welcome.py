@@ -1,81 +1,123 @@
-"""The first lines of an empty page: the first start, later ones, and where their lines lead."""
+"""The first page, as long as nothing was said: examples or the last sessions, and where its lines lead."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from inline_snapshot import snapshot
 
-from clawbot.llm.protocol import ModelInfo
+from clawbot.agent.events import Notice
+from clawbot.llm.protocol import FoundServer, ModelInfo
 from clawbot.text.sanitize import tilde
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.render.start import RecentTalk, StartItem, answering
 from tests.tui.chat_host import chatting, page_text, screen_text, until
-from tests.tui.fake_runtime import FakeRuntime, conversation, summary
+from tests.tui.fake_runtime import FakeRuntime, conversation, reply, summary
 
 OFFLINE = ModelInfo(ref="offline", reason="no key and no local server was found")
 GPT = ModelInfo(ref="openai/gpt-5", reason="OPENAI_API_KEY is set")
 LOCAL = [ModelInfo(ref=f"ollama/m{number}") for number in range(5)]
 
 
-def text(model: ModelInfo, found: list[ModelInfo], width: int = 90, rows: int = 40) -> str:
-    told = answering(model, found, 9, "f3")
-    item = StartItem(rows, told, "~/.clawbot/workspace", "~/.clawbot/agents/main/sessions")
+LONG_NAME = ModelInfo(
+    ref="some-provider/a-model-with-a-name-that-fills-more-than-one-line", reason="it was chosen here"
+)
+WAITS = ModelInfo(ref="offline", reason="no key", found=FoundServer("ollama/m0", "Ollama", "http://localhost:11434"))
+TALKS = [RecentTalk(f"{n}", "which port did the staging proxy use?", "2 h · 3 turns") for n in range(3)]
+
+
+def text(
+    model: ModelInfo, found: list[ModelInfo], width: int = 90, rows: int = 40, talks: Sequence[RecentTalk] = ()
+) -> str:
+    item = StartItem(rows, answering(model, found, "f3"), "~/.clawbot/workspace", talks)
     return "\n".join(line.text.rstrip() for line in item.lines(Page(width, Lexers())))
 
 
-def test_with_nothing_it_runs_offline_and_says_what_was_looked_for() -> None:
+def test_without_a_model_it_says_so_and_how_to_get_one() -> None:
     assert text(OFFLINE, [OFFLINE]) == snapshot("""\
 
    ╱╱╱ clawbot  an agent that does not forget
 
-   ❯ remember that I prefer tabs over spaces
+   ❯ remember that I prefer tabs
    ❯ what do I prefer?
    ❯ show USER.md
 
-   notes     ~/.clawbot/workspace, plain Markdown
-   sessions  ~/.clawbot/agents/main/sessions
+   No language model yet. I remember, find and quote your notes.
+   /model, ctrl+k: enter an API key · f3: a model on this machine, no key needed
 
-   model     offline: no key and no local server was found
-             it remembers, finds and quotes your notes, and reads files
-             /model chooses another · found here: none · keys looked for: 9
-             f3 runs one on this machine, without a key
+   notes     ~/.clawbot/workspace, plain Markdown
+   /help     keys and commands
 """)
 
 
 def test_a_small_pane_gets_all_of_it_in_eight_lines() -> None:
     shown = text(OFFLINE, [OFFLINE], width=39, rows=8)
     assert shown == snapshot("""\
-   ╱╱╱ clawbot  an agent that does not…
-   ❯ remember that I prefer tabs over …
+   ╱╱╱ clawbot
+   ❯ remember that I prefer tabs
    ❯ what do I prefer?
    ❯ show USER.md
-   notes     ~/.clawbot/workspace
-   model     offline: no key and no lo…
-             /model chooses another
-             f3 runs one on this machi…\
+   No language model yet.
+   /model, ctrl+k: enter an API key
+   f3: a model on this machine, no key
+   needed\
 """)
     assert max(map(width_of, shown.split("\n"))) <= 39
 
 
-def test_with_a_key_it_names_the_model_and_why() -> None:
-    shown = text(GPT, [GPT, OFFLINE])
-    assert "model     openai/gpt-5: OPENAI_API_KEY is set" in shown
-    assert "f3" not in shown
+def test_last_sessions_take_the_place_of_the_examples() -> None:
+    assert text(OFFLINE, [OFFLINE], talks=TALKS) == snapshot("""\
+
+   ╱╱╱ clawbot  an agent that does not forget
+
+   ❯ which port did the staging proxy use?                                   2 h · 3 turns
+   ❯ which port did the staging proxy use?                                   2 h · 3 turns
+   ❯ which port did the staging proxy use?                                   2 h · 3 turns
+
+   No language model yet. I remember, find and quote your notes.
+   /model, ctrl+k: enter an API key · f3: a model on this machine, no key needed
+
+   notes     ~/.clawbot/workspace, plain Markdown
+   /help     keys and commands
+""")
 
 
-def test_offline_by_choice_names_what_else_is_there() -> None:
-    shown = text(ModelInfo(ref="offline", reason="chosen"), [*LOCAL, OFFLINE], width=118)
-    assert "found here: ollama/m0, ollama/m1, ollama/m2 and 2 more · keys looked for: 9" in shown
+# The sentences of a page, which may be broken but never cut.
+SENTENCES: list[tuple[ModelInfo, list[ModelInfo], list[str]]] = [
+    (
+        OFFLINE,
+        [OFFLINE],
+        ["No language model yet.", "/model, ctrl+k: enter an API key", "f3: a model on this machine"],
+    ),
+    (WAITS, [OFFLINE], ["Ollama runs on this machine: you are asked before it answers", "enter an API key"]),
+    (OFFLINE, [*LOCAL, OFFLINE], ["enter an API key", "found here: ollama/m0, ollama/m1, ollama/m2 and 2 more"]),
+    (GPT, [], ["openai/gpt-5: OPENAI_API_KEY is set", "/model chooses another"]),
+    (LONG_NAME, [], [f"{LONG_NAME.ref}: it was chosen here", "/model chooses another"]),
+    (ModelInfo(ref="openai/x", reason="chosen"), [], ["openai/x, your choice", "/model chooses another"]),
+]
+
+
+@pytest.mark.parametrize(("model", "found", "sentences"), SENTENCES)
+@pytest.mark.parametrize(("width", "rows"), [(39, 8), (60, 12), (80, 20), (120, 28), (120, 46)])
+def test_no_sentence_is_cut(
+    model: ModelInfo, found: list[ModelInfo], sentences: list[str], width: int, rows: int
+) -> None:
+    shown = text(model, found, width, rows)
+    assert max(map(width_of, shown.split("\n"))) <= width
+    whole = "".join(shown.split())
+    assert [each for each in sentences if "".join(each.split()) not in whole] == []
+    assert "…" not in shown
 
 
 def test_a_model_that_lies_here_is_one_key_away() -> None:
     here = ModelInfo(ref="local/qwen3-4b")
-    assert "f3 runs one" in text(OFFLINE, [here, OFFLINE])
-    assert "f3 runs one" not in text(OFFLINE, [here, *LOCAL, OFFLINE])
+    assert "f3: a model" in text(OFFLINE, [here, OFFLINE])
+    assert "f3: a model" not in text(OFFLINE, [here, *LOCAL, OFFLINE])
+    assert "f3" not in text(GPT, [GPT, OFFLINE])
 
 
 def test_odd_signs_in_names_are_made_visible() -> None:
@@ -99,28 +141,40 @@ def test_a_model_out_of_a_file_goes_by_the_name_of_the_file(ref: str, shown: str
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (200, 50)])
-async def test_the_first_page_fits_and_an_example_goes_into_the_prompt(tmp_path: Path, size: tuple[int, int]) -> None:
-    async with chatting(FakeRuntime(tmp_path, first_start=True), size) as (app, pilot):
+async def test_the_first_page_fits_and_an_example_runs_at_a_click(tmp_path: Path, size: tuple[int, int]) -> None:
+    async with chatting(FakeRuntime(tmp_path, turns=[reply("four spaces")]), size) as (app, pilot):
         await until(pilot, lambda: "╱╱╱ clawbot" in screen_text(app) and "/model" in screen_text(app))
+        assert "Context" not in screen_text(app)
         rows = screen_text(app).splitlines()
         row = next(number for number, line in enumerate(rows) if "what do I prefer?" in line)
         await pilot.click(offset=(rows[row].index("what") + 2, row))
-        await until(pilot, lambda: app.chat.composer.prompt.text == "what do I prefer?")
+        await until(pilot, lambda: not app.chat.turns.busy and "four spaces" in page_text(app))
         assert app.focused is app.chat.composer.prompt
+        assert ("Context" in screen_text(app)) is (size[0] >= 150)
 
 
-async def test_an_example_can_be_chosen_by_keys(tmp_path: Path) -> None:
-    async with chatting(FakeRuntime(tmp_path, first_start=True)) as (app, pilot):
+async def test_an_example_runs_by_keys_and_what_is_typed_stays(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path, turns=[reply("about you")])) as (app, pilot):
         await until(pilot, lambda: "/model chooses" in screen_text(app))
+        await pilot.press(*"half")
         await pilot.press("f6", "up", "enter")
-        await until(pilot, lambda: app.chat.composer.prompt.text == "show USER.md")
+        await until(pilot, lambda: not app.chat.turns.busy and "about you" in page_text(app))
+        assert "▌ show USER.md" in page_text(app)
+        assert app.chat.composer.prompt.text == "half"
 
 
 async def test_the_line_of_the_model_opens_the_choice(tmp_path: Path) -> None:
-    async with chatting(FakeRuntime(tmp_path, first_start=True)) as (app, pilot):
+    async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         await until(pilot, lambda: "/model chooses" in screen_text(app))
         await pilot.press("f6", "enter")
         await until(pilot, lambda: "add a key" in screen_text(app))
+
+
+async def test_notices_do_not_keep_the_first_page_away(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, notices=[Notice(level="warning", text="a key of the settings is unknown")])
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: "╱╱╱ clawbot" in screen_text(app))
+        assert "unknown" in screen_text(app)
 
 
 async def test_a_later_start_offers_the_last_sessions(tmp_path: Path) -> None:
@@ -130,7 +184,7 @@ async def test_a_later_start_offers_the_last_sessions(tmp_path: Path) -> None:
         await until(pilot, lambda: "❯ 茶的笔记" in screen_text(app))
         assert "four" not in screen_text(app)
         assert "empty" not in screen_text(app)
-        await pilot.press("f6", "up", "enter")
+        await pilot.press("f6", "up", "up", "enter")
         await until(pilot, lambda: runtime.resumed == ["00000002"])
 
 
@@ -142,7 +196,7 @@ async def test_a_page_with_a_conversation_begins_with_it(tmp_path: Path) -> None
 
 
 def test_a_session_without_room_is_cut_with_a_sign() -> None:
-    item = StartItem(40, talks=[RecentTalk("1", "我们为什么要换端口？" * 9, "2 h · 3 turns")])
+    item = StartItem(40, answering(GPT, [], ""), "", [RecentTalk("1", "我们为什么要换端口？" * 9, "2 h · 3 turns")])
     lines = [line.text for line in item.lines(Page(40, Lexers()))]
     assert all(width_of(line) <= 40 for line in lines)
     assert any("…" in line and "3 turns" in line for line in lines)
