@@ -44,6 +44,7 @@ from clawbot.memory.values import Hit, SearchRequest
 from clawbot.messages import ToolSpec, UserBlock
 from clawbot.sessions.listing import ended_words
 from clawbot.text.interface import _, ngettext
+from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
@@ -384,9 +385,10 @@ async def _permissions(host: AgentHost, argument: str) -> CommandResult:
     word, _space, number = argument.partition(" ")
     if word == "drop":
         grants = tools.grants()
-        if not number.isdecimal() or not 1 <= int(number) <= len(grants):
+        chosen = whole_number(number) or 0
+        if not 1 <= chosen <= len(grants):
             raise ClawbotError(_("There is no such number."), hint=_("/permissions lists what was always allowed."))
-        tools.take_back(grants[int(number) - 1][1])
+        tools.take_back(grants[chosen - 1][1])
     return _said(
         "/permissions", permissions_text(host.deps), {"mode": tools.permissions.mode, "always": tools.grants()}
     )

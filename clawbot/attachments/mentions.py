@@ -11,7 +11,7 @@ from msgspec import Struct
 _MENTION = re.compile(
     r"""(?:^|(?<=[\s(\[{"']))@(?:"(?P<quoted>[^"\n]+)"(?P<behind>:\d+(?:-\d+)?)?|(?P<plain>[^\s"@]\S*))"""
 )
-_RANGE = re.compile(r"(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?")
+_RANGE = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?")
 _BEHIND = ".,;:!?)]}'\"…，。；：！？）】」』"
 _CODE = re.compile(r"[(){}<>=]")
 _PLAIN = re.compile(r"[^\s\"]+")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clawbot.errors import ClawbotError
+from clawbot.text.numbers import whole_number
 
 
 class ConfigProblem(NamedTuple):
@@ -21,8 +22,7 @@ class ConfigProblem(NamedTuple):
     @property
     def line(self) -> int:
         """The line in `place`, 0 if it has none."""
-        number = self.place.rpartition(":")[2]
-        return int(number) if number.isdigit() else 0
+        return whole_number(self.place.rpartition(":")[2]) or 0
 
 
 class ConfigError(ClawbotError):

@@ -9,11 +9,12 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 
 from clawbot.config.paths import MAIN_AGENT
 from clawbot.config.values import Duration, SettingsSection, Switch, expected
+from clawbot.text.numbers import whole_number
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAYS_OF_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_PART = re.compile(r"(?:\*|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d+))?", re.ASCII)
+_PART = re.compile(r"(?:\*|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d{1,9}))?", re.ASCII)
 _EXAMPLE = '"0 8 * * mon-fri"'
 
 
@@ -105,8 +106,8 @@ def _range(match: re.Match[str], field: _Field) -> range:
 def _number(word: str, field: _Field) -> int:
     if word in field.names:
         return field.names.index(word) + field.first
-    number = int(word) if word.isdecimal() else -1
-    if not field.least <= number <= field.most:
+    number = whole_number(word)
+    if number is None or not field.least <= number <= field.most:
         raise _wrong(field)
     return number
 

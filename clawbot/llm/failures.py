@@ -112,7 +112,7 @@ def stated_wait(message: str) -> float | None:
 
 
 def _seconds(duration: str) -> float:
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s?(ms|milli|[smhd秒分小]?)", duration)
+    parts = re.findall(r"(\d{1,9}(?:\.\d+)?)\s?(ms|milli|[smhd秒分小]?)", duration)
     return round(sum(float(number) * _SECONDS.get(unit[:2], 1.0) for number, unit in parts), 6)
 
 

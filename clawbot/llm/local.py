@@ -18,6 +18,7 @@ from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, V
 from clawbot.local_model.register import Running, answers, read_running
 from clawbot.local_model.shelf import LOCAL
 from clawbot.text.interface import N_
+from clawbot.text.numbers import whole_number
 
 PROBE_SECONDS = 0.5
 """A server on this machine answers in a few milliseconds; this is for one that is busy."""
@@ -181,8 +182,8 @@ def _num_ctx(shown: Mapping[str, Any]) -> int | None:
     """The window that the model was set to, which is smaller than what it was made for."""
     for line in str(shown.get("parameters") or "").splitlines():
         name, _, value = line.strip().partition(" ")
-        if name == "num_ctx" and value.strip().isdigit():
-            return int(value)
+        if name == "num_ctx" and (size := whole_number(value.strip())) is not None:
+            return size
     return None
 
 

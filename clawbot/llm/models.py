@@ -242,7 +242,7 @@ def capped(window: int | None, source: str, settings: AgentSettings) -> tuple[in
 
 TABLE = "model_prices_and_context_window_backup.json"
 SOURCE = N_("litellm's model data")
-_TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
+_TIER = re.compile(r"input_cost_per_token_above_(\d{1,9})k_tokens")
 
 
 class ModelFacts(Struct, frozen=True):

@@ -18,6 +18,7 @@ import msgspec
 from clawbot.llm.carried import merge, unknown_fields
 from clawbot.llm.endings import UNFINISHED
 from clawbot.llm.error_text import error_in
+from clawbot.text.numbers import whole_number
 
 _DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")  # JSON has no raw line breaks
 _THINKS = ("thinking", "reasoning")  # types of parts of a text
@@ -112,9 +113,8 @@ class Upstream:
     async def follow(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yield the body of `response`, with an answer in one piece as the event that OpenAI's SDK expects."""
         self.status = response.status_code
-        milliseconds = response.headers.get("retry-after-ms", "")
-        exact = f"{int(milliseconds) / 1000}" if milliseconds.isdecimal() else ""
-        self.retry_after = exact or response.headers.get("retry-after", "")
+        exact = whole_number(response.headers.get("retry-after-ms", ""))
+        self.retry_after = response.headers.get("retry-after", "") if exact is None else f"{exact / 1000}"
         self._body[:] = b"\n"
         async for data in chunks:
             self._body += data

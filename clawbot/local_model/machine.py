@@ -6,6 +6,8 @@ import math
 import os
 from pathlib import Path
 
+from clawbot.text.numbers import whole_number
+
 _GROUP = Path("/sys/fs/cgroup")
 _CORES = Path("/sys/devices/system/cpu")
 
@@ -13,8 +15,7 @@ _CORES = Path("/sys/devices/system/cpu")
 def total_memory() -> int:
     """Bytes of memory that this machine has, or this container may use."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = _read(_GROUP / "memory.max")
-    return min(total, int(limit)) if limit.isdigit() else total
+    return min(total, whole_number(_read(_GROUP / "memory.max")) or total)
 
 
 def free_memory() -> int:
@@ -31,7 +32,8 @@ def usable_cores() -> int | None:
     allowed = os.sched_getaffinity(0)
     shared = {_read(_CORES / f"cpu{number}" / "topology" / "thread_siblings_list") or str(number) for number in allowed}
     quota, _, period = _read(_GROUP / "cpu.max").partition(" ")
-    granted = math.ceil(int(quota) / int(period)) if quota.isdigit() and period.isdigit() else len(shared)
+    used, each = whole_number(quota), whole_number(period)
+    granted = math.ceil(used / each) if used and each else len(shared)
     return max(1, min(len(shared), granted))
 
 

@@ -25,6 +25,7 @@ from clawbot.local_model.machine import total_memory
 from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
 from clawbot.locks import try_lock
 from clawbot.text.interface import N_, _
+from clawbot.text.numbers import whole_number
 
 PART = ".part"
 SOURCE = ".part.json"
@@ -38,7 +39,7 @@ _PAGES = N_("Check the address: huggingface.co has files at /resolve/, and pages
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NO_NETWORK = (errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN)
 _NUMBER = re.compile(r"\[Errno -?\d+\] ")
-_RANGE = re.compile(r"bytes (?:(\d+)-\d+|\*)/(\d+)")
+_RANGE = re.compile(r"bytes (?:(\d{1,18})-\d+|\*)/(\d{1,18})")
 _AGAIN = N_("Try again: it goes on from there.")
 
 
@@ -320,7 +321,7 @@ def _http_body(status: int, headers: dict[str, str], url: str, pieces: Iterator[
     if status == 416 and found is not None:
         return _Body(int(found[2]), int(found[2]), etag, iter(()))
     if status == 200:
-        return _Body(0, int(length) if length.isdigit() else None, etag, pieces)
+        return _Body(0, whole_number(length), etag, pieces)
     if status in (404, 410):
         moved = is_offered(url)
         hint = _("It has moved since this list was made: pull its new address.") if moved else _("Check the address.")

@@ -21,6 +21,7 @@ from textual_serve.download_manager import DownloadManager
 from clawbot.deadline import deadline
 from clawbot.serve.answers import RefusalError, body_of
 from clawbot.serve.gate import Gate
+from clawbot.text.numbers import whole_number
 
 COOKIE = "clawbot"
 PAGE, LOGIN, SOCKET, STATIC = "/", "/login", "/ws", "/static"
@@ -180,8 +181,8 @@ def _closer(socket: web.WebSocketResponse) -> Callable[[], Awaitable[None]]:
 
 
 def _size(request: web.Request, name: str, usual: int) -> int:
-    given = request.query.get(name, "")
-    return int(given) if given.isdecimal() and len(given) < 5 and int(given) in _SIZES else usual
+    given = whole_number(request.query.get(name, ""))
+    return usual if given is None or given not in _SIZES else given
 
 
 async def _pass_on(socket: web.WebSocketResponse, screen: AppService) -> None:

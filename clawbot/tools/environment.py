@@ -14,6 +14,8 @@ from pathlib import Path
 
 from dotenv import dotenv_values
 
+from clawbot.text.numbers import whole_number
+
 SECRET_NAME = re.compile(r"_API_?KEY$|_TOKEN$|SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY|CREDENTIAL", re.IGNORECASE)
 # Pagers, editors and prompts would wait for a terminal; pagers and editors can also start programs.
 QUIET = {
@@ -108,8 +110,7 @@ def is_below(root: Path, path: str) -> bool:
 
 def _git_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """GIT_SETTINGS appended to the git settings in the environment."""
-    count = environment.get("GIT_CONFIG_COUNT", "")
-    first = int(count) if count.isdecimal() else 0
+    first = whole_number(environment.get("GIT_CONFIG_COUNT", "")) or 0
     named = {
         f"GIT_CONFIG_{part}_{first + index}": text
         for index, setting in enumerate(GIT_SETTINGS.items())

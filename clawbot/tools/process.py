@@ -27,7 +27,7 @@ LIVE_EVERY = 0.1  # seconds between two pieces that are told while it runs
 LIVE_CHARS = 4000  # at most of each, the last ones
 _POLL = 0.002  # seconds; the end of a namespace takes some milliseconds
 _MOST_TOLD = 4096
-_CHILD = re.compile(rb'"child-pid":\s*(\d+)')
+_CHILD = re.compile(rb'"child-pid":\s*(\d{1,9})\b')
 # The last of at least two numbers is that of a process in its own namespace.
 _LEADER = re.compile(r"^State:\s+(?P<state>\w).*?^NSpid:(?:\s+\d+)+\s+1$", re.MULTILINE | re.DOTALL)
 

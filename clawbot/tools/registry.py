@@ -241,6 +241,8 @@ def explain_malformed(raw: str) -> str:
         before, after = raw[begin : error.pos], raw[error.pos : error.pos + CONTEXT_CHARS]
         where = f"at character {error.pos} (line {error.lineno}): {before}>>>{after}"
         return f"The arguments are no valid JSON: {error.msg} {where} - send the call again."
+    except ValueError:
+        return "The arguments hold a number with thousands of digits. Send the call again, with a shorter one."
     except RecursionError:
         value = {}
     if isinstance(value, dict):

@@ -21,6 +21,7 @@ from textual.screen import Screen
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _, ngettext
+from clawbot.text.numbers import whole_number
 from clawbot.tui import choosing, welcome
 from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
@@ -246,7 +247,7 @@ class ClawbotApp(choosing.Front):
         match kind:
             case "note":
                 path, _, line = rest.rpartition(":")
-                self.edit(path, int(line))
+                self.edit(path, whole_number(line) or 1)
             case "try":
                 self.take(Submitted(rest))
                 self.chat.composer.prompt.focus()

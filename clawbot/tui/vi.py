@@ -21,14 +21,14 @@ VISUAL = "visual"
 LINES = "visual line"
 
 MOTION = r"gg|[fFtT;,](?:(?<=[;,])|.)|[hjklwbeWBE0^$G]"
-_COUNT = r"(?P<count>[1-9]\d*)?"
+_COUNT = r"(?P<count>[1-9]\d{0,3})?"
 _NORMAL = re.compile(
-    rf"{_COUNT}(?:(?P<op>[dcy])(?P<more>[1-9]\d*)?(?:(?P<line>(?P=op))|(?P<object>[ia][wW])|(?P<to>{MOTION}))"
+    rf"{_COUNT}(?:(?P<op>[dcy])(?P<more>[1-9]\d{0, 3})?(?:(?P<line>(?P=op))|(?P<object>[ia][wW])|(?P<to>{MOTION}))"
     rf"|(?P<move>{MOTION})|(?P<do>r.|[xXpPuiIaAoOJ~DCYSsvV.]))",
     re.DOTALL,
 )
 _VISUAL = re.compile(rf"{_COUNT}(?:(?P<object>[ia][wW])|(?P<move>{MOTION})|(?P<do>r.|[dxcsyvVoJ~pP]))", re.DOTALL)
-_UNFINISHED = re.compile(r"(?:[1-9]\d*)?(?:(?:[dcy](?:[1-9]\d*)?)?[fFtTgia]?|[dcy](?:[1-9]\d*)?|r)")
+_UNFINISHED = re.compile(r"(?:[1-9]\d{0,3})?(?:(?:[dcy](?:[1-9]\d{0,3})?)?[fFtTgia]?|[dcy](?:[1-9]\d{0,3})?|r)")
 # Keys that have a name, and the command that they are.
 NAMED = {
     "left": "h", "right": "l", "up": "k", "down": "j", "home": "0", "end": "$", "backspace": "h", "delete": "x",

@@ -33,7 +33,7 @@ MAX_BYTES = 16 * 1024**2
 BEGINS = "# turn {} begins"
 ENDS = "# turn {} ends"
 """Lines around a turn that was recorded: without the second one its end was never written."""
-_BEGINS = re.compile(rb"^# turn (\d+) begins", re.MULTILINE)
+_BEGINS = re.compile(rb"^# turn (\d{1,9}) begins", re.MULTILINE)
 
 _KEYS: Mapping[str, Collection[str]] = {
     "script": FILE_KEYS,
@@ -56,7 +56,7 @@ _EXPECTED = {
     "array": "a list",
     "arguments": "a mapping, or a text that is sent as it stands",
 }
-_STEP = re.compile(r"\.([^.\[#]+)|\[(\d+)\]")
+_STEP = re.compile(r"\.([^.\[#]+)|\[(\d{1,9})\]")
 
 
 class ScriptFileError(ClawbotError):

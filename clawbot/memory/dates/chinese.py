@@ -7,6 +7,7 @@ from datetime import date
 
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
+from clawbot.text.numbers import whole_number
 
 _DIGITS = "〇零○一二三四五六七八九"
 _VALUES = {"〇": 0, "零": 0, "○": 0, "一": 1, "二": 2, "两": 2, "兩": 2, "三": 3, "四": 4, "五": 5, "六": 6,
@@ -44,8 +45,8 @@ _UNIT = r"(?P<u>[天日年周週]|[个個]?(?:星期|礼拜|禮拜)|[个個]月)
 
 def number_of(text: str) -> int:
     """A number up to 99 in digits or characters: 12, 十二, 二十."""
-    if text.isdecimal():
-        return int(text)
+    if (number := whole_number(text)) is not None:
+        return number
     tens, ten, ones = text.rpartition("十")
     return (_VALUES.get(tens, 1) * 10 if ten else 0) + _VALUES.get(ones, 0)
 
@@ -56,7 +57,7 @@ def _year_of(match: re.Match[str], context: Context) -> int | None:
     text = match["y"]
     if text is None:
         return None
-    number = int(text) if text.isdecimal() else int("".join(str(_VALUES[digit]) for digit in text))
+    number = whole_number("".join(digit if digit.isdecimal() else str(_VALUES[digit]) for digit in text)) or 0
     return number + _CENTURY if number < _LONE_YEAR else number
 
 

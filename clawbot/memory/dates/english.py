@@ -7,6 +7,7 @@ from datetime import date
 
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
+from clawbot.text.numbers import whole_number
 
 MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
@@ -89,7 +90,8 @@ def count_named(words: str) -> int | None:
     parts = words.lower().split()
     if _SOME.intersection(parts):
         return None
-    return int(parts[0]) if parts[0].isdigit() else max(_NUMBERS.get(part, 1) for part in parts)
+    number = whole_number(parts[0])
+    return max(_NUMBERS.get(part, 1) for part in parts) if number is None else number
 
 
 _TO = r"(?:\s?[-–]\s?(?P<d2>\d\d?)(?:st|nd|rd|th)?)?"

@@ -25,6 +25,7 @@ from clawbot.memory.dates.european_words import (
 )
 from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
 from clawbot.text.inflection import Language, languages_of
+from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
 
 
@@ -119,8 +120,8 @@ def _offset(words: str) -> int:
 def _count(words: str) -> int | None:
     """None for a few."""
     word = words.lower()
-    if word.isdecimal():
-        return int(word)
+    if (number := whole_number(word)) is not None:
+        return number
     return 2 if word.startswith("un par") else COUNTS.get(word)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from clawbot.text.sanitize import clean, isolate
 from clawbot.tui.render.lines import StyledLine, StyledSpan, wrap
 
-_HUNK = re.compile(r"@@ -(?P<old>\d+)(?:,\d+)? \+(?P<new>\d+)(?:,\d+)? @@")
+_HUNK = re.compile(r"@@ -(?P<old>\d{1,9})(?:,\d+)? \+(?P<new>\d{1,9})(?:,\d+)? @@")
 _STYLES = {"+": "diff-added", "-": "diff-removed", " ": "diff-same"}
 
 

@@ -209,7 +209,7 @@ def duration(seconds: int) -> str:
 # `memory/2026-10-02.md:14`, `MEMORY.md#L3` or an address that nobody marked as a link. The counts bound the time that a
 # long word takes.
 _TARGET = re.compile(
-    r"(?P<note>(?:[\w.-]{1,255}/){0,40}[\w.-]{1,255}\.md(?::|#L)(?P<line>\d+)\b)|(?P<url>https?://[^\s<>()\[\]\"'`]+[^\s<>()\[\]\"'`.,;:!?])"
+    r"(?P<note>(?:[\w.-]{1,255}/){0,40}[\w.-]{1,255}\.md(?::|#L)(?P<line>\d{1,9})\b)|(?P<url>https?://[^\s<>()\[\]\"'`]+[^\s<>()\[\]\"'`.,;:!?])"
 )
 _MARKS = {"strong": "strong", "em": "em", "s": "strike"}
 _NOTE_END = re.compile(r"(?::|#L)(?=\d+$)")

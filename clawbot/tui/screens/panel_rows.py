@@ -17,6 +17,7 @@ from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.report import ContextPart, ContextReport, coming
 from clawbot.sessions.listing import SessionSummary
 from clawbot.text.interface import N_, _
+from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line, isolate
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
@@ -35,7 +36,7 @@ GREYS = {FIXED: "$foreground 60%"}
 LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
 SESSIONS_SHOWN = 5
 BEST = 3  # of the places that one search found
-HUNK = re.compile(r"@@ -\S+ \+(\d+)")
+HUNK = re.compile(r"@@ -\S+ \+(\d{1,9})\b")
 START = {"models": "choose_model", "local_model": "run_local_model", "memory": "search_memory", "help": "help"}
 FEWEST_NOTES = 3  # that are shown where there is little room
 
@@ -120,7 +121,7 @@ def _note(hit: NoteHit, use: Use) -> UsedNote:
 
 def _linked(target: str) -> UsedNote:
     path, _, line = target.removeprefix("note:").rpartition(":")
-    return UsedNote(path, int(line), "", "quoted")
+    return UsedNote(path, whole_number(line) or 1, "", "quoted")
 
 
 def _spans(item: PieceItem) -> Iterator[StyledSpan]:

@@ -139,7 +139,7 @@ async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, s
         _, version, _ = await _finished(["node", "--version"], environment, Path("/"), 5.0)
     except (OSError, TimeoutError):
         return QmdError(f"{reason} There is no node on its PATH.", hint=INSTALL)
-    major = re.match(rb"v(\d+)", version)
+    major = re.match(rb"v(\d{1,9})", version)
     if major and int(major[1]) < LEAST_NODE:
         return QmdError(f"{reason} It needs Node {LEAST_NODE} or later, found {version.decode().strip()}.")
     return QmdError(reason, hint="`clawbot memory index --force` builds its index anew.")
