@@ -9,6 +9,7 @@ from typing import Any
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.text.interface import N_, _
+from clawbot.tui.render.fallback import attempt
 from clawbot.tui.status_bar import StatusBar, reading
 from clawbot.tui.transcript import session_line
 from clawbot.tui.writer import TranscriptWriter
@@ -53,7 +54,11 @@ class EventView:
     def show(self, event: events.Event) -> None:
         """Show `event`; one of a type that has no handler is ignored."""
         if handle := self.handlers.get(type(event)):
-            handle(event)
+            text = getattr(event, "text", "")
+            attempt(
+                lambda: handle(event),
+                lambda report: self._writer.notice(events.Notice(level="error", text=f"{text}\n{report}")),
+            )
 
     def _handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
         write = self._writer

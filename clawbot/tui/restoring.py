@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -11,6 +12,7 @@ from msgspec import UNSET
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
+    Message,
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
@@ -23,6 +25,7 @@ from clawbot.text.sanitize import clean
 from clawbot.text.visible import title_of
 from clawbot.tui.render.attached import chips
 from clawbot.tui.render.cards import ToolItem, take_details
+from clawbot.tui.render.fallback import attempt
 from clawbot.tui.render.housekeeping import SummaryItem, memory_mark
 from clawbot.tui.render.items import DividerItem, HeadItem, Item, MarkItem, NoticeItem, ReasoningItem
 from clawbot.tui.render.stream import MarkdownStream
@@ -56,12 +59,15 @@ class HistoryBuilder:
         """The items of `history`, oldest first. `answered`: what follows is an answer, or still to come."""
         for entry in history:
             before = len(self._items)
-            self._add(entry)
+            attempt(partial(self._add, entry), partial(self._plain, entry.message))
             for item in self._items[before:]:
                 item.entry = entry.entry_id
         if not answered:
             self._unanswered()
         return self._items
+
+    def _plain(self, message: Message | None, report: str) -> None:
+        self._items.append(MarkItem(f"{message.text if message else ''}\n{report}"))
 
     def _add(self, entry: HistoryItem) -> None:
         moment = datetime.fromtimestamp(entry.timestamp / 1000, self._zone)

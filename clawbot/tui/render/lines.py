@@ -12,7 +12,7 @@ from rich.cells import cell_len, chop_cells
 
 from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
-from clawbot.text.sanitize import isolate
+from clawbot.text.sanitize import clean, isolate
 from clawbot.text.visible import pieces, visible
 
 if TYPE_CHECKING:
@@ -269,22 +269,23 @@ def shown_spans(shown: str, style: str = "", link: str = "", *, one_line: bool =
 
 
 def _leaf(token: Token, style: str, link: str) -> Iterable[StyledSpan]:
+    content = clean(token.content)  # once more: `&#x202E;` has become a character
     if token.type in ("softbreak", "hardbreak"):
         return [StyledSpan("\n" if token.type == "hardbreak" else " ", style)]
     if token.type == "image":
         source = _web(str(token.attrs.get("src", "")))
         return [
             StyledSpan(
-                _("[image: {name}]").format(name=token.content or source or _("no name")),
+                _("[image: {name}]").format(name=content or source or _("no name")),
                 f"{style} link".lstrip(),
                 source,
             )
         ]
     if link:
-        return [StyledSpan(isolate(token.content), f"{style} link".lstrip(), link)]
+        return [StyledSpan(isolate(content), f"{style} link".lstrip(), link)]
     if token.type == "code_inline":
-        return [span._replace(style=f"{style} {span.style}") for span in plain_spans(token.content, "code-inline")]
-    return plain_spans(token.content, style)
+        return [span._replace(style=f"{style} {span.style}") for span in plain_spans(content, "code-inline")]
+    return plain_spans(content, style)
 
 
 def _web(target: str) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from msgspec.structs import replace
 
+from clawbot.text.sanitize import clean, isolate
+from clawbot.tui.render.fallback import attempt
 from clawbot.tui.render.lines import StyledSpan, inline_spans, plain_spans
 from clawbot.tui.render.markdown_blocks import Cell, Code, Flow, Indent, MarkdownBlock, MarkdownTable, ThematicBreak
 
@@ -68,13 +71,13 @@ class _Walk:
 def parse(text: str, env: dict[str, Any] | None = None) -> list[Token]:
     """The tokens of `text`; `env` carries link definitions from one part of a text to the next. Blocks nested too
     deeply for the parser become paragraphs of their source."""
-    tokens = PARSER.parse(text, env)
+    tokens = attempt(lambda: PARSER.parse(text, env), lambda report: _as_written([text, report], None))
     if not any(map(_is_too_deep, tokens)):
         return tokens
     rows = text.split("\n")
     shown: list[Token] = []
     for block in _blocks(tokens):
-        shown += _as_written(rows, block[0]) if any(map(_is_too_deep, block)) else block
+        shown += _as_written(rows, block[0].map) if any(map(_is_too_deep, block)) else block
     return shown
 
 
@@ -93,17 +96,27 @@ def _blocks(tokens: list[Token]) -> Iterator[list[Token]]:
             block = []
 
 
-def _as_written(rows: list[str], opening: Token) -> list[Token]:
-    """A paragraph of the rows that the block of `opening` takes."""
-    paragraph = Token("paragraph_open", "p", 1, map=opening.map, block=True)
-    first, end = opening.map or (0, 0)
+def _as_written(rows: list[str], place: list[int] | None) -> list[Token]:
+    """A paragraph of `rows`: of those at `place` (first, end), if that is given."""
+    paragraph = Token("paragraph_open", "p", 1, map=place, block=True)
+    first, end = place or (0, len(rows))
     children = [Token("text", "", 0, content="\n".join(rows[first:end]))]
-    inline = Token("inline", "", 0, map=opening.map, level=1, children=children, block=True)
+    inline = Token("inline", "", 0, map=place, level=1, children=children, content=children[0].content, block=True)
     return [paragraph, inline, Token("paragraph_close", "p", -1, block=True)]
 
 
 def pieces_of(tokens: list[Token]) -> list[MarkdownBlock]:
     """The pieces that `tokens` stand for, in order."""
+    return [piece for block in _blocks(tokens) for piece in attempt(partial(_walked, block), partial(_plain, block))]
+
+
+def _plain(tokens: list[Token], report: str) -> list[MarkdownBlock]:
+    """What a block holds, and the `report` that it could not be drawn."""
+    text = "\n".join(token.content for token in tokens if token.content)
+    return [Flow((span,)) for span in (*_short([StyledSpan(isolate(text))]), StyledSpan(report, "mark"))]
+
+
+def _walked(tokens: list[Token]) -> list[MarkdownBlock]:
     walk = _Walk()
     at = 0
     while at < len(tokens):
@@ -240,7 +253,7 @@ def _is_tight(tokens: list[Token], at: int) -> bool:
 
 
 def _code(token: Token, walk: _Walk) -> Iterator[Code]:
-    language = token.info.split()[0] if token.info.split() else ""
+    language = next(iter(clean(token.info).split()), "")
     gap = walk.gap()
     first = True
     for chunk in code_chunks(token.content.removesuffix("\n")):

@@ -20,6 +20,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from clawbot.text.sanitize import without_isolates
+from clawbot.tui.render.fallback import drawn
 from clawbot.tui.render.finding import Found, Joined, Part, find_in, join
 from clawbot.tui.render.items import USER_BAR, Item, Page
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, cells_of, width_of
@@ -130,7 +131,7 @@ class Stack:
         """The lines of the item at `index`, rendered if they are not in memory."""
         slot = self._slots[index]
         if slot.lines is None:
-            slot.lines = slot.item.lines(self.page)
+            slot.lines = drawn(slot.item, self.page)
             self._held += 1
             slot.exact = True
             if len(slot.lines) != slot.height:
@@ -182,10 +183,10 @@ class Stack:
         """The lines of the item at `index` as if it were `unfolded` or folded."""
         slot = self._slots[index]
         if slot.item.unfolded == unfolded or not slot.item.can_unfold:
-            return slot.lines or slot.item.lines(self.page)
+            return slot.lines or drawn(slot.item, self.page)
         slot.item.unfolded = unfolded
         try:
-            return slot.item.lines(self.page)
+            return drawn(slot.item, self.page)
         finally:
             slot.item.unfolded = not unfolded
 
