@@ -7,7 +7,7 @@ import difflib
 import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -37,6 +37,9 @@ A = TypeVar("A", bound=Arguments)
 T = TypeVar("T")
 
 _BOUNDS = ("minLength", "minimum", "default")
+# Models that learnt other tools explain their calls. What says where or for whom is no such name.
+_EXPLAINING = re.compile("comment|description|explanation|intent|justification|purpose|reason|reasoning|thought")
+_LOCATING = re.compile("agent|cwd|dir|directory|folder|host|path|repo|root|user|workdir|workspace")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
@@ -74,6 +77,17 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
         return msgspec.convert(given, arguments, strict=False)
     except msgspec.ValidationError as error:
         raise ToolError(f"Wrong arguments: {_in_words(str(error))}. Valid arguments: {', '.join(offered)}.") from None
+
+
+def ignorable(arguments: type[Arguments], given: Iterable[str], *, read_only: bool) -> list[str]:
+    """Return the names in `given` without which a call does what was meant: those that explain it; for `read_only`
+    tools also other unknown names, unless they are near a known one or say where."""
+    known = _fields_of(arguments)
+    unknown = [name for name in given if _spelled(name, known, ()) not in known]
+    far = [
+        name for name in unknown if not _LOCATING.fullmatch(name) and not difflib.get_close_matches(name, known, n=1)
+    ]
+    return [name for name in far if read_only or _EXPLAINING.fullmatch(name)]
 
 
 @functools.cache

@@ -8,12 +8,15 @@ import logging
 from collections.abc import Container, Sequence, Set
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock, ToolSpec
 from clawbot.text.interface import _
 from clawbot.text.visible import one_line
+from clawbot.tools.arguments import Arguments, ignorable
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.environment import SecretNames
 from clawbot.tools.fence import Fence
@@ -139,10 +142,23 @@ class Toolbox:
 
     async def attempt(self, call: ToolCallBlock, approve: Approver, tell: Tell = to_nobody) -> ToolOutcome:
         """Run one call. Raises ToolError for a call that can't succeed, and whatever else a tool raises."""
+        ignored = self._ignored(call)
+        if ignored:
+            call = replace(call, arguments={key: call.arguments[key] for key in call.arguments if key not in ignored})
         outcome = await self._run(call, approve, tell)
         if not isinstance(outcome, ToolOutcome):
             raise TypeError(f"it returned {type(outcome).__name__}, not a ToolOutcome")
+        if ignored:
+            named = ", ".join(f"`{one_line(name)}`" for name in ignored)
+            outcome = replace(outcome, text=f"{outcome.text}\n\n(Ignored: {named}, no argument of {call.name}.)")
         return self._fitting(outcome)
+
+    def _ignored(self, call: ToolCallBlock) -> list[str]:
+        tool = self._tools.get(call.name)
+        arguments = getattr(tool, "arguments", None)
+        if tool is None or not isinstance(arguments, type) or not issubclass(arguments, Arguments):
+            return []
+        return ignorable(arguments, call.arguments, read_only=tool.read_only)
 
     def _fitting(self, outcome: ToolOutcome) -> ToolOutcome:
         """`outcome` within the limit of a result."""

@@ -134,6 +134,7 @@ class ShellTool:
     `state` is clawbot's own folder, which commands don't see."""
 
     name = "shell"
+    arguments = ShellArguments
     read_only = False
     needs: frozenset[Need] | None = frozenset({"shell"})
 

@@ -305,8 +305,8 @@ async def test_a_day_a_month_or_a_year_bounds_the_dates(text: str, first: date |
         ({"query": "x", "before": "2026-13"}, "is no date"),
         ({"queries": ["a", "b", "c", "d", "e"]}, "`queries`"),
         (
-            {"query": "x", "corpus": "all"},
-            "Unknown argument `corpus`. Valid arguments: query, queries, max_results, max_",
+            {"query": "x", "agent": "all"},
+            "Unknown argument `agent`. Valid arguments: query, queries, max_results, max_",
         ),
         ({"query": "x", "minscore": 1}, "Unknown argument `minscore`. Valid arguments: query"),
         ({"query": "x", "minScore": "high"}, "Valid arguments: query, queries, max_results, max_chars, after, before"),

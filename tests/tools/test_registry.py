@@ -13,9 +13,13 @@ import pytest
 from clawbot.config.schema_agent import AgentSettings, ToolSettings
 from clawbot.messages import ToolSpec
 from clawbot.tools.arguments import Arguments, TypedTool
-from clawbot.tools.protocol import Need, ToolOutcome
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Need, ToolOutcome
 from clawbot.tools.registry import Toolbox, explain_malformed
 from tests.tools.conftest import box_of, call, nobody
+
+
+async def yes(question: ApprovalQuestion) -> ApprovalAnswer:
+    return ApprovalAnswer("once")
 
 
 class OddTool:
@@ -54,6 +58,40 @@ def test_schemas_are_flat_closed_and_described(toolbox: Toolbox) -> None:
         "grep": ["pattern"],
         "shell": ["command"],
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "ignored"),
+    [
+        ("read", {"path": "MEMORY.md", "description": "look"}, "`description`"),
+        ("read", {"path": "MEMORY.md", "encoding": "utf-8", "explanation": 1}, "`encoding`, `explanation`"),
+        ("shell", {"command": "echo hi", "description": "Say hi"}, "`description`"),
+        ("write", {"path": "x.md", "content": "x", "reasoning": {}}, "`reasoning`"),
+    ],
+)
+async def test_an_argument_that_changes_nothing_is_ignored_with_a_note(
+    toolbox: Toolbox, name: str, arguments: dict[str, Any], ignored: str
+) -> None:
+    outcome = await toolbox.run(call(name, arguments), yes)
+    assert not outcome.is_error
+    assert outcome.text.endswith(f"(Ignored: {ignored}, no argument of {name}.)")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("shell", {"command": "rm -r *", "cwd": "build"}),
+        ("shell", {"command": "ls", "dry_run": True}),
+        ("write", {"path": "x.md", "content": "x", "append": True}),
+        ("read", {"path": "MEMORY.md", "limt": 3}),
+        ("grep", {"pattern": "x", "directory": "memory"}),
+    ],
+)
+async def test_an_argument_that_means_something_is_refused(
+    toolbox: Toolbox, name: str, arguments: dict[str, Any]
+) -> None:
+    outcome = await toolbox.run(call(name, arguments), yes)
+    assert outcome.text.startswith("Unknown argument")
 
 
 @pytest.mark.parametrize(

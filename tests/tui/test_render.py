@@ -314,6 +314,23 @@ def test_a_card_tells_its_state_in_the_language_of_the_interface(
 
 
 @pytest.mark.parametrize(
+    ("name", "output", "summary", "shown"),
+    [
+        ("read", "missing.md does not exist.\nTry list.", "failed", ["missing.md does not exist."]),
+        ("shell", "Unknown argument `cwd`.\x1b[2J", "failed", ["Unknown argument `cwd`."]),
+        ("shell", "\n1 passed\nKeyError: 'x'\n\n[exit 1]", "exit 1", ["KeyError: 'x'"]),
+        ("shell", "[no output; exit 2]", "exit 2", []),
+        ("mcp__x", "", "failed", []),
+        ("read", "word " * 100, "failed", [("word " * 11).strip()] * 2),
+    ],
+)
+def test_a_failed_card_shows_why(name: str, output: str, summary: str, shown: list[str]) -> None:
+    item = ToolItem(name, name, {}, output, summary, "failed", 3)
+    rows = [line.text.strip() for line in item.lines(Page(60, Lexers()))[2:]]
+    assert [row[: len(shown[0])] for row in rows] == shown if shown else rows == []
+
+
+@pytest.mark.parametrize(
     ("title", "language", "words"),
     [
         ("list", "en", "Listed the workspace"),

@@ -33,6 +33,7 @@ from clawbot.tui.render.verbs import CardState, summary_words, title_words
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
 HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
 CHANGES_SHOWN = 12  # lines of a change, until the call is unfolded
+ERROR_LINES = 2  # of why a call failed
 OWN_LINES = 12  # of what the user's own command printed, until the card is unfolded
 TAIL_LINES = 5  # of what a running command has printed
 TAIL_CHARS = 4000
@@ -112,6 +113,8 @@ class ToolItem(Item):
             lines += indented([self.errand.working(page.width - INNER)], INNER)
         if self.unfolded:
             return lines + self._inside(page)
+        if self.state == "failed" and self.shared is None:
+            return lines + indented(self._reason(page.width - INNER), INNER)
         return lines + self._beginning(page.width - INNER) if self.shared is not None else lines
 
     def _beginning(self, room: int) -> list[StyledLine]:
@@ -220,6 +223,17 @@ class ToolItem(Item):
         for note in self.notes or ():
             lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(_(note))), "tool")], room)]
         return lines
+
+    def _reason(self, room: int) -> list[StyledLine]:
+        """The first line of the error, or the last one that a command printed before it failed."""
+        rows = [row for row in clean(self.output or "").splitlines() if row.strip(" []") not in ("", self.summary)]
+        row = "" if not rows else rows[0] if self.summary in ("", "failed") else rows[-1]
+        shown = (
+            []
+            if not row or row.startswith("[no output;")
+            else wrap([StyledSpan(isolate(row.strip()), "tool-error")], room)
+        )
+        return [StyledLine(line) for line in shown[:ERROR_LINES]]
 
     def _output(self, room: int) -> list[StyledLine]:
         text = clean(self.output or "").expandtabs(4).rstrip("\n")
