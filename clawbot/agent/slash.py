@@ -102,7 +102,8 @@ SAID = frozenset({"skill"})
 """The commands that are said to the model as they were typed, with what they attach."""
 
 
-_ENDING = frozenset({"/new", "/reset", "/quit", "/compact"})
+ENDING = ("/compact", "/new", "/reset", "/quit")
+"""The commands that shorten or end a conversation."""
 _NEAR, _ALMOST = 0.7, 0.85
 
 
@@ -111,7 +112,7 @@ def nearest_command(name: str, known: Iterable[str]) -> str | None:
     shortens the conversation must be nearer than others."""
     found = difflib.get_close_matches(name, sorted(known), n=3, cutoff=_NEAR)
     likeness = {each: difflib.SequenceMatcher(None, name, each).ratio() for each in found}
-    return next((each for each in found if each not in _ENDING or likeness[each] >= _ALMOST), None)
+    return next((each for each in found if each not in ENDING or likeness[each] >= _ALMOST), None)
 
 
 class ParsedCommand(Struct, frozen=True):

@@ -162,7 +162,7 @@ async def test_a_screen_above_the_talk(name: str, language: str) -> None:
 async def test_the_palette(tmp_path: Path, language: str) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         await pilot.press("f2")
-        await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "/new" in screen_text(app))
+        await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "/context" in screen_text(app))
 
         def look() -> None:
             check(app)

@@ -94,6 +94,7 @@ class ChatScreen(Screen[None]):
         # The order of events is that of clawbot.agent.events.
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
         self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
+        self.recent: list[str] = []  # what was chosen in the palette, the last first
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
 
     def compose(self) -> ComposeResult:

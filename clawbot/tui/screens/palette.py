@@ -7,11 +7,13 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on
 from textual.widgets import OptionList
 
+from clawbot.agent.slash import ENDING
 from clawbot.clock import Clock, age
 from clawbot.config.keys import NO_KEY, shown_key
 from clawbot.errors import ClawbotError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from clawbot.agent.slash import CommandInfo
     from clawbot.api import RuntimeApi
+    from clawbot.tui.screens.chat import ChatScreen
 
 # What a group shows before anything is typed.
 FIRST = 5
@@ -41,7 +44,7 @@ COMMAND_ACTIONS = {
     "/rewind": "app.rewind",
 }
 # The palette has these in another way, or they are of no use in it.
-LEFT_OUT = ("app.command_palette", "app.copy_or_leave", "app.leave_or_delete", "stop")
+LEFT_OUT = ("app.command_palette", "app.copy_or_leave", "app.leave_or_delete", "app.focus_next", "stop")
 ESC = KeyHint("esc", N_("back"), "screen.back")
 
 
@@ -116,8 +119,9 @@ class PaletteScreen(ThemePreview):
         ESC,
     )
 
-    def __init__(self, runtime: RuntimeApi, chat: Screen[None], *, clock: Clock) -> None:
+    def __init__(self, runtime: RuntimeApi, chat: ChatScreen, *, clock: Clock) -> None:
         super().__init__(runtime)
+        self.recent = chat.recent
         self.clock = clock
         self.keys_of_chat = key_rows(chat)
         self.counts: Counter[str] = Counter()
@@ -149,7 +153,10 @@ class PaletteScreen(ThemePreview):
             _of(N_("agent"), N_("Agents"), agent_row(agent)) for agent in self.runtime.agents if not agent.current
         ]
         themes = theme_rows(self.app.available_themes)
-        return [*commands, *others, *sessions, *files, *skills, *agents, *models, *themes]
+        rows = [*commands, *others, *sessions, *files, *skills, *agents, *models, *themes]
+        known = {row.id: row for row in rows}
+        recent = [replace(known[each], group=N_("Recent")) for each in self.recent if each in known][:FIRST]
+        return [*recent, *sorted((row for row in rows if row.id not in self.recent[:FIRST]), key=_ends)]
 
     async def _sessions(self) -> list[Row]:
         found = sorted(await self.runtime.sessions.all(), key=lambda summary: summary.updated_at, reverse=True)
@@ -205,6 +212,12 @@ class PaletteScreen(ThemePreview):
             else []
         )
 
+    def chosen(self, row: Row) -> None:
+        """Give the choice back, and list it first the next time if it is harmless."""
+        if not _ends(row):
+            self.recent[:] = [row.id, *(each for each in self.recent if each != row.id)]
+        super().chosen(row)
+
     def action_type(self) -> None:
         """Go to the line to type in."""
         self.query_one("#filter").focus()
@@ -214,6 +227,11 @@ def _begins(row: Row, query: str) -> bool:
     """Whether the name in `row` begins with `query`: what is typed is a name more often than a word of a help."""
     name = _choice(row).name.lower()
     return any(each.lstrip("/").startswith(query.lower().lstrip("/")) for each in (name, name.rpartition("/")[2]))
+
+
+def _ends(row: Row) -> bool:
+    """Whether `row` is a command that shortens or ends the conversation."""
+    return row.id.removeprefix("command:") in ENDING
 
 
 def _choice(row: Row | None) -> PaletteChoice:
@@ -235,7 +253,7 @@ def command_row(info: CommandInfo, keys: dict[str, str]) -> Row:
 
 
 def _first_words(told: str) -> str:
-    return re.split("[.;。；]", told, maxsplit=1)[0].replace("`", "")
+    return re.split(r"[.;](?!\S)|[。；]", told, maxsplit=1)[0].replace("`", "")
 
 
 def key_rows(chat: Screen[None]) -> list[Row]:

@@ -15,6 +15,7 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings, ThemeName
 from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.screens.palette import PaletteScreen
 from clawbot.tui.screens.picker import PickerScreen
 from clawbot.tui.themes import keep_theme, kept_theme
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
@@ -32,6 +33,11 @@ def highlighted(app: ClawbotApp) -> str:
     return row.title.rpartition("memory/")[2] if row else ""
 
 
+def listed(app: ClawbotApp) -> list[str]:
+    """The rows of the palette, while it is open."""
+    return [row.id for row in app.screen.shown] if isinstance(app.screen, PaletteScreen) else []
+
+
 @pytest.mark.parametrize("key", ["f2", "ctrl+p"])
 async def test_a_key_opens_a_list_of_commands_and_keys(tmp_path: Path, key: str) -> None:
     async with chatting(runtime(tmp_path), (100, 40)) as (app, pilot):
@@ -43,6 +49,26 @@ async def test_a_key_opens_a_list_of_commands_and_keys(tmp_path: Path, key: str)
         assert len(ends) == 3
         assert len(set(ends.values())) == 1
         assert any("/sessions" in line and "ctrl+r" in line for line in lines)
+
+
+async def test_what_ends_a_conversation_stands_last_and_what_was_chosen_first(tmp_path: Path) -> None:
+    async with chatting(runtime(tmp_path), (100, 40)) as (app, pilot):
+        for typed in ("", "status", "tools"):
+            await pilot.press("f2")
+            await until(pilot, lambda: any(each.startswith("session:") for each in listed(app)))
+            rows = listed(app)
+            assert [each.rpartition(":")[2] for each in rows[-4:]] == ["/new", "/reset", "/compact", "/quit"]
+            await pilot.press(*typed)
+            await until(pilot, lambda: isinstance(app.screen, PickerScreen) and app.screen.current is not None)
+            await pilot.press("enter" if typed else "escape")
+            await until(pilot, lambda: app.screen is app.chat)
+        await pilot.press("f2")
+        await until(pilot, lambda: "Recent" in screen_text(app))
+        assert isinstance(app.screen, PaletteScreen)
+        assert not any(
+            row.title.startswith("Focus") or row.title.endswith("such as AGENTS") for row in app.screen.shown
+        )
+        assert listed(app)[1:3] == ["command:/tools", "command:/status"]
 
 
 async def test_the_frame_is_centred_and_about_seventy_columns_wide(tmp_path: Path) -> None:
@@ -59,7 +85,7 @@ async def test_commands_are_there_while_the_disk_is_read(tmp_path: Path) -> None
     below.holds["sessions"] = Hold()
     async with chatting(below, (100, 40)) as (app, pilot):
         await pilot.press("f2")
-        await until(pilot, lambda: "/compact" in screen_text(app))
+        await until(pilot, lambda: "/status" in screen_text(app))
         await pilot.press(*"party")
         await until(pilot, lambda: "search the memory for “party”" in screen_text(app))
         assert "launch" not in screen_text(app)
