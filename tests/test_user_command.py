@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from clawbot.agent.events import Event, MessageQueued, ToolFinished, ToolOutput, ToolStarted, TurnEnded, TurnStarted
+from clawbot.agent.events import (
+    CommandOutput,
+    Event,
+    MessageQueued,
+    ToolFinished,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+)
 from clawbot.agent.slash import ShellCommand, parse_shell, without_escape
 from clawbot.cli.line_chat import Teller
 from clawbot.config.paths import find_home
@@ -239,5 +249,12 @@ async def test_the_chat_in_lines_prints_the_output(chat: Runtime, capsys: pytest
     for event in await said(chat, "!echo one; echo two"):
         teller.tell(event)
     assert capsys.readouterr().out == (
-        "tool: shell echo one; echo two\none\ntwo\nshell: exit 0; the model does not see it\n"
+        "tool: $ echo one; echo two\none\ntwo\nshell: exit 0; the model does not see it\n"
     )
+
+
+async def test_help_outside_the_screen_names_what_works_there(chat: Runtime) -> None:
+    (output,) = [event.text for event in await said(chat, "/help") if isinstance(event, CommandOutput)]
+    named = set(re.findall(r"\*\*(/\w+)", output))
+    assert {"/status", "/sessions", "/new", "/quit"} <= named
+    assert not {"/theme", "/copy", "/edit", "/rewind"} & named

@@ -458,8 +458,8 @@ async def _copy(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/help")
 async def _help(host: AgentHost, argument: str) -> CommandResult:
-    lines = [f"- **{info.name}** {_(info.arguments)} {_(info.help)}" for info in installed_commands().infos]
-    return _said("/help", "\n".join(lines))
+    known = [info for info in installed_commands().infos if info.screen != "always" or info.name == "/quit"]
+    return _said("/help", "\n".join(f"- **{info.name}** {_(info.arguments)} {_(info.help)}" for info in known))
 
 
 @command("/quit")

@@ -26,22 +26,34 @@ from clawbot.agent.events import (
 )
 from clawbot.sessions.listing import ended_words
 from clawbot.text.interface import _, ngettext
-from clawbot.text.sanitize import clean
-from clawbot.tui.render.verbs import summary_words
+from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.render.verbs import summary_words, title_words
 
 LINE_END = "\n"
+_SHOWN = 8  # lines below that of a call
 
 
 def _tool_finished(event: ToolFinished) -> str:
     if isinstance(event.details, dict) and isinstance(shared := event.details.get("shared"), bool):
         said = _("shell: {summary}; the model sees it") if shared else _("shell: {summary}; the model does not see it")
         return LINE_END.join(filter(None, (clean(event.output), said.format(summary=summary_words(event.summary)))))
+    below = "".join(f"{LINE_END}  {row}" for row in _results(event))
     if event.is_error:
-        return _("tool {name} failed: {error}").format(
-            name=event.name, error=event.output.strip().partition(LINE_END)[0]
-        )
+        error = summary_words(event.summary) if below else clean(event.output).strip().partition(LINE_END)[0]
+        return _("tool {name} failed: {error}").format(name=event.name, error=error) + below
     said = _("tool {name} done: {summary}") if event.summary else _("tool {name} done")
-    return said.format(name=event.name, summary=summary_words(event.summary))
+    return said.format(name=event.name, summary=summary_words(event.summary)) + below
+
+
+def _results(event: ToolFinished) -> list[str]:
+    """The first hits of a search, each with its file and line, or the last lines that a command printed."""
+    if event.name == "shell":
+        return clean(event.output).rstrip().split(LINE_END)[-_SHOWN:] if event.summary != "failed" else []
+    if event.name == "grep" and not event.is_error:
+        return clean(event.output).split(LINE_END)[:_SHOWN]
+    found = event.details.get("results") if isinstance(event.details, dict) else None
+    hits = [hit for hit in found if isinstance(hit, dict) and "path" in hit] if isinstance(found, list) else []
+    return [clean_line(f"{hit['path']}:{hit.get('startLine', 1)}") for hit in hits[:_SHOWN]]
 
 
 def _memory_written(event: MemoryWritten) -> str:
@@ -90,7 +102,9 @@ def _subagent_step(event: SubagentStep) -> str:
 
 LINES: dict[type[Event], Callable[[Any], str]] = {
     CommandOutput: lambda event: event.text,
-    ToolStarted: lambda event: _("tool: {title}").format(title=event.title),
+    ToolStarted: lambda event: _("tool: {title}").format(
+        title=title_words(event.name, event.title, event.arguments, "running")
+    ),
     SubagentStep: _subagent_step,
     ToolFinished: _tool_finished,
     MemoryWritten: _memory_written,

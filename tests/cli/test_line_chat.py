@@ -81,11 +81,36 @@ async def test_the_end_of_the_input_ends_the_waiting(keyboard: Keyboard) -> None
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (events.ToolStarted(call_id="1", name="read", title="read notes.md"), "tool: read notes.md"),
+        (events.ToolStarted(call_id="1", name="read", title="read notes.md"), "tool: Reading notes.md"),
+        (events.ToolStarted(call_id="1", name="list", title="list"), "tool: Listing the workspace"),
         (events.ToolFinished(call_id="1", name="read", output="…", summary="3 lines"), "tool read done: 3 lines"),
         (
             events.ToolFinished(call_id="1", name="read", output="notes.md does not exist.\nmore", is_error=True),
             "tool read failed: notes.md does not exist.",
+        ),
+        (
+            events.ToolFinished(
+                call_id="1",
+                name="memory_search",
+                output="{}",
+                summary="2 hits",
+                details={"results": [{"path": "memory/a.md", "startLine": 3}, {"path": "USER.md"}, "x"]},
+            ),
+            "tool memory_search done: 2 hits\n  memory/a.md:3\n  USER.md:1",
+        ),
+        (
+            events.ToolFinished(call_id="1", name="grep", output="a.py:3: x\nb.py:4: y", summary="2 matches"),
+            "tool grep done: 2 matches\n  a.py:3: x\n  b.py:4: y",
+        ),
+        (
+            events.ToolFinished(
+                call_id="1",
+                name="shell",
+                output="0\n1\n2\n3\n4\n5\n6\n7\x1b[2J\n[exit 1]\n",
+                is_error=True,
+                summary="exit 1",
+            ),
+            "tool shell failed: exit 1\n  1\n  2\n  3\n  4\n  5\n  6\n  7\n  [exit 1]",
         ),
         (
             events.MemoryWritten(path="memory/2026-11-20.md", line=4, end_line=4, bytes=9),
