@@ -10,8 +10,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from clawbot.messages import UserMessage
+from clawbot.text.interface import N_, _
 from clawbot.tui.heap import give_back
-from clawbot.tui.render.items import HeadItem
+from clawbot.tui.render.items import HeadItem, MarkItem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from clawbot.clock import Clock
     from clawbot.tui.widgets.transcript import TranscriptView
 
+ABOVE = N_("↑ earlier messages are above")
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched at the top
 MOST_ITEMS = 1200  # on the page when a turn begins
 KEPT_ITEMS = 600  # of them, when there are more
@@ -32,6 +34,7 @@ class EarlierMessages:
         self._page = page
         self._clock = clock
         self._oldest: str | None = None  # the entry that stands at the top
+        self._marked = 0  # items at the top that say that there is more above
         self._answered = False  # what stands at the top answers what is above it
         self._fetching = asyncio.Lock()
 
@@ -43,7 +46,7 @@ class EarlierMessages:
     async def load(self, runtime: RuntimeApi) -> None:
         """Show only the end of the conversation."""
         self._page.clear()
-        self._oldest = None
+        self._oldest, self._marked = None, 0
         # The words of a turn that runs have no answer yet.
         self._answered = runtime.agent.status.busy
         await self._fetch(runtime)
@@ -81,7 +84,8 @@ class EarlierMessages:
             if isinstance(item, HeadItem) and item.entry_id:
                 self._oldest = item.entry_id
                 self._answered = False
-                self._page.shorten(index)
+                self._page.prepend([MarkItem(_(ABOVE))], drop=index)
+                self._marked = 1
                 self._page.run_worker(asyncio.to_thread(give_back), group="heap")
                 return
 
@@ -94,4 +98,6 @@ class EarlierMessages:
         items = await asyncio.to_thread(load_items, history, zone, answered=self._answered)
         self._answered = bool(history) and not isinstance(history[0].message, UserMessage)
         self._oldest = history[0].entry_id if len(history) == PAGE_OF_HISTORY else None
-        self._page.prepend(items)
+        above = [MarkItem(_(ABOVE))] if self.has_more else []
+        self._page.prepend([*above, *items], drop=self._marked)
+        self._marked = len(above)

@@ -74,6 +74,29 @@ async def test_the_page_of_a_long_talk_is_bounded_and_all_of_it_can_be_read(tmp_
         assert asked(app) == list(range(70))
 
 
+async def test_the_key_for_the_start_goes_to_the_beginning_and_the_page_says_that_there_is_more(tmp_path: Path) -> None:
+    async with chatting(storing(tmp_path, turns=90)) as (app, pilot):
+        assert page_text(app).count(earlier.ABOVE) == 1
+        await pilot.press("ctrl+home")
+        await until(pilot, lambda: not app.chat.earlier.has_more and app.chat.page.scroll_offset.y == 0)
+        assert asked(app) == list(range(90))
+        assert earlier.ABOVE not in page_text(app)
+        await talk(app, pilot, 90, 91)
+        await pilot.press("ctrl+end")
+        await talk(app, pilot, 91, 93)
+        assert page_text(app).count(earlier.ABOVE) == 1
+
+
+async def test_who_goes_to_the_end_meanwhile_stays_there(tmp_path: Path) -> None:
+    runtime = storing(tmp_path, turns=90)
+    async with chatting(runtime) as (app, pilot):
+        runtime.holds["history"] = Hold()
+        await pilot.press("ctrl+home", "ctrl+end")
+        runtime.holds["history"].release()
+        await until(pilot, lambda: all(each.is_finished for each in app.workers if each.group == "message"))
+        assert app.chat.page.at_end
+
+
 async def test_what_was_read_above_goes_again_with_the_next_turn(tmp_path: Path) -> None:
     async with chatting(storing(tmp_path, turns=60)) as (app, pilot):
         await go_up(app, pilot)

@@ -376,9 +376,15 @@ class ChatScreen(Screen[None]):
         else:
             await self.earlier.reach(self.runtime, lambda: self.page.go_to_message(step))
 
-    def action_to_start(self) -> None:
-        """Go to the first line that is loaded."""
+    @work(group="message", exclusive=True)
+    async def action_to_start(self) -> None:
+        """Go to the beginning of the conversation, once it is loaded; who goes to the end meanwhile stays there."""
         self.page.scroll_home(animate=False)
+        if self.runtime is not None and self.earlier.has_more:
+            await self.earlier.reach(self.runtime, lambda: self.page.at_end)
+            self.side.reloaded()
+            if not self.page.at_end:
+                self.page.scroll_home(animate=False)
 
     @on(NewBelow.Pressed)
     def action_to_end(self) -> None:

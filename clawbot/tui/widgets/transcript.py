@@ -104,10 +104,6 @@ class TranscriptView(LineView, can_focus=True):
             self.stack.replace(0, drop, items)
         self._left += self.stack.height - height
 
-    def shorten(self, count: int) -> None:
-        """Let go of the first `count` items; what is on the screen stays where it is."""
-        self.prepend((), drop=count)
-
     def clear(self) -> None:
         """Forget everything."""
         self._cursor = self._foot = self.pointed = self.found_here = None
