@@ -304,7 +304,8 @@ async def _fork(host: AgentHost, argument: str) -> CommandResult:
     else:
         text = _("The fork is the conversation **{key}**; this one goes on as it is.")
     data = {"sessionKey": key, "sessionId": changed.session_id}
-    said = CommandOutput(command="/fork", text=text.format(key=key, was=was), data=data)
+    text = text.format(key=argument.strip() or key, was=was)
+    said = CommandOutput(command="/fork", text=text, data=data)
     return CommandResult((changed, said) if is_here else (said,))
 
 

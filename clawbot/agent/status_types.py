@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from clawbot.context.window import WindowBudget
 from clawbot.llm.protocol import ModelInfo
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.unsent import Unsent
+from clawbot.text.interface import _
+from clawbot.text.sanitize import clean_line
 
+_STAMP = re.compile(r"(?:.*-)?\d{8}-\d{4}(?:-\d+)?")
 __all__ = ["ContextReport", "HistoryItem", "RuntimeStatus", "Unsent"]
 
 
@@ -49,6 +53,13 @@ class RuntimeStatus(Struct, frozen=True):
     mode: Mode = "edits"
     answered_before: str = ""
     title: str = ""
+
+    @property
+    def label(self) -> str:
+        """The title; before there is one the key, unless that is a time stamp."""
+        return clean_line(self.title) or (
+            _("new conversation") if _STAMP.fullmatch(self.session_key) else self.session_key
+        )
 
 
 class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):

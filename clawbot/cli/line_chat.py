@@ -253,7 +253,7 @@ class LineChat:
         """Tell where the conversation stands, and what nobody has been asked about yet."""
         status = self._runtime.agent.status
         said = _("clawbot, agent {agent}, conversation {session}, model {model}.")
-        self._teller.line(said.format(agent=status.agent_id, session=status.session_key, model=status.model.ref))
+        self._teller.line(said.format(agent=status.agent_id, session=status.label, model=status.model.ref))
         self._teller.line(_(KEYS))
         for notice in self._runtime.notices:
             self._teller.tell(notice)

@@ -138,7 +138,7 @@ def history_item(entry: Entry) -> HistoryItem | None:
 
 def _record_item(entry: CustomEntry) -> HistoryItem | None:
     if entry.custom_type == FORK:
-        return HistoryItem(entry.id, entry.moment, note=_("a fork goes on here; the other conversation stays as it is"))
+        return HistoryItem(entry.id, entry.moment, note=_("Forked. The original is unchanged."))
     offer = offer_of(entry)
     written = offer is not None and offer.phase == "end" and offer.writes
     return HistoryItem(entry.id, entry.moment, note=written_note(written), offer=offer) if written else None

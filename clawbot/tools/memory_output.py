@@ -18,7 +18,7 @@ from clawbot.text.interface import N_
 from clawbot.tools.folder import well_formed
 from clawbot.tools.protocol import ToolOutcome
 
-_OF_HIT = ("path", "startLine", "endLine", "score", "snippet")
+_OF_HIT = ("path", "startLine", "endLine", "score", "snippet", "said")
 
 
 def card_of(text: str) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def card_of(text: str) -> dict[str, Any]:
     answer: dict[str, Any] = msgspec.json.decode(text)
     card: dict[str, Any] = {"notes": list(_notes(answer))}
     if "results" in answer:
-        card["results"] = [{key: hit[key] for key in _OF_HIT} for hit in answer["results"]]
+        card["results"] = [{key: hit[key] for key in _OF_HIT if key in hit} for hit in answer["results"]]
     if answer.get("text"):
         lines = {"startLine": answer["from"], "endLine": answer["to"]}
         card["excerpt"] = {"path": answer["path"], **lines, "text": answer["text"]}

@@ -271,9 +271,9 @@ class StatusBar:
         self._header.name_text = f"clawbot · {status.agent_id}"
         self._header.right_text = f"{short_model(status.model.ref)} · {weekday_of(self._line.clock.now())}"
         self._line.show(
-            place=status.session_key
+            place=status.label
             if status.mode == "edits"
-            else _("{session} · {mode} mode").format(session=status.session_key, mode=status.mode),
+            else _("{session} · {mode} mode").format(session=status.label, mode=status.mode),
             gauge=gauge_of(self._runtime.settings, status),
             cost=status.cost,
             notes=status.notes,

@@ -81,18 +81,18 @@ def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
     """That the conversation goes on in another session, and why. `idle_minutes` is the pause that ends one."""
     match event.reason:
         case "daily":
-            return _("new day, new session")
+            return _("new day, new conversation")
         case "idle":
             if not idle_minutes:
-                return _("new session after a quiet while")
+                return _("new conversation after a quiet while")
             said = ngettext(
-                "new session after {n:,} quiet minute", "new session after {n:,} quiet minutes", idle_minutes
+                "new conversation after {n:,} quiet minute", "new conversation after {n:,} quiet minutes", idle_minutes
             )
             return said.format(n=idle_minutes)
         case "/new" | "/reset":
-            return _("new session")
+            return _("new conversation")
         case "fork":
-            return _("a fork goes on here; the other conversation stays as it is")
+            return _("Forked. The original is unchanged.")
         case _:
             return _("conversation resumed")
 

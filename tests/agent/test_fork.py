@@ -27,7 +27,7 @@ async def test_the_command_goes_on_in_the_fork_and_leaves_the_other_as_it_is(hou
     told = next(event for event in events if isinstance(event, CommandOutput))
     assert (changed.reason, changed.session_id) == ("fork", agent.conversation.session_id)
     assert told.data == {"sessionKey": changed.session_key, "sessionId": changed.session_id}
-    assert changed.session_key in told.text
+    assert "**Another way**" in told.text
     assert agent.conversation.session_id != session_id
     assert agent.status.title == "Another way"
     await talk(agent, "three")

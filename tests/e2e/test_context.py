@@ -131,7 +131,7 @@ def test_the_meter_knows_the_context_before_the_first_message_and_after_a_fresh_
     chat.send("remember that the harbour opens at six", "enter")
     chat.wait_for(functools.partial(_answered, "harbour opens"))
     chat.send("/new", "enter")
-    chat.wait_for(lambda text: "new session" in text and "esc" not in text and _counted(text))
+    chat.wait_for(lambda text: "new conversation" in text and "esc" not in text and _counted(text))
     chat.send("ctrl+d")
     chat.wait_end()
 

@@ -35,7 +35,7 @@ def test_both_conversations_go_on(machine: Machine, script: Callable[[str], Path
     chat.wait_for("At the town hall.")
     chat.wait_for(lambda _: b"clawbot \xc2\xb7 Passport renewal\x07" in chat.raw)
     chat.send("/fork", "enter")
-    chat.wait_for("a fork goes on here")
+    chat.wait_for("Forked. The original is unchanged.")
     chat.send("and for a child?", "enter")
     chat.wait_for("With both parents.")
     chat.send("/quit", "enter")

@@ -107,7 +107,7 @@ def test_new_keeps_the_last_fifteen_texts_and_the_next_session_finds_them(machin
         say(chat, f"question {number} of the harbour", f"answer to question {number}")
     chat.send("/new api plan", "enter")
     shown = chat.wait_for(
-        lambda text: "-api-plan.md" in text and "new session · kept" in text and "esc stops" not in text
+        lambda text: "-api-plan.md" in text and "new conversation · k" in text and "esc stops" not in text
     )
     [note] = notes_in(machine.workspace)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d-api-plan\.md", note.name)
@@ -156,7 +156,7 @@ def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Wri
     for text in words:
         say(chat, text, f"回答：{text}")
     chat.send("/new", "enter")
-    chat.wait_for(lambda text: "-备份方案.md" in text and "new session · kept" in text)
+    chat.wait_for(lambda text: "-备份方案.md" in text and "new conversation · kept" in text)
     [note] = notes_in(machine.workspace)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d-备份方案\.md", note.name)
     spoken = [text for asked in words for text in (("user", asked), ("assistant", f"回答：{asked}"))]
@@ -216,11 +216,11 @@ def test_new_counts_in_any_case_with_blanks_around_and_nothing_else_does(machine
     say(chat, "/new@bot is a name", "answer to /new@bot is a name")
     assert list(archived(machine)) == ["main"]
     chat.send("/NEW  the harbour ", "enter")
-    chat.wait_for(lambda text: "-rotterdam.md" in text and "new session · kept" in text and "esc stops" not in text)
+    chat.wait_for(lambda text: "-rotterdam.md" in text and "new conversation · k" in text and "esc stops" not in text)
     assert archived(machine)["main"] == ["the harbour"]
     say(chat, "one more", "answer to one more")
     chat.send("/reset", "enter")
-    chat.wait_for(lambda text: "-hamburg.md" in text and "new session · kept" in text)
+    chat.wait_for(lambda text: "-hamburg.md" in text and "new conversation · kept" in text)
     kept = {note.name[11:]: note.said for note in notes_in(machine.workspace)}
     assert kept == {
         "rotterdam.md": (

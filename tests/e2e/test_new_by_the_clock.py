@@ -112,7 +112,7 @@ def test_an_open_chat_turns_over_once_on_a_day_when_clocks_change(
     assert sessions(machine) == 1
     assert notes_in(machine.workspace) == []
     clock.set(f"{day}T{boundary}+00:00")
-    chat.wait_for(lambda text: "new day, new session" in text and "kept: memory/" in text)
+    chat.wait_for(lambda text: "new day, new conversation" in text and "kept: memory/" in text)
     for moment in (
         f"{day}T{before}+00:00",
         f"{day}T{boundary}+00:00",
@@ -165,7 +165,7 @@ def test_an_idle_session_turns_over_and_figures_keep_none_alive(machine: Machine
     clock.set_and_look(f"{SPRING}T10:30:00+00:00")
     assert sessions(machine) == 1
     clock.set(f"{SPRING}T10:30:01+00:00")
-    chat.wait_for(lambda text: "new session after 30 quiet minutes" in text and "kept: memory/" in text)
+    chat.wait_for(lambda text: "new conversation after 30 quiet minutes" in text and "kept: memory/" in text)
     clock.set_and_look(f"{SPRING}T23:00:00+00:00")
     assert sessions(machine) == 2
     assert "- **Reason**: idle\n" in only_note(machine)[1]
@@ -203,7 +203,7 @@ def test_a_turn_that_runs_ends_first_and_the_model_that_was_chosen_stays(
     clock.set_and_look(f"{SPRING}T02:30:00+00:00")
     assert sessions(machine) == 1
     chat.press_until("y", "The harbour is open.")
-    shown = chat.wait_for(lambda text: "kept: memory/2026-03-29-harbour.md" in text and "new day, new session" in text)
+    shown = chat.wait_for(lambda text: "memory/2026-03-29-harbour.md" in text and "new day, new conv" in text)
     assert shown.index("The harbour is open.") < shown.index("new day")
     note, _ = only_note(machine)
     assert note.said == (("user", "is the harbour open?"), ("assistant", "The harbour is open."))

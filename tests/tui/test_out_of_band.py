@@ -72,7 +72,7 @@ async def test_a_reset_by_the_clock_is_a_divider_and_what_is_typed_stays(tmp_pat
         runtime.measured = RuntimeStatus(tokens=9_000)
         runtime.tell(changed())
         runtime.tell(kept())
-        await until(pilot, lambda: in_order(app, "Answer 0", f"─ new day, new session · kept: {NOTE} ──"))
+        await until(pilot, lambda: in_order(app, "Answer 0", f"─ new day, new conversation · kept: {NOTE} ──"))
         await until(pilot, lambda: "4% 9.0k/200k" in screen_text(app))
         assert runtime.measures == 2
         assert app.chat.composer.prompt.text == "half a sentence, 半句话"
@@ -135,8 +135,8 @@ async def test_a_new_session_at_the_next_message_is_told_before_the_words_that_o
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "早上好")
         await until(pilot, lambda: "You said: 早上好" in page_text(app))
-        line = "new session after 60 quiet minutes · kept: "
-        assert in_order(app, "Answer 0", line, "plan.md · notes: 2 files ─", "▌ 早上好")
+        line = "new conversation after 60 quiet minutes · kept: "
+        assert in_order(app, "Answer 0", line, "plan.md · notes: 2 files", "▌ 早上好")
         assert "8443" not in page_text(app)
         await pilot.press("ctrl+o")
         await until(pilot, lambda: "the proxy moved to 8443" in page_text(app))
@@ -193,12 +193,12 @@ async def test_words_whose_turn_was_stopped_before_it_began_go_back_into_the_pro
 @pytest.mark.parametrize(
     ("reason", "minutes", "text"),
     [
-        ("daily", None, "new day, new session"),
-        ("idle", 60, "new session after 60 quiet minutes"),
-        ("idle", 1, "new session after 1 quiet minute"),
-        ("idle", 1_440, "new session after 1,440 quiet minutes"),
-        ("idle", None, "new session after a quiet while"),
-        ("/new", 60, "new session"),
+        ("daily", None, "new day, new conversation"),
+        ("idle", 60, "new conversation after 60 quiet minutes"),
+        ("idle", 1, "new conversation after 1 quiet minute"),
+        ("idle", 1_440, "new conversation after 1,440 quiet minutes"),
+        ("idle", None, "new conversation after a quiet while"),
+        ("/new", 60, "new conversation"),
         ("resume", None, "conversation resumed"),
     ],
 )
@@ -226,7 +226,7 @@ async def test_new_says_it_by_its_line_and_then_the_note_and_the_words(tmp_path:
         app.chat.order.submitted(structs.replace(started, text="fix the tests"))
         app.chat.order.submitted(TurnEnded(status="done"))
         await pilot.pause()
-        memory, line = "memory: 3 lines", "new session"
+        memory, line = "memory: 3 lines", "new conversation"
         assert in_order(app, "▌ /new\n", memory, f"{line} · kept: {NOTE}", "▌ fix the tests")
         assert "New session started" not in page_text(app)
 
@@ -237,7 +237,7 @@ async def test_each_note_stands_below_the_line_that_ended_its_session(tmp_path: 
         for event in (kept("memory/a.md"), changed("daily", "11111111"), changed("idle", "22222222")):
             runtime.tell(event)
         runtime.tell(kept("memory/b.md"))
-        await until(pilot, lambda: in_order(app, "new day, new session · kept: memory/a.md", "quiet", "memory/b.md"))
+        await until(pilot, lambda: in_order(app, "new day, new conversation · kept", "memory/a.md", "quiet", "b.md"))
 
 
 # The line of a note

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.text.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
-from clawbot.tui.render.cards import OUTPUT_LINES, NoteHit, ToolItem
+from clawbot.tui.render.cards import OUTPUT_LINES, NoteHit, ToolItem, take_details
 from clawbot.tui.render.items import USER_BAR, Page, PieceItem, UserItem
 from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, plain_spans, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
@@ -311,6 +311,15 @@ def test_a_card_tells_its_state_in_the_language_of_the_interface(
     set_language(language)
     item = ToolItem("edit", "edit a.md", {}, None, summary, state, 3_400)
     assert re.sub("(?<=\\S) +", " ", item.lines(Page(60, Lexers()))[1].text + " ") == line
+
+
+def test_a_hit_in_a_conversation_is_named_by_who_said_it_and_when() -> None:
+    said = {"who": "user", "at": "2026-11-25T22:02+00:00", "entry": "e"}
+    found = {"path": "sessions/7e383cf3.jsonl", "startLine": 2, "snippet": "User: the port", "said": said}
+    item = ToolItem("memory_search", "memory_search port", {}, "{}", "1 hit", "done")
+    take_details(item, {"results": [found, {"path": "memory/a.md", "startLine": 3, "snippet": "b"}]})
+    rows = [line.text.strip() for line in item.lines(Page(80, Lexers()))[2:]]
+    assert rows == ["You, Wed 25 Nov 22:02   User: the port", "memory/a.md:3   b"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from clawbot.tui.render.lines import (
     width_of,
     wrap,
 )
-from clawbot.tui.render.verbs import CardState, summary_words, title_words
+from clawbot.tui.render.verbs import CardState, place_words, summary_words, title_words
 
 OUTPUT_LINES = 200  # of an unfolded tool call; the transcript file holds the rest
 HITS_SHOWN = 6  # of the notes that a search found, until the call is unfolded
@@ -57,6 +57,7 @@ class NoteHit:
     path: str
     line: int
     text: str
+    label: str = ""  # who said it and when, in a conversation
 
 
 @dataclass
@@ -282,7 +283,8 @@ def note_hit(found: Any) -> NoteHit | None:
         return None
     line = found.get("startLine", found.get("line", 1))
     text = str(found.get("snippet", found.get("text", "")))
-    return NoteHit(found["path"], line if isinstance(line, int) else 1, text)
+    label = place_words(found) if "said" in found else ""
+    return NoteHit(found["path"], line if isinstance(line, int) else 1, text, label)
 
 
 def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
@@ -299,5 +301,7 @@ def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
 
 def _place(hit: NoteHit, room: int) -> StyledSpan:
     """Where it is, in at most `room` cells: a link that opens the note there."""
+    if hit.label:
+        return StyledSpan(ellipsis(hit.label, room), "tool")
     link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
     return StyledSpan(place_text(clean_line(hit.path), hit.line, room), "note" if link else "tool", link)

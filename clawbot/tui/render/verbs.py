@@ -4,11 +4,14 @@ the language of the interface."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
 from msgspec import Struct
 
+from clawbot.clock import weekday_of
 from clawbot.text.interface import N_, _
 from clawbot.text.visible import one_line
 
@@ -87,6 +90,18 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
         return title
     said = verb.runs if state in ("running", "asking") else verb.done if state == "done" else verb.wish
     return _(said).format(what=subject).rstrip()
+
+
+SPEAKERS = {"user": N_("You"), "agent": "Clawbot"}
+
+
+def place_words(hit: Mapping[str, Any]) -> str:
+    """Where a `hit` of a search is: who said it and when, in a conversation; else path and line."""
+    said = hit.get("said")
+    if not isinstance(said, dict):
+        return f"{hit['path']}:{hit.get('startLine', 1)}"
+    at = datetime.fromisoformat(said["at"])
+    return f"{_(SPEAKERS[said['who']])}, {weekday_of(at)} {at:%H:%M}"
 
 
 def readable(pattern: str) -> str:

@@ -236,8 +236,9 @@ class ChatScreen(Screen[None]):
 
     def _show_title(self) -> None:
         if self.runtime is not None:
-            now, asking = self.runtime.agent.status, self.approval.request is not None
-            self.attention.show(now.title or now.session_key, busy=self.turns.busy, asking=asking)
+            self.status_bar.refresh()
+            asking = self.approval.request is not None
+            self.attention.show(self.runtime.agent.status.label, busy=self.turns.busy, asking=asking)
 
     def _queue_changed(self) -> None:
         # While memory takes what a session held that ends now, the words that opened the next one are on no page yet.
@@ -382,7 +383,6 @@ class ChatScreen(Screen[None]):
         self.page.scroll_home(animate=False)
         if self.runtime is not None and self.earlier.has_more:
             await self.earlier.reach(self.runtime, lambda: self.page.at_end)
-            self.side.reloaded()
             if not self.page.at_end:
                 self.page.scroll_home(animate=False)
 

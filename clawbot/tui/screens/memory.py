@@ -21,11 +21,11 @@ from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.cards import took_words
+from clawbot.tui.render.verbs import SPEAKERS
 from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external
 from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.screens.places import (
-    SPEAKERS,
     WHOLE,
     NoteRow,
     PlacePicker,

@@ -14,10 +14,11 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from clawbot.text.interface import N_, _
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.lines import middle, place_text, width_of
+from clawbot.tui.render.verbs import SPEAKERS
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
@@ -120,7 +121,6 @@ class NoteRow(Row):
         return place_text(path, self.first, width) if self.last and not self.entry else middle(self.title, width)
 
 
-SPEAKERS = {"user": N_("You"), "agent": "Clawbot"}
 # Seconds: a search begins when the typing pauses for so long, the reading for a preview when the list rests.
 SEARCH_DELAY = 0.12
 PREVIEW_DELAY = 0.08
