@@ -132,11 +132,11 @@ async def test_a_new_session_at_the_next_message_is_told_before_the_words_that_o
     runtime = FakeRuntime(tmp_path, history=conversation(1))
     runtime.settings = Settings(session=SessionSettings(reset=ResetSettings(mode="idle")))
     runtime.before = [changed("idle"), kept(), QUOTED]
-    async with chatting(runtime) as (app, pilot):
+    async with chatting(runtime, (100, 30)) as (app, pilot):
         await send(app, pilot, "早上好")
         await until(pilot, lambda: "You said: 早上好" in page_text(app))
         line = "new conversation after 60 quiet minutes · kept: "
-        assert in_order(app, "Answer 0", line, "plan.md · notes: 2 files", "▌ 早上好")
+        assert in_order(app, "Answer 0", line, "plan.md · notes: 2 files ─", "▌ 早上好")
         assert "8443" not in page_text(app)
         await pilot.press("ctrl+o")
         await until(pilot, lambda: "the proxy moved to 8443" in page_text(app))
