@@ -412,6 +412,14 @@ class SharedServices:
         settings = self.agent_settings.attachments
         return Attachments(self.workspace, settings, state=self.paths.home, fence=self._fence())
 
+    async def _forget(self, words: str, sure: bool) -> list[str]:
+        # Needed in few conversations.
+        from clawbot.forget import Forgetting, Request
+
+        request = Request(text=words, dry_run=not sure)
+        forgetting = Forgetting(self.loaded.settings, self.paths, self.agent_id, request)
+        return list((await asyncio.to_thread(forgetting.run)).lines())
+
     def deps(
         self,
         options: RuntimeOptions,
@@ -450,6 +458,7 @@ class SharedServices:
             hooks=self.hooks,
             hooks_patience=self.loaded.settings.hooks.quit_timeout,
             asked=asked,
+            forget=self._forget if options.approvals else None,
             compaction=compaction,
             warnings=(*tools.warnings, *([problem] if problem else ())),
             home=self.paths.home,

@@ -380,6 +380,20 @@ async def _mode(host: AgentHost, argument: str) -> CommandResult:
     return _said("/mode", mode_text(permissions.mode), {"mode": permissions.mode})
 
 
+@command("/forget")
+async def _forget(host: AgentHost, argument: str) -> CommandResult:
+    first, _space, rest = argument.partition(" ")
+    sure = first == "yes" and bool(rest)
+    words = rest if sure else argument
+    if not words or host.deps.forget is None:
+        problem = _("Give the words to forget, or the path of a note.")
+        raise ClawbotError(problem, hint=_("Outside of the chat: `clawbot memory forget`."))
+    lines = [f"- {clean_line(line)}" for line in await host.deps.forget(words, sure)]
+    if not sure:
+        lines += ["", _("Forget this? `/forget yes {words}` does it.").format(words=clean_line(words))]
+    return _said("/forget", "\n".join(lines))
+
+
 @command("/permissions")
 async def _permissions(host: AgentHost, argument: str) -> CommandResult:
     tools = host.deps.tools

@@ -79,7 +79,8 @@ class AgentDeps(Struct, frozen=True):
     `hooks` runs the hooks, None when there are none, and the end waits `hooks_patience` seconds for them; `asked` is
     told which files stand in the prompt; `home` is the state folder; `attachments` reads what messages mention, None
     where `@` is talk; `agents` are those of the settings; `run_prompt` takes a turn in another session, None where none
-    can be opened; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem`
+    can be opened; `forget` takes words out of notes and memory, or only says where they are unless it is `sure`, and
+    returns lines; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem`
     why notes are found by words alone now, empty while they are not; `mcp` how the MCP servers stand; `warnings` say
     what of packages is not used; `origins` are those of the settings, by key."""
 
@@ -108,6 +109,7 @@ class AgentDeps(Struct, frozen=True):
     attachments: Attachments | None = None
     agents: tuple[AgentInfo, ...] = ()
     run_prompt: RunPrompt | None = None
+    forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
     compaction: Compaction = BuiltinCompaction()
     reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
     memory_problem: Callable[[], str] = str

@@ -81,6 +81,11 @@ COMMANDS = (
         "always",
     ),
     CommandInfo(
+        "/forget",
+        N_("WORDS"),
+        N_("Show what would be forgotten; `/forget yes WORDS` then does it."),
+    ),
+    CommandInfo(
         "/export", N_("[md|json] [path]"), N_("Write this conversation to a file; `--with-secrets` leaves nothing out.")
     ),
     CommandInfo(

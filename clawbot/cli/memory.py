@@ -37,7 +37,7 @@ from clawbot.memory.values import IndexStatus, SyncReport
 from clawbot.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from clawbot.forget import ForgetOutcome, ForgottenPart, Left, Request
+    from clawbot.forget import ForgetOutcome, Request
 
 T = TypeVar("T")
 
@@ -246,20 +246,9 @@ def forget(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
         "stillThere": msgspec.to_builtins(outcome.left),
         "complete": outcome.complete,
     }
-    answer(as_json, data, _outcome_lines(outcome), _remarks(outcome, request))
+    answer(as_json, data, outcome.lines(), _remarks(outcome, request))
     if not outcome.complete:
         sys.exit(1)
-
-
-def _outcome_lines(outcome: ForgetOutcome) -> Iterator[str]:
-    for done in outcome.done:
-        yield f"{_lines_of(done)}: {done.what}"
-    for left in outcome.left:
-        yield f"still there: {_lines_of(left)}{f' ({left.why})' if left.why else ''}"
-
-
-def _lines_of(part: ForgottenPart | Left) -> str:
-    return f"{part.path}:{','.join(map(str, part.lines))}" if part.lines else part.path
 
 
 def _remarks(outcome: ForgetOutcome, request: Request) -> Iterator[str]:

@@ -62,6 +62,13 @@ class ForgetOutcome(Struct, frozen=True):
     left: tuple[Left, ...]
     complete: bool
 
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each part: its path, its lines, and what became of it."""
+        for done in self.done:
+            yield f"{_place(done)}: {done.what}"
+        for left in self.left:
+            yield f"still there: {_place(left)}{f' ({left.why})' if left.why else ''}"
+
 
 class _Work(Struct, frozen=True):
     """`notes` is the work on notes; `sessions` are forgotten entirely, `phrase` is removed from the others; `seen` is
@@ -87,6 +94,10 @@ class _Ground(Struct, frozen=True):
     def own(self) -> list[Path]:
         """The transcripts of the sessions to forget."""
         return [path for session in self.work.sessions for path in self.talks.of_session(session)]
+
+
+def _place(part: ForgottenPart | Left) -> str:
+    return f"{part.path}:{','.join(map(str, part.lines))}" if part.lines else part.path
 
 
 class Forgetting:
