@@ -13,7 +13,8 @@ from typing import ClassVar, NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 from textual.cache import LRUCache
-from textual.geometry import Region
+from textual.events import Click
+from textual.geometry import Offset, Region
 from textual.scroll_view import ScrollView
 from textual.selection import Selection
 from textual.strip import Strip
@@ -22,7 +23,7 @@ from textual.widget import Widget
 from clawbot.text.sanitize import without_isolates
 from clawbot.tui.render.fallback import drawn
 from clawbot.tui.render.finding import Found, Joined, Part, find_in, join
-from clawbot.tui.render.items import USER_BAR, Item, Page
+from clawbot.tui.render.items import Item, Page
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, cells_of, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 
@@ -265,6 +266,8 @@ class Painted(Widget):
         return style
 
 
+_CHROME = frozenset(("time", "rule", "divider", "you", "quote-bar"))  # styles of what is not copied
+_WORD = re.compile(r"\w(?:[\w./:@~%+-]*\w)?|\S")
 MEASURE = 120  # the widest page, in cells: longer lines are hard to read
 RIGHT_MARGIN = 2
 BAR = "▌"  # beside what is pointed at, in the margin
@@ -383,16 +386,32 @@ class LineView(Painted, ScrollView):
         """The selected text, without the margin at its left that all lines share."""
         first = selection.start.y if selection.start else 0
         last = selection.end.y if selection.end else self.stack.height - 1
-        rows = []
+        rows: list[str] = []
         for number in range(first, min(last, self.stack.height - 1) + 1):
-            text = self.stack.line(number).text
-            if text.startswith(USER_BAR):
-                text = text.replace(USER_BAR, " " * len(USER_BAR), 1)
+            spans = self.stack.line(number).spans
+            text = "".join(" " * len(span.text) if span.style in _CHROME else span.text for span in spans)
             start, end = selection.get_span(number) or (0, 0)
-            rows.append(text[start : len(text) if end == -1 else end].rstrip())
+            if text.strip() or rows[-1:] != [""] or not any(span.text.strip() for span in spans):
+                rows.append(text[start : len(text) if end == -1 else end].rstrip())
         margin = min((len(row) - len(row.lstrip()) for row in rows[1:] if row), default=0)
         rows = [row.lstrip() if number == 0 else row[margin:] for number, row in enumerate(rows)]
-        return without_isolates("\n".join(rows)), "\n"
+        return without_isolates("\n".join(rows)).strip("\n"), "\n"
+
+    async def _on_click(self, event: Click) -> None:
+        """Select the word at the second click and the paragraph at the third, in place of the whole page."""
+        number = self.scroll_offset.y + event.y
+        if event.chain < 2 or number >= self.stack.height:
+            return
+        event.prevent_default()
+        index, _place = self.stack.at(number)
+        first = last = number
+        text = self.stack.line(number).text
+        words = (found.span() for found in _WORD.finditer(text) if width_of(text[: found.end()]) > event.x)
+        start, end = next(words, (0, 0))
+        if event.chain > 2:
+            first, last = self.stack.top(index), self.stack.top(index) + len(self.stack.lines(index)) - 1
+            start, end = 0, len(self.stack.line(last).text)
+        self.screen.selections = {self: Selection(Offset(start, first), Offset(end, last))}
 
 
 def _styled(strip: Strip, style: Style) -> Strip:
