@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,36 @@ async def test_what_is_sent_just_before_the_end_is_held(tmp_path: Path) -> None:
     assert turns.held == ["and now? 端口呢"]
     await jobs[0]()
     assert turns.held == []
+
+
+def stores(runtime: FakeRuntime, draft: tuple[str, bool]) -> bool:
+    return [(each.text, each.draft) for each in runtime.unsent] == [draft]
+
+
+async def test_what_is_typed_is_stored_while_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clawbot.tui.widgets.unsent.DRAFT_SECONDS", 0.01)
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        for typed in ("half", " a thought"):
+            app.chat.composer.prompt.insert(typed)
+            draft = (app.chat.composer.prompt.text, True)
+            await until(pilot, partial(stores, runtime, draft))
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.submitted == ["half a thought"] and not runtime.unsent)
+        app.chat.composer.prompt.take("gone again")
+        await until(pilot, lambda: [each.text for each in runtime.unsent] == ["gone again"])
+        app.chat.composer.prompt.take("")
+        await until(pilot, lambda: not runtime.unsent)
+    assert runtime.unsent == []
+
+
+async def test_no_secret_that_is_typed_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clawbot.tui.widgets.unsent.DRAFT_SECONDS", 0.01)
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        looks: list[str] = []
+        app.chat.composer.prompt.set_interval(0.01, lambda: looks.append(app.chat.composer.prompt.text))
+        app.chat.composer.prompt.take("my password is hunter2-X9!")
+        await until(pilot, lambda: len(looks) > 4)
+        assert runtime.unsent == []
+        app.chat.composer.prompt.take("")

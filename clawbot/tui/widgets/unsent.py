@@ -21,6 +21,7 @@ from textual.widgets import Static
 
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line, isolate
+from clawbot.text.secrets import holds_secret
 from clawbot.text.visible import were_not_sent
 from clawbot.tui.render.lines import ellipsis
 from clawbot.tui.turns import StartReader, Turns
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 from clawbot.tui.widgets.fields import typed_text
 
 SHOWN = 4
+DRAFT_SECONDS = 2.0  # between two looks at what is typed
 MARGIN = 7  # cells beside a text
 SCANNED = 500  # characters of a text that one line is made of
 
@@ -115,10 +117,14 @@ class UnsentTexts:
         self._start = start
         self._runtime: RuntimeApi | None = None
         self._draft = ""  # the id of what was put into the prompt
-        self._entered = False  # and that it was entered, or taken out by the user
+        self._entered = ""  # the same, once it was entered and until it is on disk as said
+        self._saved = ""  # what stood in the prompt when it was last stored
+        self._saving = False
 
     def connect(self, runtime: RuntimeApi) -> None:
         """It is the unsent texts of `runtime` from now on."""
+        if self._runtime is None:
+            self._prompt.set_interval(DRAFT_SECONDS, self._keep_typed)
         self._runtime = runtime
         self._draft = ""
         drafts = [unsent for unsent in runtime.agent.outbox.left if unsent.draft]
@@ -135,7 +141,7 @@ class UnsentTexts:
     def _open(self) -> list[Any]:
         left = self._runtime.agent.outbox.left if self._runtime is not None else []
         sent = self._turns.sending
-        return [unsent for unsent in left if unsent.id != self._draft and unsent.id not in sent]
+        return [unsent for unsent in left if unsent.id not in (self._draft, self._entered, *sent)]
 
     def answer(self, choice: Choice) -> None:
         """Do what the user wants with all of them."""
@@ -157,13 +163,13 @@ class UnsentTexts:
 
     def entered(self) -> None:
         """Something was entered: what stood in the prompt is sent, or was taken out by the user."""
-        self._entered = bool(self._draft)
+        self._entered, self._draft = self._draft or self._entered, ""
 
     def accepted(self) -> None:
         """What was entered is on disk."""
         if self._entered and self._runtime is not None:
-            self._run(partial(self._runtime.agent.outbox.drop, self._draft))
-            self._draft, self._entered = "", False
+            self._run(partial(self._runtime.agent.outbox.drop, self._entered))
+            self._entered = ""
 
     async def leave(self, runtime: RuntimeApi) -> None:
         """The screen is gone: what no runtime has seen, and what stands in the prompt, is for the next start."""
@@ -172,11 +178,30 @@ class UnsentTexts:
         draft = self._prompt.expanded(self._prompt.text)
         if draft.strip():
             await runtime.agent.outbox.add(draft, [self._draft] if self._draft else (), draft=True)
+        await runtime.agent.outbox.drop(*filter(None, (self._entered, "" if draft.strip() else self._draft)))
+
+    def _keep_typed(self) -> None:
+        """Store what stands in the prompt, unless it is a secret: the program may be killed."""
+        text = self._prompt.expanded(self._prompt.text)
+        if self._runtime is not None and not self._saving and text != self._saved and not holds_secret(text):
+            self._saved, self._saving = text, True
+            self._run(partial(self._save, self._runtime, text))
+
+    async def _save(self, runtime: RuntimeApi, text: str) -> None:
+        stored, self._draft = self._draft, ""
+        try:
+            if text.strip():
+                self._draft = await runtime.agent.outbox.add(text, [stored] if stored else (), draft=True)
+            elif stored:
+                await runtime.agent.outbox.drop(stored)
+        finally:
+            self._saving = False
 
     async def _keep_draft(self, runtime: RuntimeApi, text: str, ids: list[str]) -> None:
         self._draft = await runtime.agent.outbox.add(text, ids, draft=True)
 
     def _fill(self, text: str) -> None:
+        self._saved = text
         self._prompt.take(self._prompt.shortened(text))
 
     def _run(self, job: Callable[[], Coroutine[Any, Any, Any]]) -> None:
