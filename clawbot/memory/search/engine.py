@@ -14,7 +14,6 @@ from msgspec import Struct
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch, token_set
 from clawbot.memory.search.features import Wording, with_nearest
-from clawbot.memory.search.note_words import IndexWords, WordCache
 from clawbot.memory.search.outline import OutlineCache
 from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked, Ranking, StopCheck, never
 from clawbot.memory.search.question import Question, understand
@@ -22,7 +21,7 @@ from clawbot.memory.search.rank import TEXT_SHARE, VECTOR_SHARE, LineRanking, Li
 from clawbot.memory.search.results import LineResults, read_lines
 from clawbot.memory.search.scope import FileScope, Sources, scope_of
 from clawbot.memory.search.shortlist import WORTH_CHOOSING
-from clawbot.memory.search.spelling import Spelling
+from clawbot.memory.search.spelling import IndexWords, Spelling, WordCache
 from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import id_range_of
 from clawbot.memory.translations import Thesaurus

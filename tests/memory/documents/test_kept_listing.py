@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.schema_memory import ExtraPath
-from clawbot.memory.documents import folder_watch, kept_listing
+from clawbot.memory.documents import kept_listing
 from clawbot.memory.documents.memory_files import MemoryDocuments
 from clawbot.memory.documents.walking import Closed, Walk
 
@@ -201,7 +201,7 @@ def test_too_many_changes_to_tell_are_walked(workspace: Path, walks: Walks, monk
 def test_a_file_system_that_others_write_to_is_walked(
     workspace: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_watch, "LOCAL", frozenset())
+    monkeypatch.setattr(kept_listing, "LOCAL", frozenset())
     documents = kept(workspace)
     assert walks.of(documents.list) == 1
 

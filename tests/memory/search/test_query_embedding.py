@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
-from clawbot.memory.search import query_embedding
+from clawbot.memory.search import search_pool
 from clawbot.memory.search.searcher import LATE_VECTOR
 from tests.memory.index_host import House, WordEmbedder, find, paths, until
 
@@ -44,8 +44,8 @@ def house(tmp_path: Path) -> House:
 
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_embedding, "FIRST_SECONDS", 0.02)
-    monkeypatch.setattr(query_embedding, "KNOWN_SECONDS", 0.02)
+    monkeypatch.setattr(search_pool, "FIRST_SECONDS", 0.02)
+    monkeypatch.setattr(search_pool, "KNOWN_SECONDS", 0.02)
 
 
 async def test_words_answer_while_the_vector_is_on_its_way_and_the_next_search_has_it(house: House) -> None:
@@ -95,7 +95,7 @@ async def test_a_close_gives_up_what_is_on_its_way(house: House) -> None:
 
 
 async def test_a_provider_that_answered_before_has_more_time(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_embedding, "KNOWN_SECONDS", 20.0)
+    monkeypatch.setattr(search_pool, "KNOWN_SECONDS", 20.0)
     embedder = SlowEmbedder()
     async with house.opened(embedder, long_lived=True) as index:
         await index.sync()
@@ -108,7 +108,7 @@ async def test_a_provider_that_answered_before_has_more_time(house: House, monke
 async def test_a_question_that_is_given_up_does_not_hold_up_the_next_one(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(query_embedding, "KNOWN_SECONDS", 20.0)
+    monkeypatch.setattr(search_pool, "KNOWN_SECONDS", 20.0)
     embedder = SlowEmbedder()
     async with house.opened(embedder, long_lived=True) as index:
         await index.sync()
@@ -122,7 +122,7 @@ async def test_a_question_that_is_given_up_does_not_hold_up_the_next_one(
 
 
 async def test_a_provider_that_never_answers_is_left_alone(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(query_embedding, "LONGEST_SECONDS", 0.05)
+    monkeypatch.setattr(search_pool, "LONGEST_SECONDS", 0.05)
     async with house.opened(SlowEmbedder(), long_lived=True) as index:
         await index.sync()
         await find(index, "proxy")

@@ -10,7 +10,7 @@ import pytest
 
 from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.backends.milvus.collections import MilvusError
-from clawbot.memory.backends.milvus.lite import LiteUser
+from clawbot.memory.backends.milvus.connection import LiteUser
 from clawbot.memory.backends.milvus.lite_server import OWNER, USERS, beside
 from clawbot.memory.values import SearchRequest
 from tests.memory.backends.milvus.stand_in import Machines
