@@ -18,9 +18,8 @@ from clawbot.extensions.manifest import Requires
 from clawbot.extensions.manifest import Source as HookSource
 from clawbot.hooks import AnyEvent, Hook, HookEvent
 from clawbot.hooks.api import Services
-from clawbot.hooks.discovery import GROUP, discover
+from clawbot.hooks.discovery import GROUP, Manifest, discover
 from clawbot.hooks.events import AwaitedEvent, PassingEvent
-from clawbot.hooks.manifest import Manifest
 
 pytest_plugins = ("pytester",)
 

@@ -13,11 +13,10 @@ from clawbot.config.names import AgentLookup
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_backends import MemorySettings
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_hooks import HookSettings, SkillSettings
 from clawbot.config.schema_mcp import McpSettings
 from clawbot.config.schema_schedule import ScheduleSettings
 from clawbot.config.schema_serve import ServeSettings
-from clawbot.config.schema_skills import SkillSettings
 from clawbot.config.values import ClockTime, Positive, SettingsSection, Size, Switch, expected
 
 

@@ -1,4 +1,4 @@
-"""The settings of hooks: whether and how long they run, their folders, and one entry for each."""
+"""The settings of hooks and skills: their folders, whether and how long they run, and their room in the prompt."""
 
 from __future__ import annotations
 
@@ -76,3 +76,17 @@ class HookSettings(SettingsSection):
     def entry(self, name: str) -> HookEntry:
         """The entry of the hook `name`; the defaults if there is none."""
         return self.named().get(name) or HookEntry()
+
+
+class SkillSettings(SettingsSection):
+    """Folders with instructions (SKILL.md) for one kind of task, which the model reads when the task comes."""
+
+    enabled: Switch = True
+    """Whether any skill is used. Those of a workspace are off until `clawbot skills enable NAME`."""
+    dirs: list[StatePath] = Field([])
+    """Additional folders with skills, as `~/.claude/skills`. Relative ones start at the state folder."""
+    prompt_tokens: Positive = 2_000
+    """Room for the list of skills in the prompt, in tokens; those beyond it are counted there. In a small window a
+    twentieth of it, if that is less."""
+    max_chars: Positive = 40_000
+    """Characters of a SKILL.md that /skill puts into a message; the model reads the rest from the file."""

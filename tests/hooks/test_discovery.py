@@ -12,8 +12,7 @@ from clawbot.config.switches import NOTHING, Switches
 from clawbot.entry_points import installed
 from clawbot.extensions import manifest
 from clawbot.extensions.manifest import Requires
-from clawbot.hooks.discovery import GROUP, FoundHook, discover
-from clawbot.hooks.manifest import Manifest
+from clawbot.hooks.discovery import GROUP, FoundHook, Manifest, discover
 from tests.hooks.stage import Places, places, settings, trusting, write_hook
 
 HANDLER = "async def handle(event): pass\n"

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.schema_hooks import HookSettings
-from clawbot.hooks import process
+from clawbot.hooks import runners
 from clawbot.hooks.codec import Handle, HookProcessReady, Log, encode_event, report_decoder
 from clawbot.hooks.discovery import discover
 from clawbot.hooks.loading import HookFailedError
-from clawbot.hooks.process import LINES
+from clawbot.hooks.runners import LINES
 from clawbot.worker_pipe import encode_frame, read_frame
 from tests.hooks.stage import Services, bootstrap, command, dispatching, places, settings, write_handler, write_hook
 
@@ -104,7 +104,7 @@ async def test_a_change_lets_later_work_of_the_old_process_come_to_its_end(tmp_p
 async def test_a_loop_that_never_awaits_does_not_outlive_its_cancelling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process, "CANCEL_SECONDS", 0.05)
+    monkeypatch.setattr(runners, "CANCEL_SECONDS", 0.05)
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     spinning = f"""    if event.text == 'spin':
@@ -137,7 +137,7 @@ async def test_another_event_in_a_process_that_is_killed_is_told_why(tmp_path: P
     write_hook(tmp_path / "home", "spinner", handler)
     (hook,) = discover(places(tmp_path), HookSettings())
     services, later = Services(), []
-    running = process.HookProcess(hook, lambda topic, error: later.append((topic, error)))
+    running = runners.HookProcess(hook, lambda topic, error: later.append((topic, error)))
     await running.start()
     await running.handle(command("later"), services, {}, 60)
     waiting = asyncio.create_task(running.handle(command("wait"), services, {}, 60))
@@ -252,7 +252,7 @@ async def test_a_process_that_cannot_start_is_told(tmp_path: Path, monkeypatch: 
             (("/no/such/python",), "could not be started"),
             (("false",), "ended with status 1"),
         ):
-            monkeypatch.setattr(process, "module_command", lambda *_, line=command_line: line)
+            monkeypatch.setattr(runners, "module_command", lambda *_, line=command_line: line)
             await hooks.run(command(), Services())
             assert (hooks.results["greeter"].status, error in hooks.results["greeter"].error) == ("exited", True)
 

@@ -8,7 +8,7 @@ import pytest
 
 from clawbot.extensions.manifest import ManifestError, Requires
 from clawbot.hooks import AnyEvent
-from clawbot.hooks.manifest import TOPICS, Manifest, parse_manifest
+from clawbot.hooks.discovery import TOPICS, Manifest, parse_manifest
 
 
 def read(head: str, folder: str = "greeter") -> Manifest:
