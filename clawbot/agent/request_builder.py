@@ -26,22 +26,23 @@ from clawbot.context.bootstrap import (
     read_bootstrap,
 )
 from clawbot.context.counting import Kept, QuickSize, TokenCounter, quick_size, weigh_message
-from clawbot.context.detached import Detached, detach
+from clawbot.context.detached import Detached, Pictures, detach
 from clawbot.context.guard import Guard
-from clawbot.context.pictures import Pictures
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
 from clawbot.context.prompt import (
     COMPACT_BELOW,
+    WINDOW_SHARE,
     PromptInputs,
     SystemPrompt,
     build_system_prompt,
     compact_files,
     compact_tools,
     offered_tools,
+    skill_notices,
+    skills_section,
 )
 from clawbot.context.pruning import Pruner, marker_of, state_from
-from clawbot.context.skill_list import WINDOW_SHARE, skill_notices, skills_section
 from clawbot.context.window import (
     Measure,
     NextRequest,

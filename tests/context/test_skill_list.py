@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clawbot.context.skill_list import skill_notices, skills_section
+from clawbot.context.prompt import skill_notices, skills_section
 from clawbot.extensions.manifest import Source
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.skills.discovery import CHANGED, FoundSkill
