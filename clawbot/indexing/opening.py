@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
+from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND, QMD_BACKEND
 from clawbot.config.paths import Paths
-from clawbot.memory.backend import BackendContext, MemoryBackend
+from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import ScopeGuard
 from clawbot.memory.backends.pool import BackendPool
 from clawbot.memory.backends.self_healing import Primary, SelfHealingBackend, Surroundings
@@ -23,16 +23,18 @@ from clawbot.memory.embeddings.cache import CachedEmbedder, CurrentCache
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.offline import PROVIDER as OFFLINE
 from clawbot.memory.embeddings.offline import OfflineEmbedder, find_offline, offline_problem
-from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError
+from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.index import AUTO, MemoryIndex
 from clawbot.memory.index_context import IndexContext
 from clawbot.memory.values import Reranker
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from clawbot.config.schema import Settings
     from clawbot.config.schema_agent import AgentSettings
-    from clawbot.indexing.remote import RemoteEmbedder
     from clawbot.llm.embedding import LiteLLMEmbedder
+
 
 NONE = "none"
 
@@ -122,22 +124,13 @@ def _self_healing(name: str, context: BackendContext, listener: Listener) -> Mem
         context.rerank,
     )
     return SelfHealingBackend(
-        Primary(name, lambda: _configured(name, context), key, _POOL),
+        Primary(name, lambda: open_configured(context), key, _POOL),
         lambda: open_builtin(context),
         ScopeGuard(context.documents, context.sources, query.max_injected_chars, has_others=name == MILVUS_BACKEND),
         Surroundings(
             clock=context.clock, limit=query.timeout, tell=listener.tell, conversations=listener.conversations
         ),
     )
-
-
-def _configured(name: str, context: BackendContext) -> MemoryBackend:
-    """The backend `name`. Imports it: blocks. Raises ClawbotError."""
-    # Deferred import: the builtin index does without the list of installed packages.
-    from clawbot.indexing.packages import open_configured
-
-    is_milvus = name == MILVUS_BACKEND and context.memory.broken is None
-    return open_milvus(context) if is_milvus else open_configured(context)
 
 
 def open_milvus(context: BackendContext) -> MemoryBackend:
@@ -230,17 +223,16 @@ def _offline() -> Embedder:
 
 async def _remote(agent: AgentSettings, paths: Paths, clock: Clock) -> Embedder:
     """Raises ModelError."""
-    adapt, open_embedder = await asyncio.to_thread(_remote_parts)
-    return adapt(open_embedder(agent.memory_search, agent, clock=clock, log_path=paths.log_file))
+    open_embedder = await asyncio.to_thread(_remote_opener)
+    return RemoteEmbedder(open_embedder(agent.memory_search, agent, clock=clock, log_path=paths.log_file))
 
 
-def _remote_parts() -> tuple[type[RemoteEmbedder], Callable[..., LiteLLMEmbedder]]:
+def _remote_opener() -> Callable[..., LiteLLMEmbedder]:
     """Blocks."""
     # Deferred import: local embeddings do without the llm package.
-    from clawbot.indexing.remote import RemoteEmbedder
     from clawbot.llm.embedding import open_embedder
 
-    return RemoteEmbedder, open_embedder
+    return open_embedder
 
 
 log = logging.getLogger(__name__)
@@ -298,3 +290,74 @@ class VectorProbe:
         if problem and self._tell is not None and (agent_id, problem) not in self._told:
             self._told.add((agent_id, problem))
             self._tell(f"{'memory' if agent_id == self._agent_id else f'memory of {agent_id}'}: {problem}")
+
+
+class RemoteEmbedder:
+    """An `Embedder` over `inner`."""
+
+    remote = True
+
+    def __init__(self, inner: LiteLLMEmbedder) -> None:
+        self.provider, self.model, self.identity = inner.provider, inner.model, inner.identity
+        self.address = inner.address
+        self._inner = inner
+
+    async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
+        """float32 vectors, one row for each text. Raises EmbeddingError."""
+        # Deferred import, as above.
+        from clawbot.llm.errors import ModelError
+
+        try:
+            found = await self._inner.embed(texts, purpose)
+        except ModelError as error:
+            named = str(error).removesuffix(error.hint).rstrip()
+            raise EmbeddingError(named, hint=error.hint, retryable=error.retryable) from error
+        return Vectors(found.dimensions, found.data)
+
+    async def aclose(self) -> None:
+        """Stop the worker process, unless a language model uses it."""
+        await self._inner.aclose()
+
+
+_HINT = "Update or repair the package, or set memory.backend to builtin."
+
+
+def open_configured(context: BackendContext) -> MemoryBackend:
+    """The backend of the settings, other than the builtin one. Imports it: blocks.
+
+    Raises IndexUnavailableError with the reason if it can't be opened.
+    """
+    if (broken := context.memory.broken) is not None:
+        raise IndexUnavailableError(f"{broken.reason}.", hint="`clawbot config check` checks the settings.")
+    name = context.memory.backend
+    if name == QMD_BACKEND:
+        # Deferred import: only the chosen backend is loaded.
+        from clawbot.memory.backends.qmd.backend import open_qmd
+
+        return open_qmd(context)
+    if name == MILVUS_BACKEND:
+        return open_milvus(context)
+    # Deferred import: the builtin index does without the list of installed packages.
+    from clawbot.config.schema_backends import BACKEND_GROUP
+    from clawbot.entry_points import BrokenExtension, installed
+
+    offered = next((each for each in installed(BACKEND_GROUP) if each.name == name), None)
+    if offered is None:
+        raise IndexUnavailableError(f"The memory backend {name} is not installed.", hint=_HINT)
+    backend = offered.use(lambda point: _opened(point, context))
+    if isinstance(backend, BrokenExtension):
+        raise IndexUnavailableError(f"The memory backend {name} can't be opened: {backend.problem}.", hint=_HINT)
+    return backend
+
+
+def _opened(point: EntryPoint, context: BackendContext) -> MemoryBackend:
+    """Raises TypeError if the result is not a backend, and whatever the package raises."""
+    import inspect
+
+    backend: MemoryBackend = point.load()(context)
+    members = sorted(name for name in (*vars(MemoryBackend), "on_progress") if not name.startswith("_"))
+    absent = object()
+    # Evaluates no property.
+    if lacking := [name for name in members if inspect.getattr_static(backend, name, absent) is absent]:
+        raise TypeError(f"it made a {type(backend).__name__}, which lacks {', '.join(lacking)}")
+    return backend

@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from clawbot.indexing.remote import RemoteEmbedder
+from clawbot.indexing.opening import RemoteEmbedder
 from clawbot.llm.embedding import EmbeddedTexts, LiteLLMEmbedder
 from clawbot.llm.errors import AuthenticationError, ModelError, RateLimitError
 from clawbot.memory.embeddings.protocol import EmbeddingError
