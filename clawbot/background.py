@@ -17,8 +17,7 @@ from clawbot.errors import ClawbotError
 from clawbot.files import RefusedFileError, read_guarded
 from clawbot.hooks.events import ScheduledJob
 from clawbot.scheduling.jobs import Job
-from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, prompt_of, skip_reason
-from clawbot.scheduling.timer import Timer
+from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, Timer, prompt_of, skip_reason
 from clawbot.sessions.errors import SessionLockedError
 from clawbot.text.interface import _
 

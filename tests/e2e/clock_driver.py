@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 from clawbot.cli.main import main
 from clawbot.clock import SystemClock
-from clawbot.scheduling import timer
+from clawbot.scheduling.runner import Timer
 
 CLOCK = Path(sys.argv.pop(1))
 
@@ -29,7 +29,7 @@ class FileClock(SystemClock):
         return datetime.fromisoformat(shown()).astimezone(self.zone)
 
 
-class ToldTimer(timer.Timer):
+class ToldTimer(Timer):
     """Tells of its looks."""
 
     async def look(self) -> None:
@@ -49,6 +49,6 @@ if __name__ == "__main__":
     with (
         patch("clawbot.services.SystemClock", FileClock),
         patch("clawbot.background.Timer", ToldTimer),
-        patch("clawbot.scheduling.timer.LONGEST_PAUSE", 0.1),
+        patch("clawbot.scheduling.runner.LONGEST_PAUSE", 0.1),
     ):
         main()

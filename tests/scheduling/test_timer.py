@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from clawbot.clock import SystemClock
-from clawbot.scheduling.timer import LONGEST_PAUSE, Timer, pause
+from clawbot.scheduling.runner import LONGEST_PAUSE, Timer, pause
 from tests.scheduling.jobs import SetClock, at
 
 EIGHT = at("2026-11-21T08:00")
