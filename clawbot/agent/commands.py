@@ -42,7 +42,7 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.memory.values import Hit, SearchRequest
 from clawbot.messages import ToolSpec, UserBlock
-from clawbot.sessions.listing import ended_words
+from clawbot.sessions.summary import ended_words
 from clawbot.text.interface import _, ngettext
 from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line

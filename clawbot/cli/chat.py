@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from clawbot.cli.output import say, write_nowhere
+from clawbot.config.errors import MAX_BYTES
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.reading import MAX_BYTES
 from clawbot.files import read_plain
 from clawbot.text.interface import _, language_of, set_language
 

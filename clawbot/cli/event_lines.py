@@ -24,7 +24,7 @@ from clawbot.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clawbot.sessions.listing import ended_words
+from clawbot.sessions.summary import ended_words
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.verbs import place_words, summary_words, title_words

@@ -35,11 +35,10 @@ from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.errors import UnknownSessionError
 from clawbot.sessions.export import to_json, to_markdown
 from clawbot.sessions.index import SessionRecord
-from clawbot.sessions.listing import OPEN, SessionSummary
 from clawbot.sessions.names import short_name
 from clawbot.sessions.repair import RepairReport, repair
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.summary import given_title
+from clawbot.sessions.summary import OPEN, SessionSummary, given_title
 from clawbot.sessions.transcript import Transcript
 from clawbot.sessions.unsent import UnsentFile, said_before
 from clawbot.text.sanitize import clean, clean_line

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from clawbot.config.errors import config_error
+from clawbot.config.errors import config_error, read_text
 from clawbot.config.paths import Paths
-from clawbot.config.reading import read_text
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 from clawbot.text.patterns import lazy_re
 

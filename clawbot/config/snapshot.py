@@ -23,9 +23,9 @@ import msgspec
 from msgspec import msgpack
 
 import clawbot
+from clawbot.config.errors import MAX_BYTES
 from clawbot.config.names import AgentLookup
 from clawbot.config.paths import Paths, shipped
-from clawbot.config.reading import MAX_BYTES
 from clawbot.files import PRIVATE_FILE, read_plain, write_atomic
 
 if TYPE_CHECKING:

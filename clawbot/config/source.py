@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from clawbot.config.errors import ConfigError, ConfigProblem, config_error
-from clawbot.config.reading import read_text
+from clawbot.config.errors import ConfigError, ConfigProblem, config_error, read_text
 from clawbot.text.secrets import redact
 
 _SUFFIXES = (".json", ".json5", ".jsonc")

@@ -13,7 +13,7 @@ from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
 from clawbot.sessions.names import SUFFIX
 from clawbot.sessions.offsets import HEADER, read_entry, spans_backwards, whole_end
-from clawbot.sessions.rebuild import transcripts_in
+from clawbot.sessions.rotation import transcripts_in
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 

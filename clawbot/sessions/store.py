@@ -25,12 +25,21 @@ from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
-from clawbot.sessions.listing import SessionSummary, pick, pick_or_new, summarise
 from clawbot.sessions.locks import SessionLock, is_free, remove_left_over
 from clawbot.sessions.names import END_MARK, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name
-from clawbot.sessions.rebuild import adopt, rebuild_records, transcript_of, unlisted_records
-from clawbot.sessions.rotation import bury, clean_up, hand_over, key_of_ended, settle, successor
-from clawbot.sessions.summary import End
+from clawbot.sessions.rotation import (
+    adopt,
+    bury,
+    clean_up,
+    hand_over,
+    key_of_ended,
+    rebuild_records,
+    settle,
+    successor,
+    transcript_of,
+    unlisted_records,
+)
+from clawbot.sessions.summary import End, SessionSummary, pick, pick_or_new, summarise
 from clawbot.sessions.transcript import Transcript
 from clawbot.sessions.trash import Trash
 

@@ -11,7 +11,7 @@ from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atom
 from clawbot.sessions.errors import UnknownSessionError, store_error
 from clawbot.sessions.index import IndexState, SessionRecord
 from clawbot.sessions.names import SUBAGENTS, SUFFIX, is_session_id
-from clawbot.sessions.rebuild import file_of
+from clawbot.sessions.rotation import file_of
 
 _RECORD = "record.json"
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.config.errors import ConfigError
-from clawbot.config.reading import read_text
+from clawbot.config.errors import ConfigError, read_text
 from clawbot.config.source import Layer, dotted, parse_layer, read_layer
 
 

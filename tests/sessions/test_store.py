@@ -21,8 +21,8 @@ from clawbot.sessions.errors import (
     SessionStoreError,
     UnknownSessionError,
 )
-from clawbot.sessions.listing import SessionSummary
 from clawbot.sessions.store import SessionStore
+from clawbot.sessions.summary import SessionSummary
 from tests.clocks import StillClock
 
 from .helpers import HEADER, entry, failing, said, texts, user, write

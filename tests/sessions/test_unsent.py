@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import MessageEntry
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.rebuild import transcripts_in
+from clawbot.sessions.rotation import transcripts_in
 from clawbot.sessions.unsent import Unsent, UnsentFile, said_before
 
 MAIN = "agent:main:main"

@@ -18,7 +18,7 @@ from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
 from clawbot.memory.values import IndexStatus, Issue
 from clawbot.sessions.locks import Holder, holder_of
-from clawbot.sessions.rebuild import transcripts_in
+from clawbot.sessions.rotation import transcripts_in
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.encoding import decoded, encoding_of

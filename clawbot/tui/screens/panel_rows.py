@@ -15,7 +15,7 @@ from textual.content import Content
 from clawbot.clock import age
 from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.context.report import ContextPart, ContextReport, coming
-from clawbot.sessions.listing import SessionSummary
+from clawbot.sessions.summary import SessionSummary
 from clawbot.text.interface import N_, _
 from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line, isolate

@@ -18,8 +18,7 @@ from clawbot.clock import Clock, SystemClock, age
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import session_of
 from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
-from clawbot.sessions.listing import ended_words
-from clawbot.sessions.summary import LONGEST_TITLE
+from clawbot.sessions.summary import LONGEST_TITLE, ended_words
 from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from clawbot.agent.status_types import HistoryItem
     from clawbot.api import RuntimeApi
     from clawbot.memory.values import Hit
-    from clawbot.sessions.listing import SessionSummary
+    from clawbot.sessions.summary import SessionSummary
 
 # A preview shows the drift of the talk, not all of it.
 PREVIEW_MESSAGES = 20

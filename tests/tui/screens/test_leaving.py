@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, Static
 
-from clawbot.sessions.listing import SessionSummary
+from clawbot.sessions.summary import SessionSummary
 from clawbot.tui.screens.choices import ModelsScreen
 from clawbot.tui.screens.common import AskScreen, OverScreen
 from clawbot.tui.screens.context import ContextScreen
