@@ -139,7 +139,6 @@ class KeyMap:
         self.changes = dict(changes or {})
 
     def keys(self, name: str) -> Sequence[str]:
-        """The keys of the action `name`."""
         return self.changes.get(name, BY_NAME[name].keys)
 
     def first(self, name: str) -> str:

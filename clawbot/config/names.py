@@ -31,7 +31,6 @@ class AgentLookup:
 
     @property
     def workspaces(self) -> list[Path]:
-        """The folders of all agents."""
         return [self.agent(agent_id).workspace for agent_id in self.agent_ids]
 
     def allowed_agents(self, agent_id: str) -> list[str]:

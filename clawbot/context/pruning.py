@@ -161,7 +161,6 @@ def _prunable(items: Sequence[ContextItem], settings: ContextPruningSettings) ->
 
 
 def _is_named(tool: str, settings: ContextPruningSettings) -> bool:
-    """Whether the results of `tool` may be pruned."""
     allow, deny = settings.tools.allow, settings.tools.deny
     return (not allow or _matches(tool, allow)) and not _matches(tool, deny)
 

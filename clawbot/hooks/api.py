@@ -31,36 +31,29 @@ class Services(Protocol):
     async def said(self, limit: int, role: str) -> list[Said]:
         """The last `limit` texts of `role` ("": user and assistant) in the event's session, oldest first, without tool
         calls, slash commands and silent replies."""
-        ...
 
     async def overview(self) -> list[Said]:
         """About a hundred user texts of the event's session, oldest first, truncated to 2,000 characters each: all of a
         short session; the first, the last and evenly spaced others of a long one."""
-        ...
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
         """The answer of `model` ("": the one that answers the user) to `prompt` within `seconds`, outside the
         conversation and without tools."""
-        ...
 
     async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
         """Write `text` to `memory/DATE-SLUG.md`, the only note of the event's session, and return the path relative to
         the workspace. DATE is the day of the user's last message. A name in use gets a number; if the session already
         has a note, that note and its name are kept. `holds` are the entries quoted in the note: they are not offered to
         memory again."""
-        ...
 
     async def rename_note(self, path: str, slug: str) -> str:
         """Change the slug of a note written by `keep_note`; returns its new path."""
-        ...
 
     async def run(self, prompt: str, *, session: str) -> str:
         """Let the agent take a turn in the session `session` and return its reply ("" if silent)."""
-        ...
 
     async def tell(self, text: str, *, level: str, path: str) -> None:
         """Show the user a line; `path`, a file of the workspace, can be opened from it."""
-        ...
 
 
 Later = Callable[[Coroutine[Any, Any, None]], None]

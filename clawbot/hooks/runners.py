@@ -292,7 +292,6 @@ class LocalRunner:
             raise HookFailedError("failed", describe(error, self.hook.folder)) from error
 
     async def close(self) -> None:
-        """Cancel all later work."""
         later = self.pending
         for task in later:
             task.cancel()
@@ -362,7 +361,6 @@ class ProcessRunner:
         await (await asyncio.shield(self._spawn(self._current()))).handle(None, None, {}, seconds)
 
     async def close(self) -> None:
-        """Stop all processes."""
         self._closed = True
         await asyncio.gather(*(process.close() for process in self._running()))
         while self._tasks:

@@ -86,71 +86,57 @@ class MemoryBackend(Protocol):
     @property
     def generation(self) -> int:
         """Grows when the same search may have other results than before."""
-        ...
 
     @property
     def location(self) -> Path | None:
         """The local database derived from the files, which may be deleted; None if there is none."""
-        ...
 
     @property
     def built(self) -> bool:
         """Whether the index exists; otherwise the first search or sync builds it. Costs one stat."""
-        ...
 
     @property
     def problem(self) -> str:
         """Why it finds less than configured, if known; empty if all is well."""
-        ...
 
     async def probe(self, *, deep: bool = True) -> str:
         """Check whether everything configured is available; returns `problem`. `deep` may ask a server."""
-        ...
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
         """The best results; `building` is called with the progress of an index that must be built first.
 
         Any text is a valid query; one without meaningful words has no results. Raises IndexUnavailableError.
         """
-        ...
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
         """Lines of a memory file as on disk; `found` is False for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
-        ...
 
     async def text(self, path: str) -> str:
         """The whole text of a memory file as on disk; empty for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
-        ...
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Synchronise the index with the files; `force` rebuilds it. Raises ClawbotError."""
-        ...
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
         """Its content and condition; `deep` may ask a server. Raises ClawbotError."""
-        ...
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
         """Compare the index with the files; `fix` repairs the differences. Raises ClawbotError."""
-        ...
 
     async def scrub(self) -> bool:
         """Erase remains of deleted text; False if that is not possible now. Raises ClawbotError."""
-        ...
 
     def start(self) -> None:
         """Start watching the files and indexing in the background. Needs a running loop."""
-        ...
 
     async def close(self) -> None:
         """Stop within a second. Never fails."""
-        ...
 
 
 BackendFactory = Callable[[BackendContext], MemoryBackend]
@@ -168,26 +154,21 @@ class FileBackend(MemoryBackend):
 
     @property
     def generation(self) -> int:
-        """Always 0."""
         return 0
 
     @property
     def location(self) -> Path | None:
-        """None."""
         return None
 
     @property
     def built(self) -> bool:
-        """Always true."""
         return True
 
     @property
     def problem(self) -> str:
-        """Always empty."""
         return ""
 
     async def probe(self, *, deep: bool = True) -> str:
-        """`problem`."""
         return self.problem
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
@@ -200,15 +181,12 @@ class FileBackend(MemoryBackend):
         return "" if document is None else document.text
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
-        """Nothing to do."""
         return SyncReport()
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """There is nothing to compare."""
         return VerifyReport((), (), Counts(), clean=True)
 
     async def scrub(self) -> bool:
-        """There is nothing to erase."""
         return True
 
     def start(self) -> None:

@@ -87,12 +87,10 @@ class MemoryIndex(FileBackend):
 
     @property
     def location(self) -> Path:
-        """The database."""
         return self._context.db
 
     @property
     def built(self) -> bool:
-        """Whether there is a database."""
         return self._context.db.exists()
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
@@ -265,7 +263,6 @@ class Holdings(Struct, frozen=True):
 
     @property
     def total(self) -> Totals:
-        """The sum over all sources."""
         counts = [msgspec.structs.astuple(total) for total in self.totals.values()]
         return Totals(*(sum(figures) for figures in zip(*counts, strict=True)))
 

@@ -42,19 +42,15 @@ class NoteWords(Protocol):
     @property
     def languages(self) -> frozenset[Language]:
         """The languages of the notes."""
-        ...
 
     def forms(self, word: str, language: Language) -> Sequence[str]:
         """The stems of the notes that are forms of the dictionary form `word`; empty if there are none."""
-        ...
 
     def variants(self, word: str, language: Language) -> Sequence[str]:
         """The stems of the notes that are other forms of `word`, which may be any form."""
-        ...
 
     def has(self, word: str) -> bool:
         """Whether a note has the word `word` (in lower case), in an English form of it."""
-        ...
 
 
 class Translations:

@@ -28,11 +28,9 @@ class Reranker(Protocol):
     async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
         """The positions of `texts` (from 0), best first; None: unchanged. `queries` are a question and other wordings
         of it. Raises ClawbotError when it can't say."""
-        ...
 
     async def problem(self) -> str:
         """Why it can't work, with the remedy; empty if it can."""
-        ...
 
 
 MAX_QUERIES = 4

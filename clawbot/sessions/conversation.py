@@ -263,7 +263,6 @@ class Pairing:
         self._whole: list[Message] = []  # up to the first of those
 
     def of(self, messages: Sequence[Message]) -> list[Message]:
-        """`messages`, repaired."""
         if list(messages[: len(self._seen)]) != self._seen:
             self._begin()
         for message in messages[len(self._seen) :]:

@@ -76,7 +76,6 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
     @property
     def names(self) -> list[str]:
-        """All that it is called."""
         return [name for name in (self.label, self.title) if name]
 
 
@@ -110,7 +109,6 @@ class IndexState:
         self.changed = True
 
     def drop(self, key: str) -> None:
-        """Remove the record of `key`."""
         self.records.pop(key, None)
         self._raw.pop(key, None)
         self.changed = True

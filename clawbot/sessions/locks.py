@@ -49,7 +49,6 @@ class SessionLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds it."""
         return self._lock.is_locked
 
     def acquire(self, name: str, clock: Clock) -> None:

@@ -316,7 +316,6 @@ class SessionStore:
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
 
     def summary(self, record: SessionRecord) -> SessionSummary:
-        """The summary of `record`."""
         return summarise(record, self.path_of(record), self._zone)
 
     def find(self, name: str) -> SessionRecord:

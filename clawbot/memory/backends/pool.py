@@ -26,12 +26,10 @@ class Shared:
         self.backend.on_progress = self._progressed
 
     def ignore(self, listener: Listener) -> None:
-        """Call it no more."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     def start(self) -> None:
-        """Start the backend, once."""
         if not self._started:
             self._started = True
             self.backend.start()

@@ -156,7 +156,6 @@ class SelfHealingBackend(MemoryBackend):
         return await self._ask("search", work, instead, limit=None if unbounded else self._around.limit)
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Raises ForbiddenPathError, UnreadableDocumentError."""
 
         def work(backend: MemoryBackend) -> Awaitable[Excerpt]:
             return backend.read(path, from_line, lines)
@@ -164,11 +163,9 @@ class SelfHealingBackend(MemoryBackend):
         return await self._ask(READ, work, limit=self._around.limit)
 
     async def text(self, path: str) -> str:
-        """Raises ForbiddenPathError, UnreadableDocumentError."""
         return await self._ask(READ, lambda backend: backend.text(path), limit=self._around.limit)
 
     async def probe(self, *, deep: bool = True) -> str:
-        """`problem`, after asking the backend. Never fails."""
 
         async def instead(builtin: MemoryBackend) -> str:
             lacking = await builtin.probe(deep=deep)
@@ -180,7 +177,6 @@ class SelfHealingBackend(MemoryBackend):
             return str(error)
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
-        """Raises ClawbotError."""
 
         async def instead(builtin: MemoryBackend) -> SyncReport:
             return replace(await builtin.sync(force=force, progress=progress), fallback=self.fallback)
@@ -188,7 +184,6 @@ class SelfHealingBackend(MemoryBackend):
         return await self._ask("index", lambda backend: backend.sync(force=force, progress=progress), instead)
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """Raises ClawbotError."""
 
         async def instead(builtin: MemoryBackend) -> IndexStatus:
             return replace(await builtin.status(deep=deep), fallback=self.fallback)
@@ -199,7 +194,6 @@ class SelfHealingBackend(MemoryBackend):
         return await self._ask("tell its status", work, instead, limit=self._around.limit)
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """Raises ClawbotError."""
         return await self._ask("verify", lambda backend: backend.verify(fix=fix))
 
     async def scrub(self) -> bool:
@@ -225,7 +219,6 @@ class SelfHealingBackend(MemoryBackend):
             self._spawn(self._warm(), _ASKING)
 
     async def close(self) -> None:
-        """Close both. Never fails."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -369,5 +369,4 @@ def _table(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Part]:
 
 
 def _size(lines: Sequence[str], start: int, end: int) -> int:
-    """The number of characters, including line breaks."""
     return sum(map(len, lines[start:end])) + end - start

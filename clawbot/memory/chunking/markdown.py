@@ -198,7 +198,6 @@ class _BlockReader:
                 current.end = number + 1
 
     def take(self, token: Token) -> None:
-        """Process one token."""
         kind = token.type
         if kind == "list_item_open":
             self._count += 1

@@ -98,7 +98,6 @@ class _DayReader:
         return self._sections[-1][1] if self._sections else self._whole
 
     def take(self, found: re.Match[str]) -> None:
-        """Process one line with day information."""
         if fence := found["fence"]:
             if not self._fence:
                 self._fence = fence

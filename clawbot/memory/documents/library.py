@@ -21,12 +21,10 @@ class Known(Protocol):
     @property
     def size(self) -> int:
         """Bytes."""
-        ...
 
     @property
     def mtime_ns(self) -> int:
         """The modification time when it was read; UNSETTLED if it was not reliable."""
-        ...
 
 
 class Plan(Struct, frozen=True):
@@ -118,7 +116,6 @@ class Library:
         return self._hidden
 
     def list(self) -> Listing:
-        """All current files."""
         listing = _joined([source.list() for source in self.sources])
         self._issues = listing.issues
         self._hidden = tuple(dict.fromkeys(listing.hidden.values()))

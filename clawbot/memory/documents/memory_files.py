@@ -92,32 +92,25 @@ class DocumentSource(Protocol):
     @property
     def source(self) -> Source:
         """The name of the source."""
-        ...
 
     def list(self) -> Listing:
         """The current documents. Never raises for a single file; a missing folder is an issue."""
-        ...
 
     def read(self, state: FileState) -> Document | None:
         """The document; None if it was deleted meanwhile. Raises UnreadableDocumentError."""
-        ...
 
     def describe(self, hit: Hit) -> Hit:
         """`hit`, found in one of its documents, as shown in results."""
-        ...
 
     def is_gone(self, path: str) -> bool:
         """Whether the document `path` was deleted. False while the folder of all documents is missing or inaccessible,
         for example an unmounted disk."""
-        ...
 
     def watched(self) -> tuple[Path, ...]:
         """The existing folders to watch; ask again after a change that `owns` accepts."""
-        ...
 
     def owns(self, path: Path) -> bool:
         """Whether a change of this absolute path may matter."""
-        ...
 
 
 class MemoryDocuments:

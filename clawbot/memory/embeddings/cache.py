@@ -19,12 +19,10 @@ class CurrentCache:
         self.table: CacheTable | None = None
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The cached rows by hash. Blocks."""
         table = self.table
         return table.get_many(identity, hashes) if table is not None else {}
 
     def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
-        """Store rows by hash. Blocks."""
         table = self.table
         if table is not None:
             table.put_many(identity, rows)
@@ -42,11 +40,9 @@ class CacheTable(Protocol):
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
         """The cached rows by hash."""
-        ...
 
     def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
         """Store rows by hash."""
-        ...
 
 
 class CachedEmbedder:

@@ -71,7 +71,6 @@ class EmbedderHandle:
 
     @property
     def remote(self) -> bool:
-        """Whether texts leave this machine."""
         return self.embedder is not None and self.embedder.remote
 
     @property
@@ -124,6 +123,5 @@ class EmbedderHandle:
         self._reason, self.answered = reason, False
 
     async def aclose(self) -> None:
-        """Close the embedder."""
         if self.embedder is not None:
             await self.embedder.aclose()

@@ -26,12 +26,10 @@ class Vectors(Struct, frozen=True):
         return len(self.data) // (self.dimensions * FLOAT_BYTES) if self.dimensions else 0
 
     def row(self, index: int) -> bytes:
-        """The bytes of row `index`."""
         size = self.dimensions * FLOAT_BYTES
         return self.data[index * size : (index + 1) * size]
 
     def rows(self) -> list[bytes]:
-        """The bytes of each row."""
         return [self.row(index) for index in range(len(self))]
 
     @classmethod
@@ -58,35 +56,28 @@ class Embedder(Protocol):
     @property
     def provider(self) -> str:
         """`offline`, or litellm's provider name: `openai`, `gemini`, …"""
-        ...
 
     @property
     def model(self) -> str:
         """The model, without the provider before it."""
-        ...
 
     @property
     def remote(self) -> bool:
         """Whether texts leave this machine."""
-        ...
 
     @property
     def identity(self) -> str:
         """Provider, model and address, without the key. Vectors of different identities are not comparable."""
-        ...
 
     @property
     def address(self) -> str:
         """Where the texts go; "" for the provider's own address, and where they go nowhere. Holds no key."""
-        ...
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
         """One row for each text, in order. Accepts any number of texts; may be cancelled. Raises EmbeddingError.
 
         Blank text gets zeros; if all texts are blank, the size may be unknown: then there are no rows.
         """
-        ...
 
     async def aclose(self) -> None:
         """Release processes and memory."""
-        ...

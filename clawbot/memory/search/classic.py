@@ -58,7 +58,6 @@ class ClassicResults(Struct, frozen=True):
     warnings: tuple[str, ...]
 
     def texts(self, count: int) -> list[str]:
-        """The texts of the first `count` chunks."""
         return [entry.row.text for entry in self.entries[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:

@@ -86,7 +86,6 @@ class OnnxReranker:
         self._progress = ""
 
     async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
-        """See `Reranker`."""
         scorer = await self._within(self._settings.timeout)
         run = Run()
         scores = self._begin(lambda: scorer.scores(queries[0], texts[:MAX_LINES], run))

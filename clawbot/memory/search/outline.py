@@ -57,7 +57,6 @@ class Part:
 
     @property
     def first_id(self) -> int:
-        """The id of its first line."""
         return int(self.columns.ids[0])
 
     def places(self, ids: Ids) -> Ids:
@@ -157,13 +156,11 @@ class Outline:
 
     @property
     def ids(self) -> Ids:
-        """The ids of all lines, ascending."""
         found: Ids = numpy().concatenate([numpy().zeros(0, numpy().int64), *(part.columns.ids for part in self.parts)])
         return found
 
     @property
     def columns(self) -> Columns:
-        """All lines."""
         return Columns.joined([part.columns for part in self.parts])
 
     def cuts(self, ids: Ids) -> list[int]:

@@ -70,7 +70,6 @@ class Expands(Protocol):
 
     def expand(self, text: str) -> Sequence[Expansion]:
         """Additional words for the words of `text`."""
-        ...
 
 
 class Question(Struct, frozen=True):

@@ -60,7 +60,6 @@ class ModelReranker:
         self._seconds = seconds
 
     async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
-        """See `Reranker`."""
         shown = texts[:MAX_LINES]
         try:
             async with deadline(self._seconds):

@@ -284,7 +284,6 @@ class LineResults(Struct, frozen=True):
     names_days: bool = False
 
     def texts(self, count: int) -> list[str]:
-        """The texts of the first `count` lines."""
         return [self.lines[number].row.text for number in self.ranked.ids[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:

@@ -237,13 +237,11 @@ class SearchPool:
             self._jobs.discard(job)
 
     def keep_vectors(self) -> None:
-        """Load the vectors into memory and keep them."""
         loading = self._loading is not None and not self._loading.done()
         if self._matrix is None and not loading and not self._closed:
             self._loading = asyncio.get_running_loop().run_in_executor(self._pool, self._load)
 
     async def close(self) -> None:
-        """Release threads and memory."""
         self._closed = True
         for job in self._jobs:
             job.stop()

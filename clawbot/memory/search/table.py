@@ -79,7 +79,6 @@ class Columns(Struct, frozen=True):
 
     @classmethod
     def joined(cls, parts: Sequence[Columns]) -> Columns:
-        """Concatenate `parts`."""
         np = numpy()
         each = [*parts, cls.of(())]
         return cls(*(np.concatenate([getattr(part, name) for part in each]) for name in cls.__struct_fields__))
@@ -135,7 +134,6 @@ class LineTable:
 
     @property
     def ids(self) -> Ids:
-        """The ids of the lines, ascending."""
         return self.columns.ids
 
     def beside(self, distance: int) -> Ids:

@@ -34,7 +34,6 @@ class WriterLock:
 
     @property
     def held(self) -> bool:
-        """Whether this process holds it."""
         return self._descriptor is not None
 
     def acquire(self, seconds: float = 0.0) -> None:

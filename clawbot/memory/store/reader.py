@@ -167,17 +167,14 @@ class IndexReader:
             return read_last_sync(self._connection)
 
     def totals(self) -> dict[Source, Totals]:
-        """The size of each source."""
         with self.snapshot():
             return read_totals(self._connection)
 
     def cache_count(self) -> int:
-        """The number of cached embeddings."""
         with self.snapshot():
             return int(self._connection.execute("SELECT count(*) FROM embedding_cache").get)
 
     def files(self) -> Mapping[int, FileRow]:
-        """The files by their id."""
         with self.snapshot():
             if self._files_at != self._generation:
                 changed = changed_files(self._connection, self._files_at, self._generation)
@@ -270,7 +267,6 @@ class IndexReader:
         return list(zip(ids[order].tolist(), cosines[order].tolist(), strict=True))
 
     def rows(self, ids: Collection[int]) -> list[ChunkRow]:
-        """The existing chunks in `ids`, by id."""
         with self.snapshot():
             found = fetch(self._connection, _ROWS, (as_json(ids),))
         return [_chunk(row) for row in found]

@@ -168,7 +168,6 @@ class VectorTable(ABC):
         self._connection.executemany(_INSERT, rows)
 
     def delete(self, ids: Iterable[int]) -> None:
-        """Delete the vectors of chunks."""
         self._connection.executemany(_DELETE, [(one,) for one in ids])
 
     def of_file(self, file_id: int) -> list[Stored]:

@@ -204,7 +204,6 @@ class IndexWriter:
 
     @property
     def generation(self) -> int:
-        """See `IndexReader.generation`."""
         with self._lock, self._errors:
             return read_generation(self.connection)
 
@@ -279,7 +278,6 @@ class IndexWriter:
         return found[:limit]
 
     def pending_count(self) -> int:
-        """The number of chunks without a vector."""
         with self._lock, self._errors:
             sql = "SELECT coalesce(sum(pending), 0) FROM files WHERE pending > 0"
             return int(self.connection.execute(sql).get)

@@ -102,7 +102,6 @@ class KnownFiles:
         return index.known()
 
     def keep(self, index: IndexWriter) -> None:
-        """Keep the files of `index`."""
         self._state, self._files = _state_of(index), index.known()
 
 

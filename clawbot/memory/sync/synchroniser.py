@@ -74,7 +74,6 @@ class Ticket:
             self.whole.set_result(result)
 
     def settle_text(self, error: ClawbotError | None = None) -> None:
-        """Complete the future for words."""
         if not self.text.done():
             self.text.set_result(error)
 

@@ -182,7 +182,6 @@ class Watcher:
                 self._loop.call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
-        """Start the debounce."""
         self._check(self._now() + _PATIENCE * self._debounce)
 
     def _check(self, latest: float) -> None:

@@ -152,7 +152,6 @@ class MilvusBackend(FileBackend):
         return await asyncio.shield(self._rounds.request(force=force, progress=progress))
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """See `MemoryBackend`. Raises ClawbotError."""
         collections = await self.connection.open()
         snapshot = await on_thread(lambda: self._current(collections))
         found = await on_thread(lambda: self._described(collections, snapshot))
@@ -173,7 +172,6 @@ class MilvusBackend(FileBackend):
         self._reminder.start()
 
     async def close(self) -> None:
-        """Stop within a second. Never fails."""
         for part in (self._reminder.stop, self._rounds.close, self._queries.close, self.connection.close):
             try:
                 await part()

@@ -70,7 +70,6 @@ class Claim(Struct, frozen=True, kw_only=True):
 
     @property
     def blocks(self) -> tuple[int, ...]:
-        """The blocks of its version."""
         return self.version.blocks if self.version is not None else ()
 
     @property

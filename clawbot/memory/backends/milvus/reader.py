@@ -135,7 +135,6 @@ class KeptRows:
         self._lock = threading.Lock()
 
     def get(self, ids: Iterable[int]) -> dict[int, StoredPiece]:
-        """Those of `ids` that are here."""
         with self._lock:
             found = {one: row for one in ids if (row := self._rows.get(one)) is not None}
             for one in found:
@@ -143,7 +142,6 @@ class KeptRows:
             return found
 
     def put(self, rows: Iterable[StoredPiece]) -> None:
-        """Keep `rows`."""
         with self._lock:
             for row in rows:
                 self._rows[row.id] = row

@@ -62,7 +62,6 @@ class Rounds:
 
     @property
     def stopped(self) -> bool:
-        """Whether it was closed."""
         return self._stop.is_set()
 
     def request(self, *, force: bool = False, progress: Tell | None = None) -> asyncio.Task[SyncReport]:

@@ -70,7 +70,6 @@ class Missing(Struct, frozen=True):
 
     @property
     def source(self) -> Source:
-        """The source of its file."""
         return self.change.version.source
 
 

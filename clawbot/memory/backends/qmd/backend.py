@@ -93,12 +93,10 @@ class QmdBackend(FileBackend):
 
     @property
     def location(self) -> Path:
-        """qmd's database."""
         return self._place.index
 
     @property
     def built(self) -> bool:
-        """Whether there is a database."""
         return self._place.index.exists()
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
@@ -174,7 +172,6 @@ class QmdBackend(FileBackend):
             self._spawn(self._keep_embedding())
 
     async def close(self) -> None:
-        """End what runs."""
         for task in self._tasks:
             task.cancel()
         if self._watcher is not None:

@@ -115,12 +115,10 @@ class QmdFollower:
             self.begin()
 
     async def is_stale(self) -> bool:
-        """Whether files have changed since the last update."""
         plan, manifest = await asyncio.to_thread(self._compare)
         return not plan.is_empty or manifest.collections != self._collections
 
     async def compare(self) -> Plan:
-        """What differs between the files and the index."""
         return (await asyncio.to_thread(self._compare))[0]
 
     async def boot(self) -> None:
@@ -152,7 +150,6 @@ class QmdFollower:
         await self._program.run("cleanup", seconds=self._settings.update.update_timeout_ms / 1000)
 
     async def close(self) -> None:
-        """End a running update."""
         self._again = False
         if self._running is not None and not self._running.done():
             self._running.cancel()
