@@ -137,7 +137,8 @@ def load_settings(
         notices.append(problem)
     notices += (*_rare_keys(settings, whole), *_unused_keys(settings, whole))
     lasting = not secrets and _is_of_program(settings)
-    return LoadedSettings(settings, _origins(whole), files, tuple(notices), lasting)
+    origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
+    return LoadedSettings(settings, origins, files, tuple(notices), lasting)
 
 
 def _read(file: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem], list[str]]:
@@ -299,10 +300,6 @@ def _is_secret(path: KeyPath) -> bool:
         else:
             annotation = items_of(annotation, list if isinstance(step, int) else dict)
     return is_secret(annotation)
-
-
-def _origins(whole: Layer) -> dict[str, str]:
-    return {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
 
 
 def _leaves(data: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:

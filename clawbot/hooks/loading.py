@@ -96,7 +96,8 @@ class Loaded:
     def __init__(self, folder: Path) -> None:
         """Execute handler.py of `folder`: blocks. Raises HandlerError, and whatever the code raises, SystemExit
         included."""
-        _install_finder()
+        if not any(isinstance(finder, _Siblings) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Siblings())
         self._name = f"{_PREFIX}{next(_numbers)}"
         file = folder.resolve() / HANDLER_FILE
         spec = importlib.util.spec_from_file_location(
@@ -146,11 +147,6 @@ class _Siblings(MetaPathFinder):
             return None
         found = (FileFinder(folder, (_Fresh, [".py"])).find_spec(fullname) for folder in path or ())
         return next((spec for spec in found if spec is not None), None)
-
-
-def _install_finder() -> None:
-    if not any(isinstance(finder, _Siblings) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Siblings())
 
 
 Status = Literal["ok", "failed", "timeout", "exited", "cancelled"]

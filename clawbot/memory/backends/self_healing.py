@@ -321,7 +321,9 @@ class SelfHealingBackend(MemoryBackend):
         if self._timer is not None:
             self._timer.cancel()
         if self._started and not self._closed:
-            self._timer = asyncio.get_running_loop().call_later(self._standing.pause, self._try_again)
+            self._timer = asyncio.get_running_loop().call_later(
+                self._standing.pause, lambda: self._spawn(self._heal(), _ASKING)
+            )
 
     def _leave(self, *, failed: bool) -> None:
         """Leave the primary, which its last user closes in the background."""
@@ -363,9 +365,6 @@ class SelfHealingBackend(MemoryBackend):
 
         with contextlib.suppress(ClawbotError):
             await self._ask(START, nothing, limit=self._around.limit)
-
-    def _try_again(self) -> None:
-        self._spawn(self._heal(), _ASKING)
 
     async def _heal(self) -> None:
         """Probe a new primary; from then on it answers again, or is left for a longer pause."""

@@ -92,11 +92,6 @@ _GERMAN = frozenset(_OFTEN_GERMAN.split())
 _ENOUGH_GERMAN = 3
 
 
-def is_german(text: str) -> bool:
-    """Whether `text` has several of the most usual German words: then its compounds are worth splitting."""
-    return len(_GERMAN.intersection(text.lower().split())) >= _ENOUGH_GERMAN
-
-
 def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkRecord]:
     """The chunks of `document` in the configured profile, in order. Line numbers are those of the file.
 
@@ -106,7 +101,8 @@ def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkR
     chunks: list[ChunkRecord] = []
     origins = origins_of(document)
     text = indexed_text(document)
-    compounds = compounds_in if is_german(text) else None
+    # The compounds of German are worth splitting.
+    compounds = compounds_in if len(_GERMAN.intersection(text.lower().split())) >= _ENOUGH_GERMAN else None
     for found in _without_labels([*_from_their_text(chunk(text, settings), text)]):
         is_heading = found.kind == "heading"
         # A table row has the column names as its last heading, which is not a chunk.

@@ -66,7 +66,7 @@ def blocks_of(lines: Sequence[str]) -> list[Block]:
     for start, end in itertools.pairwise(dict.fromkeys((offset, *begins, len(lines)))):
         if (plain := _plain_lines(lines, start, end)) is not None:
             reader.take_plain(lines, start, plain)
-        elif any(map(_may_go_on, lines[start:end])):
+        elif any(mark in line for line in lines[start:end] for mark in _OPENS):
             reader.parse(lines, start, len(lines))
             break
         else:
@@ -148,12 +148,8 @@ def _opened_for(items: Sequence[tuple[int, int]], indent: int, before: PlainKind
     return depth
 
 
+# A block with one of these, code or HTML, may go on after a heading.
 _OPENS = ("```", "~~~", "<")
-
-
-def _may_go_on(line: str) -> bool:
-    """Whether a block that begins here may go on after a heading: code, HTML."""
-    return any(map(line.__contains__, _OPENS))
 
 
 class _BlockReader:

@@ -7,6 +7,7 @@ notes begin with a letter or a list marker, so the first character decides most 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from markdown_it import MarkdownIt
 from markdown_it.parser_block import RuleFuncBlockType
@@ -65,8 +66,8 @@ def block_parser(deepest: int) -> MarkdownIt:
     # The parser checks this name to decide whether indented lines are code.
     ruler.push("code", _any_block, {"alt": []})
     ruler.push("ends_paragraph", _ends_paragraph, {"alt": ["paragraph"]})
-    ruler.push("ends_quote", _ends_quote, {"alt": ["blockquote"]})
-    ruler.push("ends_list", _ends_list, {"alt": ["list"]})
+    ruler.push("ends_quote", partial(_asked, _BEGINS), {"alt": ["blockquote"]})
+    ruler.push("ends_list", partial(_asked, _ENDS_LIST), {"alt": ["list"]})
     parser.block.ruler = ruler
     return parser
 
@@ -83,14 +84,6 @@ def _ends_paragraph(state: StateBlock, start: int, end: int, silent: bool) -> bo
     if _may_be_table(state, start, end) and table(state, start, end, silent):
         return True
     return _asked(_BEGINS, state, start, end, silent)
-
-
-def _ends_quote(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    return _asked(_BEGINS, state, start, end, silent)
-
-
-def _ends_list(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    return _asked(_ENDS_LIST, state, start, end, silent)
 
 
 def _asked(rules: Rules, state: StateBlock, start: int, end: int, silent: bool) -> bool:
@@ -145,7 +138,7 @@ def _table(state: StateBlock, start: int, end: int) -> bool:
     outer, state.parentType = state.parentType, "table"
     line = start + 2
     while line < end and state.sCount[line] >= state.blkIndent and not state.isEmpty(line):
-        if state.is_code_block(line) or _ends_quote(state, line, end, True):
+        if state.is_code_block(line) or _asked(_BEGINS, state, line, end, True):
             break
         line += 1
     state.push(TABLE, "table", 0).map = [start, line]

@@ -50,7 +50,7 @@ class StoredEmbeddings:
             if found:
                 used = as_json([digest.hex() for digest, _ in found])
                 self._connection.execute(_USE, (self._tick(), identity, used))
-        return {digest: _widened(vector) for digest, vector in found}
+        return {digest: _converted(vector, "<f2", "<f4") for digest, vector in found}
 
     def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
         """Store rows of float32 by hash. Blocks. Raises StoreError."""
@@ -58,7 +58,7 @@ class StoredEmbeddings:
             if self.is_closed:
                 return
             tick = self._tick()
-            self._insert((identity, digest, _narrowed(row), tick) for digest, row in rows.items())
+            self._insert((identity, digest, _converted(row, "<f4", "<f2"), tick) for digest, row in rows.items())
 
     def prune(self, max_entries: int | None) -> int:
         """Evict the least recently used beyond `max_entries` (None: no limit); returns how many. Blocks."""
@@ -82,9 +82,5 @@ class StoredEmbeddings:
         return int(self._connection.execute("SELECT coalesce(max(used), 0) + 1 FROM embedding_cache").get)
 
 
-def _narrowed(row: bytes) -> bytes:
-    return bytes(numpy().frombuffer(row, "<f4").astype("<f2").tobytes())
-
-
-def _widened(row: bytes) -> bytes:
-    return bytes(numpy().frombuffer(row, "<f2").astype("<f4").tobytes())
+def _converted(row: bytes, given: str, wanted: str) -> bytes:
+    return bytes(numpy().frombuffer(row, given).astype(wanted).tobytes())

@@ -178,12 +178,12 @@ class IndexReader:
         with self.snapshot():
             if self._files_at != self._generation:
                 changed = changed_files(self._connection, self._files_at, self._generation)
-                self._files = self._all_files() if changed is None else self._with_files(changed)
+                if changed is None:
+                    self._files = {row[0]: self._file(row) for row in self._connection.execute(_FILES)}
+                else:
+                    self._files = self._with_files(changed)
                 self._files_at = self._generation
             return self._files
-
-    def _all_files(self) -> dict[int, FileRow]:
-        return {row[0]: self._file(row) for row in self._connection.execute(_FILES)}
 
     def _with_files(self, changed: Collection[int]) -> dict[int, FileRow]:
         """A copy of the files, with those of `changed` as they are now. Rankings keep the one they began with."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from clawbot.memory.arrays import numpy
 from clawbot.memory.store.database import as_json, fetch
-from clawbot.memory.store.records import ORDINAL_BITS, Identity, IdRange, Profile, id_of
+from clawbot.memory.store.records import ORDINAL_BITS, Identity, IdRange, id_of
 
 if TYPE_CHECKING:
     import apsw
@@ -187,16 +187,11 @@ def _chunks_of(file_id: int) -> IdRange:
     return id_of(file_id, 0), id_of(file_id + 1, 0)
 
 
-def vector_table(connection: apsw.Connection, profile: Profile, dimensions: int) -> VectorTable:
-    """The table in the format of `profile`, for vectors of `dimensions`."""
-    return (ExactTable if profile == "classic" else CodeTable)(connection, dimensions)
-
-
 def table_of(connection: apsw.Connection, identity: Identity | None) -> VectorTable | None:
     """The vectors of an index with `identity`; None before the first one."""
     if identity is None or not identity.dimensions:
         return None
-    return vector_table(connection, identity.profile, identity.dimensions)
+    return (ExactTable if identity.profile == "classic" else CodeTable)(connection, identity.dimensions)
 
 
 class CodeTable(VectorTable):

@@ -192,8 +192,11 @@ class Connection:
         """Opens nothing yet."""
         self.problem = ""
         self.settings = context.memory.milvus
-        self.owner = self.settings.owner or own_name(context.paths.home)
-        self.database = None if is_server(self.settings.uri) else database_of(self.settings.uri, context.paths.home)
+        home, uri = context.paths.home, self.settings.uri
+        digest = blake2b(str(home.resolve()).encode(), digest_size=4).hexdigest()
+        self.owner = self.settings.owner or f"{platform.node() or 'host'}-{digest}"
+        # Of Milvus Lite; a relative one is below the state folder.
+        self.database = None if uri.startswith(_REMOTE) else home / Path(uri).expanduser()
         self._search = context.agent.memory_search
         self._library = library
         self._handle = handle
@@ -249,18 +252,3 @@ class Connection:
         address = self._lite.address() if self._lite is not None else self.settings.uri
         token = os.environ.get(self.settings.token_env or "", "")
         return Collections(connect(address, token, self.settings.timeout), self.settings.collection, identity)
-
-
-def is_server(uri: str) -> bool:
-    """Whether `uri` is the address of a server rather than a path for Milvus Lite."""
-    return uri.startswith(_REMOTE)
-
-
-def database_of(uri: str, home: Path) -> Path:
-    """The folder of Milvus Lite; a relative one lies below the state folder `home`."""
-    return home / Path(uri).expanduser()
-
-
-def own_name(home: Path) -> str:
-    """The name of this machine in Milvus: that of the host, and of the state folder there."""
-    return f"{platform.node() or 'host'}-{blake2b(str(home.resolve()).encode(), digest_size=4).hexdigest()}"

@@ -132,7 +132,8 @@ def as_rows(
             "flags": piece.flags,
             "speaker": speaker_of(piece),
             "text": storable(piece.text),
-            "words": words_field(piece.indexed),
+            # Each term once: its score is how rare it is, not how often it is used here.
+            "words": " ".join(terms_of(piece.indexed))[:MOST_WORDS_CHARS],
             "dense": vector,
         }
 
@@ -147,12 +148,6 @@ def storable(text: str) -> str:
     if text.isascii() and len(text) <= MOST_TEXT_BYTES:
         return text
     return text.encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
-
-
-def words_field(indexed: str) -> str:
-    """What BM25 indexes of a piece: each term once, so that a score tells how rare a word is, not how often it is
-    said."""
-    return " ".join(terms_of(indexed))[:MOST_WORDS_CHARS]
 
 
 def terms_of(text: str) -> list[str]:

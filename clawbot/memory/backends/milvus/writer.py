@@ -126,7 +126,8 @@ class ClaimWriter:
             if document is None:
                 others += [settled(known, None, self._now())] if known is not None and known.version else []
                 continue
-            change = self._changed(document, known or self._new_claim(document))
+            claim = known or Claim(agent=self._agent, owner=self._owner, path=state.path, at=self._now())
+            change = self._changed(document, claim)
             if change is None:
                 continue
             same = known is not None and not known.pending and known.blocks == change.version.blocks
@@ -252,9 +253,6 @@ class ClaimWriter:
             self._library.refuse(state, Issue(state.path, reason))
             return None
         return change
-
-    def _new_claim(self, document: Document) -> Claim:
-        return Claim(agent=self._agent, owner=self._owner, path=document.state.path, at=self._now())
 
     def _of_paths(self, paths: Sequence[str]) -> dict[str, list[Claim]]:
         found: dict[str, list[Claim]] = {}
