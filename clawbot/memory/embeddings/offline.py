@@ -11,17 +11,12 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
-from clawbot.memory.arrays import numpy
-from clawbot.memory.embeddings.offline_model import Bpe, BrokenWeightsError, Tokenizer, WeightTable
+from clawbot.memory.embeddings.offline_model import Bpe, BrokenWeightsError, Tokenizer, WeightTable, WordPool
 from clawbot.memory.embeddings.protocol import EmbeddingError, Purpose, Vectors
-
-if TYPE_CHECKING:
-    from clawbot.memory.embeddings.pooling import WordPool
 
 PROVIDER = "offline"
 MODEL = "wordllama-l2-supercat-256"
@@ -119,15 +114,9 @@ class OfflineEmbedder:
         self._pool = None
 
     def _many(self, parts: _Parts, texts: Sequence[str]) -> bytes:
-        """Blocks."""
-        # Deferred: small amounts of text do without numpy.
-        numpy()
-        from clawbot.memory.embeddings.pooling import WordPool
-
+        """Blocks. Loads numpy, which small amounts of text do without."""
         with self._pooling:
-            pool = self._pool
-            if pool is None:
-                pool = WordPool(parts.bpe, parts.table)
+            pool = self._pool or WordPool(parts.bpe, parts.table)
             # Don't reuse a pool whose call failed halfway.
             self._pool = None
             rows = pool.embed(texts)

@@ -19,13 +19,14 @@ from clawbot.memory.embeddings.offline import OfflineEmbedder, OfflineFiles, fin
 from clawbot.memory.embeddings.offline_model import (
     _ATOM,
     LONGEST_RUN,
+    MAX_WORDS,
     Bpe,
     BrokenWeightsError,
     Tokenizer,
     WeightTable,
+    WordPool,
     atoms_of,
 )
-from clawbot.memory.embeddings.pooling import MAX_WORDS, WordPool
 from clawbot.memory.embeddings.protocol import EmbeddingError, Vectors
 from tests.memory.embeddings.vectors import apart, cosine, figures
 
@@ -135,10 +136,18 @@ def test_what_was_embedded_before_makes_no_difference(bpe: Bpe, table: WeightTab
     assert pool.embed(TEXTS) == first
 
 
+def test_more_words_than_the_first_room_holds_are_right(
+    bpe: Bpe, table: WeightTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = WordPool(bpe, table).embed(TEXTS)
+    monkeypatch.setattr("clawbot.memory.embeddings.offline_model._FIRST_ROWS", 2)
+    assert WordPool(bpe, table).embed(TEXTS) == plain
+
+
 def test_words_beyond_what_is_kept_are_right_and_forgotten(
     bpe: Bpe, table: WeightTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clawbot.memory.embeddings.pooling.MAX_WORDS", 20)
+    monkeypatch.setattr("clawbot.memory.embeddings.offline_model.MAX_WORDS", 20)
     pool = WordPool(bpe, table)
     plain = WordPool(bpe, table).embed(TEXTS[:2])
     pool.embed(["one two three"])
