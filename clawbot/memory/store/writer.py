@@ -18,7 +18,6 @@ from clawbot.memory.arrays import numpy
 from clawbot.memory.documents.days import DayMark
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.embeddings.protocol import Vectors
-from clawbot.memory.store.cache import StoredEmbeddings
 from clawbot.memory.store.chunk_table import MUTE, Change, ChunkTable, VectorKey
 from clawbot.memory.store.database import (
     ANY_FILE,
@@ -47,7 +46,7 @@ from clawbot.memory.store.records import (
     file_of,
     id_of,
 )
-from clawbot.memory.store.vectors import VectorTable, table_of
+from clawbot.memory.store.vectors import StoredEmbeddings, VectorTable, table_of
 from clawbot.memory.values import Source
 
 if TYPE_CHECKING:

@@ -13,8 +13,14 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
-from clawbot.memory.backends.qmd.collections import Collection, QmdAnswer, decode_answers
-from clawbot.memory.backends.qmd.program import LARGEST_ANSWER, QmdError, QmdProgram
+from clawbot.memory.backends.qmd.program import (
+    LARGEST_ANSWER,
+    Collection,
+    QmdAnswer,
+    QmdError,
+    QmdProgram,
+    decode_answers,
+)
 from clawbot.text.query import Query, Term, parse_query
 
 SearchMode = Literal["search", "vsearch", "query"]

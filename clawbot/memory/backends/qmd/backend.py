@@ -13,9 +13,16 @@ from msgspec.structs import replace
 
 from clawbot.memory.backend import BackendContext, FileBackend, MemoryBackend
 from clawbot.memory.backends.qmd.asking import Asker, QmdServer
-from clawbot.memory.backends.qmd.collections import QmdAnswer, collections_of, export_name, located
 from clawbot.memory.backends.qmd.following import QmdFollower, last_sync, read_manifest
-from clawbot.memory.backends.qmd.program import QmdError, QmdPlace, QmdProgram
+from clawbot.memory.backends.qmd.program import (
+    QmdAnswer,
+    QmdError,
+    QmdPlace,
+    QmdProgram,
+    collections_of,
+    export_name,
+    located,
+)
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import Document, ForbiddenPathError, UnreadableDocumentError
 from clawbot.memory.documents.walking import FileState
