@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -93,3 +95,12 @@ def store_error(what: str, path: Path, error: OSError) -> SessionStoreError:
         f"Could not {what} {path}: {reason}.",
         hint=REMEDIES.get(error.errno or 0, "Check the file and the disk; `clawbot doctor` shows what it finds."),
     )
+
+
+@contextlib.contextmanager
+def store_errors(what: str, path: Path) -> Iterator[None]:
+    """A context that raises the system's errors as `store_error(what, path, ...)`."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(what, path, error) from error

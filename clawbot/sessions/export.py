@@ -26,7 +26,7 @@ from clawbot.messages import (
 )
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.entries import mend
-from clawbot.sessions.errors import store_error
+from clawbot.sessions.errors import store_errors
 from clawbot.sessions.lines import ByteSource, lines_backwards
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.sanitize import clean, clean_line
@@ -71,17 +71,14 @@ def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
     Lines that are not JSON are left out. Raises SessionStoreError.
     """
     clean = redactor or Redactor()
-    try:
-        with ByteSource.open(path) as source:
-            places = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
-            lead = b"[\n"
-            for start, end in places:
-                line = _json_line(source.read(start, end))
-                if line is not None:
-                    yield lead + _without_secrets(line, clean)
-                    lead = b",\n"
-    except OSError as error:
-        raise store_error("read", path, error) from error
+    with store_errors("read", path), ByteSource.open(path) as source:
+        places = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
+        lead = b"[\n"
+        for start, end in places:
+            line = _json_line(source.read(start, end))
+            if line is not None:
+                yield lead + _without_secrets(line, clean)
+                lead = b",\n"
     yield b"[]\n" if lead == b"[\n" else b"\n]\n"
 
 

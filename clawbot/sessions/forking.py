@@ -36,7 +36,7 @@ from clawbot.sessions.entries import (
     encode_entry,
     encode_header,
 )
-from clawbot.sessions.errors import SessionStoreError, store_error
+from clawbot.sessions.errors import SessionStoreError, store_errors
 from clawbot.sessions.forgotten import forget_copies, read_forgotten
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.names import END_MARK, SUFFIX
@@ -152,13 +152,11 @@ def put_fork(folder: Path, transcript: Transcript, plan: ForkPlan, new: NewFork)
     before there is one. Blocks. Raises SessionStoreError."""
     data = fork_file(transcript, plan, new)
     path = folder / f"{new.session_id}{SUFFIX}"
-    try:
+    with store_errors("write", path):
         gone = [each.id for each in plan.entries if read_forgotten(folder).holds(transcript.path.name, each.id)]
         if gone:
             forget_copies(folder, new.session_id, gone)
         write_atomic(path, data, mode=PRIVATE_FILE)
-    except OSError as error:
-        raise store_error("write", path, error) from error
 
 
 def fork_file(transcript: Transcript, plan: ForkPlan, new: NewFork) -> bytes:
@@ -176,13 +174,11 @@ def fork_file(transcript: Transcript, plan: ForkPlan, new: NewFork) -> bytes:
     )
     lines = [encode_header(header)]
     last: str | None = None
-    try:
+    with store_errors("read", transcript.path):
         for span, raw in transcript.lines():
             if span.id in ids and (line := _linked(span, raw, last)) is not None:
                 lines.append(line)
                 last = span.id
-    except OSError as error:
-        raise store_error("read", transcript.path, error) from error
     taken: list[list[str]] = [["", plan.taken]] if plan.taken else []
     size = sum(map(len, lines))
     data = {"session": transcript.session_id, "after": last or "", "taken": taken, "transcriptBytes": size}

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 from clawbot.clock import Clock
 from clawbot.files import PRIVATE_FILE, write_atomic
 from clawbot.messages import scrub
-from clawbot.sessions.errors import Problem, SessionStoreError, store_error
+from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
 from clawbot.sessions.names import is_session_id
 
 FILE_NAME = "sessions.json"
@@ -198,13 +198,11 @@ class SessionIndex:
             state.problems.append(Problem(str(self.path), f"{what}; it was rebuilt from the transcripts ({names})"))
 
     def _write(self, state: IndexState) -> None:
-        try:
+        with store_errors("write", self.path):
             if state.unreadable:
                 self.path.rename(aside := self._aside())
                 aside.chmod(PRIVATE_FILE)
             write_atomic(self.path, state.encoded(), mode=PRIVATE_FILE)
-        except OSError as error:
-            raise store_error("write", self.path, error) from error
 
     def _aside(self) -> Path:
         stamp = f"{self._clock.now().astimezone(UTC):%Y%m%dT%H%M%S}"

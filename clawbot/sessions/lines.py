@@ -13,7 +13,7 @@ from typing import Self
 from msgspec import Struct
 
 from clawbot.files import PRIVATE_FILE, create_exclusive
-from clawbot.sessions.errors import SessionStoreError, store_error
+from clawbot.sessions.errors import SessionStoreError, store_error, store_errors
 
 FIRST_BLOCK = 64 * 1024
 LARGEST_BLOCK = 1024 * 1024
@@ -162,20 +162,16 @@ class LineAppender:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
+        with store_errors("open", path):
             self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND)
-        except OSError as error:
-            raise store_error("open", path, error) from error
 
     @classmethod
     def create(cls, path: Path, first: bytes) -> LineAppender:
         """A new file with its first line, both synced to disk. Raises SessionStoreError and leaves nothing
         behind then."""
-        try:
+        with store_errors("create", path):
             if not create_exclusive(path, first, mode=PRIVATE_FILE):
                 raise SessionStoreError(f"{path} exists already.", hint="Start a session with another id.")
-        except OSError as error:
-            raise store_error("create", path, error) from error
         return cls(path)
 
     def close(self) -> None:
@@ -227,12 +223,10 @@ class LineAppender:
         The side file is on disk before the transcript is truncated. Raises SessionStoreError; nothing is lost then.
         """
         torn = os.pread(self._descriptor, self.size - start, start)
-        try:
+        with store_errors("cut the torn end off", self.path):
             side = _set_aside(self.path, torn)
             os.ftruncate(self._descriptor, start)
             os.fsync(self._descriptor)
-        except OSError as error:
-            raise store_error("cut the torn end off", self.path, error) from error
         return side
 
     def _ends_whole(self, size: int) -> bool:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.echo import without_echo
-from clawbot.sessions.errors import store_error
+from clawbot.sessions.errors import store_errors
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.plain_lines import is_command
 from clawbot.sessions.silence import names_token, spoken_message
@@ -152,10 +152,8 @@ def _shortened(text: SaidText) -> SaidText:
 
 def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
     """The `texts` of the transcript at `path` that are not forgotten. Raises SessionStoreError."""
-    try:
+    with store_errors("read", path.parent):
         forgotten = read_forgotten(path.parent)
-    except OSError as error:
-        raise store_error("read", path.parent, error) from error
     return (text for text in texts if not forgotten.holds(path.name, text.entry_id))
 
 
@@ -229,8 +227,6 @@ def _items(transcript: Transcript) -> Iterator[HistoryItem]:
 def _begins_at(path: Path) -> str:
     """The entry with which a fork's own part begins: what stands before is told of the session where it was said; ""
     for any other transcript. Raises SessionStoreError."""
-    try:
+    with store_errors("read", path):
         header = read_header(path)
-    except OSError as error:
-        raise store_error("read", path, error) from error
     return (header.fork if header else None) or ""

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.sessions.errors import Problem, SessionLockedError, store_error
+from clawbot.sessions.errors import Problem, SessionLockedError, store_errors
 from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
 from clawbot.sessions.names import SUFFIX
@@ -44,15 +44,13 @@ def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_r
     Raises SessionStoreError.
     """
     cleaned: Sequence[Problem] = []
-    try:
+    with store_errors("read", store.folder):
         locks = _left_over_locks(store.folder, only)
         if not dry_run:
             for path in locks:
                 remove_left_over(path)
             cleaned = store.clean_up() if only is None and store.folder.is_dir() else []
         paths = [only] if only is not None else transcripts_in(store.folder)
-    except OSError as error:
-        raise store_error("read", store.folder, error) from error
     reports = [_repair_one(path, clock, dry_run=dry_run) for path in paths]
     return RepairReport(
         dry_run=dry_run,
@@ -68,14 +66,11 @@ def check(path: Path) -> Sequence[Problem]:
     Raises SessionStoreError.
     """
     found: dict[int, str] = {}
-    try:
-        with ByteSource.open(path) as source:
-            for span in spans_backwards(source, whole_end(source, source.size), found.setdefault):
-                if span.kind != HEADER:
-                    read_entry(source, span, found.setdefault)
-            numbers = line_numbers(source, found)
-    except OSError as error:
-        raise store_error("read", path, error) from error
+    with store_errors("read", path), ByteSource.open(path) as source:
+        for span in spans_backwards(source, whole_end(source, source.size), found.setdefault):
+            if span.kind != HEADER:
+                read_entry(source, span, found.setdefault)
+        numbers = line_numbers(source, found)
     return [Problem(str(path), found[offset], numbers[offset]) for offset in sorted(found)]
 
 

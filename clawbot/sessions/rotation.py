@@ -18,7 +18,7 @@ from msgspec import structs
 
 from clawbot.clock import moment_of
 from clawbot.sessions.entries import Header, iso_ms
-from clawbot.sessions.errors import Problem, SessionStoreError, store_error
+from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
@@ -63,15 +63,13 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
     The newest open transcript that claims a key gets it; the others get new keys. If no header names a key (transcripts
     of other programs), the newest one becomes the main session: it was the one in use.
     """
-    try:
+    with store_errors("read", folder):
         surveyed = {path: survey(path) for path in transcripts_in(folder)}
         found = [
             record_of(path, _with_choices(path, surveyed), _claimed(summary.header, agent_id))
             for path, summary in surveyed.items()
             if not _is_unused(path, summary, surveyed)
         ]
-    except OSError as error:
-        raise store_error("read", folder, error) from error
     found.sort(key=lambda record: (record.ended_reason is None, record.updated_at), reverse=True)
     main = key_for(agent_id, MAIN)
     if found and all(record.key == "" for record in found) and found[0].ended_reason is None:
@@ -94,11 +92,9 @@ def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -
     """
     own = [record for key, record in state.records.items() if key.startswith(f"agent:{agent_id}:")]
     listed = {file_of(record): record.key for record in own}
-    try:
+    with store_errors("read", folder):
         strays = transcripts_in(folder, state.names - listed.keys())
         headers = {path: read_header(path) for path in strays if path not in state.unused}
-    except OSError as error:
-        raise store_error("read", folder, error) from error
     held = {key for name, key in listed.items() if name in state.names}
     claimed = {_claimed(header, agent_id) for header in headers.values()} - held - {""}
     if not headers or (held and not claimed):
@@ -125,7 +121,7 @@ def unlisted_records(state: IndexState, folder: Path, agent_id: str) -> dict[str
     """
     found = {}
     listed = {file_of(record) for record in state.records.values()}
-    try:
+    with store_errors("read", folder):
         for path in transcripts_in(folder, state.names - listed):
             if path not in state.unused:
                 header, changed = read_header(path), int(path.stat().st_mtime * 1000)
@@ -138,8 +134,6 @@ def unlisted_records(state: IndexState, folder: Path, agent_id: str) -> dict[str
                     session_started_at=(iso_ms(header.timestamp) if header else 0) or changed,
                 )
                 found[record.key] = record
-    except OSError as error:
-        raise store_error("read", folder, error) from error
     return found
 
 
@@ -243,7 +237,7 @@ def settle(
     unused. Raises SessionStoreError.
     """
     files = {file_of(record): record for record in state.records.values()}
-    try:
+    with store_errors("read", folder):
         state.names = names_in(folder)
         strays = {path: read_header(path) for path in transcripts_in(folder, state.names - files.keys())}
         live = {folder / name: record for name, record in files.items() if strays and record.ended_reason is None}
@@ -258,8 +252,6 @@ def settle(
                 live[path] = state.records[old.key]
             elif (header is None or old) and is_blank(path):
                 state.unused.add(path)
-    except OSError as error:
-        raise store_error("read", folder, error) from error
 
 
 def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | None) -> None:

@@ -20,7 +20,7 @@ from clawbot.clock import Clock, epoch_ms, iso_utc, moment_of
 from clawbot.files import ensure_private_dir
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import CustomEntry, MessageEntry, SessionInfoEntry, iso_ms
-from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_error
+from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_errors
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
@@ -367,10 +367,8 @@ class SessionStore:
         bury(state, self._forgotten(), self.agent_id, self._zone)
 
     def _forgotten(self) -> Forgotten:
-        try:
+        with store_errors("read", self.folder / FORGOTTEN_FILE):
             return read_forgotten(self.folder)
-        except OSError as error:
-            raise store_error("read", self.folder / FORGOTTEN_FILE, error) from error
 
     def _put(self, record: SessionRecord) -> SessionRecord:
         with self._editing(record) as state:
@@ -381,10 +379,8 @@ class SessionStore:
     def _editing(self, known: SessionRecord | None = None) -> Iterator[IndexState]:
         """The index, to be changed. While it has the session `known`, it has lost nothing since that was opened: the
         folder is not searched, which takes long with thousands of sessions."""
-        try:
+        with store_errors("use the folder", self.folder):
             ensure_private_dir(self.folder)
-        except OSError as error:
-            raise store_error("use the folder", self.folder, error) from error
         with self._index.edit() as state:
             found = state.records.get(known.key) if known is not None else None
             if known is None or found is None or found.session_id != known.session_id:

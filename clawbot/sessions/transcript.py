@@ -31,7 +31,7 @@ from clawbot.sessions.entries import (
     encode_entry,
     encode_header,
 )
-from clawbot.sessions.errors import Problem, SessionStoreError, store_error
+from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
 from clawbot.sessions.lines import ByteSource, LineAppender, first_line, line_numbers
 from clawbot.sessions.names import SUFFIX
 from clawbot.sessions.offsets import (
@@ -157,10 +157,8 @@ class Transcript:
 
     @classmethod
     def _opened(cls, path: Path, clock: Clock, load: Callable[[Transcript], None]) -> Transcript:
-        try:
+        with store_errors("open", path):
             opened = cls(path, ByteSource.open(path), clock)
-        except OSError as error:
-            raise store_error("open", path, error) from error
         try:
             load(opened)
         except BaseException as error:
@@ -247,19 +245,14 @@ class Transcript:
     def branch_before(self, entry_id: str) -> TranscriptBranch:
         """The path of the conversation, and what of it would be read if it ended before the entry `entry_id` ("": where
         it ends). Reads the whole path. Raises SessionStoreError, also for an entry that is not on it."""
-        with self._lock:
-            try:
-                spans = list(self._walk(self._end, UNSET))
-                ends = {"": -1, **{span.id: index for index, span in enumerate(spans)}}
-                if (at := ends.get(entry_id)) is None:
-                    raise SessionStoreError(
-                        f"{entry_id} is no part of this conversation.", hint="Choose another place."
-                    )
-                path = self._decoded(spans[::-1])
-                found = tail(iter(spans[at + 1 :]), self._first_kept)
-                return TranscriptBranch(path, len(spans) - 1 - at, self._decoded(found.spans))
-            except OSError as error:
-                raise store_error("read", self.path, error) from error
+        with self._lock, store_errors("read", self.path):
+            spans = list(self._walk(self._end, UNSET))
+            ends = {"": -1, **{span.id: index for index, span in enumerate(spans)}}
+            if (at := ends.get(entry_id)) is None:
+                raise SessionStoreError(f"{entry_id} is no part of this conversation.", hint="Choose another place.")
+            path = self._decoded(spans[::-1])
+            found = tail(iter(spans[at + 1 :]), self._first_kept)
+            return TranscriptBranch(path, len(spans) - 1 - at, self._decoded(found.spans))
 
     def lines(self) -> Iterator[tuple[EntrySpan, bytes]]:
         """The lines of the path, oldest first. What a compaction kept is told by its id, also in files of version 1.
@@ -291,38 +284,30 @@ class Transcript:
         Reads the file backwards, so it reaches beyond compactions. Empty at the start, and for an id that is not on the
         path. Raises SessionStoreError.
         """
-        with self._lock:
-            try:
-                return list(islice(self._items_before(before), max(0, limit)))[::-1]
-            except OSError as error:
-                raise store_error("read", self.path, error) from error
+        with self._lock, store_errors("read", self.path):
+            return list(islice(self._items_before(before), max(0, limit)))[::-1]
 
     def history_after(self, entry_id: str) -> tuple[bool, Iterator[HistoryItem]]:
         """What follows the entry `entry_id` ("": everything) for a reader, oldest first, and whether that entry is on
         the path; if not, everything. Of a long transcript only positions are kept. Raises SessionStoreError, also while
         it is read."""
         starts, ends = array("Q"), array("Q")
-        try:
-            with self._lock:
-                for span in self._walk(self._end, UNSET):
-                    if span.id == entry_id:
-                        return True, self._items_at(starts, ends)
-                    starts.append(span.start)
-                    ends.append(span.end)
-        except OSError as error:
-            raise store_error("read", self.path, error) from error
+        with store_errors("read", self.path), self._lock:
+            for span in self._walk(self._end, UNSET):
+                if span.id == entry_id:
+                    return True, self._items_at(starts, ends)
+                starts.append(span.start)
+                ends.append(span.end)
         return not entry_id, self._items_at(starts, ends)
 
     def _items_at(self, starts: Sequence[int], ends: Sequence[int]) -> Iterator[HistoryItem]:
         """The items between these bytes, the last one first."""
-        try:
+        with store_errors("read", self.path):
             for start, end in zip(reversed(starts), reversed(ends), strict=True):
                 with self._lock:
                     item = history_item(read_at(self._source, start, end))
                 if item is not None:
                     yield item
-        except OSError as error:
-            raise store_error("read", self.path, error) from error
 
     def _load(self, *, writable: bool) -> None:
         self._appender = LineAppender(self.path) if writable else None

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
-from clawbot.sessions.errors import UnknownSessionError, store_error
+from clawbot.sessions.errors import UnknownSessionError, store_errors
 from clawbot.sessions.index import IndexState, SessionRecord
 from clawbot.sessions.names import SUBAGENTS, SUFFIX, is_session_id
 from clawbot.sessions.rotation import file_of
@@ -25,15 +25,13 @@ class Trash:
     def take(self, record: SessionRecord, transcript: Path) -> Path:
         """Move `transcript` with `record` here; returns the folder that holds them."""
         place = self.folder / record.session_id
-        try:
+        with store_errors("move away", transcript):
             ensure_private_dir(self.folder)
             ensure_private_dir(place)
             write_atomic(place / _RECORD, msgspec.json.encode(record) + b"\n", mode=PRIVATE_FILE)
             transcript.rename(place / transcript.name)
             _move(transcript.parent / SUBAGENTS / record.session_id, place / SUBAGENTS)
             sync_dir(place)
-        except OSError as error:
-            raise store_error("move away", transcript, error) from error
         return place
 
     def settle(self, state: IndexState) -> None:
@@ -46,10 +44,8 @@ class Trash:
 
     def records(self) -> list[SessionRecord]:
         """The records of the deleted sessions, the one last used first."""
-        try:
+        with store_errors("read", self.folder):
             found = [self._record(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
-        except OSError as error:
-            raise store_error("read", self.folder, error) from error
         return sorted((record for record in found if record), key=lambda record: record.updated_at, reverse=True)
 
     def give_back(self, session_id: str, target: Path) -> SessionRecord:
@@ -59,14 +55,12 @@ class Trash:
         transcript = place / f"{session_id}{SUFFIX}"
         if record is None:
             raise UnknownSessionError(f"No deleted session {session_id!r}.", hint=f"They are in {self.folder}.")
-        try:
+        with store_errors("bring back", transcript):
             found = next(place.glob(f"*{SUFFIX}"), transcript)
             found.rename(target / found.name)
             _move(place / SUBAGENTS, target / SUBAGENTS / session_id)
             (place / _RECORD).unlink()
             place.rmdir()
-        except OSError as error:
-            raise store_error("bring back", transcript, error) from error
         return record
 
     def _record(self, place: Path) -> SessionRecord | None:

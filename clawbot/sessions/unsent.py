@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import Entry, MessageEntry
-from clawbot.sessions.errors import store_error
+from clawbot.sessions.errors import store_error, store_errors
 from clawbot.sessions.lines import LineAppender
 from clawbot.sessions.names import short_name
 
@@ -88,10 +88,8 @@ class UnsentFile:
             return
         self._append(_lines_of(ids), sync=False)
         if not self.read():
-            try:
+            with store_errors("remove", self.path):
                 self.path.unlink(missing_ok=True)
-            except OSError as error:
-                raise store_error("remove", self.path, error) from error
 
     def _append(self, lines: Iterable[bytes], *, sync: bool) -> None:
         data = b"".join(line + b"\n" for line in lines)
