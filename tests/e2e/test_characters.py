@@ -32,7 +32,7 @@ TYPED = [
 ]
 
 
-def sent(machine: Machine) -> list[str]:
+def sent(machine: Machine) -> list[object]:
     """The messages so far; none while one is being written."""
     with suppress(json.JSONDecodeError):
         return said(machine)
