@@ -7,15 +7,11 @@ import gc
 import logging
 import os
 import sys
-from collections import deque
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
 from textual.driver import Driver
-from textual.events import Event, Key, Paste
-from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
@@ -26,11 +22,11 @@ from clawbot.tui import choosing, welcome
 from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
+from clawbot.tui.key_order import KeysInOrder
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import DARK, LIGHT, kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.fields import TextField
 from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
@@ -40,8 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ResultT = TypeVar("ResultT")
-SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
-MAX_HELD = 2.0  # seconds that keys wait for one before
 TWICE = 1.0  # seconds between two Ctrl+C to quit, two Esc to go back
 
 
@@ -59,7 +53,7 @@ class Unsaved(Protocol):
         ...
 
 
-class ClawbotApp(choosing.Front):
+class ClawbotApp(KeysInOrder):
     """One conversation on the screen. `failure` is why the runtime did not open, `crash` an unexpected exception,
     `ended_by` the signal that ended the program, 0 for none."""
 
@@ -84,9 +78,6 @@ class ClawbotApp(choosing.Front):
         self.chat = ChatScreen(self.clock, Attention(self._tell_terminal, os.environ, lambda: self.app_focus))
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
-        self._is_ready = False
-        self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
-        self._typed: deque[Key | Paste] = deque()
         self._last_interrupt = float("-inf")
         self._last_escape = float("-inf")  # with nothing to stop
         for own in (DARK, LIGHT):
@@ -101,50 +92,6 @@ class ClawbotApp(choosing.Front):
     def get_default_screen(self) -> Screen[None]:
         """The conversation."""
         return self.chat
-
-    async def on_event(self, event: Event) -> None:
-        """Take what was typed in its order; Textual would run a binding after the letters that follow it."""
-        if isinstance(event, Key | Paste) and not event.is_forwarded:
-            self._typed.append(event)
-            await self._take_typed()
-        else:
-            await super().on_event(event)
-
-    async def _take_typed(self) -> None:
-        """Let each key take effect before the next one, as soon as there is a screen for it."""
-        while self._typed and self._is_ready:
-            if not self.screen.is_mounted or monotonic() < self._held_until:
-                self.set_timer(SCREEN_POLL, self._take_typed)
-                return
-            event = self._typed.popleft()
-            if isinstance(self.focused, TextField):
-                await self._type(self.focused, event)
-            else:
-                self._held_until = monotonic() + MAX_HELD
-                await super().on_event(event)
-                await self._follow((self.focused or self.screen).ancestors_with_self)
-
-    async def _follow(self, pumps: Sequence[MessagePump]) -> None:
-        """Follow a key, which goes up through the queues of `pumps`, and take the next one behind it."""
-        for at, pump in enumerate(pumps):
-            if pump is not self and pump.call_later(self._follow, pumps[at + 1 :]):
-                return
-        if pumps:
-            self.call_later(self._follow, ())
-            return
-        self._held_until = 0.0
-        await self._take_typed()
-
-    async def _type(self, field: TextField, event: Key | Paste) -> None:
-        self.app_focus = True
-        if isinstance(event, Paste):
-            event.stop()
-            await field.on_event(event)
-            return
-        bound = not field.claims(event.key) and await self._check_bindings(event.key, priority=True)
-        if not (bound or await field.take_key(event)):
-            await self._check_bindings(event.key)
-        await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
 
     def on_ready(self) -> None:
         """The prompt is painted: replay early keys, then open the rest."""
