@@ -253,13 +253,9 @@ class SharedServices:
 
     async def open_model(self, ref: str) -> ChatModel:
         """Raises ModelError."""
+        keys = KeyMap(self.loaded.settings.tui.keys)
         return await open_model(
-            ref,
-            self.agent_settings,
-            clock=self.clock,
-            log_path=self.paths.log_file,
-            consent=self.consent,
-            keys=KeyMap(self.loaded.settings.tui.keys),
+            ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file, consent=self.consent, keys=keys
         )
 
     async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:

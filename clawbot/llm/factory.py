@@ -230,12 +230,7 @@ class _Opener:
     """Opens models with the same settings."""
 
     def __init__(
-        self,
-        settings: AgentSettings,
-        clock: Clock,
-        log_path: Path | None,
-        consent: ServerConsent | None,
-        keys: KeyMap,
+        self, settings: AgentSettings, clock: Clock, log_path: Path | None, consent: ServerConsent | None, keys: KeyMap
     ) -> None:
         self._settings = settings
         self._facts = ProgramFacts(find_home(), settings.workspace, keys)

@@ -40,7 +40,8 @@ _SPEAKER = lazy_re(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant
 # Headings, comments and hints of a template, facts of a session, empty fields: lines that state nothing.
 _NO_FACT = lazy_re(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|Source|Reason)\*\*|.*[:：]\**\s*\Z)")
 _SUMMARY_FRAME = lazy_re(r"^#.*$|^- \(none\)$", re.MULTILINE)
-_REFERENCE = lazy_re(r"\[quoted: [^\]\n]*\]")  # where the note of a talk leaves out what another note says
+# What the program said of itself, and where the note of a talk leaves out what another note says.
+_PROGRAM = lazy_re(r"`(?:/[a-z]|offline`|clawbot )|\[quoted: [^\]\n]*\]")
 _YESTERDAY = lazy_re(r"\byesterday\b|昨[天晚日]", re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
 _HAN_STOP = lazy_re("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
@@ -159,9 +160,11 @@ def _is_meant(lines: Sequence[RecalledLine], question: str, wanted: frozenset[st
     another language or, where the user asks about himself, in other words."""
     text = " ".join(hit.text for hit in lines)
     near = {word[:WORD_STEM] for word in telling(text)} & {word[:WORD_STEM] for word in wanted}
+    # One character that is shared may be part of another word.
+    is_shared = len(near) >= (min(2, len(wanted)) if detect(question) == "zh" else 1)
     is_other = detect(text) != detect(question)
     least = OTHER_LANGUAGE if is_other else OTHER_WORDS if is_personal else 1.0
-    return bool(near) or not wanted or any(hit.score >= least for hit in lines)
+    return is_shared or any(hit.score >= least for hit in lines)
 
 
 def _best(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str]) -> RecalledLine | None:
@@ -214,7 +217,7 @@ def _says(hit: RecalledLine, question: str) -> bool:
         return False
     if hit.origin == "user" and classify(hit.text, "en").kind not in (*_FACTS, *_WRITTEN):
         return False
-    return hit.origin != "agent" or not (is_refusal(hit.text) or _REFERENCE.search(hit.text))
+    return hit.origin != "agent" or not (is_refusal(hit.text) or _PROGRAM.search(hit.text))
 
 
 def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
