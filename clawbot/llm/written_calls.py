@@ -55,7 +55,8 @@ _RESULT = lazy_re(
     re.IGNORECASE,
 )
 _MARKUP = lazy_re(
-    r"^[ \t]*(?:<tool_call>|<function=|<invoke name=|\[TOOL_(?:CALLS|REQUEST)\]|<[|｜](?:tool.call|DSML|python_tag))",
+    r"^[ \t]*(?:<tool_call>|<function=|<invoke name=|\[TOOL_(?:CALLS|REQUEST)\]|<[|｜](?:tool.call|DSML|python_tag)"
+    r"|<\|(?:start\|>assistant|channel\|>\w+ to=))",
     re.MULTILINE,
 )
 

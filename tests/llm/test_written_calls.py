@@ -182,6 +182,7 @@ TEXTS = [
     ('{"name": "read", "arguments": {"speed": 3}}', True),
     ('{"name": "read", "arguments": "oops"}', True),
     ('I look.\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="read">', True),
+    ('I look.\n\n<|start|>assistant<|channel|>commentary to=functions.read<|message|>{"path": "A"}', True),
     (f"I look.\n[TOOL_REQUEST]\n{JSON}\n[END_TOOL_REQUEST]", True),
     (f"I'll look.\n<tool_call>{JSON}</tool_call>", True),
     ("<tool_call>read A</tool_call>", True),
