@@ -8,6 +8,7 @@ from typing import Any
 from clawbot.messages import ThinkingBlock, scrub
 
 IN_CONTENT = "content"  # the field of reasoning that stood in the text of the answer: it is not sent again
+IN_FUNCTION = "in_function"  # the field for what litellm drops of the function of a call
 _KNOWN = {
     *("role", "content", "refusal", "tool_calls", "function_call", "thinking_blocks", "reasoning_content", "reasoning"),
     *("index", "id", "type", "function", "audio", "images", "annotations", "citations", "executed_tools"),

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from clawbot.llm.carried import merge, unknown_fields
+from clawbot.llm.carried import IN_FUNCTION, merge, unknown_fields
 from clawbot.llm.endings import UNFINISHED
 from clawbot.llm.error_text import error_in
 from clawbot.text.numbers import whole_number
@@ -100,6 +100,9 @@ class Upstream:
                 delta["reasoning"] = text  # litellm's class for OpenRouter reads no other
             elif delta.get("reasoning"):
                 self.extra[""] = "reasoning"
+            for call in delta.get("tool_calls") or ():
+                if isinstance(call, dict) and isinstance(function := call.get("function"), dict):
+                    call[IN_FUNCTION] = {name: function[name] for name in function.keys() - {"name", "arguments"}}
             if unknown := unknown_fields(delta):
                 self.size += len(str(unknown))
                 merge(self.extra, unknown)
@@ -163,6 +166,8 @@ def _normalise(delta: Any) -> None:
     calls = getattr(delta, "tool_calls", None)
     for call in (*(calls if isinstance(calls, list) else ()), delta):
         function: Any = getattr(call, "function", None) or getattr(call, "function_call", None)
+        if call is not delta and (extra := getattr(function, "model_extra", None)):
+            setattr(call, IN_FUNCTION, dict(extra))
         if not isinstance(getattr(function, "arguments", ""), str | None):
             function.arguments = msgspec.json.encode(function.arguments).decode()
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clawbot.llm.call_pieces import parse_arguments, safe_name
-from clawbot.llm.carried import sent_again, with_field
+from clawbot.llm.carried import IN_FUNCTION, sent_again, with_field
 from clawbot.llm.collect import REDACTED
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.providers import is_vendors_own, provider_name
@@ -357,8 +357,10 @@ def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: s
 
 
 def _call(call: ToolCallBlock, identity: str, extra: bool) -> dict[str, Any]:
+    fields = dict(call.extra or {}) if extra else {}
     function = {"name": safe_name(call.name), "arguments": msgspec.json.encode(call.arguments).decode()}
-    return {**(call.extra or {} if extra else {}), "id": identity, "type": "function", "function": function}
+    function = {**fields.pop(IN_FUNCTION, {}), **function}
+    return {**fields, "id": identity, "type": "function", "function": function}
 
 
 def _thinking(message: AssistantMessage, rules: WireRules, own: bool) -> dict[str, Any]:

@@ -62,8 +62,8 @@ def stream(*deltas: dict[str, Any], reason: str = "tool_calls") -> list[Step]:
     return [STREAM, *(sse({**head, "choices": [choice]}) for choice in choices), sse("[DONE]"), END]
 
 
-def call(at: int = 0, **more: Any) -> dict[str, Any]:
-    function = {"name": "read", "arguments": '{"path":"a"}'}
+def call(at: int = 0, inside: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    function = {"name": "read", "arguments": '{"path":"a"}', **(inside or {})}
     return {"tool_calls": [{"index": at, "id": f"c0000000{at}", "type": "function", "function": function, **more}]}
 
 
@@ -114,7 +114,8 @@ def turns(asked: Asked) -> list[dict[str, Any]]:
 
 def extras(turn: dict[str, Any]) -> dict[str, Any]:
     """What goes back beside what every turn of the model has."""
-    calls = [{k: v for k, v in one.items() if k not in ("id", "type", "function")} for one in turn["tool_calls"]]
+    known = ("id", "type", "function", "name", "arguments")
+    calls = [{k: v for k, v in {**one, **one["function"]}.items() if k not in known} for one in turn["tool_calls"]]
     more = {name: value for name, value in turn.items() if name not in ("role", "content", "tool_calls")}
     return {**more, "calls": calls} if any(calls) else more
 
@@ -160,8 +161,8 @@ FIELDS: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
         {"reasoning_content": "hm", "calls": [{"extra_content": GOOGLE}, {}]},
     ),
     "fields that nobody knows": (
-        [{"reasoning_text": "hm", "reasoning_opaque": "x1"}, call(proof={"a": [1]})],
-        {"reasoning_text": "hm", "reasoning_opaque": "x1", "calls": [{"proof": {"a": [1]}}]},
+        [{"reasoning_text": "hm", "reasoning_opaque": "x1"}, call(0, {"seal": "s"}, proof={"a": [1]})],
+        {"reasoning_text": "hm", "reasoning_opaque": "x1", "calls": [{"seal": "s", "proof": {"a": [1]}}]},
     ),
 }
 
