@@ -43,7 +43,7 @@ def test_a_chat_that_is_open_goes_on_and_forgets_with_the_command(machine: Machi
     chat = machine.open()
     chat.wait_for("offline")
     chat.send("my boat is called Xylophonia", "enter")
-    chat.wait_for("in this conversation")
+    chat.wait_for("Shall I note that?")
     refused = machine.run("memory", "forget", "--session", "main")
     assert refused.returncode == 1
     assert "is open in process" in refused.stderr
@@ -52,7 +52,7 @@ def test_a_chat_that_is_open_goes_on_and_forgets_with_the_command(machine: Machi
     assert not told["complete"]
     assert [left["failed"] for left in told["stillThere"]] == [True]
     chat.send("my standup is at half past nine", "enter")
-    chat.wait_for(lambda screen: screen.count("in this conversation") >= 2)
+    chat.wait_for(lambda screen: screen.count("Shall I note that?") >= 2)
     chat.send("/new", "enter")
     chat.wait_for("kept: memory/")
     [note] = machine.workspace.glob("memory/*.md")

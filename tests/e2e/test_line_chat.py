@@ -76,7 +76,7 @@ def test_what_was_said_is_told_again_and_a_closed_window_loses_nothing(machine: 
     chat = machine.open("--plain")
     chat.wait_for("model offline")
     chat.send("my parrot is called Zacharias\n")
-    chat.wait_for(lambda screen: "I have that" in screen and is_waiting(screen))
+    chat.wait_for(lambda screen: "Shall I note that?" in screen and is_waiting(screen))
     chat.close_window()
     chat.wait_end(128 + signal.SIGHUP)
     said = [

@@ -57,7 +57,7 @@ def test_what_was_told_in_a_talk_that_ended_is_found_on_screen_and_by_the_comman
     for text in ("my dog is called Bruno", "我太太对花生过敏"):
         chat.send(text, "enter")
         chat.wait_for(text)
-    chat.wait_for("这次对话")
+    chat.wait_for("要记下来吗")
     chat.send("/new", "enter")
     chat.wait_for("kept: memory/")
     chat.send("ctrl+f")
