@@ -10,7 +10,7 @@ from datetime import date
 
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.chinese import number_of
-from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
+from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit, any_of
 
 _NATIVE = {
     "하루": 1, "이틀": 2, "사흘": 3, "나흘": 4, "닷새": 5, "엿새": 6, "열흘": 10, "보름": 15, "한": 1, "두": 2, "세": 3,
@@ -67,11 +67,6 @@ TIME = (
 """A pattern of what tells a time, beside what is Chinese as well."""
 
 
-def _any(words: dict[str, int]) -> str:
-    """A pattern of any of `words`, the longest first."""
-    return f"(?:{'|'.join(sorted(words, key=lambda word: (-len(word), word)))})"
-
-
 # 原来年轻 and 将来月底 are Chinese.
 _NOT_CHINESE = "(?<![原本将將从從后後以未近往由])"
 _SIDES = {"japanese": f"先々|先先|先|今|再来|{_NOT_CHINESE}来", "korean": "지지난|저저번|지난|저번|이번|다다음|다음"}
@@ -81,7 +76,7 @@ _KOREAN_WEEKDAY = "(?P<w>[월화수목금토일])요일"
 _KANJI_COUNT = r"(?P<n>\d{1,3}|[一二三四五六七八九]?十[一二三四五六七八九]?|[一二三四五六七八九数半])"
 _JAPANESE_UNIT = "(?P<u>日|晩|週間?|[かヶカヵケ箇個]月|年)"
 _KOREAN_COUNT = (
-    rf"(?:(?P<whole>하루|이틀|사흘|나흘|닷새|엿새|열흘|보름|며칠|반년)|(?P<n>\d{{1,3}}|{_any(_NATIVE)}|몇|수)"
+    rf"(?:(?P<whole>하루|이틀|사흘|나흘|닷새|엿새|열흘|보름|며칠|반년)|(?P<n>\d{{1,3}}|{any_of(_NATIVE)}|몇|수)"
     " ?(?P<u>일주일|주일|일|주|달|개월|년|해))"
 )
 # Case is not ignored: comparing 11,172 characters without it takes long to compile.
@@ -159,10 +154,7 @@ def _month(match: re.Match[str], context: Context) -> Period:
 
 def _beside(match: re.Match[str], context: Context) -> Period:
     """この前の火曜日, 今度の土曜日, 지난 화요일: counted from the reference."""
-    offset, weekday = _OFFSETS[match["q"]], _WEEKDAYS[match["w"]]
-    if not offset:
-        return ranges.weekday_of(context.reference, weekday)
-    return (ranges.weekday_before if offset < 0 else ranges.weekday_after)(context.reference, weekday)
+    return ranges.weekday_beside(context.reference, _WEEKDAYS[match["w"]], _OFFSETS[match["q"]])
 
 
 def _weekday(match: re.Match[str], context: Context) -> Period:
@@ -230,7 +222,7 @@ JAPANESE = Grammar(
             rf"(?P<ry>一昨年|おととし|昨年|去年|今年|本年|再来年|{_NOT_CHINESE}来年)(?P<y>(?!))?(?:の?(?:(?P<s>[春夏秋冬])|第(?P<q>[1-4])四半期))?(?!度)",
             _year,
         ),
-        DateRule("day_word", rf"(?P<w>{_any({word: 0 for word in _DAYS if word[0] < '가'})})", _day_word),
+        DateRule("day_word", rf"(?P<w>{any_of(word for word in _DAYS if word[0] < '가')})", _day_word),
         DateRule(
             "week",
             rf"(?P<q>{_SIDES['japanese']})週(?:の?(?:{_JAPANESE_WEEKDAY}|(?P<end>週?末)))?(?!間)",
@@ -278,7 +270,7 @@ KOREAN = Grammar(
         DateRule(
             "date_in_words",
             rf"(?<!\d)(?:(?:{_YEAR}년|{_NO_HANGUL}(?P<ry>재작년|작년|지난해|올해|금년|내후년|내년|후년)) ?"
-            rf"|{_NO_HANGUL})(?P<m>{_any(_MONTH_WORDS)})월"
+            rf"|{_NO_HANGUL})(?P<m>{any_of(_MONTH_WORDS)})월"
             rf"(?: ?(?P<d>(?:[이삼]?십)?[{_DIGIT_WORDS}]|[이삼]?십)일)?{_WORD_END}",
             _in_words,
         ),
@@ -290,7 +282,7 @@ KOREAN = Grammar(
         ),
         DateRule(
             "day_word",
-            rf"{_NO_HANGUL}(?P<w>{_any({word: 0 for word in _DAYS if word[0] >= '가'})})(?!날|서야|야|모레)",
+            rf"{_NO_HANGUL}(?P<w>{any_of(word for word in _DAYS if word[0] >= '가')})(?!날|서야|야|모레)",
             _day_word,
         ),
         DateRule(

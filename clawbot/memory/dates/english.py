@@ -183,15 +183,7 @@ def _relative(match: re.Match[str], context: Context) -> Period | None:
     # "He last sat there": a short form of a weekday has a capital.
     if not word.lower().endswith("day") and not word[0].isupper():
         return None
-    return _weekday(weekday_number(word), offset, context)
-
-
-def _weekday(number: int, offset: int, context: Context) -> Period:
-    """Last Tuesday is the one before the reference, next Tuesday the one after it, this Tuesday that of its week."""
-    if offset == 0:
-        return ranges.weekday_of(context.reference, number)
-    step = ranges.weekday_before if offset < 0 else ranges.weekday_after
-    return step(context.reference, number)
+    return ranges.weekday_beside(context.reference, weekday_number(word), offset)
 
 
 def _weekday_of_week(match: re.Match[str], context: Context) -> Period:
@@ -227,9 +219,9 @@ def _beside(match: re.Match[str], context: Context) -> Period | None:
         return ranges.unit_of(when, unit, step)
     number = weekday_number(match["u"])
     if step > 0:
-        return ranges.weekday_after(when, number)
-    nearest = ranges.weekday_before(when, number)
-    return nearest if step == -1 else ranges.weekday_before(nearest.start, number)
+        return ranges.weekday_beside(when, number, 1)
+    nearest = ranges.weekday_beside(when, number, -1)
+    return nearest if step == -1 else ranges.weekday_beside(nearest.start, number, -1)
 
 
 def _counted(match: re.Match[str], context: Context) -> Period | None:

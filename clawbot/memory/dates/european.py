@@ -7,7 +7,6 @@ word that is usual in another language (Mars, hier, morgen) counts only in a tex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from datetime import date
 
 from clawbot.memory.dates import ranges
@@ -23,7 +22,7 @@ from clawbot.memory.dates.european_words import (
     WEEKDAY_NUMBERS,
     numbered,
 )
-from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
+from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit, any_of
 from clawbot.text.inflection import Language, languages_of
 from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
@@ -35,11 +34,6 @@ def says_yesterday(text: str) -> bool:
     return "fr" in languages and "de" not in languages
 
 
-def _any(words: Iterable[str]) -> str:
-    """A pattern of any of `words`, the longest first."""
-    return f"(?:{'|'.join(sorted(words, key=lambda word: (-len(word), word)))})"
-
-
 _UNITS: dict[str, Unit] = {
     "wochenende": "weekend", "fin": "weekend", "week": "weekend", "woche": "week", "sem": "week", "tag": "day",
     "nacht": "day", "dia": "day", "noche": "day", "jour": "day", "nuit": "day", "monat": "month",
@@ -49,14 +43,14 @@ _UNITS: dict[str, Unit] = {
 
 _YEAR = r"(?:19|20|21)\d\d"
 _NOT_MORE = r"(?![\w-]|[.,:]\d)"
-_FULL, _ANY_MONTH, _WEEKDAY = _any(FULL_MONTHS), _any(MONTH_NUMBERS), _any(WEEKDAY_NUMBERS)
-_SEASON = _any(SEASON_NAMES)
+_FULL, _ANY_MONTH, _WEEKDAY = any_of(FULL_MONTHS), any_of(MONTH_NUMBERS), any_of(WEEKDAY_NUMBERS)
+_SEASON = any_of(SEASON_NAMES)
 _HALF = "(?:einem )?halben|medio"
 _SOME = (
     r"(?:ein|einem) paar|(?:einige|wenige|mehrere)[nr]?|un[oa]s(?: poc[oa]s)?|algun[oa]s|poc[oa]s|vari[oa]s"
     r"|quelques|plusieurs"
 )
-_COUNT = rf"(?:\d{{1,3}}|{_HALF}|{_SOME}|un par de|{_any(COUNTS)})"
+_COUNT = rf"(?:\d{{1,3}}|{_HALF}|{_SOME}|un par de|{any_of(COUNTS)})"
 _LONG_UNIT = (
     "(?:wochenendes?|woche|monats?|quartals?|jahre?s?|fin de semana|semana|mes|trimestre|ano|week-?end|semaine"
     "|mois|annee|an)"
@@ -178,7 +172,7 @@ def _beside(match: re.Match[str], context: Context) -> Period | None:
     weekday = WEEKDAY_NUMBERS.get(match["one"].lower())
     if weekday is None:
         return ranges.unit_of(when, _unit(match["one"]), step)
-    return (ranges.weekday_before if step < 0 else ranges.weekday_after)(when, weekday)
+    return ranges.weekday_beside(when, weekday, step)
 
 
 def _month_of_year(match: re.Match[str], _: Context) -> Period:
@@ -236,10 +230,8 @@ def _relative(match: re.Match[str], context: Context) -> Period | None:
         return ranges.month_beside(month, context, offset)
     if (weekday := WEEKDAY_NUMBERS.get(word)) is None:
         return ranges.unit_of(context.reference, _unit(word), offset)
-    if not offset:
-        return ranges.weekday_of(context.reference, weekday)
-    nearest = (ranges.weekday_before if offset < 0 else ranges.weekday_after)(context.reference, weekday)
-    return ranges.days_from(nearest.start, 7 * (offset + (1 if offset < 0 else -1)))
+    nearest = ranges.weekday_beside(context.reference, weekday, offset)
+    return ranges.days_from(nearest.start, 7 * (offset - (offset > 0) + (offset < 0)))
 
 
 def _weekday_of_week(match: re.Match[str], context: Context) -> Period:
@@ -347,7 +339,7 @@ EUROPEAN = Grammar(
             r"|abend)|esta (?:manana|tarde|noche)|ce (?:matin|midi|soir)|cet apres-midi|cette nuit)\b(?!-)",
             _part_of_day,
         ),
-        DateRule("word", rf"(?P<w>{_any(DAY_WORDS)})\b{_PART_OF_DAY}", _day_word),
+        DateRule("word", rf"(?P<w>{any_of(DAY_WORDS)})\b{_PART_OF_DAY}", _day_word),
         DateRule("day_month", _DAY_MONTH, _day_of_month),
         DateRule(
             "dotted",
@@ -415,7 +407,7 @@ EUROPEAN = Grammar(
         ),
         DateRule(
             "quarter_of_year",
-            rf"(?P<n>{_any(_QUARTER_NUMBERS)})(?:\.|e[rsnm]?|o)? (?:quartal|trimestre)s?\b"
+            rf"(?P<n>{any_of(_QUARTER_NUMBERS)})(?:\.|e[rsnm]?|o)? (?:quartal|trimestre)s?\b"
             rf"(?: (?:del? |des jahres )?(?P<y>{_YEAR})\b)?",
             _quarter_of_year,
         ),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache, cached_property
 from typing import Literal
@@ -61,6 +61,11 @@ class Context(Struct, frozen=True):
     reference: date
     prefer: Prefer
     text: str = ""
+
+
+def any_of(words: Iterable[str]) -> str:
+    """A pattern of any of `words`, the longest first."""
+    return f"(?:{'|'.join(sorted(words, key=lambda word: (-len(word), word)))})"
 
 
 def day(when: date) -> Period:
@@ -203,13 +208,12 @@ def weekend_near(context: Context) -> Period:
     return pick([weekend_of(context.reference, offset) for offset in (-1, 0, 1)], context)
 
 
-def weekday_before(when: date, weekday: int) -> Period:
-    """The last `weekday` before `when`."""
-    return days_from(when, -((when.weekday() - weekday - 1) % 7 + 1))
-
-
-def weekday_after(when: date, weekday: int) -> Period:
-    """The first `weekday` after `when`."""
+def weekday_beside(when: date, weekday: int, offset: int) -> Period:
+    """The last (below 0) `weekday` before `when`, that of its week (0), or the first one after it."""
+    if not offset:
+        return weekday_of(when, weekday)
+    if offset < 0:
+        return days_from(when, -((when.weekday() - weekday - 1) % 7 + 1))
     return days_from(when, (weekday - when.weekday() - 1) % 7 + 1)
 
 

@@ -34,6 +34,7 @@ from clawbot.memory.documents.walking import (
     Root,
     Walk,
     change_time,
+    file_identity,
 )
 from clawbot.memory.values import Source
 
@@ -278,7 +279,7 @@ class KeptListing:
         events = self._watch.events() if self._watch is not None else None
         if events is None or time.monotonic() > kept.until:
             return None
-        if any(_identity(path) != known for path, known in kept.holders.items()):
+        if any(file_identity(path) != known for path, known in kept.holders.items()):
             return None
         changed: dict[str, str] = {}
         for event in dict.fromkeys(events):
@@ -342,11 +343,3 @@ def _updated(kept: _Kept, changed: Mapping[str, str]) -> _Kept | None:
     if all(files[kept.places[shown]] == kept.listing.files[kept.places[shown]] for shown in changed):
         return kept
     return msgspec.structs.replace(kept, listing=msgspec.structs.replace(kept.listing, files=tuple(files)))
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

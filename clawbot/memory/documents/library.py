@@ -90,13 +90,16 @@ def _joined(listings: Sequence[Listing]) -> Listing:
 
 
 class Library:
-    """All sources combined. Every method blocks and is thread-safe."""
+    """All sources combined. Every method blocks and is thread-safe.
+
+    `hidden` are places that the last listing could not read, though they may contain files.
+    """
 
     def __init__(self, sources: Sequence[DocumentSource]) -> None:
         self.sources = tuple(sources)
         self._refused: dict[str, tuple[FileState, Issue]] = {}
         self._issues: tuple[Issue, ...] = ()
-        self._hidden: tuple[Issue, ...] = ()
+        self.hidden: tuple[Issue, ...] = ()
         self._known: Mapping[str, Known] | None = None
         self._planned: tuple[object, object, object, Plan] = (None, None, None, Plan())
 
@@ -110,15 +113,10 @@ class Library:
         """Why files are not indexed, from the last listing and reads since."""
         return (*self._issues, *(issue for _, issue in self._refused.values()))
 
-    @property
-    def hidden(self) -> tuple[Issue, ...]:
-        """Places that the last listing could not read, though they may contain files."""
-        return self._hidden
-
     def list(self) -> Listing:
         listing = _joined([source.list() for source in self.sources])
         self._issues = listing.issues
-        self._hidden = tuple(dict.fromkeys(listing.hidden.values()))
+        self.hidden = tuple(dict.fromkeys(listing.hidden.values()))
         if self._refused:
             now = {state.path: state for state in listing.files}
             left = {path: known for path, known in self._refused.items() if now.get(path) == known[0]}

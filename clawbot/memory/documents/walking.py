@@ -262,6 +262,15 @@ def change_time(found: os.stat_result) -> int:
     return found.st_ctime_ns
 
 
+def file_identity(path: str | Path) -> tuple[int, int] | None:
+    """The device and inode of `path`, following links; None if it is gone. Blocks."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def why_no_folder(path: Path) -> str:
     """Why there is no folder at `path` (following links); "" if there is one. Blocks."""
     try:

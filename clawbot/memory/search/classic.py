@@ -109,7 +109,8 @@ class ClassicSearch(Struct, frozen=True):
                 partial = True
                 break
             words = self._by_words(query, has_vector=vector is not None)
-            meaning = self._by_meaning(vector)
+            nearest = () if vector is None else self.reader.nearest(vector, self._candidates, self._files)
+            meaning = dict(nearest)
             for number in words.keys() | meaning.keys():
                 near, text = meaning.get(number, 0.0), words.get(number)
                 score = near if not self.hybrid.enabled and vector is not None else text or 0.0
@@ -157,11 +158,6 @@ class ClassicSearch(Struct, frozen=True):
             for number, rank in self.reader.best_keywords(match, self._candidates, self._files):
                 best[number] = max(best.get(number, 0.0), text_score(rank))
         return best
-
-    def _by_meaning(self, vector: bytes | None) -> dict[int, float]:
-        if vector is None:
-            return {}
-        return dict(self.reader.nearest(vector, self._candidates, self._files))
 
 
 def weights_of(hybrid: HybridSettings) -> tuple[float, float]:

@@ -254,39 +254,24 @@ class SearchPool:
         reader = self._reader()
         try:
             with job.working(reader), reader.snapshot():
-                vectors = self._usable(reader, asked)
-                ranking = self._ranking(job, reader, request, vectors, exact=exact)
-                other_size = _is_other_size(reader.identity, asked)
+                # Deferred: with numpy a third of a command's time, which a sync does without.
+                from clawbot.memory.search.engine import Search
+
+                vectors, other_size = _usable(reader.identity, asked)
+                today, matrix = self._clock.now().date(), self._current(reader, exact=exact)
+                search = Search(reader, request, vectors, self._settings, today, matrix, job.is_over)
+                ranking = self._search_engine().rank(search, self._library.describe)
                 return FoundRanking(ranking, ranking.results(), with_vectors=any(vectors), other_size=other_size)
         except InterruptedSearchError:
             return None
 
-    def _ranking(
-        self, job: _Job, reader: IndexReader, request: SearchRequest, vectors: Sequence[bytes | None], *, exact: bool
-    ) -> Ranking:
-        # Deferred: with numpy a third of a command's time, which a sync does without.
-        from clawbot.memory.search.engine import Search
-
-        today, matrix = self._clock.now().date(), self._current(reader, exact=exact)
-        search = Search(reader, request, tuple(vectors), self._settings, today, matrix, job.is_over)
-        return self._search_engine().rank(search, self._library.describe)
-
     def _search_engine(self) -> SearchEngine:
-        # Deferred: with numpy a third of a command's time, which a sync does without.
         from clawbot.memory.search.engine import SearchEngine
 
         with self._opening:
             if self._engine is None:
                 self._engine = SearchEngine()
             return self._engine
-
-    def _usable(self, reader: IndexReader, asked: QueryVectors) -> Sequence[bytes | None]:
-        """The vectors of the question, if compatible with those of the index."""
-        identity = reader.identity
-        if identity is None or not same_vectors(identity, asked.identity):
-            return [None] * len(asked.vectors)
-        size = FLOAT_BYTES * identity.dimensions
-        return [row if row is not None and len(row) == size and any(row) else None for row in asked.vectors]
 
     def _reader(self) -> IndexReader:
         reader: IndexReader | None = getattr(self._local, "reader", None)
@@ -324,10 +309,14 @@ class SearchPool:
         return updated
 
 
-def _is_other_size(identity: Identity | None, asked: QueryVectors) -> bool:
+def _usable(identity: Identity | None, asked: QueryVectors) -> tuple[tuple[bytes | None, ...], bool]:
+    """The vectors of the question that are comparable with those of an index of `identity`, and whether one has another
+    size."""
     if identity is None or not same_vectors(identity, asked.identity):
-        return False
-    return any(row is not None and len(row) != FLOAT_BYTES * identity.dimensions for row in asked.vectors)
+        return (None,) * len(asked.vectors), False
+    size = FLOAT_BYTES * identity.dimensions
+    usable = tuple(row if row is not None and len(row) == size and any(row) else None for row in asked.vectors)
+    return usable, any(row is not None and len(row) != size for row in asked.vectors)
 
 
 class _Job:

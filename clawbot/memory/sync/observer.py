@@ -23,6 +23,8 @@ from watchdog.events import (
 from watchdog.observers import Observer
 from watchdog.observers.api import ObservedWatch
 
+from clawbot.memory.documents.walking import file_identity
+
 # Opening and reading cause events too: the indexer would trigger itself.
 _WRITES: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
@@ -54,7 +56,7 @@ class FolderObserver(FileSystemEventHandler):
         A folder replaced by another of the same name is watched again. Raises OSError if the system has no watches
         left.
         """
-        wanted = {path: (_identity(path), deep) for path, deep in folders.items()}
+        wanted = {path: (file_identity(path), deep) for path, deep in folders.items()}
         for path, (identity, watch) in list(self._watches.items()):
             if wanted.get(path) != identity:
                 del self._watches[path]
@@ -77,11 +79,3 @@ class FolderObserver(FileSystemEventHandler):
         for path in (event.src_path, event.dest_path):
             if path:
                 self._on_path(Path(os.fsdecode(path)))
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

@@ -226,7 +226,7 @@ class Round:
         """Store vectors; returns for how many chunks. Raises StoreError."""
         with self.writer.transaction():
             stored = self.writer.put_vectors(chunks, vectors)
-        self._done.embedded += stored
+        self._done.pieces_embedded += stored
         return stored
 
     def finish(self) -> bool:
@@ -250,15 +250,10 @@ class Round:
 
     def report(self, seconds: float) -> SyncReport:
         """What was done."""
-        done, moved = self._done, self.quarantined
+        moved = self.quarantined
         set_aside = [Issue(self._context.db.name, str(moved))] if moved is not None else []
         return SyncReport(
-            added=done.added,
-            changed=done.changed,
-            removed=done.removed,
-            unchanged=done.unchanged,
-            pieces_written=done.chunks,
-            pieces_embedded=done.embedded,
+            **msgspec.structs.asdict(self._done),
             pending_vectors=self._pending if self._wants_vectors else 0,
             rebuilt=self.rebuilding and not self._unpublished,
             busy=self._unpublished,

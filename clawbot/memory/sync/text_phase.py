@@ -71,8 +71,8 @@ class SyncCounts(Struct):
     changed: int = 0
     removed: int = 0
     unchanged: int = 0
-    chunks: int = 0
-    embedded: int = 0
+    pieces_written: int = 0
+    pieces_embedded: int = 0
 
 
 class TextPhase:
@@ -126,7 +126,7 @@ class TextPhase:
             self._library.refuse(state, Issue(state.path, error.message))
             self._writer.remove([state.path])
             return
-        self._done.chunks += written.written
+        self._done.pieces_written += written.written
         self._done.added += is_new
         self._done.changed += not is_new
 
