@@ -9,16 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from clawbot.config.values import (
-    Duration,
-    Positive,
-    SettingsSection,
-    Size,
-    StatePath,
-    Switch,
-    VariableName,
-    expected,
-)
+from clawbot.config.values import Duration, Positive, SettingsSection, Size, StatePath, Switch, VariableName, expected
 
 McpApproval = Literal["ask", "allow", "deny"]
 

@@ -162,10 +162,7 @@ class Thesaurus:
     """Expands the words of a query within its language, and into the languages of some notes."""
 
     def __init__(
-        self,
-        lexicon: Lexicon,
-        notes: NoteWords,
-        translations: Callable[[Language], Translations] = Translations.load,
+        self, lexicon: Lexicon, notes: NoteWords, translations: Callable[[Language], Translations] = Translations.load
     ) -> None:
         self._lexicon = lexicon
         self._notes = notes

@@ -163,11 +163,7 @@ def _triggers(cron: Cron) -> tuple[Any, ...]:
     """The triggers of which one must fire; two if either the day or the weekday is sufficient."""
     from apscheduler.triggers.cron import CronTrigger
 
-    times = {
-        "minute": _listed(cron.minutes),
-        "hour": _listed(cron.hours),
-        "month": _listed(cron.months),
-    }
+    times = {"minute": _listed(cron.minutes), "hour": _listed(cron.hours), "month": _listed(cron.months)}
     days = {"day": _listed(cron.days)}
     weekdays = {"day_of_week": ",".join(_WEEKDAYS[number] for number in cron.weekdays)}
     chosen = [days | weekdays] if cron.every_day or cron.every_weekday else [days, weekdays]

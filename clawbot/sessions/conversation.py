@@ -313,9 +313,5 @@ def _without_broken_calls(message: AssistantMessage) -> AssistantMessage:
 
 def _missing(call: ToolCallBlock, timestamp: int) -> ToolResultMessage:
     return ToolResultMessage(
-        tool_call_id=call.id,
-        tool_name=call.name,
-        content=[TextBlock(MISSING)],
-        is_error=True,
-        timestamp=timestamp,
+        tool_call_id=call.id, tool_name=call.name, content=[TextBlock(MISSING)], is_error=True, timestamp=timestamp
     )

@@ -205,10 +205,7 @@ _NOTE = f"{SUFFIX}{HOLDER_SUFFIX}."
 def successor(record: SessionRecord) -> SessionRecord:
     """A new session under the key of `record`, with the user's choices from it."""
     return SessionRecord(
-        key=record.key,
-        session_id=str(uuid.uuid4()),
-        model_override=record.model_override,
-        label=record.label,
+        key=record.key, session_id=str(uuid.uuid4()), model_override=record.model_override, label=record.label
     )
 
 

@@ -88,12 +88,7 @@ def gather(
     )
     own, quoted = quoted_in(earlier.summary)
     said = carry(
-        everything,
-        preserve=preserve,
-        most=int(tokens * CARRY_SHARE),
-        count=count,
-        split=bool(prefix),
-        earlier=quoted,
+        everything, preserve=preserve, most=int(tokens * CARRY_SHARE), count=count, split=bool(prefix), earlier=quoted
     )
     files = show_files(file_lists(everything, earlier.details), int(tokens * FILES_SHARE), count)
     appendix = neutral(without_secrets("\n\n".join(filter(None, (said, files))), secrets)[0])

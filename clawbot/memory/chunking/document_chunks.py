@@ -17,15 +17,7 @@ from clawbot.memory.dates import EASTERN_TIME, TIME_WORDS, says_yesterday, witho
 from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, who_says
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.embeddings.embedding_text import UNDER_HEADINGS, WORD_EDGES, Remembered, split_speaker
-from clawbot.memory.store.records import (
-    CJK,
-    DATED,
-    NUMBERED,
-    QUESTION,
-    SAID_BY_AGENT,
-    SAID_BY_USER,
-    ChunkRecord,
-)
+from clawbot.memory.store.records import CJK, DATED, NUMBERED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, ChunkRecord
 from clawbot.memory.translations import compounds_in
 from clawbot.text.language import CJK as CJK_CHARACTERS
 from clawbot.text.tokens import index_text

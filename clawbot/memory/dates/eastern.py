@@ -223,16 +223,8 @@ JAPANESE = Grammar(
             _year,
         ),
         DateRule("day_word", rf"(?P<w>{any_of(word for word in _DAYS if word[0] < '가')})", _day_word),
-        DateRule(
-            "week",
-            rf"(?P<q>{_SIDES['japanese']})週(?:の?(?:{_JAPANESE_WEEKDAY}|(?P<end>週?末)))?(?!間)",
-            _week,
-        ),
-        DateRule(
-            "month",
-            rf"(?P<q>{_SIDES['japanese']})月(?:の? ?(?P<d>3[01]|[12]\d|0?[1-9])日)?(?![曜面])",
-            _month,
-        ),
+        DateRule("week", rf"(?P<q>{_SIDES['japanese']})週(?:の?(?:{_JAPANESE_WEEKDAY}|(?P<end>週?末)))?(?!間)", _week),
+        DateRule("month", rf"(?P<q>{_SIDES['japanese']})月(?:の? ?(?P<d>3[01]|[12]\d|0?[1-9])日)?(?![曜面])", _month),
         DateRule("beside", rf"(?P<q>この前|前|先日|今度|次)の{_JAPANESE_WEEKDAY}", _beside),
         DateRule("quarter", "(?P<q>先|前|今|来)四半期", _quarter),
         DateRule("weekday", rf"(?<![日(（隔]){_JAPANESE_WEEKDAY}(?!ごと)", _weekday),

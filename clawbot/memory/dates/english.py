@@ -288,22 +288,14 @@ ENGLISH = Grammar(
         DateRule(
             "last_some", rf"(?P<q>last|past|previous|next|coming) (?P<n>{COUNT}) (?P<u>{_UNIT})\b(?! of)", _last_some
         ),
-        DateRule(
-            "weekday_of_week",
-            rf"(?P<w>{FULL_WEEKDAY}),? (?:of )?(?P<q>last|this|next) week\b",
-            _weekday_of_week,
-        ),
+        DateRule("weekday_of_week", rf"(?P<w>{FULL_WEEKDAY}),? (?:of )?(?P<q>last|this|next) week\b", _weekday_of_week),
         DateRule(
             "relative",
             rf"(?P<q>last|past|previous|this|current|next|coming|upcoming) (?:past |coming )?"
             rf"(?P<u>week|weekend|month|quarter|year|{SEASON}|{WEEKDAY})\b(?! (?:of|in)\b)",
             _relative,
         ),
-        DateRule(
-            "season_of_year",
-            rf"(?P<s>{SEASON}) (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)",
-            _season_of_year,
-        ),
+        DateRule("season_of_year", rf"(?P<s>{SEASON}) (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)", _season_of_year),
         DateRule(
             "month_alone",
             r"(?:(?P<before>in|since|until|till|during|throughout|between|late|early|mid|last|next|this|from|by|before"

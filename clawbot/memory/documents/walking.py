@@ -97,10 +97,7 @@ class Walk:
     """
 
     def __init__(
-        self,
-        source: Source,
-        closed: Closed | None = None,
-        opened: Callable[[int, Root, str], None] | None = None,
+        self, source: Source, closed: Closed | None = None, opened: Callable[[int, Root, str], None] | None = None
     ) -> None:
         self.has_links = False
         self._opened = opened

@@ -153,13 +153,7 @@ def _telling_words(wordings: Sequence[Wording], table: LineTable, places: Ids) -
 class LineRanking:
     """Ranks the lines of one index for one search. Everything blocks."""
 
-    def __init__(
-        self,
-        lines: LineSource,
-        scope: FileScope,
-        weights: LineWeights,
-        should_stop: StopCheck,
-    ) -> None:
+    def __init__(self, lines: LineSource, scope: FileScope, weights: LineWeights, should_stop: StopCheck) -> None:
         self._lines = lines
         self._scope = scope
         self._weights = weights
@@ -208,9 +202,7 @@ class LineRanking:
         limit = max(self._weights.postings, self._scope.chunks // _COMMON)
         reader = self._lines.reader
         finder = WordFinder(
-            lambda match: reader.postings(match, limit, self._scope.id_range),
-            self._scope.chunks,
-            reader.frequency,
+            lambda match: reader.postings(match, limit, self._scope.id_range), self._scope.chunks, reader.frequency
         )
         partial = False
         for each in wordings:

@@ -124,11 +124,7 @@ def _around(outline: Outline, chosen: Ids) -> list[Ids]:
 
 
 def _reduce(
-    outline: Outline,
-    wording: Wording,
-    lines: Sequence[Ids],
-    found: Sequence[Sequence[_Found]],
-    notes: Sequence[Floats],
+    outline: Outline, wording: Wording, lines: Sequence[Ids], found: Sequence[Sequence[_Found]], notes: Sequence[Floats]
 ) -> None:
     """Leave `wording` its matches in `lines`, and `notes` of the files of these; each of them by part."""
     np = numpy()

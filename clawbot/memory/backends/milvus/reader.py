@@ -37,16 +37,7 @@ from clawbot.memory.search.rank import LineSource
 from clawbot.memory.search.scope import FileScope, scope_of
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.vector_scores import AllVectors
-from clawbot.memory.store.records import (
-    EVERYWHERE,
-    FIRST_TALK,
-    ChunkRow,
-    FileRow,
-    IdRange,
-    LineRow,
-    file_of,
-    id_of,
-)
+from clawbot.memory.store.records import EVERYWHERE, FIRST_TALK, ChunkRow, FileRow, IdRange, LineRow, file_of, id_of
 from clawbot.memory.values import MAX_QUERIES, SearchRequest, Source
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 
