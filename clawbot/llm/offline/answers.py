@@ -29,12 +29,12 @@ ANSWERS: dict[str, tuple[str, str]] = {
         "\n\n这看起来像密码或密钥，现在以明文保存在那里；可以用 `/edit {path}` 删掉。",
     ),
     "forget": (
-        "I don't delete notes: `/memory` finds the line, and Enter opens it; `clawbot memory forget` in a shell does.",
-        "我不会删除笔记：用 `/memory` 找到那一行，按回车打开修改；命令行的 `clawbot memory forget` 可以删除。",
+        "I don't delete notes. `/forget WORDS` shows what would go, `/forget yes WORDS` deletes it everywhere.",
+        "我不会自己删除笔记。`/forget 关键词` 显示会删掉什么，`/forget yes 关键词` 会彻底删掉。",
     ),
     "forget_here": (
-        "It is in `{place}`. `/edit {path}` opens the file: delete the line there.",
-        "它在 `{place}`。用 `/edit {path}` 打开文件，删掉那一行。",
+        "It is in `{place}`. `/forget WORDS` shows what would go; `/edit {path}` opens the file.",
+        "它在 `{place}`。`/forget 关键词` 显示会删掉什么；`/edit {path}` 打开文件。",
     ),
     "statement": ("Shall I note that? `remember that …`", "要记下来吗？`记住：……`"),
     "no_alarm": (

@@ -159,7 +159,7 @@ async def test_a_failed_store_says_so_and_a_failed_look_does_not_stop_it() -> No
     ("wish", "fact"), [("forget that I prefer tabs", "I prefer tabs"), ("忘掉我喜欢茶", "我喜欢茶")]
 )
 async def test_forgetting_names_the_place_or_the_command_that_does_it(wish: str, fact: str) -> None:
-    assert "`clawbot memory forget`" in await Talk().say(wish)
+    assert "`/forget " in await Talk().say(wish)
     files = Files({"memory/2026-11-01.md": f"# 1\n\n- {fact}\n"})
     reply = await Talk(files).say(wish)
     assert "`memory/2026-11-01.md:3`" in reply
