@@ -70,7 +70,9 @@ class Background:
             return await agent.look_at_clock()
         except ClawbotError as error:
             log.warning("an expired session could not be ended: %s", error)
-            self._tell_once(_("The session should have ended, but could not be closed: {error}").format(error=error))
+            self._tell_once(
+                _("The conversation should have ended, but could not be closed: {error}").format(error=error)
+            )
             return None
 
     async def _run(self, job: Job) -> str:

@@ -157,7 +157,7 @@ def age(then: datetime, now: datetime) -> str:
 def day_of(local: date, *, with_year: bool) -> str:
     """The date of `local`, in few words."""
     if current_language() == "zh":
-        return f"{local.year} 年 {local.month} 月 {local.day} 日" if with_year else f"{local.month} 月 {local.day} 日"
+        return f"{local.year}年{local.month}月{local.day}日" if with_year else f"{local.month}月{local.day}日"
     return f"{local.day} {local:%b %Y}" if with_year else f"{local.day} {local:%b}"
 
 
@@ -170,4 +170,4 @@ def weekday_of(local: date, *, with_year: bool = False) -> str:
 
 def month_of(local: date) -> str:
     """The month of `local` with its year, in words."""
-    return f"{local.year} 年 {local.month} 月" if current_language() == "zh" else f"{local:%B %Y}"
+    return f"{local.year}年{local.month}月" if current_language() == "zh" else f"{local:%B %Y}"

@@ -270,7 +270,7 @@ class SharedServices:
             try:
                 return CurrentModel(self.open_model, await self.open_model(chosen), chosen)
             except ClawbotError as error:
-                text = _("{model}, chosen for this session, can't be used ({error}), so {other} answers.")
+                text = _("{model}, chosen for this conversation, can't be used ({error}), so {other} answers.")
                 text = text.format(model=chosen, error=error, other=self.usual_model)
                 notices.append(Notice(level="warning", text=text))
         return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)

@@ -242,7 +242,7 @@ async def test_the_chat_shows_the_change_and_takes_the_answer(
             await until(pilot, lambda: app.chat.approval.request is not None and "append SOUL.md" in screen_text(app))
             shown = screen_text(app)
             assert "+- one" in shown or "+- two" in shown
-            assert "changes what the agent obeys in every later session" in shown
+            assert "changes what the agent obeys in every later conversation" in shown
             request = app.chat.approval.request
             clock.seconds += 60
             await pilot.press(key)

@@ -115,7 +115,7 @@ async def test_new_alone_asks_no_model_and_its_text_is_the_first_message(program
     await say(runtime, "the harbour opens at six")
     asked = len(program.asked)
     events = await say(runtime, "  /NEW ")
-    assert [event.text for event in of(events, CommandOutput)] == ["New session started."]
+    assert [event.text for event in of(events, CommandOutput)] == ["New conversation started."]
     assert len(program.asked) == asked
     events = await say(runtime, "/new 港口几点开门？\nand when does it close?")
     assert program.model.of("chat")[-1].messages[-1].text == "港口几点开门？\nand when does it close?"

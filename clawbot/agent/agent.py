@@ -335,7 +335,7 @@ class Agent:
         )
         if count:
             kept = _("`/export --with-secrets` keeps what is in this conversation.")
-            said = _("{secrets} of {file}.").format(secrets=left_out(count), file=target.name)
+            said = _("{secrets} from {file}.").format(secrets=left_out(count), file=target.name)
             self.announce(Notice(level="info", text=f"{said} {kept}"))
         return target
 
@@ -494,7 +494,9 @@ class Agent:
                 # The clock requested it, not the user, who is answered in the old session.
                 log.warning("an expired session could not be ended: %s", error)
                 scope.emit(
-                    warning(_("The session should have ended, but could not be closed: {error}").format(error=error))
+                    warning(
+                        _("The conversation should have ended, but could not be closed: {error}").format(error=error)
+                    )
                 )
 
     async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> str:

@@ -233,7 +233,7 @@ def _said(name: str, text: str, data: object = None) -> CommandResult:
 
 async def _fresh(name: ResetReason, host: AgentHost, text: str) -> CommandResult:
     changed = await host.reset(name, text)
-    said = CommandOutput(command=name, text=_("New session started."))
+    said = CommandOutput(command=name, text=_("New conversation started."))
     return CommandResult((changed, said), message=text)
 
 

@@ -195,7 +195,9 @@ class EndedTalks:
         writes = [event for event in heard if isinstance(event, MemoryWritten)]
         if writes:
             lines = sum(write.end_line - write.line + 1 for write in writes)
-            text = ngettext("memory: {n} line from the talk before", "memory: {n} lines from the talk before", lines)
+            text = ngettext(
+                "memory: {n} line from the conversation before", "memory: {n} lines from the conversation before", lines
+            )
             text = text.format(n=lines)
             self._announce(Notice(level="info", text=text, path=writes[0].path, line=writes[0].line))
         for event in heard:
@@ -206,7 +208,7 @@ class EndedTalks:
         """Try again later, and say so once."""
         log.warning("memory was not offered what an ended session left: %s", error)
         if session_id not in self._failures:
-            text = _("The talk before is not in memory yet: {error} It is tried again, also at the next start.")
+            text = _("The conversation before is not in memory yet: {error} It is tried again, also at the next start.")
             text = text.format(error=error)
             self._announce(warning(text))
         self._failures[session_id] = self._failures.get(session_id, 0) + 1

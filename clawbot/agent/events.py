@@ -255,7 +255,7 @@ def warning(text: str) -> Notice:
 
 def secrets_left_out(count: int, path: str) -> Notice:
     """A notice that so many secrets of what was written to `path` were left out."""
-    return Notice(level="info", text=_("{secrets} of {file}.").format(secrets=left_out(count), file=path))
+    return Notice(level="info", text=_("{secrets} from {file}.").format(secrets=left_out(count), file=path))
 
 
 class SubagentStep(_Event, frozen=True, tag="subagent_step"):

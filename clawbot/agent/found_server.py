@@ -44,7 +44,7 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     try:
         await asyncio.to_thread(consent.allow, found.base, always=answer.decision == "always")
     except OSError as error:
-        scope.emit(warning(_("That {server} may be used is not kept: {error}").format(server=where, error=error)))
+        scope.emit(warning(_("Your permission for {server} was not saved: {error}").format(server=where, error=error)))
     await deps.model.replace(await deps.model.open(deps.model.ref), deps.model.ref)
     scope.emit(ModelChanged(model=deps.model.info.ref, reason=_("{server}, as you allowed").format(server=where)))
     return True

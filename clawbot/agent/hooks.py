@@ -279,7 +279,7 @@ class SessionServices:
     def _allow(self, write: MemoryWrite) -> None:
         """Record that `write` is about to happen. Blocks."""
         if self._is_over:
-            raise NoteError(_("The note comes too late: its session goes on without it."))
+            raise NoteError(_("The note was ready too late for this conversation."))
         self._before_write(write)
 
     async def rename_note(self, path: str, slug: str) -> str:

@@ -29,7 +29,7 @@ from clawbot.text.interface import N_, _
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 600.0  # backoff after a failed reset, usually caused by a full disk
-_NOT_KEPT = N_("The hook that keeps sessions did not keep this one")
+_NOT_KEPT = N_("This conversation was not archived")
 
 
 class Resets:
@@ -111,7 +111,7 @@ class Resets:
             await keeper.run(self._gate.keeping(KEEPER), scope)
         except ClawbotError as error:
             log.warning("what became of the note of a session could not be recorded: %s", error)
-            scope.emit(warning(_("Nothing was recorded of the session's note: {error}").format(error=error)))
+            scope.emit(warning(_("The conversation's note could not be recorded: {error}").format(error=error)))
 
     async def _rotate(self, reason: ResetReason, *, pending: bool) -> SessionChanged:
         old = self._conversation.session

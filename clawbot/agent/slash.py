@@ -44,9 +44,9 @@ COMMANDS = (
         "/compact", N_("[focus]"), N_("Summarise the earlier turns now; the focus says what the summary must hold.")
     ),
     CommandInfo("/context", "[detail|json]", N_("Show where the tokens of the context window go."), "bare"),
-    CommandInfo("/status", "", N_("Show the model, the session, the context, the memory and the cost.")),
+    CommandInfo("/status", "", N_("Show the model, the conversation, the context, the memory and the cost.")),
     CommandInfo("/sessions", "", N_("List the conversations; pick one to resume."), "bare"),
-    CommandInfo("/rename", N_("[title]"), N_("Give this conversation a title for the list of sessions.")),
+    CommandInfo("/rename", N_("[title]"), N_("Give this conversation a title for the list.")),
     CommandInfo(
         "/fork", N_("[title]"), N_("Go on in a new conversation that begins with this one, which stays as it is.")
     ),

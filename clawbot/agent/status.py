@@ -130,7 +130,7 @@ def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None
         (_("context"), _context(now)),
         (_("next"), _next(now, report)),
         (_("memory"), _memory(now, zone)),
-        (_("session"), f"{now.session_key} · {now.session_id}"),
+        (_("conversation"), f"{now.session_key} · {now.session_id}"),
         (_("workspace"), f"{now.workspace} · {files.format(n=now.notes)}"),
     ]
     if now.cache is not None:
@@ -192,7 +192,7 @@ def _next(now: RuntimeStatus, report: ContextReport) -> str:
 
 def _memory(now: RuntimeStatus, zone: tzinfo | None) -> str:
     flush = now.last_flush
-    saved = _("nothing had to be saved yet")
+    saved = _("nothing to save yet")
     if flush is not None:
         saved = _("asked last {flush}").format(flush=_flush(flush, zone))
     return f"{now.memory_problem} · {saved}" if now.memory_problem else saved
@@ -269,7 +269,7 @@ def _last(hook: HookStatus, zone: tzinfo | None) -> str:
 _MODES = {
     "plan": N_("nothing is changed; the answer ends with a plan"),
     "ask": N_("each change of a file, command and tool of a server is asked about first"),
-    "edits": N_("files are changed unasked; commands ask as the settings say"),
+    "edits": N_("files change without asking; commands ask"),
 }
 
 

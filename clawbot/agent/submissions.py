@@ -178,7 +178,7 @@ class Outbox:
                 await asyncio.to_thread(file.keep, [unsent], instead_of)
             except SessionStoreError as error:
                 log.warning("a message that waits could not be kept: %s", error)
-                self._announce(warning(_("What waits is lost when the program ends: {error}").format(error=error)))
+                self._announce(warning(_("Queued messages could not be stored: {error}").format(error=error)))
             else:
                 for ident in instead_of:
                     self._forget(ident)

@@ -110,7 +110,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
         for notice in runtime.notices:
             take(notice)
         if unsent := len(runtime.agent.outbox.left):
-            told = _("{messages} in this conversation; the chat screen offers them.")
+            told = _("{messages}: open clawbot to send or drop them.")
             take(Notice(level="warning", text=told.format(messages=were_not_sent(unsent))))
         has_plan = False
         async for event in runtime.agent.submit(text):

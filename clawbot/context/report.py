@@ -161,7 +161,7 @@ def _parts(measure: Measure, budget: WindowBudget) -> tuple[ContextPart, ...]:
         ContextPart("notes", N_("notes at the start"), measure.notes),
         ContextPart("messages", N_("messages"), measure.messages),
         ContextPart("toolResults", N_("tool results"), measure.tool_results),
-        ContextPart("unaccounted", N_("unaccounted"), measure.used - measure.counted),
+        ContextPart("unaccounted", N_("other, by the provider's count"), measure.used - measure.counted),
         ContextPart("free", N_("free"), free),
         ContextPart("reserve", N_("reserve"), max(0, budget.window - measure.used - free)),
     )
@@ -272,9 +272,7 @@ def _next(report: ContextReport, zone: tzinfo | None) -> Iterator[str]:
 
 def cache_line(use: CacheUse, zone: tzinfo | None) -> str:
     """How much of the last prompt the provider had read before, and what broke that last."""
-    text = _("{cached:,} of the last {prompt:,} prompt tokens came from the provider's cache").format(
-        cached=use.cached, prompt=use.prompt
-    )
+    text = _("prompt cache: {share} %").format(share=100 * use.cached // max(1, use.prompt))
     if not use.broken_by:
         return text
     broken = _("broken last {time} by {cause}").format(time=moment(use.broken_at, zone), cause=use.broken_by)

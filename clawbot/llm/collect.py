@@ -34,7 +34,7 @@ from clawbot.text.interface import N_, _
 from clawbot.text.thoughts import Segment, ThoughtSplitter
 
 API = "openai-completions"
-REPEATED = N_("The model said the same over and over and was stopped. What it repeated is kept once.")
+REPEATED = N_("Stopped: the model was repeating itself.")
 WRITTEN = N_("The model wrote a tool call as text; it was not run.")
 REDACTED = "redacted:"
 """Marks a `ThinkingBlock.signature` that holds Anthropic's encrypted reasoning instead of signing a text."""

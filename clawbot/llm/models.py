@@ -94,7 +94,7 @@ async def resolve_auto(settings: AgentSettings) -> UsableModel:
 
 async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> UsableModel:
     """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
-    full, reason = normal_ref(ref), reason or _("chosen")
+    full, reason = normal_ref(ref), reason or _("your choice")
     server = local_server(full)
     base, key = (settings.api_base, _own_key(settings)) if is_own(ref, settings) else (None, None)
     if base is None and (base := base_of_environment(full)):

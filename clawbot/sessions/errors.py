@@ -43,7 +43,7 @@ class SessionLockedError(ClawbotError):
         self.command = command
         self.tty = tty
         super().__init__(
-            _("Session {name} is open in {holder}.").format(name=name, holder=self._holder()),
+            _("Conversation {name} is open in {holder}.").format(name=name, holder=self._holder()),
             hint=_("Continue there, use another one with --session NAME, or start a new one with --new."),
         )
 

@@ -126,7 +126,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 CHANGE_BYTES = 16 * 1024 * 1024  # a file beyond that is no note and no source; it would be held in memory twice
-INSTRUCTION_RISK = N_("changes what the agent obeys in every later session")
+INSTRUCTION_RISK = N_("changes what the agent obeys in every later conversation")
 
 A = TypeVar("A", bound=PathArguments)
 

@@ -14,7 +14,7 @@ Danger = Literal["", "caution", "grave"]
 class Risk(Enum):
     """What a command seems to do, in the words of the question; the worst first."""
 
-    UNREADABLE = N_("can't be read in full by this hint")
+    UNREADABLE = N_("this list may be incomplete")
     NETWORK_CODE = N_("runs code from the network")
     OTHER_USER = N_("runs as another user")
     DISKS = N_("writes to devices")
@@ -31,7 +31,7 @@ class Risk(Enum):
     MADE_UP = N_("runs a command that it makes up first")
     OTHER_CODE = N_("runs code of another language")
     CONTAINERS = N_("starts containers")
-    LATER = N_("changes what runs later by itself")
+    LATER = N_("changes services or scheduled jobs")
     STOPS = N_("stops processes")
     ELSEWHERE = N_("runs commands on another machine")
     NETWORK = N_("uses the network")

@@ -315,7 +315,7 @@ class ClawbotApp(KeysInOrder):
         if not chosen or runtime is None:
             return
         if chosen == runtime.agent.status.agent_id:
-            self.chat.hint(_("{agent} is talked to already").format(agent=chosen), 2.0)
+            self.chat.hint(_("You are talking to {agent}").format(agent=chosen), 2.0)
         elif self.agents.busy:
             self.notify(_("Another agent is being opened: try again in a moment."), markup=False)
         else:

@@ -153,9 +153,7 @@ async def go_on_from(app: Front, runtime: RuntimeApi, entry: str, *, fork: bool)
         return
     await app.chat.reload()
     if not fork:
-        app.chat.writer.divider(
-            _("from here on anew · the transcript keeps what followed · files are as they were left")
-        )
+        app.chat.writer.divider(_("Continuing from here. Later messages stay in the transcript; files are unchanged."))
     prompt = app.chat.composer.prompt
     prompt.take(prompt.shortened(text))
     prompt.focus()
@@ -193,11 +191,11 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
 
 def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
     if size:
-        said = _("getting {name}: {share} % of {size:.1f} GB").format(
+        said = _("downloading {name}: {share} % of {size:.1f} GB").format(
             name=name, share=done * 100 // size, size=size / 1e9
         )
     else:
-        said = _("getting {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
+        said = _("downloading {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
     app.chat.hint(said, 2.0)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MODE_MEANS: dict[Mode, str] = {
     "plan": N_("plan: nothing is changed"),
     "ask": N_("ask: each change is asked about"),
-    "edits": N_("edits: files are changed unasked"),
+    "edits": N_("edits: files change without asking"),
 }
 _MODES = tuple(MODE_MEANS)
 

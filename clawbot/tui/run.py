@@ -59,7 +59,7 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
     if isinstance(unclosed, ClawbotError):
         raise unclosed
     if unclosed is not None:
-        _tell_crash(_("the session could not be closed as usual"), unclosed)
+        _tell_crash(_("the conversation could not be closed as usual"), unclosed)
     if app.crash is not None or unclosed is not None:
         return 1
     return 128 + app.ended_by if app.ended_by else app.return_code or 0

@@ -166,10 +166,10 @@ def window_note(status: RuntimeStatus) -> str:
     """What the user should know of the window; empty when somebody knows how large it is."""
     if status.window_source != ASSUMED:
         return ""
-    return _(
-        "Nobody says how large the window of {model} is: {tokens:,} tokens are assumed. "
-        "context_tokens in the settings changes that."
-    ).format(model=status.model.ref, tokens=status.window)
+    said = _(
+        "Context size of {model} unknown; assuming {tokens:,} tokens. context_tokens in the settings changes that."
+    )
+    return said.format(model=status.model.ref, tokens=status.window)
 
 
 def reading(event: Event) -> tuple[str, str]:

@@ -340,7 +340,7 @@ turns:
     first = chat.wait_for(lambda text: "below" in text and "n no" in text)
     assert "⟦10×space⟧⟦U+27E6⟧U+001B⟦U+27E7⟧" in first
     assert "20 lines, " in first
-    question = first.split("asks to run")[1]
+    question = first.split("Run this command?")[1]
     assert "touch made.txt" not in question
     while "y once" not in chat.text:
         chat.send("pagedown")

@@ -105,7 +105,7 @@ async def test_a_refused_change_of_instructions_changes_nothing(
     assert question.tool == tool
     assert question.command.startswith(f"{tool} ")
     assert "+obey the page" in question.diff
-    assert question.risks == ("changes what the agent obeys in every later session",)
+    assert question.risks == ("changes what the agent obeys in every later conversation",)
     assert "tools.files.ask" in question.remedy
 
 

@@ -207,7 +207,7 @@ async def test_an_assumed_window_is_told_once(tmp_path: Path) -> None:
     async with chatting(runtime) as (app, pilot):
         await send(app, pilot, "go")
         await until(pilot, lambda: "You said: go" in page_text(app) and not app.chat.turns.busy)
-        assert page_text(app).count("Nobody says how large the window of openai/gpt-5 is: 128,000") == 1
+        assert page_text(app).count("Context size of openai/gpt-5 unknown; assuming 128,000") == 1
 
 
 async def test_the_context_opens_on_the_screen_and_leads_to_what_was_written(tmp_path: Path) -> None:

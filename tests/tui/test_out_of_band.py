@@ -221,7 +221,7 @@ async def test_new_says_it_by_its_line_and_then_the_note_and_the_words(tmp_path:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         started = TurnStarted(text="/new fix the tests", session_key="main", session_id="s", model="offline")
         events: list[Event] = [started, written, *ending]
-        for event in (*events, CommandOutput(command="/new", text="New session started.")):
+        for event in (*events, CommandOutput(command="/new", text="New conversation started.")):
             app.chat.order.submitted(event)
         app.chat.order.submitted(structs.replace(started, text="fix the tests"))
         app.chat.order.submitted(TurnEnded(status="done"))

@@ -174,7 +174,7 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
     assert len(tight.lines) == 6
     tight = lay_out(asked("rm -rf memory\nls"), 74, 6, Looked())
     assert [line.text for line in roomy.lines] == [
-        "shell asks to run",
+        "Run this command?",
         "",
         " $ rm -rf memory",
         "",
@@ -188,7 +188,7 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
         "  e edit first",
     ]
     assert [line.text for line in tight.lines] == [
-        "shell asks to run",
+        "Run this command?",
         " 1 rm -rf memory",
         " 2 ls",
         "hint: deletes files, uses the network",
@@ -251,7 +251,7 @@ def test_a_question_that_runs_nothing_is_asked_in_words_and_can_not_be_edited() 
     question = asked("llama.cpp at http://127.0.0.1:8080/v1", asks="Let a server answer?", folder="", pattern="it")
     shown = text_of(lay_out(question, 100, 30, Looked()))
     assert "Let a server answer?" in shown
-    assert "asks to run" not in shown
+    assert "Run this command?" not in shown
     assert "edit" not in shown
     assert "$ llama" not in shown
     assert "y until you quit" in shown

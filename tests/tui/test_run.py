@@ -168,7 +168,9 @@ def test_a_closing_that_fails_says_one_line_and_where_the_log_is(tmp_path: Path)
     done, log = failing("OSError('no room\\nsecond line')", tmp_path)
     assert (done.returncode, done.stdout) == (1, "let go\n")
     (line,) = done.stderr.splitlines()
-    assert line.startswith("clawbot: the session could not be closed as usual (OSError: no room). The log tells more: ")
+    assert line.startswith(
+        "clawbot: the conversation could not be closed as usual (OSError: no room). The log tells more: "
+    )
     assert line.endswith("clawbot.log")
     assert "The session could not be closed." in log
     assert "Traceback" in log

@@ -206,6 +206,7 @@ def _who(asked: ApprovalRequested) -> str:
             said = _("the sub-agent “{agent}” asks to {change}")
     else:
         said = _("the model asks to {change}") if asked.diff else _("{tool} asks to run")
+        said = _("Run this command?") if asked.tool == "shell" and not asked.diff else said
     return said.format(agent=one_line(asked.by), tool=one_line(asked.tool), change=one_line(asked.command))
 
 

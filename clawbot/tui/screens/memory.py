@@ -69,7 +69,7 @@ class SearchScope:
 
 EVERYTHING = SearchScope("", ("memory", "sessions"), N_("Nothing is remembered about “{query}”."))
 NOTES = SearchScope(N_("notes"), ("memory",), N_("No note says anything about “{query}”."))
-TALKS = SearchScope(N_("talks"), ("sessions",), N_("Nothing was said about “{query}”."))
+TALKS = SearchScope(N_("conversations"), ("sessions",), N_("Nothing was said about “{query}”."))
 SCOPES = (EVERYTHING, NOTES, TALKS)
 
 
@@ -101,7 +101,7 @@ class MemoryScreen(PlacePicker):
     keys = (
         KeyHint("enter", N_("open at the line"), "screen.choose"),
         KeyHint("shift+↑ ↓", N_("read on"), "screen.preview_down"),
-        KeyHint("ctrl+t", N_("notes, talks"), "screen.narrow"),
+        KeyHint("ctrl+t", N_("notes, conversations"), "screen.narrow"),
         KeyHint("esc", N_("back"), "screen.back"),
     )
 

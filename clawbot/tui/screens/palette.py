@@ -112,9 +112,9 @@ class PaletteScreen(ThemePreview):
     Commands, keys, agents and themes are there at once; sessions, files, skills and models when they were read.
     """
 
-    heading = N_("everything")
+    heading = N_("find anything")
     keys: ClassVar = (
-        KeyHint("enter", N_("do it, open it"), "screen.choose"),
+        KeyHint("enter", N_("run or open"), "screen.choose"),
         KeyHint(N_("type"), N_("to find"), "screen.type"),
         ESC,
     )
@@ -167,7 +167,7 @@ class PaletteScreen(ThemePreview):
                 clean_line(each.title) or _("(nothing said)"),
                 more=each.name,
                 right=age(each.updated_at, now),
-                group=N_("Sessions"),
+                group=N_("Conversations"),
             )
             for each in found
         ]

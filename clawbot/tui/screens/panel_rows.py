@@ -183,7 +183,7 @@ def _between(left: tuple[str, str], right: tuple[str, str], width: int) -> Conte
 
 def _notes(state: PanelState, width: int, room: int) -> Iterator[PanelRow]:
     count = Content.styled(f"{len(state.notes)}" if state.notes else _("none yet"), QUIET)
-    yield _heading(_("Notes in this talk"), count, width)
+    yield _heading(_("Notes in this conversation"), count, width)
     shown = state.notes if state.unfolded else state.notes[: _fitting(state.notes, room)]
     for note in shown:
         target, word = note_link(note.path, note.line), _(WORDS[note.use])
@@ -257,7 +257,7 @@ def _part(part: ContextPart, width: int) -> Content:
 
 def _talks(talks: Sequence[SessionSummary], width: int, now: datetime) -> Iterator[PanelRow]:
     if talks:
-        yield _heading(_("Last sessions"), Content(), width)
+        yield _heading(_("Last conversations"), Content(), width)
     for talk in talks[:SESSIONS_SHOWN]:
         title = clean_line(talk.title) or _("(nothing said)")
         yield PanelRow(_between((title, TEXT), (age(talk.updated_at, now), QUIET), width), f"session:{talk.session_id}")

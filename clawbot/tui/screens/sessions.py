@@ -77,7 +77,7 @@ class TitleScreen(OverScreen[str]):
         """The line to type in."""
         yield Static(_("Title"), id="title")
         yield Line(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
-        yield KeyLine([KeyHint("enter", N_("take it"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
+        yield KeyLine([KeyHint("enter", N_("save"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
 
     @on(Input.Submitted, "#key")
     def action_take(self) -> None:
@@ -99,7 +99,7 @@ class SessionsScreen(PlacePicker):
         Binding("ctrl+b", "fork", "Fork", priority=True),
         Binding("ctrl+d", "delete", "Delete", priority=True),
     ]
-    heading = N_("sessions")
+    heading = N_("conversations")
     nothing = N_("No earlier conversation yet.")
     keys = (
         KeyHint("enter", N_("resume"), "screen.choose"),
@@ -136,7 +136,7 @@ class SessionsScreen(PlacePicker):
         here = summary.session_id == self.runtime.agent.status.session_id
         details = [
             age(summary.updated_at, self.clock.now()),
-            _("this session") if here else ended_words(summary.ended),
+            _("this conversation") if here else ended_words(summary.ended),
             turns(summary.turns),
             *([_("{n} tokens").format(n=short(summary.tokens))] if summary.tokens else []),
         ]

@@ -123,7 +123,7 @@ def test_the_time_is_that_of_the_user() -> None:
 
 def test_an_unaccounted_rest_of_nothing_has_no_line() -> None:
     parts = (*context_report().parts[:6], ContextPart("unaccounted", "unaccounted", 0))
-    assert "unaccounted" not in page(parts=parts)
+    assert "other, by" not in page(parts=parts)
 
 
 def test_the_detail_tells_what_of_a_file_is_sent() -> None:

@@ -42,7 +42,7 @@ def listed(app: ClawbotApp) -> list[str]:
 async def test_a_key_opens_a_list_of_commands_and_keys(tmp_path: Path, key: str) -> None:
     async with chatting(runtime(tmp_path), (100, 40)) as (app, pilot):
         await pilot.press(key)
-        await until(pilot, lambda: "Everything" in screen_text(app))
+        await until(pilot, lambda: "Find anything" in screen_text(app))
         lines = screen_text(app).splitlines()
         rows = [line for line in lines if any(name in line for name in ("/sessions ", "/model ", "/memory "))]
         ends = {key: row.index(key) for row in rows for key in ("ctrl+r", "ctrl+l", "ctrl+f") if key in row}
@@ -74,7 +74,7 @@ async def test_what_ends_a_conversation_stands_last_and_what_was_chosen_first(tm
 async def test_the_frame_is_centred_and_about_seventy_columns_wide(tmp_path: Path) -> None:
     async with chatting(runtime(tmp_path), (120, 36)) as (app, pilot):
         await pilot.press("f2")
-        await until(pilot, lambda: "Everything" in screen_text(app))
+        await until(pilot, lambda: "Find anything" in screen_text(app))
         region = app.screen.query_one("#frame").region
         assert 68 <= region.width <= 76
         assert abs(region.x - (120 - region.right)) <= 1
@@ -120,7 +120,7 @@ async def test_a_session_is_resumed(tmp_path: Path) -> None:
 async def test_a_command_runs_a_file_opens_a_model_is_taken(tmp_path: Path, typed: str, sign: str) -> None:
     async with chatting(runtime(tmp_path), (100, 40)) as (app, pilot):
         await pilot.press("f2")
-        await until(pilot, lambda: "Everything" in screen_text(app))
+        await until(pilot, lambda: "Find anything" in screen_text(app))
         app.screen.query_one(Input).value = typed
         await until(pilot, lambda: highlighted(app).startswith(typed))
         await pilot.press("enter")

@@ -95,7 +95,7 @@ async def test_the_open_session_is_marked_and_choosing_it_changes_nothing() -> N
     below = runtime(sessions=[summary(1, "this very talk", locked=True)])
     below.status = RuntimeStatus(session_id=f"{1:08x}")
     async with showing(screen(below)) as (host, pilot):
-        await until(pilot, lambda: "this session" in seen(host))
+        await until(pilot, lambda: "this conversation" in seen(host))
         assert "open elsewhere" not in seen(host)
         await pilot.press("enter")
         assert host.result is None

@@ -107,7 +107,7 @@ def test_the_notes_leave_room_for_the_rest_and_unfold(height: int) -> None:
     assert len(rows) <= max(height, 27)
     assert sum(row.target.startswith("note:") for row in rows) == 2 * (30 - hidden)
     text = "\n".join(row.content.plain for row in rows)
-    assert all(part in text for part in ("Last sessions", "next: flush in 53,955 tokens", "┊"))
+    assert all(part in text for part in ("Last conversations", "next: flush in 53,955 tokens", "┊"))
     everything = panel_rows(PanelState(LONG, unfolded=True), 40, height, NOW)
     assert sum(row.target.startswith("note:") for row in everything) == 60
 
@@ -202,7 +202,7 @@ async def test_below_150_columns_nothing_is_made_or_asked(tmp_path: Path) -> Non
         await pilot.resize_terminal(150, 40)
         await row_of(app, pilot, f"{NOTE}:14")
         await pilot.resize_terminal(149, 40)
-        await until(pilot, lambda: "Notes in this talk" not in screen_text(app))
+        await until(pilot, lambda: "Notes in this conversation" not in screen_text(app))
 
 
 async def test_the_key_and_the_setting_hide_it(tmp_path: Path) -> None:
@@ -211,11 +211,11 @@ async def test_the_key_and_the_setting_hide_it(tmp_path: Path) -> None:
     async with chatting(runtime, WIDE) as (app, pilot):
         await send(app, pilot, "which port?")
         await until(pilot, lambda: not app.chat.turns.busy and "8443" in screen_text(app))
-        assert "Notes in this talk" not in screen_text(app)
+        assert "Notes in this conversation" not in screen_text(app)
         await pilot.press("f9")
         await row_of(app, pilot, f"{NOTE}:14")
         await pilot.press("f9")
-        await until(pilot, lambda: "Notes in this talk" not in screen_text(app))
+        await until(pilot, lambda: "Notes in this conversation" not in screen_text(app))
 
 
 async def test_what_is_slow_or_fails_holds_nobody_up(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ async def test_what_is_slow_or_fails_holds_nobody_up(tmp_path: Path) -> None:
         assert "system prompt" not in screen_text(app)
         hold.release()
         await until(pilot, lambda: "system prompt" in screen_text(app))
-        assert "Last sessions" not in screen_text(app)
+        assert "Last conversations" not in screen_text(app)
 
 
 async def test_the_window_is_counted_anew_after_a_turn(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ async def test_the_wheel_reaches_what_has_no_room(tmp_path: Path) -> None:
     async with chatting(make_runtime(tmp_path), (150, 20)) as (app, pilot):
         await send(app, pilot, "which port?")
         await row_of(app, pilot, f"{NOTE}:14")
-        assert "Last sessions" not in screen_text(app)
+        assert "Last conversations" not in screen_text(app)
         left = panel_of(app).region.x
         await pilot.press("f6", "f6", *["down"] * 6)
         await until(pilot, lambda: "the release checklist" in screen_text(app).splitlines()[-1][left:])
