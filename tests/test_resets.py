@@ -273,7 +273,7 @@ async def test_where_no_hook_keeps_sessions_the_clock_saves_to_memory(program: P
     events = await say(runtime, "good morning")
     await runtime.agent.ended.settled()
     events += await say(runtime, "and now?")
-    lines = [notice for notice in of(events, Notice) if notice.text == "memory: 1 line from the talk before"]
+    lines = [notice for notice in of(events, Notice) if notice.text == "memory: 1 line from the conversation before"]
     assert [(notice.path, notice.line) for notice in lines] == [("memory/2026-11-20.md", 1)]
     assert "opens at six" in program.notes["2026-11-20.md"]
     await runtime.close()

@@ -101,7 +101,9 @@ async def test_a_reset_begins_anew_and_then_offers_what_was_said(house: House) -
     assert any(isinstance(event, SessionChanged) for event in events)
     told = [event for event in [*events, *heard] if isinstance(event, Notice | MemoryWritten)]
     assert told == [
-        Notice(level="info", text="memory: 1 line from the talk before", path=f"memory/{house.daily.name}", line=1)
+        Notice(
+            level="info", text="memory: 1 line from the conversation before", path=f"memory/{house.daily.name}", line=1
+        )
     ]
     records = [json.loads(line) for line in path.read_text().splitlines()]
     kept = [msgspec.convert(line["data"], Offer) for line in records if line.get("customType") == OFFER]

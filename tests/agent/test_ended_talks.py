@@ -85,7 +85,7 @@ async def test_what_the_note_does_not_hold_is_offered_behind_the_reset_once(tmp_
     assert set(taken(path).values()) == {1}
     [request, _] = model.of("flush")
     assert any(message.text == FACT for message in request.messages)
-    assert lines(heard) == ["memory: 1 line from the talk before"]
+    assert lines(heard) == ["memory: 1 line from the conversation before"]
     assert daily(tmp_path) == "- the dog is Bruno\n"
     assert pending(tmp_path) == []
     await leave(agent)
