@@ -221,7 +221,7 @@ def test_a_message_that_was_taken_back_stays_so_after_a_kill(machine: Machine) -
     chat.send("/rewind", "enter")
     chat.wait_for("nothing is deleted")
     chat.send("enter")
-    chat.wait_for(lambda screen: "❯ 我喜欢制表符" in screen and "from here on anew" in screen)
+    chat.wait_for(lambda screen: "❯ 我喜欢制表符" in screen and "Continuing from here" in screen)
     os.kill(chat.process.pid, signal.SIGKILL)
     chat.wait_end(-signal.SIGKILL)
     assert transcript(machine)[: len(before)] == before

@@ -18,7 +18,7 @@ from tests.e2e.terminal import Terminal
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 Write = Callable[[str], Path]
-TOLD = "from the talk before"
+TOLD = "from the conversation before"
 
 
 def until(chat: Terminal, holds: Callable[[], bool]) -> None:

@@ -180,7 +180,7 @@ def test_what_was_said_long_before_a_new_is_found_without_a_model(machine: Machi
     for text in [*FACTS, *(f"what time is it now, number {turn}?" for turn in range(30))]:
         say(chat, text, text)
     chat.send("/new", "enter")
-    chat.wait_for("from the talk before")
+    chat.wait_for("from the conversation before")
     [note] = notes_in(machine.workspace)
     assert len(note.said) <= 15
     assert not any(fact in text for fact in FACTS for _, text in note.said)

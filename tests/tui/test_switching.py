@@ -80,7 +80,7 @@ async def test_an_agent_that_is_named_is_not_asked_for(tmp_path: Path) -> None:
         await send(app, pilot, "/agent work")
         await until(pilot, lambda: talks_to(app, "work"))
         await send(app, pilot, "/agent work")
-        await until(pilot, lambda: "work is talked to already" in screen_text(app))
+        await until(pilot, lambda: "You are talking to work" in screen_text(app))
         assert not work.closed
 
 

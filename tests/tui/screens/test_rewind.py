@@ -113,7 +113,7 @@ async def test_a_fork_begins_before_the_chosen_message(tmp_path: Path, keys: tup
         assert len(below.forked) == 1
         assert "question 0" in page_text(app)
         assert "question 1" not in page_text(app)
-        assert "from here on anew" not in page_text(app)
+        assert "Continuing from here" not in page_text(app)
 
 
 async def test_a_fork_that_fails_says_why(tmp_path: Path) -> None:
