@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
@@ -18,8 +18,9 @@ from msgspec import Struct, structs
 from clawbot.context.bootstrap import MEMORY, PERSONA, Bootstrap, fence_for, fenced
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import OFFLINE, ToolSpec
-from clawbot.skills.discovery import FoundSkill
-from clawbot.skills.manifest import SKILL_FILE
+
+if TYPE_CHECKING:
+    from clawbot.skills.discovery import FoundSkill
 
 SEARCH, GET, GREP, TALKS = "memory_search", "memory_get", "grep", "sessions_search"
 TASK = "task"
@@ -308,7 +309,7 @@ def skill_notices(skills: Sequence[FoundSkill]) -> list[str]:
     return [
         *(f"The skill {skill.name} can't be used: {skill.problem}." for skill in broken),
         *(
-            f"The skill {skill.name} changed since you enabled it, and is off. Read {skill.folder / SKILL_FILE}, then "
+            f"The skill {skill.name} changed since you enabled it, and is off. Read {skill.entry}, then "
             f"`clawbot skills enable {skill.name}`."
             for skill in changed
         ),
@@ -317,7 +318,7 @@ def skill_notices(skills: Sequence[FoundSkill]) -> list[str]:
 
 def shown_path(skill: FoundSkill, workspace: Path, home: Path) -> str:
     """The path of its SKILL.md as the model may give it to `read`."""
-    file = skill.folder / SKILL_FILE
+    file = skill.entry
     if file.is_relative_to(workspace):
         return prompt_literal(str(file.relative_to(workspace)))
     return prompt_literal(f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file))
