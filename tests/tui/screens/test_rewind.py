@@ -44,7 +44,7 @@ async def test_the_chosen_message_is_in_the_prompt_and_the_page_ends_before_it(t
         await until(pilot, lambda: app.chat.composer.prompt.text == "question 1")
         assert "question 0" in page_text(app)
         assert "question 1" not in page_text(app)
-        assert "files are as they were left" in page_text(app)
+        assert "files are unchanged" in page_text(app)
         await pilot.press(*" again", "enter")
         await until(pilot, lambda: below.submitted == ["question 1 again"])
 
