@@ -83,6 +83,7 @@ def streamed(text: str, size: int) -> list[MarkdownBlock]:
     return [*pieces, *stream.finish()]
 
 
+@pytest.mark.timeout(3600 if EXAMPLES > 1000 else 120)
 @settings(max_examples=EXAMPLES)
 @given(text=ANSWERS, size=st.sampled_from([7, 300, 10**6]), width=st.sampled_from([24, 60, 120]))
 def test_every_answer_of_the_grammar_is_drawn_within_its_width(text: str, size: int, width: int) -> None:
