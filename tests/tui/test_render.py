@@ -212,6 +212,30 @@ def test_code_gets_its_colours_when_the_language_is_loaded() -> None:
     assert "code code-comment" in {span.style for span in code.lines(40, lexers)[1].spans}
 
 
+def test_code_is_shown_in_five_colours_below_a_heading_and_a_table_head_in_the_second_one() -> None:
+    lexers = Lexers()
+    text = (
+        "# H\n\n| a |\n|---|\n| b |\n\n```python\n# c\n@d\ndef f(x: int) -> str:\n    return 'a' if x else None\n```\n"
+    )
+    markdown_pieces(text)[-1].lines(40, lexers)
+    lexers.load()
+    styles = {span.style for piece in markdown_pieces(text) for line in piece.lines(40, lexers) for span in line.spans}
+    colours = {"comment", "name", "keyword", "string", "number"}
+    assert {f"code code-{colour}" for colour in colours} | {"heading-1", "table-head"} <= styles
+
+
+@pytest.mark.parametrize("lines", [1, 90, 400])
+def test_the_ground_of_code_is_padded_once_above_and_below(lines: int) -> None:
+    text = "```\n" + "x = 1\n" * lines + "```\n\nend\n"
+    stream, streamed = MarkdownStream(), []
+    for at in range(0, len(text), 700):
+        stream.feed(text[at : at + 700])
+        streamed += stream.flush()[0]
+    for pieces in (markdown_pieces(text), [*streamed, *stream.finish()]):
+        grounds = [line.text.strip() for piece in pieces for line in piece.lines(40, Lexers()) if line.fill]
+        assert grounds == ["", *["x = 1"] * lines, ""]
+
+
 def test_an_unknown_language_stays_plain() -> None:
     lexers = Lexers()
     lexers.spans("x", "no-such-language")
@@ -394,7 +418,7 @@ def test_a_task_is_ticked_a_source_ends_its_quote_and_code_names_its_language() 
     text = "- [x] done\n- [ ] open\n\n> a fact\n>\n> — `a.md:4`\n\n```bash\n    " + "word " * 12 + "\n```"
     assert shown(markdown_pieces(text), 40) == [
         "", "☑ done", "☐ open", "", "▎ a fact", "▎ — a.md:4", "", " " * 35 + "bash",
-        "     word word word word word word word", "       word word word word word",
+        "     word word word word word word word", "       word word word word word", "",
     ]  # fmt: skip
 
 

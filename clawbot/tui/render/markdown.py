@@ -255,10 +255,10 @@ def _is_tight(tokens: list[Token], at: int) -> bool:
 def _code(token: Token, walk: _Walk) -> Iterator[Code]:
     language = next(iter(clean(token.info).split()), "")
     gap = walk.gap()
-    first = True
-    for chunk in code_chunks(token.content.removesuffix("\n")):
-        yield Code(chunk, language, walk.indent(), gap, labelled=first)
-        gap = first = False
+    chunks = list(code_chunks(token.content.removesuffix("\n")))
+    for number, chunk in enumerate(chunks):
+        first, last = number == 0, number == len(chunks) - 1
+        yield Code(chunk, language, walk.indent(), gap and first, labelled=first, closed=last)
 
 
 def code_chunks(code: str) -> Iterator[str]:
@@ -287,7 +287,7 @@ def _table(tokens: list[Token], walk: _Walk) -> MarkdownTable:
         elif token.type == "thead_close":
             head = False
         elif token.type == "inline":
-            rows[-1].append(tuple(inline_spans(token.children or (), "strong" if head else "")))
+            rows[-1].append(tuple(inline_spans(token.children or (), "table-head" if head else "")))
     width = len(aligns)
     padded = tuple(tuple((row + [()] * width)[:width]) for row in rows)
     return MarkdownTable(padded, tuple(aligns), walk.indent(), walk.gap())

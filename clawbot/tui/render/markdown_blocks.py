@@ -21,10 +21,14 @@ STYLES = (
     ("Token.Comment", "code-comment"),
     ("Token.Literal.String", "code-string"),
     ("Token.Literal.Number", "code-number"),
+    ("Token.Keyword.Constant", "code-number"),
     ("Token.Keyword", "code-keyword"),
     ("Token.Operator.Word", "code-keyword"),
     ("Token.Name.Function", "code-name"),
     ("Token.Name.Class", "code-name"),
+    ("Token.Name.Builtin", "code-name"),
+    ("Token.Name.Decorator", "code-name"),
+    ("Token.Name.Attribute", "code-name"),
     ("Token.Name.Tag", "code-keyword"),
     ("Token.Generic.Inserted", "code-string"),
     ("Token.Generic.Deleted", "code-deleted"),
@@ -138,14 +142,15 @@ class Flow(Struct, frozen=True):
 
 
 class Code(Struct, frozen=True):
-    """Lines of code on their own ground, the first under the name of the language; `gap` is false when they go on from
-    the piece before, which holds the name."""
+    """Lines of code on a ground of their own, padded above and below; the name of the language is in the row above.
+    `gap` and `labelled` are false for a part that continues another one, `closed` for a part that is continued."""
 
     text: str
     language: str = ""
     indent: Indent = Indent()
     gap: bool = True
     labelled: bool = True
+    closed: bool = True
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
         """The code; the rest of a long line hangs under its text."""
@@ -153,11 +158,13 @@ class Code(Struct, frozen=True):
         spans = lexers.spans(self.text, self.language)
         ends = _line_ranges(self.text)
         lines: list[tuple[StyledSpan, ...]] = []
-        if self.labelled and self.language.lower() not in PLAIN:
-            name = ellipsis(clean_line(self.language), room)
+        if self.labelled:
+            name = "" if self.language.lower() in PLAIN else ellipsis(clean_line(self.language), room)
             lines.append((StyledSpan(" " * (room + 1 - width_of(name)), "code"), StyledSpan(name, "code-language")))
-        for line in slice_spans(spans, ends):
+        for line in slice_spans(spans, ends) if self.text or self.labelled else ():
             lines.extend(_hanging(line, room))
+        if self.closed:
+            lines.append((StyledSpan(" ", "code"),))
         return self.indent.apply(lines, "code")
 
 

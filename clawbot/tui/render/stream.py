@@ -114,10 +114,8 @@ class MarkdownStream:
         return pieces
 
     def _rest_of(self, piece: MarkdownBlock) -> list[MarkdownBlock]:
-        """The piece without what was repeated to go on inside of it; nothing when it holds nothing yet."""
+        """The piece without what was repeated to go on inside of it; of a table nothing when it has no row yet."""
         match piece:
-            case Code(text=""):
-                return []
             case MarkdownTable() if self._columns:
                 rows = piece.rows[1:]
                 return [replace(piece, rows=rows, head=False, columns=self._columns)] if rows else []
@@ -192,6 +190,8 @@ class MarkdownStream:
             return []
         pieces = self._take(len(rows) - 1) if len(rows) >= 3 else self._end()
         self._opening = opening
+        if pieces and isinstance(pieces[-1], Code):
+            pieces[-1] = replace(pieces[-1], closed=False)
         return self._joined_after(pieces)
 
     def _cut_table(self, table_open: Token) -> list[MarkdownBlock]:

@@ -209,7 +209,7 @@ class Stack:
 
 PREFIX = "transcript--"
 NAMES = (
-    "you", "user", "time", "strong", "em", "strike", "heading", "heading-1", "link", "note", "marker",
+    "you", "user", "time", "strong", "em", "strike", "heading", "heading-1", "table-head", "link", "note", "marker",
     "quote", "quote-bar", "rule", "code", "code-inline", "code-comment", "code-string", "code-number", "code-keyword",
     "code-name", "code-deleted", "code-language", "tool", "tool-text", "tool-error", "card-waits",
     "card-runs", "card-done", "diff-added", "diff-removed", "diff-same",
