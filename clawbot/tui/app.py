@@ -25,7 +25,7 @@ from clawbot.tui.input import ScreenCommand, Submitted, UserInput
 from clawbot.tui.key_order import KeysInOrder
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
-from clawbot.tui.themes import DARK, LIGHT, kept_theme, theme_name
+from clawbot.tui.themes import kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.transcript import TranscriptView
 
@@ -55,7 +55,7 @@ class Unsaved(Protocol):
 
 class ClawbotApp(KeysInOrder):
     """One conversation on the screen. `failure` is why the runtime did not open, `crash` an unexpected exception,
-    `ended_by` the signal that ended the program, 0 for none."""
+    `ended_by` the signal that ended the program, 0 for none. `sixteen`: the terminal has but 16 colours."""
 
     TITLE = "clawbot"
     CSS_PATH = "styles/chat.tcss"
@@ -68,8 +68,9 @@ class ClawbotApp(KeysInOrder):
         theme: str = "auto",
         clock: Clock | None = None,
         driver: type[Driver] | None = None,
+        sixteen: bool = False,
     ) -> None:
-        super().__init__(driver_class=driver)
+        super().__init__(driver, sixteen=sixteen)
         self.clock = clock or SystemClock()
         self.runtime: RuntimeApi | None = None
         self.failure: ClawbotError | None = None
@@ -80,8 +81,6 @@ class ClawbotApp(KeysInOrder):
         self.chat.skip_closing = self.agents.skip
         self._last_interrupt = float("-inf")
         self._last_escape = float("-inf")  # with nothing to stop
-        for own in (DARK, LIGHT):
-            self.register_theme(own)
         self.theme = theme_name(theme, self.available_themes)
 
     def _tell_terminal(self, sequence: str) -> None:

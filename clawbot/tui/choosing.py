@@ -7,12 +7,10 @@ import difflib
 from abc import abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
-from textual.app import App
-
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
 from clawbot.tui.input import classify
-from clawbot.tui.themes import THEMES, keep_theme, theme_name
+from clawbot.tui.themes import THEMES, ThemedApp, keep_theme, theme_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-class Front(App[object]):
+class Front(ThemedApp):
     """What of the app a choice needs."""
 
     chat: ChatScreen

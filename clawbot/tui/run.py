@@ -44,13 +44,16 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
     with typing_kept() as kept:
         # Textual takes a quarter of a second to import: the keys of that time are kept.
         with collecting_later():
+            from rich.console import Console
+
             from clawbot.config.paths import Paths, find_home
             from clawbot.tui.app import ClawbotApp
             from clawbot.tui.driver import driver_after
             from clawbot.tui.themes import kept_theme
 
         theme = kept_theme(Paths(find_home()).look_file) or theme
-        app = ClawbotApp(open_runtime, theme=theme, clock=clock, driver=driver_after(kept))
+        sixteen = Console(force_terminal=True).color_system == "standard"
+        app = ClawbotApp(open_runtime, theme=theme, clock=clock, driver=driver_after(kept), sixteen=sixteen)
         unclosed = asyncio.run(_run(app, kept))
     if app.failure is not None:
         raise app.failure

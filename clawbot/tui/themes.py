@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
+from textual.app import App
+from textual.color import Color
+from textual.driver import Driver
 from textual.theme import Theme
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
@@ -46,6 +51,81 @@ LIGHT = Theme(
     error="#a82f2a",
     dark=False,
 )
+INKS = {"foreground": 0.7, "accent": 1.0, "secondary": 1.0, "success": 1.0, "warning": 1.0, "error": 1.0}
+"""The colours of text, each with the least opacity in which it is used."""
+CONTRAST = 4.6  # of text, at least; WCAG 2 asks for 4.5
+STEPS = 20  # from a colour to black or white
+SIXTEEN: dict[bool, dict[str, Any]] = {
+    True: {"accent": "#55ffff", "secondary": "#ff55ff", "success": "#55ff55", "warning": "#ffff55", "error": "#ff5555"},
+    False: {
+        "accent": "#0000aa",
+        "secondary": "#aa00aa",
+        "success": "#00aa00",
+        "warning": "#aa5500",
+        "error": "#aa0000",
+    },
+}
+"""The colours of text where a terminal has but 16, dark and light: those of a theme fall together there."""
+
+
+def adapted(theme: Theme, *, sixteen: bool = False) -> Theme:
+    """Return `theme` with text that can be read on each of its grounds, on a terminal of `sixteen` colours if set."""
+    if sixteen:
+        text, ground = ("#ffffff", "#000000") if theme.dark else ("#000000", "#ffffff")
+        plain = replace(theme, foreground=text, background=ground, surface=ground, panel=ground)
+        return replace(plain, **SIXTEEN[theme.dark])
+    if theme.ansi:
+        return theme
+    shades = theme.to_color_system().generate()
+    background, surface, panel = (Color.parse(shades[name]) for name in ("background", "surface", "panel"))
+    if contrast(panel.blend(panel.get_contrast_text(1.0), INKS["foreground"]), panel) < CONTRAST:
+        panel = surface
+    grounds = background, surface, panel
+    inks: dict[str, Any] = {
+        name: _readable(Color.parse(shades[name]), grounds, opacity) for name, opacity in INKS.items()
+    }
+    return replace(theme, panel=panel.hex, **inks)
+
+
+def _readable(ink: Color, grounds: Sequence[Color], opacity: float) -> str:
+    """Return `ink`, as far moved to black or white as the contrast on `grounds` needs."""
+    pole = grounds[0].get_contrast_text(1.0)
+    steps = [ink, *(ink.blend(pole, step / STEPS) for step in range(1, STEPS))]
+
+    def is_readable(moved: Color) -> bool:
+        return all(contrast(ground.blend(moved, opacity), ground) >= CONTRAST for ground in grounds)
+
+    return next(filter(is_readable, steps), pole).hex
+
+
+def contrast(text: Color, ground: Color) -> float:
+    """Return the contrast of two opaque colours, from 1 to 21."""
+    dark, light = sorted((_luminance(text), _luminance(ground)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: Color) -> float:
+    parts = colour.normalized
+    red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+class ThemedApp(App[object]):
+    """An app with our two themes, which adapts the colours of every theme; `sixteen`: the terminal has but 16."""
+
+    def __init__(self, driver: type[Driver] | None = None, *, sixteen: bool = False) -> None:
+        self._adapted: dict[str, Theme] = {}
+        self._sixteen = sixteen
+        super().__init__(driver_class=driver)
+        for own in (DARK, LIGHT):
+            self.register_theme(own)
+
+    def get_theme(self, theme_name: str) -> Theme | None:
+        """Return the theme as it is shown: see `adapted`."""
+        theme = super().get_theme(theme_name)
+        if theme is not None and theme.name not in self._adapted:
+            self._adapted[theme.name] = adapted(theme, sixteen=self._sixteen)
+        return self._adapted[theme.name] if theme is not None else None
 
 
 class KeptTheme(Struct, frozen=True):

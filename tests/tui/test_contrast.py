@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
 from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
+from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input
 
 from clawbot.agent.status_types import Unsent
@@ -22,9 +25,10 @@ from clawbot.tui.screens.common import AskScreen
 from clawbot.tui.screens.install import InstallScreen
 from clawbot.tui.screens.palette import PaletteScreen
 from clawbot.tui.screens.rewind import RewindScreen
+from clawbot.tui.themes import DARK, INKS, LIGHT, adapted
 from clawbot.tui.widgets.prompt import INVITATIONS, invitation
 from tests.tui.chat_host import chatting, screen_text, send, until
-from tests.tui.contrast import contrast, pale, pale_texts
+from tests.tui.contrast import ENOUGH, contrast, pale, pale_texts
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, RuntimeStatus, conversation
 from tests.tui.screens.host import FixedClock, Host, Runtime, seen
 from tests.tui.screens.test_snapshots import LARGE, SMALL, context, editor, hooks_screen, memory, sessions
@@ -32,6 +36,8 @@ from tests.tui.test_approval import press
 from tests.tui.test_small_screens import ASKED
 
 THEMES = ["clawbot-dark", "clawbot-light"]
+ALL_THEMES = [DARK, LIGHT, *(theme for theme in BUILTIN_THEMES.values() if not theme.ansi)]
+GROUNDS = ("background", "surface", "panel")
 Chat = Callable[[ClawbotApp, Pilot[object]], Any]
 
 
@@ -134,6 +140,33 @@ async def test_the_palette_can_be_read(tmp_path: Path, theme: str) -> None:
         await pilot.press("f2")
         await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "ctrl+r" in screen_text(app))
         assert pale_texts(app, "#frame") == {}
+
+
+@pytest.mark.parametrize("theme", ALL_THEMES, ids=lambda theme: theme.name)
+def test_the_colours_of_text_can_be_read_on_each_ground_of_each_theme(theme: Theme) -> None:
+    shades = {name: Color.parse(value) for name, value in _shades(adapted(theme)).items()}
+    for name, opacity in INKS.items():
+        for ground in (shades[each] for each in GROUNDS):
+            text = ground.blend(shades[name], opacity)
+            assert contrast(Style(color=text.rich_color, bgcolor=ground.rich_color)) >= ENOUGH, (name, ground)
+
+
+def _shades(theme: Theme) -> dict[str, str]:
+    shades = theme.to_color_system().generate()
+    return {name: shades[name] for name in (*INKS, *GROUNDS)}
+
+
+@pytest.mark.parametrize("theme", ALL_THEMES, ids=lambda theme: theme.name)
+def test_sixteen_colours_are_enough_to_tell_them_apart(theme: Theme) -> None:
+    shades = {name: Color.parse(value) for name, value in _shades(adapted(theme, sixteen=True)).items()}
+    shown = [shades[name].rich_color.downgrade(ColorSystem.STANDARD).number for name in (*INKS, "background")]
+    assert len(set(shown)) == len(shown)
+
+
+async def test_a_chosen_theme_is_shown_with_its_adapted_colours(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path), (80, 24)) as (app, _):
+        app.theme = "solarized-light"
+        assert app.current_theme == adapted(BUILTIN_THEMES["solarized-light"])
 
 
 def test_pale_text_is_found_and_a_sign_is_none() -> None:
