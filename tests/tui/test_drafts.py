@@ -67,7 +67,7 @@ async def test_the_users_messages_are_gone_through_also_those_that_are_not_loade
 
         def top() -> str:
             first = page.scroll_offset.y
-            rows = [page.stack.line(number).text for number in range(first, first + 4)]
+            rows = [page.stack.line(number).text for number in range(first, first + 5)]
             return next((row.split()[-1] for row in rows if "question" in row), "")
 
         async def after(key: str) -> str:

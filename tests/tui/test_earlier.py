@@ -165,7 +165,7 @@ async def test_a_place_far_above_is_shown_and_marked(tmp_path: Path) -> None:
         await pilot.pause()
         page = app.chat.page
         lines = [page.render_line(row) for row in range(page.size.height)]
-        marked = [line for line in lines if line.text.startswith(BAR)]
+        marked = [line for line in lines if line.text.startswith(BAR) and line.text.strip(f" {BAR}")]
         assert [line.text[1:].split()[-2:] for line in marked] == [[marked[0].text.split()[-1]], ["question", "5"]]
         colour = page.named("pointed").color
         told = [segment.text for segment in marked[1] if segment.style and segment.style.color == colour]

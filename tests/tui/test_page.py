@@ -169,7 +169,7 @@ async def test_words_that_were_never_answered_have_a_mark(tmp_path: Path) -> Non
     )
     async with chatting(FakeRuntime(tmp_path, history=said)) as (app, pilot):
         await until(pilot, lambda: "丢了" in page_text(app))
-        lines = [line.strip() for line in page_text(app).split("\n") if line.strip() and ":" not in line]
+        lines = [line.strip() for line in page_text(app).split("\n") if line.strip(" ▌") and ":" not in line]
         assert lines == ["▌ lost", "never answered", "▌ again", "here", "▌ 丢了", "never answered"]
 
 

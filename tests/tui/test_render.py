@@ -295,18 +295,26 @@ def test_of_a_long_message_both_ends_are_shown_until_it_is_unfolded() -> None:
     item = UserItem("what is this?\n" + "row\n" * 300 + "x" * 9_000 + " and why?")
     lines = [line.text for line in item.lines(Page(80, Lexers()))]
     assert all(line.startswith(USER_BAR) for line in lines)
-    assert len(lines) == 7
-    assert lines[0].endswith("what is this?")
-    assert lines[3].endswith("▸ … 302 lines, 10,223 characters")
-    assert lines[-1].endswith("and why?")
+    assert len(lines) == 9
+    assert lines[1].endswith("what is this?")
+    assert lines[4].endswith("▸ … 302 lines, 10,223 characters")
+    assert lines[-2].endswith("and why?")
     item.unfolded = True
-    assert item.lines(Page(80, Lexers()))[-1].text.endswith("… 2,223 more characters were sent")
+    assert item.lines(Page(80, Lexers()))[-2].text.endswith("… 2,223 more characters were sent")
 
 
 def test_a_message_that_fits_does_not_fold() -> None:
     item = UserItem("row\n" * 20)
     assert not item.can_unfold
-    assert len(item.lines(Page(80, Lexers()))) == 21
+    assert len(item.lines(Page(80, Lexers()))) == 23
+
+
+@pytest.mark.parametrize(("width", "texts"), [(40, ["hello"]), (80, ["", "hello", ""])])
+def test_the_words_of_the_user_are_on_a_ground_of_their_own(width: int, texts: list[str]) -> None:
+    lines = UserItem("hello").lines(Page(width, Lexers()))
+    assert [line.text.removeprefix(USER_BAR) for line in lines] == texts
+    assert {line.fill for line in lines} == {"user"}
+    assert all("user" in span.style.split() for line in lines for span in line.spans)
 
 
 def test_words_of_a_pattern_stand_for_it_on_a_card() -> None:

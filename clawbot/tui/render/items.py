@@ -33,6 +33,7 @@ USER_CHARS = 8000  # of what the user sent, unfolded
 PASTE_CHARS, PASTE_LINES = 2000, 25  # of the user's words; more are folded
 END_CHARS, END_LINES = 400, 3  # shown of both ends of them then
 USER_BAR = " ▌ "  # beside the user's words
+USER_AIR = 60  # cells of a page from which on their ground is padded
 TEXT_INDENT = 3
 WAIT_DOTS = "●●●"
 WAIT_TOLD = 3  # seconds from which a wait is counted
@@ -107,8 +108,8 @@ class HeadItem(Item):
 
 @dataclass
 class UserItem(Item):
-    """A user message as typed, beside a bar: no Markdown, but URLs become links. Of a long one, which was pasted, the
-    beginning and the end are shown until it is unfolded."""
+    """A user message as typed, beside a bar on a ground of its own: no Markdown, but URLs become links. Of a long one,
+    which was pasted, the beginning and the end are shown until it is unfolded."""
 
     text: str
     unfolded: bool = False
@@ -122,16 +123,17 @@ class UserItem(Item):
         """The wrapped text behind the bar."""
         room = page.width - TEXT_INDENT
         lines = self._folded(room) if self.can_unfold and not self.unfolded else self._whole(room)
-        bar = StyledSpan(USER_BAR, "you")
-        return [StyledLine((bar, *line)) for line in lines]
+        air: list[tuple[StyledSpan, ...]] = [()] if page.width >= USER_AIR else []
+        bar = StyledSpan(USER_BAR, "user you")
+        return [StyledLine((bar, *line), "user") for line in (*air, *lines, *air)]
 
     def _whole(self, room: int) -> list[tuple[StyledSpan, ...]]:
         spans = list(plain_spans(clean(self.text[:USER_CHARS]).expandtabs(4), "user"))
         if len(self.text) > USER_CHARS:
             left = len(self.text) - USER_CHARS
             said = ngettext("… {n:,} more character was sent", "… {n:,} more characters were sent", left)
-            spans.append(StyledSpan(f"\n{said.format(n=left)}", "tool"))
-        fold = [(StyledSpan(_("▾ folds"), "tool", FOLD),)] if self.can_unfold else []
+            spans.append(StyledSpan(f"\n{said.format(n=left)}", "user tool"))
+        fold = [(StyledSpan(_("▾ folds"), "user tool", FOLD),)] if self.can_unfold else []
         return [*fold, *wrap(spans, room)]
 
     def _folded(self, room: int) -> list[tuple[StyledSpan, ...]]:
@@ -142,14 +144,14 @@ class UserItem(Item):
         rows = self.text.count("\n") + 1
         said = _("▸ … {lines:,} lines, {characters:,} characters") if rows > 1 else _("▸ … {characters:,} characters")
         size = said.format(lines=rows, characters=len(self.text))
-        return [*first, (StyledSpan(ellipsis(size, room), "tool", FOLD),), *last]
+        return [*first, (StyledSpan(ellipsis(size, room), "user tool", FOLD),), *last]
 
     def guess(self, width: int) -> int:
         """By characters."""
         if self.can_unfold and not self.unfolded:
-            return 2 * END_LINES + 1
+            return 2 * END_LINES + 3
         shown = self.text[:USER_CHARS]
-        return shown.count("\n") + len(shown) // max(1, width) + 1
+        return shown.count("\n") + len(shown) // max(1, width) + 3
 
 
 @dataclass
