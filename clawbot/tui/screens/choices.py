@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
@@ -168,21 +169,18 @@ class KeyScreen(OverScreen[str]):
 
     def compose(self) -> ComposeResult:
         """What is asked for, where it goes, the line to type or paste in."""
-        yield Static(Content(_("{provider} key").format(provider=self.provider.title)), id="title")
-        yield Static(
-            Content(
-                _("It goes to {file}, which only you can read. It is not shown here or in any log.").format(
-                    file=self.env_file
-                )
+        provider = Content(_("{provider} key").format(provider=self.provider.title))
+        told = _("It goes to {file}, which only you can read. It is not shown here or in any log.")
+        invitation = _("paste {key}").format(key=self.provider.keys[0])
+        with Vertical(id="frame") as frame:
+            frame.border_title = provider
+            yield Static(provider, id="title")
+            yield Static(Content(told.format(file=self.env_file)))
+            yield Line(password=True, placeholder=invitation, compact=True, id="key")
+            yield Static(id="wrong", markup=False)
+            yield KeyLine(
+                [KeyHint("enter", N_("save"), "screen.save"), KeyHint("esc", N_("back, save nothing"), "screen.back")]
             )
-        )
-        yield Line(
-            password=True, placeholder=_("paste {key}").format(key=self.provider.keys[0]), compact=True, id="key"
-        )
-        yield Static(id="wrong", markup=False)
-        yield KeyLine(
-            [KeyHint("enter", N_("save"), "screen.save"), KeyHint("esc", N_("back, save nothing"), "screen.back")]
-        )
 
     @on(Input.Submitted, "#key")
     def action_save(self) -> None:

@@ -23,14 +23,54 @@ from clawbot.tui.widgets.fields import TextField, typed_text
 
 BETWEEN, MORE = " · ", Content("…")  # keys in a line
 WAYS_OUT = ("back", "close")  # actions that need no widgets
+# On a screen with less room than this what is above the conversation needs all of it.
+FRAME_WIDTH, FRAME_HEIGHT = 80, 18
+WIDEST = 110  # columns of a frame
 
 
 class OverScreen(ModalScreen[ScreenResultType]):
-    """A modal screen that survives keys, signals and late results in any state.
+    """A modal screen that survives keys, signals and late results in any state. Its `#frame` is in the middle of the
+    conversation, which is dim around it; on a small screen it has no edge and takes all of it.
 
     Textual removes a screen's widgets first and cancels its workers afterwards: workers check `has_left` after each
     wait, and then leave the widgets alone.
     """
+
+    around: ClassVar[int] = 7  # rows beside the body: margins, edges and air of the frame, the keys
+    DEFAULT_CSS = """
+    OverScreen {
+        background: $background;
+        #frame { padding: 1 1 0 1; }
+        &.-framed {
+            align: center middle;
+            background: $background 60%;
+            #frame {
+                max-width: 110;
+                height: auto;
+                margin: 1 2;
+                background: $surface;
+                border: round $foreground 30%;
+                border-title-color: $text-accent;
+            }
+        }
+    }
+    """
+
+    def on_resize(self, event: Resize) -> None:
+        """Frame the screen where there is room."""
+        self.set_class(self.is_framed, "-framed")
+        for body in self.query(".body"):
+            body.styles.max_height = self.size.height - self.around if self.is_framed else None
+
+    @property
+    def is_framed(self) -> bool:
+        """Whether there is room for a frame."""
+        return self.size.width >= FRAME_WIDTH and self.size.height >= FRAME_HEIGHT
+
+    @property
+    def inner_width(self) -> int:
+        """The columns of a text inside, beside its scroll bar."""
+        return min(WIDEST, self.size.width - 4) - 7 if self.is_framed else max(24, self.size.width - 5)
 
     @property
     def has_left(self) -> bool:

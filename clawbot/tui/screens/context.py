@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.containers import VerticalScroll
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
@@ -264,10 +264,8 @@ def _figures(name: str, figures: Sequence[str], room: int, remark: str = "", *, 
     )
 
 
-WIDEST = 120  # cells of the page: a longer bar is no clearer
 COUNTING = N_("counting …")
 AFTER_TURN = N_("The figures come when the running turn has ended.")
-MARGIN = 5  # left and right of the page, its scroll bar included
 
 
 class ContextScreen(PageScreen[str]):
@@ -288,10 +286,12 @@ class ContextScreen(PageScreen[str]):
 
     def compose(self) -> ComposeResult:
         """The page, and its keys."""
-        with VerticalScroll(id="page", can_focus=False):
-            wait = AFTER_TURN if self.runtime.agent.status.busy else COUNTING
-            yield Static(Content.styled(_(wait), "$foreground 70%"), id="report")
-        yield KeyLine([])
+        wait = AFTER_TURN if self.runtime.agent.status.busy else COUNTING
+        with Vertical(id="frame") as frame:
+            frame.border_title = _("Context")
+            with VerticalScroll(id="page", can_focus=False, classes="body"):
+                yield Static(Content.styled(_(wait), "$foreground 70%"), id="report")
+            yield KeyLine([])
 
     def on_mount(self) -> None:
         """Counting takes a moment."""
@@ -312,8 +312,7 @@ class ContextScreen(PageScreen[str]):
     def _show(self) -> None:
         keys = [KeyHint("esc", _("back"), "screen.close")]
         if self.report is not None:
-            width = max(24, min(WIDEST, self.size.width - MARGIN))
-            lines = context_lines(self.report, width, self.clock.now(), detail=self.detail)
+            lines = context_lines(self.report, self.inner_width, self.clock.now(), detail=self.detail)
             self.query_one("#report", Static).update(Content("\n").join(lines))
             keys.insert(0, KeyHint("d", _("less") if self.detail else _("detail"), "screen.detail"))
             if self._written:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.events import Resize
 from textual.widgets import Static
 
 from clawbot.config.keys import KeyMap
@@ -19,12 +18,9 @@ from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
 
-# Below this many columns the commands stand under the keys.
-TWO_COLUMNS = 110
-
 
 class HelpScreen(PageScreen[None]):
-    """Shows the keys beside the commands of the runtime; below them where there is little room."""
+    """Shows the keys, and the commands of the runtime below them."""
 
     CSS_PATH: ClassVar = ["../styles/page.tcss", "../styles/help.tcss"]
 
@@ -34,14 +30,16 @@ class HelpScreen(PageScreen[None]):
         self.keys = tuple(help_lines(KeyMap(runtime.settings.tui.keys)))
 
     def compose(self) -> ComposeResult:
-        """Two columns, or one."""
+        """Two lists in a page that scrolls."""
         commands = [(f"{command.name} {_(command.arguments)}", _(command.help)) for command in self.runtime.commands]
-        with VerticalScroll(id="page", can_focus=False), Horizontal(id="columns"):
-            yield from self._column(_("Keys"), self.keys)
-            yield from self._column(_("Commands"), commands)
-        yield KeyLine(
-            [KeyHint("↑ ↓", _("scroll"), "screen.scroll('page_down')"), KeyHint("esc", _("back"), "screen.close")]
-        )
+        with Vertical(id="frame") as frame:
+            frame.border_title = _("Help")
+            with VerticalScroll(id="page", can_focus=False, classes="body"):
+                yield from self._column(_("Keys"), self.keys)
+                yield from self._column(_("Commands"), commands)
+            yield KeyLine(
+                [KeyHint("↑ ↓", _("scroll"), "screen.scroll('page_down')"), KeyHint("esc", _("back"), "screen.close")]
+            )
 
     def _column(self, title: str, lines: Iterable[tuple[str, str]]) -> ComposeResult:
         with Vertical(classes="column"):
@@ -50,7 +48,3 @@ class HelpScreen(PageScreen[None]):
                 with Horizontal(classes="line"):
                     yield Static(clean_line(term), classes="term", markup=False)
                     yield Static(clean_line(meaning), classes="meaning", markup=False)
-
-    def on_resize(self, event: Resize) -> None:
-        """One column where there is little room."""
-        self.set_class(event.size.width < TWO_COLUMNS, "-narrow")

@@ -130,8 +130,6 @@ def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
     return said.format(event=clean_line(hook.topic), result=result_of(hook), time=hook.at.astimezone(zone))
 
 
-WIDEST = 122  # cells of the frame
-MARGIN = 12  # cells left and right of the table: of the frame, of the rows, the scroll bar
 LOOKING = N_("looking for hooks …")
 NO_HOOKS = N_("There are no hooks. One is a folder with a HOOK.md and a handler.py, here:")
 
@@ -192,7 +190,7 @@ class HooksScreen(OverScreen[None]):
             folder = f"{self.runtime.paths.hooks}"
             self.query_one("#details", Static).update(Content.assemble((_(NO_HOOKS), "$foreground 70%"), f"\n{folder}"))
             return
-        table = hooks_table(self.hooks, max(30, min(self.size.width, WIDEST) - MARGIN), self.clock.now())
+        table = hooks_table(self.hooks, self.inner_width, self.clock.now())
         self.query_one("#head", Static).update(table.head)
         rows.set_options(table.rows)
         names = [hook.name for hook in self.hooks]

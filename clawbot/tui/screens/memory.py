@@ -96,7 +96,6 @@ class MemoryScreen(PlacePicker):
         Binding("ctrl+t", "narrow", "Notes or talks", show=False, priority=True),
     ]
     heading = N_("memory")
-    framed = False
     nothing = NOTHING_YET
     keys = (
         KeyHint("enter", N_("open at the line"), "screen.choose"),
@@ -345,7 +344,7 @@ class MemoryScreen(PlacePicker):
     def action_narrow(self) -> None:
         """Search everything, the notes alone, or what was said alone, in turn."""
         self.only = SCOPES[(SCOPES.index(self.only) + 1) % len(SCOPES)]
-        self.query_one("#title", Static).update(f"{self.only.name or self.heading} ❯ ")
+        self.heading = self.only.name or type(self).heading
         self.answered = None
         self.typing()
 

@@ -113,6 +113,7 @@ class PaletteScreen(ThemePreview):
     """
 
     heading = N_("find anything")
+    fills = True
     keys: ClassVar = (
         KeyHint("enter", N_("run or open"), "screen.choose"),
         KeyHint(N_("type"), N_("to find"), "screen.type"),

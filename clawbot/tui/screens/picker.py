@@ -65,10 +65,7 @@ Styles = str | PurePath | list[str | PurePath] | None
 
 # A list is laid out row by row on every key press: more than a person looks through would make typing wait.
 MAX_ROWS = 300
-# On a screen with less room than this a list needs all of it. AROUND are the lines that a frame and its margins take.
 ROW_MARGINS = 3  # cells beside a row: two of air, the scroll bar
-FRAME_WIDTH, FRAME_HEIGHT = 62, 18
-AROUND = 11
 
 
 @dataclass(frozen=True)
@@ -130,8 +127,6 @@ def grouped(rows: Sequence[Row]) -> list[Row]:
 class PickerScreen(OverScreen[ResultT]):
     """Shows what `load` brings, filters it by what is typed, and calls `chosen` with a row.
 
-    It stands over the conversation in a frame with a title; a screen that is not `framed` takes all the room.
-
     The line to type in has the focus; the arrow keys move in the list nevertheless. Tab goes over to the list, where
     the keys of one letter work (`letter_keys`), and any other letter comes back to the line.
     """
@@ -144,8 +139,8 @@ class PickerScreen(OverScreen[ResultT]):
         Binding("pageup", "move('page_up')", "Page up", show=False),
         Binding("pagedown", "move('page_down')", "Page down", show=False),
     ]
-    heading: ClassVar[str]
-    framed: ClassVar[bool] = True
+    around = 9
+    heading: str
     fills: ClassVar[bool] = False  # the frame is as high as the screen, whatever is in it
     nothing: ClassVar[str] = N_("Nothing here yet.")
     keys: ClassVar[tuple[KeyHint, ...]]
@@ -185,10 +180,10 @@ class PickerScreen(OverScreen[ResultT]):
         """The filter, the list and what is beside it, the keys."""
         with Vertical(id="frame"):
             with Horizontal(id="head"):
-                yield Static("❯ " if self.framed else f"{_(self.heading)} ❯ ", id="title")
+                yield Static("❯ ", id="title")
                 yield Line(id="filter", compact=True, select_on_focus=False)
                 yield Static(id="count")
-            with Horizontal(id="body"):
+            with Horizontal(id="body", classes="" if self.fills else "body"):
                 yield OptionList(id="rows", markup=False)
                 yield Static(id="note", markup=False)
                 yield from self.beside()
@@ -201,11 +196,9 @@ class PickerScreen(OverScreen[ResultT]):
         self.fetch()
 
     def on_resize(self, event: Resize) -> None:
-        """A small screen has no room for a frame."""
-        small = event.size.width < FRAME_WIDTH or event.size.height < FRAME_HEIGHT
-        is_framed = self.framed and not small
-        self.set_class(is_framed, "-framed")
-        self.query_one("#body").styles.max_height = event.size.height - AROUND if is_framed and not self.fills else None
+        """The rows are as wide as the screen lets them; without a frame the heading is before what is typed."""
+        self.set_class(self.fills, "-fills")
+        self._entitle()
         self.call_after_refresh(self._redraw)
 
     def _redraw(self) -> None:
@@ -284,11 +277,7 @@ class PickerScreen(OverScreen[ResultT]):
 
     def count(self, query: str, found: int) -> str:
         """What stands at the right of the line to type in, when `found` rows answer `query`."""
-        return (
-            _("{n:,} of {all:,}").format(n=found, all=len(self.rows))
-            if query
-            else ("" if self.framed else f"{len(self.rows):,}")
-        )
+        return _("{n:,} of {all:,}").format(n=found, all=len(self.rows)) if query else ""
 
     def refilter(self) -> None:
         """Show the rows that answer what is typed."""
@@ -311,9 +300,12 @@ class PickerScreen(OverScreen[ResultT]):
                 _("Nothing matches “{query}”.").format(query=query) if query and self.rows else _(self.absence)
             )
         self.query_one("#count", Static).update(self.count(query, len(found)) if self.rows else "")
-        if self.framed:
-            total = f" · {len(self.rows):,}" if self.rows else ""
-            self.query_one("#frame").border_title = f"{_(self.heading).capitalize()}{total}"
+        total = f" · {len(self.rows):,}" if self.rows else ""
+        self.query_one("#frame").border_title = f"{_(self.heading).capitalize()}{total}"
+        self._entitle()
+
+    def _entitle(self) -> None:
+        self.query_one("#title", Static).update("❯ " if self.is_framed else f"{_(self.heading)} ❯ ")
 
     def on_key(self, event: KeyPress) -> None:
         """In the list: run the keys of one letter, and bring any other back to the line to type in."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Input, OptionList, Static
@@ -75,9 +76,11 @@ class TitleScreen(OverScreen[str]):
 
     def compose(self) -> ComposeResult:
         """The line to type in."""
-        yield Static(_("Title"), id="title")
-        yield Line(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
-        yield KeyLine([KeyHint("enter", N_("save"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
+        with Vertical(id="frame") as frame:
+            frame.border_title = _("Title")
+            yield Static(_("Title"), id="title")
+            yield Line(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
+            yield KeyLine([KeyHint("enter", N_("save"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
 
     @on(Input.Submitted, "#key")
     def action_take(self) -> None:
