@@ -33,19 +33,18 @@ class Motion:
         self._running: dict[int, tuple[ToolItem, float]] = {}
         self._timer: Timer | None = None
 
-    def wait(self, activity: str) -> None:
-        """Show at the end of the page that this goes on."""
-        if self._wait is None:
-            self._wait, self._since = WaitItem(activity), self._clock.monotonic()
+    def wait(self, activity: str, figures: str) -> None:
+        """Show at the end of the page that this goes on; without an `activity` what it took."""
+        if self._wait is None or self._page.stack.index_of(self._wait) is None:
+            self._wait, self._since = WaitItem(activity, figures, not activity), self._clock.monotonic()
             self._page.foot(self._wait)
-        elif self._wait.text != activity:
-            self._wait.text, self._since = activity, self._clock.monotonic()
-            self._wait.seconds = 0
+        elif (self._wait.text, self._wait.figures) != (activity, figures):
+            self._wait.text, self._wait.figures, self._wait.over = activity, figures, not activity
             self._page.repaint(self._wait)
         self._go()
 
     def rest(self) -> None:
-        """Nothing is waited for."""
+        """Show nothing at the end of the page."""
         if self._wait is not None:
             self._wait = None
             self._page.foot(None)
@@ -79,17 +78,15 @@ class Motion:
             self._timer = self._page.set_interval(STEP if self.is_on else STILL, self._step)
 
     def _step(self) -> None:
-        if self._wait is None and not self._running and self._timer is not None:
+        if (self._wait is None or self._wait.over) and not self._running and self._timer is not None:
             self._timer.stop()
             self._timer = None
             return
         now = self._clock.monotonic()
-        if self._wait is not None:
-            before = (self._wait.step, self._wait.seconds)
-            self.steps += self.is_on
-            self._wait.step += self.is_on
-            self._wait.seconds = int(now - self._since)
-            if before != (self._wait.step, self._wait.seconds):
+        if self._wait is not None and self.is_on:
+            before, self._wait.lit = self._wait.lit, int(2 * (now - self._since)) % 2 == 0
+            self.steps += 1
+            if before != self._wait.lit:
                 self._page.repaint(self._wait)
         for item, since in self._running.values():
             shown = (item.lit, item.seconds)

@@ -330,6 +330,7 @@ class StatusBar:
         self._written = Written()
         self._told_at = self._line.clock.monotonic()
         self._line.begin_turn()
+        self._place()
 
     def streamed(self, text: str) -> None:
         """The model has written more."""
@@ -347,13 +348,9 @@ class StatusBar:
     def ends(self) -> None:
         """The turn is over."""
         self._line.end_turn(self._written.tokens, about=self._written.about)
+        self._place()
         self.runs("")
         self.refresh()
-
-    @property
-    def activity(self) -> str:
-        """What runs; empty where nothing does, and for a command."""
-        return "" if self._activity[0].startswith("/") else self._activity[0]
 
     def show_hint(self) -> None:
         """Name the key that matters most at the moment."""
@@ -392,7 +389,12 @@ class StatusBar:
         """Whether the user has scrolled up."""
         if reading != self._reading:
             self._reading = reading
+            self._place()
             self.show_hint()
+
+    def _place(self) -> None:
+        """Show what runs where it can be seen: on the page, or here if the user has scrolled up."""
+        self._line.show(on_page=self._line.in_turn and not self._reading)
 
     @property
     def saving(self) -> bool:

@@ -164,8 +164,6 @@ class TranscriptWriter:
             self._answer += committed
             self._spoken = self._spoken or bool(committed)
             live = self._items(tail)
-            if committed or live:
-                self.motion.rest()
             self._page.append([*committed, *live], drop=self._live)
             self._live = len(live)
         self._rest = max(FLUSH_SECONDS, REST_FACTOR * (process_time() - started))
@@ -191,8 +189,6 @@ class TranscriptWriter:
         if self._stream is not None:
             items = self._items(self._stream.finish())
             self._answer += items
-            if items:
-                self.motion.rest()
             self._page.append(items, drop=self._live)
             self._spoken = self._spoken or bool(items)
         else:
@@ -225,18 +221,16 @@ class TranscriptWriter:
         self._answer = []
         self._text_seen = False
 
-    def waits(self, activity: str) -> None:
-        """Nothing is written while the machine does this; "" when it does nothing. Text and calls that run show by
-        themselves that something happens."""
-        if activity and self._stream is None and all(tool.output is not None for tool in self._tools.values()):
-            self.motion.wait(activity)
-        elif not activity:
+    def waits(self, activity: str, figures: str) -> None:
+        """Show below all else what the machine does, or what it took; nothing without `figures`."""
+        if figures:
+            self.motion.wait(activity, figures)
+        else:
             self.motion.rest()
 
     def tool_started(self, event: events.ToolStarted) -> None:
         """A call runs."""
         self._finish_text()
-        self.motion.rest()
         self._unvoiced = []
         joined = isinstance(self._last, ToolItem)
         item = ToolItem(event.name, event.title, event.arguments, joined=joined)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -206,17 +207,18 @@ async def test_a_sign_stands_where_the_answer_will_appear(tmp_path: Path, moves:
     async with chatting(runtime) as (app, pilot):
         assert isinstance(app.clock, StepClock)
         await send(app, pilot, "go")
-        await until(pilot, lambda: page_text(app).rstrip().endswith("●●●  thinking"))
+        await until(pilot, lambda: page_text(app).rstrip().endswith("● thinking 0 s · esc stops"))
         if moves:
             await until(pilot, lambda: app.chat.writer.motion.steps > 1)
         app.clock.seconds += 15
-        await until(pilot, lambda: page_text(app).rstrip().endswith("●●●  thinking 15 s"))
+        await until(pilot, lambda: page_text(app).rstrip().endswith("● thinking 15 s · esc stops"))
         assert (app.chat.writer.motion.steps > 0) == moves
         before.release()
-        await until(pilot, lambda: page_text(app).rstrip().endswith("Here."))
+        await until(pilot, lambda: "Here.\n\n   ● writing 15 s" in page_text(app))
+        assert screen_text(app).count("15 s") == 1
         hold.release()
         await until(pilot, lambda: not app.chat.turns.busy)
-        assert "●●●" not in page_text(app)
+        assert re.search(r"Here\.\n\n   15 s(?: · ↓ \d+ tokens)?$", page_text(app).rstrip())
         await until(pilot, lambda: not app.chat.writer.motion.is_running)
 
 

@@ -20,10 +20,10 @@ from clawbot.tui.render.lines import (
     StyledLine,
     StyledSpan,
     cells_of,
-    duration,
     ellipsis,
     note_link,
     plain_spans,
+    width_of,
     wrap,
 )
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
@@ -35,8 +35,7 @@ END_CHARS, END_LINES = 400, 3  # shown of both ends of them then
 USER_BAR = " ▌ "  # beside the user's words
 USER_AIR = 60  # cells of a page from which on their ground is padded
 TEXT_INDENT = 3
-WAIT_DOTS = "●●●"
-WAIT_TOLD = 3  # seconds from which a wait is counted
+WAIT_SIGN = "●"
 RULE_EDGES = 6  # cells of a rule around the text inside
 
 
@@ -252,20 +251,20 @@ class MarkItem(Item):
 
 @dataclass
 class WaitItem(Item):
-    """Stands where the answer will appear: what the machine does, and for how long. `step` counts the pictures of the
-    motion; it stays 0 where nothing is to move."""
+    """The last line of a turn that runs: what the machine does, and in `figures` for how long. It remains without a
+    sign, `over`, until the next turn. The sign pulses: `lit` or not."""
 
     text: str
-    seconds: int = 0
-    step: int = 0
+    figures: str = ""
+    over: bool = False
+    lit: bool = True
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """Three dots, one of them lit after the other."""
-        lit = self.step % len(WAIT_DOTS)
-        dots = [StyledSpan(dot, "card-runs" if place == lit else "card-waits") for place, dot in enumerate(WAIT_DOTS)]
-        long = f" {duration(self.seconds)}" if self.seconds >= WAIT_TOLD else ""
-        text = ellipsis(f"  {clean_line(_(self.text))}{long}", max(8, page.width - TEXT_INDENT - len(WAIT_DOTS)))
-        return [BLANK, *indented([StyledLine((*dots, StyledSpan(text, "tool")))])]
+        """One line."""
+        sign = StyledSpan(f"{WAIT_SIGN} ", "card-runs" if self.lit else "card-waits")
+        text = ellipsis(clean_line(self.text), max(10, page.width - TEXT_INDENT - 2 - width_of(self.figures)))
+        spans = [StyledSpan(text, "tool-text"), StyledSpan(self.figures, "tool")]
+        return [BLANK, *indented([StyledLine(tuple(spans) if self.over else (sign, *spans))])]
 
     def guess(self, width: int) -> int:
         """Always two."""

@@ -64,7 +64,8 @@ class StatusState(Struct, frozen=True):
     """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
     `seconds` how long the turn has taken so far (outside of one: the activity), `written` the tokens that the model
     has written in it, `took` what the last turn took, `hint` the key that matters most at the moment; `indexing` stands
-    in place of the count of notes while the memory is indexed; `editing` is the mode of vi."""
+    in place of the count of notes while the memory is indexed; `editing` is the mode of vi; `on_page`: the last line of
+    the page shows what runs."""
 
     place: str = ""
     gauge: Gauge = Gauge()
@@ -77,6 +78,7 @@ class StatusState(Struct, frozen=True):
     took: Effort = Effort()
     hint: str = ""
     editing: str = ""
+    on_page: bool = False
 
 
 def bar(gauge: Gauge, cells: int = BAR) -> list[StyledSpan]:
@@ -150,15 +152,24 @@ def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
 
 def _right(state: StatusState, width: int, parts: list[list[list[StyledSpan]]]) -> list[StyledSpan]:
     """What runs and the key. What runs is cut where the percentage of the meter would have no room."""
+    if state.activity and state.on_page:
+        return []
     if not state.activity:
-        took = state.took
-        said = f"{duration(took.seconds)}{_written(took.tokens, width, about=took.about)}" if took.seconds else ""
-        return [StyledSpan(state.hint or said)] if state.hint or said else []
+        return [StyledSpan(state.hint)] if state.hint else []
     hint = [StyledSpan(f"{SEPARATOR}{state.hint}")] if state.hint and width >= FULL_WIDTH // 2 else []
     time = f" {duration(state.seconds)}{_written(state.written, width)}"
     kept = min(PLACE, width_of(state.place)) + sum(len(SEPARATOR) + cells_of(form[-1]) for form in parts[:1])
     room = min(max(width // 3, min(ACTIVITY, width // 2)), width - kept - len(time) - cells_of(hint) - 4)
     return [StyledSpan(f"{ellipsis(state.activity, max(10, room))}{time}", "activity"), *hint]
+
+
+def figures(state: StatusState, width: int) -> str:
+    """What follows the activity in the last line of the page, or what the last turn took; "" where there is nothing."""
+    if state.activity:
+        hint = f"{SEPARATOR}{state.hint}" if state.hint else ""
+        return f" {duration(state.seconds)}{_written(state.written, width)}{hint}"
+    took = state.took
+    return f"{duration(took.seconds)}{_written(took.tokens, width, about=took.about)}" if took.seconds else ""
 
 
 def _written(tokens: int, width: int, *, about: bool = False) -> str:
@@ -216,6 +227,11 @@ class StatusLine(Painted):
         if self._turn is not None:
             self.show(written=0, took=Effort(int(self.clock.monotonic() - self._turn), tokens, about))
         self._turn = None
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether a turn runs."""
+        return self._turn is not None
 
     def run_clock(self, activity: str, detail: str = "") -> None:
         """`activity` runs from now on; an empty one stops the clock. The same activity goes on counting, also when its
