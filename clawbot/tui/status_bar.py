@@ -373,6 +373,7 @@ class StatusBar:
     def asks(self, asking: bool) -> None:
         """Whether a question stands in place of the prompt."""
         self._asking = asking
+        self._place()
         self.show_hint()
 
     def types(self, shell: ShellMode) -> None:
@@ -393,8 +394,8 @@ class StatusBar:
             self.show_hint()
 
     def _place(self) -> None:
-        """Show what runs where it can be seen: on the page, or here if the user has scrolled up."""
-        self._line.show(on_page=self._line.in_turn and not self._reading)
+        """Show what runs where it can be seen: on the page, or here if the user has scrolled up or is asked."""
+        self._line.show(on_page=self._line.in_turn and not (self._reading or self._asking))
 
     @property
     def saving(self) -> bool:

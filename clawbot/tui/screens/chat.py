@@ -223,7 +223,7 @@ class ChatScreen(Screen[None]):
 
     def _living(self, state: StatusState) -> None:
         """Show at the end of the page what runs, or what the last turn took."""
-        shown = self.status.in_turn or not state.activity
+        shown = (self.status.in_turn and self.approval.request is None) or not state.activity
         self.writer.waits(state.activity, figures(state, self.page.page_width) if shown else "")
 
     def _turn_started(self) -> None:
