@@ -1,5 +1,5 @@
-"""The rows of the side panel: the notes that a talk used, where the tokens of the window go, the last sessions, and
-what each of them opens."""
+"""The rows of the side panel: the plan, the files that were changed, the notes that a talk used, where the tokens of
+the window go, the last sessions, and what each of them opens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clawbot.text.sanitize import clean_line, isolate
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
 from clawbot.tui.render.items import FOLD, Item, PieceItem
-from clawbot.tui.render.lines import StyledSpan, ellipsis, note_link, place_text, short, width_of
+from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, place_text, short, width_of
 from clawbot.tui.render.markdown_blocks import Flow, MarkdownTable
 from clawbot.tui.render.verbs import is_note
 from clawbot.tui.screens.context import FIXED, LOOKS, NO_LOOK, mark_names, mark_places, share_out
@@ -38,6 +38,9 @@ SESSIONS_SHOWN = 5
 BEST = 3  # of the places that one search found
 HUNK = re.compile(r"@@ -\S+ \+(\d{1,9})\b")
 START = {"models": "choose_model", "local_model": "run_local_model", "memory": "search_memory", "help": "help"}
+STEP = re.compile(r"\s*(?:[-*+]|\d+[.)]) +(.+)")  # of a plan
+STEPS_SHOWN = FILES_SHOWN = 8
+FIGURES = "figures:"  # opens or folds the figures of the window
 FEWEST_NOTES = 3  # that are shown where there is little room
 
 
@@ -48,6 +51,15 @@ class UsedNote(Struct, frozen=True):
     line: int
     text: str
     use: Use
+
+
+class ChangedFile(Struct, frozen=True):
+    """A file that the talk changed: `line` of the last change, from 1, and how many lines came and went in all."""
+
+    path: str
+    line: int
+    added: int = 0
+    removed: int = 0
 
 
 class PanelRow(NamedTuple):
@@ -110,9 +122,31 @@ def _changed(path: str, diff: str) -> UsedNote:
                 return UsedNote(path, line, row[1:], "written")
             first = first or line
             line += 1
+        elif row.startswith("-") and row[:3] != 3 * "-":
+            first = first or line
         elif row.startswith(" "):
             line += 1
     return UsedNote(path, max(1, first), "", "written")
+
+
+def changed_files(items: Iterable[Item]) -> list[ChangedFile]:
+    """Return the files that `items`, oldest first, changed, the last one first; notes are not among them."""
+    found: dict[str, ChangedFile] = {}
+    for item in items:
+        path = item.arguments.get("path") if isinstance(item, ToolItem) and item.diff and item.state == "done" else None
+        if isinstance(item, ToolItem) and isinstance(path, str) and not is_note(path):
+            rows = [row[:1] for row in item.diff.splitlines() if row[:3] not in ("+++", "---")]
+            before = found.pop(path, ChangedFile(path, 1))
+            added, removed = before.added + rows.count("+"), before.removed + rows.count("-")
+            found[path] = ChangedFile(path, _changed(path, item.diff).line, added, removed)
+    return list(reversed(found.values()))
+
+
+def plan_steps(plan: str) -> list[str]:
+    """Return the steps of a `plan` in Markdown: the entries of its lists."""
+    return [
+        clean_line(step[1]).replace("**", "").replace("`", "") for row in plan.splitlines() if (step := STEP.match(row))
+    ]
 
 
 def _note(hit: NoteHit, use: Use) -> UsedNote:
@@ -146,8 +180,9 @@ def _quoted(note: UsedNote, found: dict[tuple[str, int], UsedNote]) -> UsedNote:
 
 
 class PanelState(Struct, frozen=True):
-    """All that the panel shows; `report` is None before the window was looked at, `unfolded` shows all notes. As long
-    as nothing was said, `keys` to begin with take the place of the notes and the window."""
+    """All that the panel shows; `report` is None before the window was looked at, `unfolded` shows all notes, `figures`
+    where the tokens of the window go. As long as nothing was said, `keys` to begin with take the place of the notes and
+    the window."""
 
     notes: Sequence[UsedNote] = ()
     gauge: Gauge = Gauge()
@@ -155,6 +190,9 @@ class PanelState(Struct, frozen=True):
     talks: Sequence[SessionSummary] = ()
     unfolded: bool = False
     keys: KeyMap | None = None
+    figures: bool = False
+    plan: Sequence[str] = ()
+    files: Sequence[ChangedFile] = ()
 
 
 def panel_rows(state: PanelState, width: int, height: int, now: datetime) -> list[PanelRow]:
@@ -162,10 +200,32 @@ def panel_rows(state: PanelState, width: int, height: int, now: datetime) -> lis
     talks = list(_talks(state.talks, width, now))
     if state.keys is not None:
         return [*_start(state.keys, width), PanelRow(Content()), *talks]
-    context = list(_context(state, width))
-    room = max(2 * FEWEST_NOTES, height - len(context) - len(talks) - 4)
-    rows = [*_notes(state, width, room), PanelRow(Content()), *context]
-    return [*rows, PanelRow(Content()), *talks] if talks else rows
+    work = [list(_plan(state.plan, width)), list(_files(state.files, width))]
+    others = [list(_context(state, width)), talks]
+    taken = sum(len(part) + 1 for part in (*work, *others) if part)
+    notes = list(_notes(state, width, max(2 * FEWEST_NOTES, height - taken - 2)))
+    parts = [part for part in (*work, notes, *others) if part]
+    return [row for part in parts for row in (*part, PanelRow(Content()))][:-1]
+
+
+def _plan(steps: Sequence[str], width: int) -> Iterator[PanelRow]:
+    if steps:
+        yield _heading(_("Plan"), Content.styled(f"{len(steps)}", QUIET), width)
+    for number, step in enumerate(steps[:STEPS_SHOWN], 1):
+        yield PanelRow(Content.styled(isolate(ellipsis(f"{number}. {step}", width)), TEXT))
+    if more := len(steps[STEPS_SHOWN:]):
+        yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET))
+
+
+def _files(files: Sequence[ChangedFile], width: int) -> Iterator[PanelRow]:
+    if files:
+        yield _heading(_("Changed files"), Content.styled(f"{len(files)}", QUIET), width)
+    for file in files[:FILES_SHOWN]:
+        lines = f"+{file.added} -{file.removed}"
+        path = middle(clean_line(file.path), width - width_of(lines) - 1)
+        yield PanelRow(_between((path, "$text-accent"), (lines, QUIET), width), note_link(file.path, file.line))
+    if more := len(files[FILES_SHOWN:]):
+        yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET))
 
 
 def _heading(title: str, right: Content, width: int) -> PanelRow:
@@ -223,13 +283,13 @@ def _context(state: PanelState, width: int) -> Iterator[PanelRow]:
     share = f"{about}{round(100 * gauge.tokens / gauge.window)}% · " if gauge.window else ""
     of = f"/{short(gauge.window)}" if gauge.window else ""
     figures = Content.styled(f"{share}{short(gauge.tokens)}{of}", LEVELS.get(gauge.level, QUIET))
-    yield _heading(_("Context"), figures, width)
+    sign = "▾" if state.figures else "▸"
+    yield _heading(f"{sign} {_('Context')}", figures, width)._replace(target=FIGURES)
     if report is None:
         return
-    yield from map(PanelRow, _bar(report, width))
-    for part in report.parts:
-        if part.tokens > 0:
-            yield PanelRow(_part(part, width))
+    if state.figures:
+        yield from map(PanelRow, _bar(report, width))
+        yield from (PanelRow(_part(part, width)) for part in report.parts if part.tokens > 0)
     yield PanelRow(Content.styled(ellipsis(coming(report), width), QUIET), "run:show_context")
 
 

@@ -20,7 +20,15 @@ from clawbot.config.keys import KeyMap
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.items import FOLD, NoticeItem
 from clawbot.tui.render.start import StartItem
-from clawbot.tui.screens.panel_rows import PanelRow, PanelState, panel_rows, used_notes
+from clawbot.tui.screens.panel_rows import (
+    FIGURES,
+    PanelRow,
+    PanelState,
+    changed_files,
+    panel_rows,
+    plan_steps,
+    used_notes,
+)
 from clawbot.tui.status_bar import gauge_of
 from clawbot.tui.widgets.transcript import TranscriptView
 
@@ -35,7 +43,8 @@ CHANGES_WINDOW = (events.TurnEnded, events.CompactionFinished, events.ModelChang
 
 
 class SidePanel(Widget, can_focus=True):
-    """Shows the notes of `page`, and the window and the sessions of the runtime. It gets the focus by F6 alone."""
+    """Shows the plan, the files and the notes of `page`, and the window and the sessions of the runtime. It gets the
+    focus by F6 alone."""
 
     FOCUS_ON_CLICK: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -80,14 +89,19 @@ class SidePanel(Widget, can_focus=True):
             self.read_page()
         elif isinstance(event, events.ContextUsed):
             self.show()
+        elif isinstance(event, events.PlanReady):
+            self.state = replace(self.state, plan=plan_steps(event.plan))
+            self.show()
         elif isinstance(event, events.SessionChanged):
+            self.state = replace(self.state, plan=())
             self.load_talks()
         if isinstance(event, CHANGES_WINDOW) and not more:
             self.load_report()
 
     def read_page(self) -> None:
-        """Show the notes of what is on the page."""
-        self.state = replace(self.state, notes=used_notes(self.page.stack.items))
+        """Show the files and the notes of what is on the page."""
+        items = self.page.stack.items
+        self.state = replace(self.state, notes=used_notes(items), files=changed_files(items))
         self.show()
 
     def load_report(self) -> None:
@@ -199,6 +213,9 @@ class SidePanel(Widget, can_focus=True):
     def _open(self, target: str) -> None:
         if target == FOLD:
             self.state = replace(self.state, unfolded=True)
+            self.show()
+        elif target == FIGURES:
+            self.state = replace(self.state, figures=not self.state.figures)
             self.show()
         else:
             self.post_message(TranscriptView.Opened(target))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 
-from clawbot.agent.events import Event, MessageFinished, SessionChanged, TextDelta, ToolFinished, ToolStarted
+from clawbot.agent.events import Event, MessageFinished, PlanReady, SessionChanged, TextDelta, ToolFinished, ToolStarted
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.tui.app import ClawbotApp
@@ -17,8 +17,9 @@ from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
 from clawbot.tui.render.items import FOLD, Item, PieceItem
 from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.verbs import CardState
 from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.panel_rows import PanelState, UsedNote, panel_rows, used_notes
+from clawbot.tui.screens.panel_rows import PanelState, UsedNote, changed_files, panel_rows, plan_steps, used_notes
 from clawbot.tui.screens.side import NARROWEST, TALK, WIDEST, panel_width
 from clawbot.tui.screens.side_panel import SidePanel
 from clawbot.tui.widgets.status_line import Gauge
@@ -82,13 +83,52 @@ def test_what_was_read_and_written_is_used_too() -> None:
     ]  # fmt: skip
 
 
+def changed(path: str, added: int, removed: int, state: CardState = "done") -> ToolItem:
+    item = ToolItem("edit", f"edit {path}", {"path": path}, state=state)
+    item.diff = f"--- a\n+++ b\n@@ -7,{removed} +7,{added} @@\n" + "-old\n" * removed + "+new\n" * added
+    return item
+
+
+def test_a_changed_file_is_listed_once_with_all_its_lines_and_no_note_is() -> None:
+    items = [changed("a.py", 2, 1), changed("b.py", 1, 0), changed(NOTE, 3, 0), changed("a.py", 0, 4)]
+    found = changed_files([*items, changed("c.py", 1, 1, "failed")])
+    assert [f"{file.path}:{file.line} +{file.added} -{file.removed}" for file in found] == [
+        "a.py:7 +2 -5",
+        "b.py:7 +1 -0",
+    ]
+
+
+def test_the_steps_of_a_plan_are_the_entries_of_its_lists() -> None:
+    plan = "# Plan\n\nFirst this:\n1. **move** the port\n2) run `make test`\n  - and look\n\nThat is all."
+    assert plan_steps(plan) == ["move the port", "run make test", "and look"]
+
+
+def test_the_plan_and_the_changed_files_are_above_the_notes_and_the_figures_of_the_window_are_folded() -> None:
+    files = changed_files([changed("src/a.py", 2, 1)])
+    state = PanelState(LONG[:1], Gauge(122_000, 200_000), context_report(), TALKS, plan=["move the port"], files=files)
+    texts = [row.content.plain.split("  ")[0] for row in panel_rows(state, 50, 40, NOW)]
+    wanted = [
+        "Plan",
+        "1. move the port",
+        "Changed files",
+        "src/a.py",
+        "Notes in this talk",
+        "▸ Context",
+        "Last sessions",
+    ]
+    assert [text for text in texts if text in wanted] == wanted
+    assert not any("system prompt" in text for text in texts)
+    rows = panel_rows(replace(state, figures=True), 50, 40, NOW)
+    assert any("system prompt" in row.content.plain for row in rows)
+
+
 LONG = [UsedNote(f"memory/{'very-' * 12}long-name-{n}.md", 1000 + n, "很长的一行" * 20, "found") for n in range(30)]
 TALKS = [summary(n, "东京旅行的计划和预算" * n) for n in range(1, 9)]
 
 
 @pytest.mark.parametrize("width", [24, 41, 57])
 def test_no_row_is_wider_than_the_panel_and_every_line_number_can_be_read(width: int) -> None:
-    state = PanelState(LONG, Gauge(122_000, 200_000, exact=False), context_report(), TALKS, unfolded=True)
+    state = PanelState(LONG, Gauge(122_000, 200_000, exact=False), context_report(), TALKS, unfolded=True, figures=True)
     rows = panel_rows(state, width, 40, NOW)
     assert all(row.content.cell_length <= width for row in rows)
     for note in LONG:
@@ -100,7 +140,7 @@ def test_no_row_is_wider_than_the_panel_and_every_line_number_can_be_read(width:
 
 @pytest.mark.parametrize("height", [24, 40, 60])
 def test_the_notes_leave_room_for_the_rest_and_unfold(height: int) -> None:
-    state = PanelState(LONG, Gauge(122_000, 200_000), context_report(), TALKS)
+    state = PanelState(LONG, Gauge(122_000, 200_000), context_report(), TALKS, figures=True)
     rows = panel_rows(state, 40, height, NOW)
     more = next(row for row in rows if row.target == FOLD)
     hidden = int(more.content.plain.split()[1])
@@ -228,6 +268,7 @@ async def test_what_is_slow_or_fails_holds_nobody_up(tmp_path: Path) -> None:
         await pilot.press(*"typed")
         await until(pilot, lambda: app.chat.composer.prompt.text == "typed")
         assert "61% · 122k/200k" in screen_text(app)
+        await pilot.click(offset=await row_of(app, pilot, "▸ Context"))
         assert "system prompt" not in screen_text(app)
         hold.release()
         await until(pilot, lambda: "system prompt" in screen_text(app))
@@ -238,11 +279,21 @@ async def test_the_window_is_counted_anew_after_a_turn(tmp_path: Path) -> None:
     runtime = make_runtime(tmp_path)
     async with chatting(runtime, WIDE) as (app, pilot):
         await send(app, pilot, "which port?")
+        await pilot.click(offset=await row_of(app, pilot, "▸ Context"))
         await row_of(app, pilot, "71,033")
         parts = [replace(part, tokens=71_999) if part.key == "messages" else part for part in runtime.report.parts]
         runtime.report = context_report(parts=tuple(parts))
         await send(app, pilot, "which port?")
         await row_of(app, pilot, "71,999")
+
+
+async def test_a_plan_stays_in_the_panel_until_the_session_changes(tmp_path: Path) -> None:
+    async with chatting(make_runtime(tmp_path), WIDE) as (app, pilot):
+        await until(pilot, lambda: app.chat.side.panel is not None)
+        app.chat.side.take(PlanReady(plan="- move the port", acceptance="yes"))
+        await row_of(app, pilot, "1. move the port")
+        app.chat.side.take(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
+        await until(pilot, lambda: "1. move the port" not in screen_text(app))
 
 
 async def test_another_session_has_notes_of_its_own(tmp_path: Path) -> None:
@@ -273,7 +324,8 @@ async def test_the_wheel_reaches_what_has_no_room(tmp_path: Path) -> None:
     async with chatting(make_runtime(tmp_path), (150, 20)) as (app, pilot):
         await send(app, pilot, "which port?")
         await row_of(app, pilot, f"{NOTE}:14")
-        assert "Last conversations" not in screen_text(app)
+        await pilot.click(offset=await row_of(app, pilot, "▸ Context"))
+        await until(pilot, lambda: "Last conversations" not in screen_text(app))
         left = panel_of(app).region.x
         await pilot.press("f6", "f6", *["down"] * 6)
         await until(pilot, lambda: "the release checklist" in screen_text(app).splitlines()[-1][left:])
