@@ -15,7 +15,10 @@ from clawbot.skills.manifest import SKILL_FILE, SkillText
 from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean_line
 
-NO_SKILLS = N_("No skills: `skills/` in the state folder and in the workspace hold none (docs/skills.md).")
+NO_SKILLS = N_(
+    "No skills yet. Put a folder with a SKILL.md into `skills/` of the workspace, then type `/skills` again "
+    "(docs/skills.md)."
+)
 ATTACHED_SHARE = 2  # characters of what is attached for a token of the window: half of it, in English
 DESCRIPTION_CHARS = 200
 

@@ -27,7 +27,10 @@ from clawbot.text.visible import messages
 READY, OFF, MISSING, BROKEN = N_("ready"), N_("off"), N_("missing"), N_("broken")
 MCP_TOOLS_CHARS = 400  # of a list of tools
 NEVER = N_("never")
-NO_HOOKS = N_("No hooks: there are none, or `hooks.enabled` is off in the settings.")
+NO_HOOKS = N_(
+    "No hooks. Set `hooks.enabled: true` in the settings, or put a folder with a HOOK.md and a handler.py into "
+    "`hooks/` of the state folder (docs/writing-hooks.md)."
+)
 _WORDS = {
     "ok": N_("ok"), "failed": N_("failed"), "timeout": N_("timed out"), "exited": N_("its process ended"),
     "cancelled": N_("stopped"),

@@ -131,7 +131,7 @@ def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
 
 
 LOOKING = N_("looking for hooks …")
-NO_HOOKS = N_("There are no hooks. One is a folder with a HOOK.md and a handler.py, here:")
+NO_HOOKS = N_("No hooks yet.\n\nPut a folder with a HOOK.md and a handler.py here, then press r:")
 
 
 class HooksScreen(OverScreen[None]):

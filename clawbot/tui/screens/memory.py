@@ -50,7 +50,10 @@ RECENT = 30
 BESIDE_WIDTH = 80
 BELOW_HEIGHT = 24
 ROW_MARGINS = 3  # columns of the list that no row has: its margins, and its scrollbar
-NOTHING_YET = N_("Nothing is remembered yet. Notes are Markdown files: MEMORY.md, and one a day in memory/.")
+NOTHING_YET = N_(
+    "No notes yet.\n\nType “remember that …” in the conversation to write the first one,\n"
+    "or /edit MEMORY.md to write it yourself."
+)
 MODES = {"hybrid": N_("hybrid"), "fts-only": N_("words only"), "vector-only": N_("meaning only")}
 # A best score below which a search without a word in common has found nothing much.
 WEAK = 0.3

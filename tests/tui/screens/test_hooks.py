@@ -90,7 +90,7 @@ async def test_looking_again_shows_what_there_is_now_and_stays_at_the_hook() -> 
 
 async def test_without_hooks_it_is_said_where_they_would_be() -> None:
     async with showing(screen([]), (100, 20)) as (host, pilot):
-        await until(pilot, lambda: "There are no hooks" in seen(host))
+        await until(pilot, lambda: "then press r:" in seen(host))
         assert "/home/ada/.clawbot/hooks" in seen(host)
         assert "Status" not in seen(host)
 

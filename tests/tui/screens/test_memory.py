@@ -498,7 +498,7 @@ async def test_without_a_query_the_last_notes_are_offered() -> None:
 async def test_without_any_notes_it_says_where_they_go() -> None:
     below = Runtime(files={"AGENTS.md": "# Rules\n"})
     async with showing(screen(below)) as (host, pilot):
-        await until(pilot, lambda: "Nothing is remembered yet." in seen(host))
+        await until(pilot, lambda: "remember that …" in seen(host))
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ async def test_nothing_found_says_so_and_enter_does_nothing() -> None:
 
 async def test_no_sessions_says_so() -> None:
     async with showing(screen(runtime(sessions=[]))) as (host, pilot):
-        await until(pilot, lambda: "No earlier conversation yet." in seen(host))
+        await until(pilot, lambda: "/new ends this one" in seen(host))
 
 
 async def test_escape_gives_nothing() -> None:
