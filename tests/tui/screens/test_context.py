@@ -190,9 +190,13 @@ async def test_without_a_note_there_is_nothing_to_open() -> None:
 async def test_the_bar_follows_the_size_of_the_terminal() -> None:
     async with showing(ContextScreen(Runtime(), clock=FixedClock())) as (host, pilot):
         await until(pilot, lambda: "system prompt" in seen(host))
-        assert max(len(line.rstrip()) for line in seen(host).split("\n")) <= 78
+        report = host.screen.query_one("#report")
+        await until(pilot, lambda: any(len(line.strip("│ ")) == 69 for line in seen(host).split("\n")))
+        assert report.region.width == 69
         await pilot.resize_terminal(140, 45)
-        await until(pilot, lambda: any(len(line.strip()) == 120 for line in seen(host).split("\n")))
+        await until(pilot, lambda: any(len(line.strip("│ ")) == 103 for line in seen(host).split("\n")))
+        await pilot.resize_terminal(60, 20)
+        await until(pilot, lambda: report.region.width == 55)
 
 
 async def test_an_error_is_said_in_place_of_the_figures() -> None:
@@ -225,5 +229,5 @@ async def test_on_a_wide_screen_it_has_the_middle() -> None:
     async with showing(ContextScreen(Runtime(), clock=FixedClock()), (200, 50)) as (host, pilot):
         await until(pilot, lambda: "compactions" in seen(host))
         report = host.screen.query_one("#report").region
-        assert report.width == 120
+        assert report.width == 103
         assert abs(report.x - (200 - report.right)) <= 4  # the scroll bar and the margins

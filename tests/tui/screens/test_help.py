@@ -16,11 +16,11 @@ from clawbot.tui.widgets.prompt import Prompt
 from tests.tui.screens.host import Runtime, seen, showing, until
 
 
-async def test_wide_terminals_have_keys_and_commands_side_by_side() -> None:
-    async with showing(HelpScreen(Runtime()), (140, 60)) as (host, pilot):
+async def test_the_keys_stand_above_the_commands_each_on_a_line() -> None:
+    async with showing(HelpScreen(Runtime()), (140, 90)) as (host, pilot):
         await until(pilot, lambda: "/quit" in seen(host))
         page = seen(host)
-        assert next(line for line in page.splitlines() if "Keys" in line).split() == ["Keys", "Commands"]
+        assert page.index("Keys") < page.index("send") < page.index("Commands") < page.index("/new")
         for name, meaning in help_lines(KeyMap()):
             assert name.partition(",")[0] in page
             assert meaning in page
@@ -57,9 +57,9 @@ def test_every_action_of_the_table_is_bound_to_the_keys_that_it_names_and_no_oth
 async def test_the_page_shows_the_keys_that_were_set() -> None:
     runtime = Runtime()
     runtime.settings = Settings.model_validate({"tui": {"keys": {"unfold": "ctrl+b", "recall": "none"}}})
-    async with showing(HelpScreen(runtime), (140, 60)) as (host, pilot):
+    async with showing(HelpScreen(runtime), (140, 90)) as (host, pilot):
         await until(pilot, lambda: "/quit" in seen(host))
-        lines = seen(host).splitlines()
-        assert next(line for line in lines if "unfold tool calls" in line).strip().startswith("ctrl+b")
-        assert next(line for line in lines if "take back what is queued" in line).strip().startswith("none")
+        lines = [line.strip("│ ") for line in seen(host).splitlines()]
+        assert next(line for line in lines if "unfold tool calls" in line).startswith("ctrl+b")
+        assert next(line for line in lines if "take back what is queued" in line).startswith("none")
         assert "ctrl+o" not in seen(host)

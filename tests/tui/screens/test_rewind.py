@@ -29,7 +29,9 @@ async def test_esc_twice_lists_the_messages_and_says_what_becomes_of_the_rest(
         assert screen_text(app).index("question 2") < screen_text(app).index("question 1")
 
         def row() -> str:
-            return next(line.rstrip(" │") for line in screen_text(app).splitlines() if "question 1" in line)
+            frame = app.screen.query_one("#frame").region
+            lines = [line[: frame.right] for line in screen_text(app).splitlines()[frame.y : frame.bottom]]
+            return next(line.rstrip(" │") for line in lines if "question 1" in line)
 
         # Its age stands at the end of the row, once the frame is laid out.
         await until(pilot, lambda: min(size[0], 104) - 10 < len(row()) and not row().endswith("…"))
