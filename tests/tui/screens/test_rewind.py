@@ -26,13 +26,15 @@ async def test_esc_twice_lists_the_messages_and_says_what_becomes_of_the_rest(
         await until(pilot, lambda: "esc again" in screen_text(app))
         await pilot.press("escape")
         await until(pilot, lambda: "question 0" in screen_text(app) and "nothing is deleted" in screen_text(app))
-        assert screen_text(app).index("question 2") < screen_text(app).index("question 1")
+
+        def rows() -> list[str]:
+            frame = app.screen.query_one("#frame").region
+            return [line[: frame.right].rstrip(" │") for line in screen_text(app).splitlines()[frame.y : frame.bottom]]
 
         def row() -> str:
-            frame = app.screen.query_one("#frame").region
-            lines = [line[: frame.right] for line in screen_text(app).splitlines()[frame.y : frame.bottom]]
-            return next(line.rstrip(" │") for line in lines if "question 1" in line)
+            return next(line for line in rows() if "question 1" in line)
 
+        assert "\n".join(rows()).index("question 2") < "\n".join(rows()).index("question 1")
         # Its age stands at the end of the row, once the frame is laid out.
         await until(pilot, lambda: min(size[0], 104) - 10 < len(row()) and not row().endswith("…"))
 
