@@ -114,7 +114,7 @@ SCREENS: dict[str, tuple[Callable[[], Screen[Any]], tuple[int, int], str]] = {
     "editor": (editor, SMALL, "tokens · saved"),
     "memory": (memory, LARGE, "with grafana"),
     "no hits": (lambda: memory("nothing at all"), SMALL, "nothing at all"),
-    "context": (lambda: context(detail=True), LARGE, "Workspace"),
+    "context": (lambda: context(detail=True), LARGE, "Memory Recall"),
     "hooks": (hooks_screen, (100, 24), "GITHUB_TOKEN"),
     "rewind": (rewind, SMALL, "question 1"),
 }
