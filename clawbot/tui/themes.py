@@ -117,6 +117,7 @@ class ThemedApp(App[object]):
         self._adapted: dict[str, Theme] = {}
         self._sixteen = sixteen
         super().__init__(driver_class=driver)
+        self.set_class(sixteen, "-sixteen")
         for own in (DARK, LIGHT):
             self.register_theme(own)
 

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES, Theme
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
 from clawbot.agent.status_types import Unsent
 from clawbot.tui.app import ClawbotApp
@@ -161,6 +161,16 @@ def test_sixteen_colours_are_enough_to_tell_them_apart(theme: Theme) -> None:
     shades = {name: Color.parse(value) for name, value in _shades(adapted(theme, sixteen=True)).items()}
     shown = [shades[name].rich_color.downgrade(ColorSystem.STANDARD).number for name in (*INKS, "background")]
     assert len(set(shown)) == len(shown)
+
+
+async def test_of_sixteen_colours_the_chosen_row_is_reversed(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path), (120, 30)) as (app, pilot):
+        await pilot.press("f2")
+        await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "ctrl+r" in screen_text(app))
+        rows = app.screen.query_one(OptionList)
+        assert not rows.get_component_rich_style("option-list--option-highlighted").reverse
+        app.add_class("-sixteen")
+        await until(pilot, lambda: bool(rows.get_component_rich_style("option-list--option-highlighted").reverse))
 
 
 async def test_a_chosen_theme_is_shown_with_its_adapted_colours(tmp_path: Path) -> None:
