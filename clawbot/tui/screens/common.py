@@ -222,6 +222,7 @@ class PageScreen(OverScreen[ScreenResultType]):
     """Scrolls the widget `#page`, which each such screen composes, and gives None when it is closed. Its look is
     `page.tcss`, which a screen names before its own sheet: Textual does not inherit `CSS_PATH`."""
 
+    around = 6
     BINDINGS: ClassVar = [
         Binding("escape,q,enter", "close", "Back"),
         Binding("up,k", "scroll('scroll_up')", "Up", show=False),

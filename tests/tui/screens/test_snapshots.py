@@ -115,11 +115,11 @@ CASES: list[tuple[str, Callable[[], Screen[Any]], tuple[int, int], str, str]] = 
     ("memory_narrow", memory, (60, 30), "clawbot-dark", "5433 🎉，因为代理也要用 5432"),
     ("memory_recent", lambda: memory(""), SMALL, "clawbot-dark", "with grafana"),
     ("context_dark", context, SMALL, "clawbot-dark", "compactions"),
-    ("context_light", lambda: context(detail=True), LARGE, "clawbot-light", "Workspace"),
+    ("context_light", lambda: context(detail=True), LARGE, "clawbot-light", "Memory Recall"),
     ("context_tiny", context_tiny, (60, 24), "clawbot-light", "2 compactions"),
-    ("context_detail", lambda: context(detail=True), SMALL, "clawbot-light", "files  "),
+    ("context_detail", lambda: context(detail=True), SMALL, "clawbot-light", "d less"),
     ("hooks", hooks_screen, (100, 24), "clawbot-dark", "GITHUB_TOKEN"),
-    ("help", lambda: HelpScreen(Runtime()), (140, 60), "textual-dark", "/quit"),
+    ("help", lambda: HelpScreen(Runtime()), (140, 60), "textual-dark", "Commands"),
 ]
 
 
