@@ -17,7 +17,7 @@ from clawbot.text.interface import N_, _
 from clawbot.tui.input import ShellMode
 from clawbot.tui.render.lines import duration, short_model
 from clawbot.tui.turns import Turns
-from clawbot.tui.widgets.status_line import Effort, Gauge, HeaderLine, Keys, KeysLine, StatusLine
+from clawbot.tui.widgets.status_line import Effort, Gauge, HeaderLine, Keys, KeysLine, StatusLine, figures
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -396,6 +396,12 @@ class StatusBar:
     def _place(self) -> None:
         """Show what runs where it can be seen: on the page, or here if the user has scrolled up or is asked."""
         self._line.show(on_page=self._line.in_turn and not (self._reading or self._asking))
+
+    def living(self, width: int) -> tuple[str, str]:
+        """Return what runs and its figures for the last line of a page of so many cells; two "" where there is none."""
+        state = self._line.state
+        shown = not state.activity or (self._line.in_turn and not self._asking)
+        return (state.activity, figures(state, width)) if shown else ("", "")
 
     @property
     def saving(self) -> bool:

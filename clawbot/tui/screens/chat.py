@@ -33,7 +33,7 @@ from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.fields import typed_text
 from clawbot.tui.widgets.find_bar import FindBar
-from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine, StatusState, figures
+from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine
 from clawbot.tui.widgets.transcript import TranscriptView
 from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
 from clawbot.tui.writer import TranscriptWriter
@@ -124,7 +124,8 @@ class ChatScreen(Screen[None]):
         more = (lambda: self.earlier.has_more, self._load_more)
         self.search = PageSearch(self.page, self.bar, *more, self._finds)
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
-        self.watch(self.status, "state", self._living, init=False)
+        living = self.status_bar.living
+        self.watch(self.status, "state", lambda _: self.writer.waits(*living(self.page.page_width)), init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
         self.view = EventView(
             self.writer,
@@ -220,11 +221,6 @@ class ChatScreen(Screen[None]):
     def _show(self, event: events.Event) -> None:
         self.view.show(event)
         self.side.take(event)
-
-    def _living(self, state: StatusState) -> None:
-        """Show at the end of the page what runs, or what the last turn took."""
-        shown = (self.status.in_turn and self.approval.request is None) or not state.activity
-        self.writer.waits(state.activity, figures(state, self.page.page_width) if shown else "")
 
     def _turn_started(self) -> None:
         self.questions.drop_plan()

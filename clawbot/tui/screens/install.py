@@ -7,6 +7,7 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding
+from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Static
 
@@ -32,9 +33,14 @@ class InstallScreen(OverScreen[bool]):
 
     def compose(self) -> ComposeResult:
         """What is missing, in its place the steps; the keys."""
-        yield Static(Content(_("A model on this machine")), id="title")
-        yield Static(self._problem, id="step", markup=False)
-        yield KeyLine([KeyHint("enter", N_("install"), "screen.install"), KeyHint("esc", N_("stop"), "screen.back")])
+        title = Content(_("A model on this machine"))
+        with Vertical(id="frame") as frame:
+            frame.border_title = title
+            yield Static(title, id="title")
+            yield Static(self._problem, id="step", markup=False)
+            yield KeyLine(
+                [KeyHint("enter", N_("install"), "screen.install"), KeyHint("esc", N_("stop"), "screen.back")]
+            )
 
     @work
     async def action_install(self) -> None:

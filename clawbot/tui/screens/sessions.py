@@ -102,7 +102,7 @@ class SessionsScreen(PlacePicker):
         Binding("ctrl+b", "fork", "Fork", priority=True),
         Binding("ctrl+d", "delete", "Delete", priority=True),
     ]
-    heading = N_("sessions")
+    heading = N_("conversations")
     nothing = N_("No earlier conversation yet.\n\n/new ends this one and lists it here.")
     keys = (
         KeyHint("enter", N_("resume"), "screen.choose"),
