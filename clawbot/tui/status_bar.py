@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from clawbot.api import RuntimeApi
     from clawbot.memory.values import Progress
+    from clawbot.tui.widgets.transcript import TranscriptView
 
 # A sync that is over sooner is not worth a word; a longer one is told this often, and so is what the model writes. In
 # seconds.
@@ -397,11 +398,11 @@ class StatusBar:
         """Show what runs where it can be seen: on the page, or here if the user has scrolled up or is asked."""
         self._line.show(on_page=self._line.in_turn and not (self._reading or self._asking))
 
-    def living(self, width: int) -> tuple[str, str]:
-        """Return what runs and its figures for the last line of a page of so many cells; two "" where there is none."""
+    def living(self, page: TranscriptView) -> tuple[str, str]:
+        """Return what runs and its figures for the last line of `page`; two "" where there is none."""
         state = self._line.state
         shown = not state.activity or (self._line.in_turn and not self._asking)
-        return (state.activity, figures(state, width)) if shown else ("", "")
+        return (state.activity, figures(state, page.page_width)) if shown else ("", "")
 
     @property
     def saving(self) -> bool:

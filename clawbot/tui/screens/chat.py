@@ -124,8 +124,7 @@ class ChatScreen(Screen[None]):
         more = (lambda: self.earlier.has_more, self._load_more)
         self.search = PageSearch(self.page, self.bar, *more, self._finds)
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
-        living = self.status_bar.living
-        self.watch(self.status, "state", lambda _: self.writer.waits(*living(self.page.page_width)), init=False)
+        self.watch(self.status, "state", lambda _: self.writer.waits(*self.status_bar.living(self.page)), init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
         self.view = EventView(
             self.writer,
