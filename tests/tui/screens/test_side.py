@@ -112,7 +112,7 @@ def test_the_plan_and_the_changed_files_are_above_the_notes_and_the_figures_of_t
         "1. move the port",
         "Changed files",
         "src/a.py",
-        "Notes in this talk",
+        "Notes in this conversation",
         "▸ Context",
         "Last sessions",
     ]
@@ -289,7 +289,8 @@ async def test_the_window_is_counted_anew_after_a_turn(tmp_path: Path) -> None:
 
 async def test_a_plan_stays_in_the_panel_until_the_session_changes(tmp_path: Path) -> None:
     async with chatting(make_runtime(tmp_path), WIDE) as (app, pilot):
-        await until(pilot, lambda: app.chat.side.panel is not None)
+        await send(app, pilot, "which port?")
+        await row_of(app, pilot, f"{NOTE}:14")
         app.chat.side.take(PlanReady(plan="- move the port", acceptance="yes"))
         await row_of(app, pilot, "1. move the port")
         app.chat.side.take(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
