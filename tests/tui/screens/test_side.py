@@ -114,7 +114,7 @@ def test_the_plan_and_the_changed_files_are_above_the_notes_and_the_figures_of_t
         "src/a.py",
         "Notes in this conversation",
         "▸ Context",
-        "Last sessions",
+        "Last conversations",
     ]
     assert [text for text in texts if text in wanted] == wanted
     assert not any("system prompt" in text for text in texts)
