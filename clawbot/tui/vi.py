@@ -23,7 +23,7 @@ LINES = "visual line"
 MOTION = r"gg|[fFtT;,](?:(?<=[;,])|.)|[hjklwbeWBE0^$G]"
 _COUNT = r"(?P<count>[1-9]\d{0,3})?"
 _NORMAL = re.compile(
-    rf"{_COUNT}(?:(?P<op>[dcy])(?P<more>[1-9]\d{0, 3})?(?:(?P<line>(?P=op))|(?P<object>[ia][wW])|(?P<to>{MOTION}))"
+    rf"{_COUNT}(?:(?P<op>[dcy])(?P<more>[1-9]\d{{0,3}})?(?:(?P<line>(?P=op))|(?P<object>[ia][wW])|(?P<to>{MOTION}))"
     rf"|(?P<move>{MOTION})|(?P<do>r.|[xXpPuiIaAoOJ~DCYSsvV.]))",
     re.DOTALL,
 )

@@ -294,7 +294,7 @@ class ChatScreen(Screen[None]):
         """Carry the plan out in the mode that was chosen, or let the user say what should change."""
         said, mode = self.questions.drop_plan(), MODE_AFTER.get(decision)
         if mode is None:
-            self.hint(_("say what should change"), 4.0)
+            self.call_after_refresh(self.hint, _("say what should change"), 4.0)
         else:
             self.modes.take(mode)
             self.page.go_to_end()

@@ -266,7 +266,7 @@ class Painted(Widget):
         return style
 
 
-_CHROME = frozenset(("time", "rule", "divider", "you", "quote-bar"))  # styles of what is not copied
+_CHROME = frozenset(("time", "rule", "divider", "you", "user you", "quote-bar"))  # styles of what is not copied
 _WORD = re.compile(r"\w(?:[\w./:@~%+-]*\w)?|\S")
 MEASURE = 120  # the widest page, in cells: longer lines are hard to read
 RIGHT_MARGIN = 2
@@ -387,12 +387,15 @@ class LineView(Painted, ScrollView):
         first = selection.start.y if selection.start else 0
         last = selection.end.y if selection.end else self.stack.height - 1
         rows: list[str] = []
+        was_chrome = False
         for number in range(first, min(last, self.stack.height - 1) + 1):
             spans = self.stack.line(number).spans
             text = "".join(" " * len(span.text) if span.style in _CHROME else span.text for span in spans)
             start, end = selection.get_span(number) or (0, 0)
-            if text.strip() or rows[-1:] != [""] or not any(span.text.strip() for span in spans):
+            is_chrome = not text.strip() and any(span.text.strip() for span in spans)
+            if text.strip() or rows[-1:] != [""] or not (is_chrome or was_chrome):
                 rows.append(text[start : len(text) if end == -1 else end].rstrip())
+            was_chrome = is_chrome
         margin = min((len(row) - len(row.lstrip()) for row in rows[1:] if row), default=0)
         rows = [row.lstrip() if number == 0 else row[margin:] for number, row in enumerate(rows)]
         return without_isolates("\n".join(rows)).strip("\n"), "\n"

@@ -100,7 +100,7 @@ class TranscriptView(LineView, can_focus=True):
     def prepend(self, items: Iterable[Item], *, drop: int = 0) -> None:
         """Add older items at the beginning, in place of the first `drop` ones; what is on the screen stays there."""
         height = self.stack.height
-        with self._kept_in_place():
+        with self._kept_in_place(after=drop):
             self.stack.replace(0, drop, items)
         self._left += self.stack.height - height
 
@@ -201,10 +201,10 @@ class TranscriptView(LineView, can_focus=True):
             self.post_message(self.Moved(unseen, grown))
 
     @contextmanager
-    def _kept_in_place(self) -> Iterator[None]:
-        """Whatever changes inside: who reads at the end stays there, who reads above keeps the line at the top."""
-        following = self._following
-        anchor = self._anchor()
+    def _kept_in_place(self, after: int = 0) -> Iterator[None]:
+        """Whatever changes inside: who reads at the end stays there, who reads above keeps the line at the top, or the
+        first item `after` those that are dropped."""
+        following, anchor = self._following, self._anchor(after)
         yield
         self._place(following, anchor)
         self._settle()
@@ -249,11 +249,11 @@ class TranscriptView(LineView, can_focus=True):
             return 0
         return self.stack.top(index) + next((place for place, link in self._targets(index) if link == FOLD), 0)
 
-    def _anchor(self) -> tuple[Item, int] | None:
-        if not len(self.stack):
+    def _anchor(self, after: int = 0) -> tuple[Item, int] | None:
+        if len(self.stack) <= after:
             return None
         index, place = self.stack.at(self.scroll_offset.y)
-        return self.stack.item(index), place
+        return self.stack.item(max(index, after)), place if index >= after else 0
 
     def _place(self, following: bool, anchor: tuple[Item, int] | None) -> None:
         self.virtual_size = Size(max(1, self.size.width), self.stack.height)

@@ -61,9 +61,9 @@ async def test_a_small_screen_is_filled(name: str, size: tuple[int, int]) -> Non
 async def test_the_palette_stays_where_it_is_while_it_is_filtered(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path), (120, 40)) as (app, pilot):
         await pilot.press("f2")
-        await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "/new" in screen_text(app))
+        await until(pilot, lambda: isinstance(app.screen, PaletteScreen) and "/theme" in screen_text(app))
         before = app.screen.query_one("#frame").region
         await pilot.press(*"sessions")
-        await until(pilot, lambda: "/new" not in screen_text(app))
+        await until(pilot, lambda: "/theme" not in screen_text(app))
         assert app.screen.query_one("#frame").region == before
         assert "clawbot · main" in screen_text(app)

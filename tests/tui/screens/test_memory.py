@@ -538,7 +538,7 @@ async def test_notes_and_talks_are_searched_apart_in_turn() -> None:
     below = runtime(dog=found(told("0000aaaa", "User: my dog is called Bruno", 0.6), hit("MEMORY.md", 1, "- a dog")))
     async with showing(screen(below, "dog"), WIDE) as (host, pilot):
         await until(pilot, lambda: "2 results" in seen(host))
-        for name, shown, hidden in (("notes", "MEMORY.md:1", "Bruno"), ("talks", "Bruno", "MEMORY.md:1")):
+        for name, shown, hidden in (("notes", "MEMORY.md:1", "Bruno"), ("conversations", "Bruno", "MEMORY.md:1")):
             await pilot.press("ctrl+t")
             await until(pilot, partial(has, host, f"· {name}"))
             await until(pilot, partial(has, host, shown, hidden))

@@ -281,7 +281,7 @@ async def test_a_size_that_is_not_known_is_not_told() -> None:
     below = runtime()
     below.summaries = [structs.replace(each, tokens=0) for each in below.summaries[:1]]
     async with showing(screen(below), (120, 30)) as (host, pilot):
-        await until(pilot, lambda: "Sessions · 1" in seen(host) and "turn" in seen(host))
+        await until(pilot, lambda: "Conversations · 1" in seen(host) and "turn" in seen(host))
         assert "tokens" not in seen(host)
 
 
@@ -331,10 +331,10 @@ async def test_a_session_is_deleted_and_u_brings_it_back() -> None:
     async with showing(screen(below), (120, 30)) as (host, pilot):
         await until(pilot, lambda: "README" in seen(host))
         await pilot.press("down", "ctrl+d")
-        await until(pilot, lambda: "u brings it back" in seen(host) and "Sessions · 3" in seen(host))
+        await until(pilot, lambda: "u brings it back" in seen(host) and "Conversations · 3" in seen(host))
         assert "which port" not in seen(host)
         await pilot.press("u")
-        await until(pilot, lambda: "which port" in seen(host) and "Sessions · 4" in seen(host))
+        await until(pilot, lambda: "which port" in seen(host) and "Conversations · 4" in seen(host))
 
 
 async def test_the_open_session_is_not_deleted() -> None:
