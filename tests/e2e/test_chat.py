@@ -24,7 +24,7 @@ TAKEN = b"\x1b[?2004h"  # what the program asks of the terminal once keys come a
 def transcript(machine: Machine) -> list[dict[str, Any]]:
     """All entries of the only session."""
     (path,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]]
 
 
 def wait_until_taken(chat: Terminal) -> None:

@@ -63,7 +63,7 @@ def test_a_chat_that_is_open_goes_on_and_forgets_with_the_command(machine: Machi
     chat.send("/memory Xylophonia", "enter")
     chat.wait_for("Nothing is remembered about")
     chat.send("esc")
-    chat.wait_for(lambda screen: "memory ❯" not in screen)
+    chat.wait_for(lambda screen: "│  ❯" not in screen)
     chat.send("/quit", "enter")
     assert chat.wait_end() == 0
     assert machine.run("sessions", "search", "Xylophonia").stdout == "No matches.\n"
