@@ -115,7 +115,7 @@ def prompt_of(screen: str) -> str:
     """What the prompt holds."""
     rows = screen[screen.rfind("❯") + 1 :].splitlines()
     end = next((at for at, row in enumerate(rows) if row.startswith((" main ·", "   queued:"))), 0)
-    text = "\n".join(row.strip() for row in rows[:end])
+    text = "\n".join(row.strip() for row in rows[:end] if not row.startswith("▀"))
     return "" if text.startswith("Ask, or /") else text
 
 

@@ -97,5 +97,5 @@ def test_one_turn_without_a_screen_sends_nothing_of_it_and_says_so(
     chat.kill()
     one = machine.run("chat", "-p", "something else")
     assert one.stdout == "done\n"
-    assert "1 message was not sent in this conversation" in one.stderr
+    assert "1 message was not sent: open clawbot" in one.stderr
     assert said(machine) == ["first", "something else"]
