@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.test_chat import said
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 SCRIPT = "turns:\n  - repeat: forever\n    reply: {text: Noted.}\n"
 CHARACTERS = [chr(code) for code in range(0xA0, sys.maxunicode + 1) if category(chr(code)) not in ("Cc", "Cs")]
@@ -48,5 +48,5 @@ def test_each_character_that_is_typed_is_in_the_message(machine: Machine, script
     for text in typed:
         chat.send(text)
         chat.send("enter")
-    chat.wait_for(lambda _: len(sent(machine)) == len(typed))
+    chat.wait_for(lambda _: len(sent(machine)) == len(typed), seconds=200)
     assert said(machine) == typed
