@@ -145,7 +145,7 @@ async def test_a_session_that_can_not_be_ended_stops_no_job_and_is_told_once(tmp
     await stage.look_after(30)
     await stage.look_after(1)
     assert stage.lines == [
-        "The session should have ended, but could not be closed: The disk is full.",
+        "The conversation should have ended, but could not be closed: The disk is full.",
         "morning: morning 完成 all is well (full text: /sessions)",
     ]
 

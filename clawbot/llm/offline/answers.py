@@ -30,7 +30,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     ),
     "forget": (
         "I don't delete notes. `/forget WORDS` shows what would go, `/forget yes WORDS` deletes it everywhere.",
-        "我不会自己删除笔记。`/forget 关键词` 显示会删掉什么，`/forget yes 关键词` 会彻底删掉。",
+        "我不会删除笔记。`/forget 关键词` 显示会删掉什么，`/forget yes 关键词` 会彻底删掉。",
     ),
     "forget_here": (
         "It is in `{place}`. `/forget WORDS` shows what would go; `/edit {path}` opens the file.",
