@@ -135,7 +135,7 @@ def changed_files(items: Iterable[Item]) -> list[ChangedFile]:
     for item in items:
         path = item.arguments.get("path") if isinstance(item, ToolItem) and item.diff and item.state == "done" else None
         if isinstance(item, ToolItem) and isinstance(path, str) and not is_note(path):
-            rows = [row[:1] for row in item.diff.splitlines() if row[:3] not in ("+++", "---")]
+            rows = [row[:1] for row in item.diff.splitlines() if row[:3] not in ("+" * 3, "-" * 3)]
             before = found.pop(path, ChangedFile(path, 1))
             added, removed = before.added + rows.count("+"), before.removed + rows.count("-")
             found[path] = ChangedFile(path, _changed(path, item.diff).line, added, removed)
