@@ -28,7 +28,7 @@ class SettingsSection(BaseModel):
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d+)?")
 _DURATION_PART = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([kmg]?)i?b?")
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d+)?)\s*([kmg]?)i?b?")
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})")
 _STATE_FOLDER = "~/.clawbot"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
@@ -77,6 +77,7 @@ def test_sizes_are_bytes(text: Any, size: int) -> None:
 
 
 @given(st.integers(min_value=0, max_value=2**50))
+@example(2**50)
 def test_a_size_is_spelled_so_that_it_reads_back(size: int) -> None:
     assert values.parse_size(values.format_size(size)) == size
 
