@@ -132,8 +132,10 @@ class LocalModelsScreen(PickerScreen[str]):
         ]
 
     def count(self, query: str, found: int) -> str:
-        """The memory of this machine."""
-        return super().count(query, found) or _("{memory} of memory").format(memory=self.runtime.local_models.memory)
+        """The memory of this machine, where there is room for it."""
+        if (counted := super().count(query, found)) or self.app.size.width < 60:
+            return counted
+        return _("{memory} of memory").format(memory=self.runtime.local_models.memory)
 
     def chosen(self, row: Row) -> None:
         """Give the name back."""
