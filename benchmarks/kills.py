@@ -36,6 +36,7 @@ AFTER_ENTER = {
     True: 2.5,
     False: 1.5,
 }  # seconds at most from the last Enter to the end, with a slow model or a quick one
+BEFORE_ENTER = (0.0, 0.0, 0.05, 2.1)  # seconds from the last word to Enter; what stands for two seconds is stored
 MARK = re.compile(r"\bm\d{5}\b")
 WORDS = ("fix the tests", "端口改到八四四三", "and the release notes", "what did we say of the proxy?", "再看一遍日志")
 READY = "script:kills · "  # the model in the header: the conversation is open
@@ -170,7 +171,9 @@ class Kills:
         mark = f"m{self._count:05}"
         self.typed.append(mark)
         head = "/new " if self._chance.random() < 0.25 else ""
-        chat.send(f"{head}{mark} {self._chance.choice(WORDS)}", "enter")
+        chat.send(f"{head}{mark} {self._chance.choice(WORDS)}")
+        chat.feed(self._chance.choice(BEFORE_ENTER))
+        chat.send("enter")
         return mark
 
     def _watch(self, chat: Terminal, mark: str) -> None:

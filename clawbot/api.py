@@ -55,9 +55,9 @@ class OutboxApi(Protocol):
     def left(self) -> list[Unsent]:
         """The unsent texts of earlier runs, in order."""
 
-    async def add(self, text: str, instead_of: Collection[str] = (), *, draft: bool = False) -> str:
-        """Keep `text` for the next start in place of those with the ids `instead_of`; returns its id. A `draft` was
-        never submitted."""
+    async def add(self, text: str, instead_of: Collection[str] = (), *, ident: str = "", draft: bool = False) -> str:
+        """Keep `text` for the next start as `ident` (a new id by default), in place of what has this id and of those
+        with the ids `instead_of`; returns its id. A `draft` was never submitted."""
 
     async def drop(self, *ids: str) -> None:
         """Remove texts that the user took back or discarded."""

@@ -144,6 +144,7 @@ class Outbox:
         self._left: dict[str, Unsent] = {}
         self._files: dict[str, UnsentFile] = {}  # of what was kept, and is not gone
         self._own: set[str] = set()  # what this process was told, and has in hand
+        self._drafts: set[str] = set()  # what is on disk as a draft only
         self._dropping: set[asyncio.Task[None]] = set()
 
     @property
@@ -162,26 +163,36 @@ class Outbox:
             self._file = file
             self._left = {unsent.id: unsent for unsent in texts if unsent.id not in said | self._own}
             self._files |= dict.fromkeys(self._left, file)
+            self._drafts |= {unsent.id for unsent in self._left.values() if unsent.draft}
 
     async def keep(self, text: str, scope: Scope) -> None:
         """Have `text` of the submission `scope` on disk when this returns, unless it is there already."""
-        if not scope.unsent_id:
+        if scope.unsent_id in self._drafts:
+            await self.add(text, ident=scope.unsent_id)
+        elif scope.unsent_id not in self._files:
             scope.unsent_id = await self.add(text)
 
-    async def add(self, text: str, instead_of: Collection[str] = (), *, draft: bool = False) -> str:
-        """Keep `text`, in the place of those with the ids `instead_of`; its id."""
-        unsent = Unsent(uuid.uuid4().hex, text, epoch_ms(self._clock.now()), draft=draft)
+    async def add(self, text: str, instead_of: Collection[str] = (), *, ident: str = "", draft: bool = False) -> str:
+        """Keep `text` as `ident` (a new id by default), in the place of what has this id and of those with the ids
+        `instead_of`; its id."""
+        unsent = Unsent(ident or uuid.uuid4().hex, text, epoch_ms(self._clock.now()), draft=draft)
+        # At once: a message that is sent while its draft is being written must not take that for itself.
+        (self._drafts.add if draft else self._drafts.discard)(unsent.id)
         async with self._order:
-            self._files[unsent.id] = file = self._file
+            before, file = self._files.get(unsent.id), self._file
+            self._files[unsent.id] = file
             self._own.add(unsent.id)
+            self._left.pop(unsent.id, None)
             try:
                 await asyncio.to_thread(file.keep, [unsent], instead_of)
+                if before is not None and before.path != file.path:
+                    await asyncio.to_thread(before.drop, [unsent.id])
             except SessionStoreError as error:
                 log.warning("a message that waits could not be kept: %s", error)
                 self._announce(warning(_("Queued messages could not be stored: {error}").format(error=error)))
             else:
-                for ident in instead_of:
-                    self._forget(ident)
+                for replaced in instead_of:
+                    self._forget(replaced)
         return unsent.id
 
     async def drop(self, *ids: str) -> None:
@@ -216,6 +227,7 @@ class Outbox:
         self._files.pop(ident, None)
         self._left.pop(ident, None)
         self._own.discard(ident)
+        self._drafts.discard(ident)
 
 
 def _file_of(session: OpenSession) -> UnsentFile:

@@ -149,8 +149,7 @@ class ClawbotApp(KeysInOrder):
         match entry:
             case Submitted(text):
                 self.chat.page.go_to_end()
-                self.chat.turns.submit(text)
-                self.chat.unsent.entered()
+                self.chat.turns.submit(text, self.chat.unsent.enter(), draft=True)
             case ScreenCommand(name, argument):
                 self._screen_command(name, argument)
 

@@ -23,9 +23,8 @@ TOLD_BY_A_LINE = ("/new", "/reset", "/fork")  # commands that say no more than t
 class EventView:
     """Shows events by `writer` and `bar`.
 
-    `accepted` is called when the words of the user were taken up, `asks` when a tool asks, `began` and `ended` (with
-    its status, and the plan with which it ended) at both ends of a turn; `idle` gives the minutes without a word that
-    end a session, None where none do.
+    `asks` is called when a tool asks, `began` and `ended` (with its status, and the plan with which it ended) at both
+    ends of a turn; `idle` gives the minutes without a word that end a session, None where none do.
     """
 
     def __init__(
@@ -33,7 +32,6 @@ class EventView:
         writer: TranscriptWriter,
         bar: StatusBar,
         *,
-        accepted: Callable[[], None],
         asks: Callable[[events.ApprovalRequested], None],
         began: Callable[[], None],
         ended: Callable[[str, events.PlanReady | None], None],
@@ -41,7 +39,6 @@ class EventView:
     ) -> None:
         self._writer = writer
         self._bar = bar
-        self._accepted = accepted
         self._asks = asks
         self._began = began
         self._ended = ended
@@ -81,7 +78,6 @@ class EventView:
             events.NotesQuoted: write.notes_quoted,
             events.Notice: write.notice,
             events.CommandOutput: self._command_output,
-            events.MessageQueued: lambda _: self._accepted(),
             events.ApprovalRequested: self._approval_requested,
             events.ModelRetry: self._model_retry,
             events.ModelLoading: self._model_loading,
@@ -123,12 +119,10 @@ class EventView:
         self._writer.attached(event.attached)
         command = parse_command(event.text)
         self._bar.runs(f"/{command.name}" if command else _(THINKING))
-        self._accepted()
 
     def _steered(self, event: events.MessageSteered) -> None:
         self._writer.user(event.text, event.entry_id)
         self._writer.divider(_("said while the turn runs"))
-        self._accepted()
 
     def _tool_started(self, event: events.ToolStarted) -> None:
         self._writer.tool_started(event)

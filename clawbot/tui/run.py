@@ -85,7 +85,7 @@ async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
         if app.runtime in app.agents.runtimes:
             await app.chat.unsent.leave(app.runtime)
         else:
-            _tell_unsent(app.chat.turns.held)
+            _tell_unsent([text for text, _ident in app.chat.turns.held])
         for runtime in app.agents.runtimes:
             await ending.close(runtime)
     return ending.failure

@@ -41,9 +41,15 @@ class Submission:
     taken: bool = False  # a runtime has received it; a reader may be cancelled before it does anything
     waiting: bool = True
     announced: bool = False  # it is shown as queued
-    unsent_id: str = ""  # under which it is kept on disk while it waits
+    unsent_id: str = ""  # under which it is on disk
+    draft: bool = False  # what is on disk was stored while it was typed
     begun: bool = False  # its turn has: it is stored
     steered: bool = False  # it was said in the turn before
+
+    @property
+    def stored(self) -> bool:
+        """Whether it is on disk as it was sent."""
+        return bool(self.unsent_id) and not self.draft
 
 
 class Turns:
@@ -81,7 +87,7 @@ class Turns:
     @property
     def coming(self) -> str:
         """The input that was accepted and stored but is not on the page yet; empty if there is none."""
-        coming = (item for item in self._open if item.unsent_id and not (item.begun or item.announced))
+        coming = (item for item in self._open if item.stored and not (item.begun or item.announced))
         return next((submission.text for submission in coming), "")
 
     @property
@@ -105,13 +111,14 @@ class Turns:
             await self._ended.wait()
 
     @property
-    def held(self) -> list[str]:
-        """The inputs that no runtime has received, oldest first."""
-        return [submission.text for submission in self._open if not (submission.taken or submission.unsent_id)]
+    def held(self) -> list[tuple[str, str]]:
+        """The inputs that no runtime has received, oldest first, each with the id of its draft on disk, if any."""
+        return [(item.text, item.unsent_id) for item in self._open if not (item.taken or item.stored)]
 
-    def submit(self, text: str, unsent_id: str = "") -> None:
-        """Send `text`, or keep it until the runtime is open. `unsent_id` is set if it is already on disk."""
-        submission = Submission(text, unsent_id=unsent_id)
+    def submit(self, text: str, unsent_id: str = "", *, draft: bool = False) -> None:
+        """Send `text`, or keep it until the runtime is open. `unsent_id` is set if it is already on disk; only an
+        earlier state of it is if it is a `draft`."""
+        submission = Submission(text, unsent_id=unsent_id, draft=draft)
         self._open.append(submission)
         if self._runtime is None:
             submission.announced = True
@@ -161,7 +168,7 @@ class Turns:
         submission.begun = submission.begun or began
         if isinstance(event, MessageQueued):
             submission.announced = event.position > 0
-            submission.unsent_id = event.unsent_id
+            submission.unsent_id, submission.draft = event.unsent_id, False
             self.changed()
         elif submission.waiting or began:
             submission.waiting = False

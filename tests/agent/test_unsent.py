@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from clawbot.messages import UserMessage
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.transcript import Transcript
-from clawbot.sessions.unsent import UnsentFile
+from clawbot.sessions.unsent import Unsent, UnsentFile
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel, talk
 from tests.agent.keeping_house import DAILY, MinuteClock, open_agent
@@ -345,3 +347,96 @@ async def test_a_command_that_is_left_is_not_kept(home: Path) -> None:
     await stream.aclose()
     await agent.close(hasty=True)
     assert await send_the_rest(home, 6) == []
+
+
+@pytest.mark.parametrize("text", ["half a thought", "/new half a thought", "一半的想法"])
+@pytest.mark.parametrize("sent", ["half", "half a thought and the rest"], ids=["as it was stored", "typed on"])
+async def test_a_message_whose_draft_was_stored_is_there_once_whenever_the_program_is_killed(
+    home: Path, text: str, sent: str
+) -> None:
+    """The transcript names the draft, so that what is left of it on disk is known as said."""
+    agent = await reopened(home, 5)
+    draft = await agent.outbox.add(text, draft=True)
+    kept = files(home)[0].read_bytes()
+    assert status_of([event async for event in agent.submit(f"{text} {sent}", unsent_id=draft)]) == "done"
+    await agent.close()
+    assert not files(home)
+    (home / "sessions/main.unsent").write_bytes(kept)  # as after a kill between the two writes
+    assert await send_the_rest(home, 6) == []
+    assert not files(home)
+
+
+async def test_a_draft_that_waits_is_stored_as_it_was_sent(home: Path) -> None:
+    host = await waiting(home)
+    draft = await host.agent.outbox.add("half a", draft=True)
+    events = host.agent.submit("half a thought", unsent_id=draft)
+    queued = await anext(events)
+    assert isinstance(queued, MessageQueued)
+    assert queued.unsent_id == draft
+    await events.aclose()
+    await host.leave()
+    again = await reopened(home, 6)
+    assert [(unsent.id, unsent.text, unsent.draft) for unsent in again.outbox.left] == [
+        (draft, "half a thought", False)
+    ]
+    await again.close()
+
+
+async def test_a_draft_of_an_earlier_process_that_waits_is_stored_as_it_was_sent(home: Path) -> None:
+    agent = await reopened(home, 5)
+    draft = await agent.outbox.add("half a", draft=True)
+    await agent.close()
+    host = await waiting(home)
+    assert [unsent.id for unsent in host.agent.outbox.left] == [draft]
+    events = host.agent.submit("half a thought", unsent_id=draft)
+    await anext(events)
+    await events.aclose()
+    await host.leave()
+    assert await send_the_rest(home, 6) == ["half a thought"]
+
+
+async def test_a_message_waits_on_disk_though_its_draft_is_still_being_written(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is shown as waiting before it is on disk."""
+    host = await waiting(home)
+    keep, released = UnsentFile.keep, threading.Event()
+
+    def slow(file: UnsentFile, texts: Sequence[Unsent], instead_of: Collection[str] = ()) -> None:
+        released.wait(10)
+        keep(file, texts, instead_of)
+
+    monkeypatch.setattr(UnsentFile, "keep", slow)
+    draft = "0123abcd"
+    storing = [asyncio.create_task(host.agent.outbox.add(text, ident=text)) for text in ("another", "one more")]
+    storing.append(asyncio.create_task(host.agent.outbox.add("half a", ident=draft, draft=True)))
+    await asyncio.sleep(0)
+    events = host.agent.submit("half a thought", unsent_id=draft)
+    queued = asyncio.create_task(anext(events))
+    await asyncio.sleep(0)
+    asyncio.get_running_loop().call_soon(released.set)
+    assert isinstance(await queued, MessageQueued)
+    stored = UnsentFile(home / "sessions", "main").read()
+    assert [(unsent.text, unsent.draft) for unsent in stored if unsent.id == draft] == [("half a thought", False)]
+    await asyncio.gather(*storing)
+    await events.aclose()
+    await host.leave()
+
+
+async def test_a_draft_follows_to_the_session_in_which_it_is_sent(home: Path) -> None:
+    agent = await reopened(home, 5)
+    draft = await agent.outbox.add("half a thought", draft=True)
+    await agent.switch(await asyncio.to_thread(agent.deps.store.open, "work"))
+    await agent.outbox.add("half a thought more", ident=draft, draft=True)
+    assert [path.name for path in files(home)] == ["work.unsent"]
+    await agent.close()
+
+
+async def test_words_under_the_id_of_what_was_said_wait_under_one_of_their_own(home: Path) -> None:
+    host = await waiting(home)
+    events = host.agent.submit("second", unsent_id="said-before")
+    queued = await anext(events)
+    assert isinstance(queued, MessageQueued)
+    await events.aclose()
+    await host.leave()
+    assert await send_the_rest(home, 6) == ["second"]

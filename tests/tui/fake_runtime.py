@@ -213,12 +213,13 @@ class FakeOutbox:
     def left(self) -> list[Unsent]:
         return self._runtime.unsent
 
-    async def add(self, text: str, instead_of: Collection[str] = (), *, draft: bool = False) -> str:
+    async def add(self, text: str, instead_of: Collection[str] = (), *, ident: str = "", draft: bool = False) -> str:
         runtime = self._runtime
         runtime.kept += 1
-        runtime.unsent = [unsent for unsent in runtime.unsent if unsent.id not in instead_of]
-        runtime.unsent.append(Unsent(f"k{runtime.kept}", text, draft=draft))
-        return f"k{runtime.kept}"
+        ident = ident or f"k{runtime.kept}"
+        runtime.unsent = [unsent for unsent in runtime.unsent if unsent.id not in (ident, *instead_of)]
+        runtime.unsent.append(Unsent(ident, text, draft=draft))
+        return ident
 
     async def drop(self, *ids: str) -> None:
         self._runtime.dropped += ids
@@ -484,6 +485,8 @@ class FakeRuntime:
         try:
             async for event in self._play(text):
                 yield event
+            if unsent_id:
+                await self.outbox.drop(unsent_id)
         finally:
             self.status = structs.replace(self.status, busy=False)
             self._turn.release()

@@ -69,9 +69,10 @@ async def test_they_are_put_into_the_prompt_and_kept_until_they_are_entered(tmp_
         await pilot.press("e")
         await until(pilot, lambda: runtime.kept == 1)
         assert app.chat.composer.prompt.text == "\n\n".join(TEXTS[:2])
-        assert [(unsent.text, unsent.draft) for unsent in runtime.unsent] == [("\n\n".join(TEXTS[:2]), True)]
+        [draft] = runtime.unsent
+        assert (draft.text, draft.draft) == ("\n\n".join(TEXTS[:2]), True)
         await pilot.press("!", "enter")
-        await until(pilot, lambda: runtime.dropped == ["k1"])
+        await until(pilot, lambda: runtime.dropped == [draft.id])
         assert runtime.submitted == ["\n\n".join(TEXTS[:2]) + "!"]
 
 
@@ -141,7 +142,7 @@ async def test_a_draft_goes_into_the_prompt_by_itself(tmp_path: Path) -> None:
         assert app.chat.composer.prompt.text == "half a thought, 半句话"
         await pilot.press("enter")
         await until(pilot, lambda: runtime.dropped == ["d1"])
-        assert runtime.submitted == ["half a thought, 半句话"]
+        assert (runtime.submitted, runtime.submitted_ids) == (["half a thought, 半句话"], ["d1"])
 
 
 async def test_what_is_taken_back_from_the_queue_is_dropped_from_the_disk(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ async def test_what_is_sent_just_before_the_end_is_held(tmp_path: Path) -> None:
     turns = Turns(start, lambda _: None, lambda: None, lambda _: None)
     turns.ready(FakeRuntime(tmp_path))
     turns.submit("and now? 端口呢")
-    assert turns.held == ["and now? 端口呢"]
+    assert turns.held == [("and now? 端口呢", "")]
     await jobs[0]()
     assert turns.held == []
 
@@ -217,8 +218,10 @@ async def test_what_is_typed_is_stored_while_it_is_typed(tmp_path: Path, monkeyp
             app.chat.composer.prompt.insert(typed)
             draft = (app.chat.composer.prompt.text, True)
             await until(pilot, partial(stores, runtime, draft))
+        [stored] = runtime.unsent
         await pilot.press("enter")
         await until(pilot, lambda: runtime.submitted == ["half a thought"] and not runtime.unsent)
+        assert runtime.submitted_ids == [stored.id]  # a kill at any moment finds the words once
         app.chat.composer.prompt.take("gone again")
         await until(pilot, lambda: [each.text for each in runtime.unsent] == ["gone again"])
         app.chat.composer.prompt.take("")
@@ -236,3 +239,32 @@ async def test_no_secret_that_is_typed_is_stored(tmp_path: Path, monkeypatch: py
         await until(pilot, lambda: len(looks) > 4)
         assert runtime.unsent == []
         app.chat.composer.prompt.take("")
+
+
+@pytest.mark.parametrize("typed", ["half a thought", "半句话"])
+async def test_a_conversation_that_is_shown_anew_keeps_the_id_of_what_stands_in_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    monkeypatch.setattr("clawbot.tui.widgets.unsent.DRAFT_SECONDS", 0.01)
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        app.chat.composer.prompt.insert(typed)
+        await until(pilot, partial(stores, runtime, (typed, True)))
+        [stored] = runtime.unsent
+        await app.chat.reload()
+        await pilot.press("enter")
+        await until(pilot, lambda: runtime.submitted == [typed] and not runtime.unsent)
+        assert runtime.submitted_ids == [stored.id]
+
+
+async def test_what_is_being_sent_does_not_come_back_into_the_prompt(tmp_path: Path) -> None:
+    runtime = leaving(tmp_path)
+    runtime.unsent = [Unsent("d1", "half a thought", draft=True)]
+    hold = Hold()
+    runtime.before = [hold]
+    async with chatting(runtime) as (app, pilot):
+        await pilot.press("enter")
+        await until(pilot, hold.reached.is_set)
+        await app.chat.reload()
+        assert app.chat.composer.is_empty
+        hold.release()

@@ -129,7 +129,6 @@ class ChatScreen(Screen[None]):
         self.view = EventView(
             self.writer,
             self.status_bar,
-            accepted=self.unsent.accepted,
             asks=self._asks,
             began=self._turn_started,
             ended=self._turn_ended,

@@ -6,6 +6,7 @@ A key is the answer when the keyboard rests after it; who goes on typing meant t
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -116,18 +117,22 @@ class UnsentTexts:
         self._turns = turns
         self._start = start
         self._runtime: RuntimeApi | None = None
-        self._draft = ""  # the id of what was put into the prompt
-        self._entered = ""  # the same, once it was entered and until it is on disk as said
+        self._draft = ""  # the id under which the text in the prompt is on disk
         self._saved = ""  # what stood in the prompt when it was last stored
         self._saving = False
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """It is the unsent texts of `runtime` from now on."""
-        if self._runtime is None:
+        """It is the unsent texts of `runtime` from now on; what stands in the prompt comes along."""
+        before, self._runtime = self._runtime, runtime
+        if before is None:
             self._prompt.set_interval(DRAFT_SECONDS, self._keep_typed)
-        self._runtime = runtime
-        self._draft = ""
-        drafts = [unsent for unsent in runtime.agent.outbox.left if unsent.draft]
+        elif before is not runtime and self._draft:
+            self._run(partial(before.agent.outbox.drop, self._draft))
+            self._draft = ""
+        self._saved = ""
+        drafts = [
+            unsent for unsent in runtime.agent.outbox.left if unsent.draft and unsent.id not in self._turns.sending
+        ]
         if drafts and self._composer.is_empty:
             self._draft = drafts[-1].id
             self._fill(drafts[-1].text)
@@ -141,7 +146,7 @@ class UnsentTexts:
     def _open(self) -> list[Any]:
         left = self._runtime.agent.outbox.left if self._runtime is not None else []
         sent = self._turns.sending
-        return [unsent for unsent in left if unsent.id not in (self._draft, self._entered, *sent)]
+        return [unsent for unsent in left if unsent.id not in (self._draft, *sent)]
 
     def answer(self, choice: Choice) -> None:
         """Do what the user wants with all of them."""
@@ -155,30 +160,30 @@ class UnsentTexts:
             case "edit":
                 text = "\n\n".join(each.text for each in unsent)
                 self._fill(text)
-                self._run(partial(self._keep_draft, runtime, text, [each.id for each in unsent]))
+                self._draft = uuid.uuid4().hex
+                ids = [each.id for each in unsent]
+                self._run(partial(runtime.agent.outbox.add, text, ids, ident=self._draft, draft=True))
             case "drop":
                 self._run(partial(runtime.agent.outbox.drop, *(each.id for each in unsent)))
             case "later":
                 pass
 
-    def entered(self) -> None:
-        """Something was entered: what stood in the prompt is sent, or was taken out by the user."""
-        self._entered, self._draft = self._draft or self._entered, ""
-
-    def accepted(self) -> None:
-        """What was entered is on disk."""
-        if self._entered and self._runtime is not None:
-            self._run(partial(self._runtime.agent.outbox.drop, self._entered))
-            self._entered = ""
+    def enter(self) -> str:
+        """What stands in the prompt is sent: the id of what is on disk of it, which goes with the message. A kill
+        before or after the message is stored then finds the words once."""
+        entered, self._draft, self._saved = self._draft, "", ""
+        return entered
 
     async def leave(self, runtime: RuntimeApi) -> None:
         """The screen is gone: what no runtime has seen, and what stands in the prompt, is for the next start."""
-        for text in self._turns.held:
-            await runtime.agent.outbox.add(text)
+        outbox = runtime.agent.outbox
+        for text, ident in self._turns.held:
+            await outbox.add(text, ident=ident)
         draft = self._prompt.expanded(self._prompt.text)
         if draft.strip():
-            await runtime.agent.outbox.add(draft, [self._draft] if self._draft else (), draft=True)
-        await runtime.agent.outbox.drop(*filter(None, (self._entered, "" if draft.strip() else self._draft)))
+            await outbox.add(draft, ident=self._draft, draft=True)
+        elif self._draft:
+            await outbox.drop(self._draft)
 
     def _keep_typed(self) -> None:
         """Store what stands in the prompt, unless it is a secret: the program may be killed."""
@@ -188,17 +193,17 @@ class UnsentTexts:
             self._run(partial(self._save, self._runtime, text))
 
     async def _save(self, runtime: RuntimeApi, text: str) -> None:
-        stored, self._draft = self._draft, ""
         try:
+            if self._saved != text:
+                return  # it was sent meanwhile
             if text.strip():
-                self._draft = await runtime.agent.outbox.add(text, [stored] if stored else (), draft=True)
-            elif stored:
+                self._draft = self._draft or uuid.uuid4().hex
+                await runtime.agent.outbox.add(text, ident=self._draft, draft=True)
+            elif stored := self._draft:
+                self._draft = ""
                 await runtime.agent.outbox.drop(stored)
         finally:
             self._saving = False
-
-    async def _keep_draft(self, runtime: RuntimeApi, text: str, ids: list[str]) -> None:
-        self._draft = await runtime.agent.outbox.add(text, ids, draft=True)
 
     def _fill(self, text: str) -> None:
         self._saved = text
