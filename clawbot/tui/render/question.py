@@ -266,10 +266,10 @@ def _list(asked: ApprovalRequested, width: int, chosen: str) -> list[StyledLine]
 
 
 def _keys(asked: ApprovalRequested, width: int, chosen: str, *, short: bool) -> list[StyledLine]:
-    """The choices side by side; in one row for `short`, and in a word each."""
+    """The choices side by side, in a word each that does not fit; in one row for `short`, and in a word each."""
     choices = choices_of(asked)
-    if short:
-        choices = tuple(Choice(each.key, each.brief, each.brief) for each in choices)
+    fits = {each.key: not short and cells_of(_said(each.key, each.text, "", "")) <= width for each in choices}
+    choices = tuple(each if fits[each.key] else Choice(each.key, each.brief, each.brief) for each in choices)
     return _row_up(choices, width, chosen, short=short)
 
 

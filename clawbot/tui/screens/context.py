@@ -137,7 +137,8 @@ def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
     """A part: its sign in the bar, its name, its tokens, its share, and what it is made of."""
     sign, style = LOOKS.get(part.key, NO_LOOK)
     tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
-    share = f"{100 * part.tokens / report.window:.1f} %" if report.window else ""
+    has_share = report.window and part.key != "unaccounted" and width >= 2 + NAME + AMOUNT + SHARE
+    share = f"{100 * part.tokens / report.window:.1f} %" if has_share else ""
     made = ellipsis(_made_of(part, report), max(0, width - 2 - NAME - AMOUNT - SHARE - 3))
     return Content.assemble(
         (sign, style),
@@ -160,7 +161,7 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
             left = ngettext("{n:,} old result left out", "{n:,} old results left out", report.pruned)
             return left.format(n=report.pruned)
         case "unaccounted":
-            return _("counted by the provider") if part.tokens > 0 else _("not counted by the provider")
+            return _("to the provider's count")
         case "reserve":
             return _("kept for the answer")
     return ""
