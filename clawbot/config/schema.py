@@ -191,7 +191,8 @@ class TuiSettings(SettingsSection):
     motion: Switch = True
     """Signs that move while the machine works; off: they stand still."""
     panel: Literal["auto", "off"] = "auto"
-    """The side panel: notes of this talk, the context window, the last sessions. auto: on screens from 150 columns."""
+    """The side panel: the plan, changed files, notes used, the context window, the last conversations. auto: on screens
+    from 150 columns."""
     editor: Literal["builtin", "external"] = "builtin"
     """What /edit opens; external uses $VISUAL or $EDITOR."""
     vi: Switch = False
