@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from clawbot.messages import AssistantMessage, Message, UserMessage
 from clawbot.text.language import Language, detect
 from clawbot.text.patterns import lazy_re
 
@@ -23,6 +26,23 @@ def plan_in(answer: str) -> str:
         if answer[heading.end() :].strip():
             return answer[heading.start() :].strip()
     return ""
+
+
+def plan_of(message: Message | None) -> str:
+    """Return the plan of a complete answer in plan mode, "" for any other message."""
+    is_whole = isinstance(message, AssistantMessage) and not message.tool_calls and not message.broken
+    return plan_in(message.text) if message is not None and is_whole else ""
+
+
+def last_plan(messages: Iterable[Message]) -> str:
+    """Return the plan that the user was asked last to accept in `messages`, oldest first; "" where there was none."""
+    plan, planning = "", False
+    for message in messages:
+        if isinstance(message, UserMessage):
+            planning = message.planning is True and message.scheduled is not True
+        elif planning:
+            plan = plan_of(message) or plan
+    return plan
 
 
 def acceptance(plan: str) -> str:

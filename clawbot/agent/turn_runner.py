@@ -36,7 +36,7 @@ from clawbot.agent.events import (
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.found_server import settle_found_server, wait_ready
 from clawbot.agent.hooks import HookedTools, SessionHooks
-from clawbot.agent.plans import acceptance, plan_in
+from clawbot.agent.plans import acceptance, plan_of
 from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
 from clawbot.agent.skills import ATTACHED_SHARE
 from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
@@ -346,12 +346,9 @@ class TurnRunner:
     def _tell_plan(self, scope: Scope) -> None:
         """Where the turn ended with a plan, the user is to accept it; a job asks nobody."""
         items = self._conversation.items
-        last = items[-1].message if items else None
         if self._deps.tools.permissions.mode != "plan" or scope.origin == "schedule":
             return
-        is_whole = isinstance(last, AssistantMessage) and not last.tool_calls and not last.broken
-        plan = plan_in(last.text) if last is not None and is_whole else ""
-        if plan:
+        if plan := plan_of(items[-1].message if items else None):
             scope.emit(PlanReady(plan=plan, acceptance=acceptance(plan)))
 
     def _explained(self, error: ContextOverflowError) -> ContextOverflowError:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from clawbot.agent.events import Event, PlanReady, TurnEnded
-from clawbot.agent.plans import acceptance, plan_in
+from clawbot.agent.plans import acceptance, last_plan, plan_in
 from clawbot.background import take_turn
 from clawbot.config.schema_agent import Mode
 from clawbot.llm.protocol import ModelInfo
-from clawbot.messages import ToolCallBlock, UserMessage
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel
@@ -45,6 +47,36 @@ def test_a_plan_begins_with_a_heading_that_says_so(answer: str, plan: str) -> No
 def test_it_is_accepted_in_its_language() -> None:
     assert acceptance("## Plan\n1. x") == "The plan is accepted: carry it out."
     assert acceptance("## 计划\n1. 写一个文件") == "计划已接受，请执行。"
+
+
+def asks(*, planning: bool = True, **values: Any) -> Message:
+    return UserMessage(content="go", planning=planning or UNSET, **values)
+
+
+def answers(text: str, **values: Any) -> Message:
+    return AssistantMessage(content=[TextBlock(text), *values.pop("calls", [])], **values)
+
+
+OTHER = "## Plan\n\n- another"
+CALL = ToolCallBlock("c1", "read", {"path": "a"})
+# A conversation, oldest message first -> the plan that the user was asked last to accept.
+LAST: list[tuple[list[Message], str]] = [
+    ([], ""),
+    ([asks(), answers(OTHER)], OTHER),
+    ([asks(planning=False), answers(OTHER)], ""),
+    ([asks(), answers(PLAN), asks(), answers(OTHER)], OTHER),
+    ([asks(), answers(OTHER), asks(planning=False), answers("Done."), asks(planning=False), answers(PLAN)], OTHER),
+    ([asks(), answers(OTHER), asks(), answers("Which file?")], OTHER),
+    ([asks(), answers(OTHER, calls=[CALL])], ""),
+    ([asks(), answers(OTHER, stop_reason="aborted")], ""),
+    ([asks(scheduled=True), answers(OTHER)], ""),
+    ([answers(OTHER)], ""),
+]
+
+
+@pytest.mark.parametrize(("messages", "plan"), LAST)
+def test_the_last_plan_is_found_in_a_conversation(messages: list[Message], plan: str) -> None:
+    assert last_plan(messages) == plan
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ class SidePlace:
     def reloaded(self) -> None:
         """The page shows other messages than before."""
         if self.panel is not None:
-            self.panel.read_page()
+            self.panel.reloaded()
 
     @property
     def has_focus(self) -> bool:

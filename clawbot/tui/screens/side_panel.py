@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from clawbot.agent import events
+from clawbot.agent.plans import last_plan
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.errors import ClawbotError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WHEEL = 3  # rows
+PLAN_REACH = 500  # messages back in which a plan is looked for
 USES_NOTES = (events.ToolFinished, events.MessageFinished, events.MemoryWritten)
 CHANGES_WINDOW = (events.TurnEnded, events.CompactionFinished, events.ModelChanged)
 
@@ -79,9 +82,14 @@ class SidePanel(Widget, can_focus=True):
         self.runtime = runtime
         self.state = PanelState()
         self._top, self._cursor = 0, None
-        self.read_page()
+        self.reloaded()
         self.load_report()
         self.load_talks()
+
+    def reloaded(self) -> None:
+        """Show the plan, the files and the notes of the messages that the page shows now."""
+        self.read_page()
+        self.load_plan()
 
     def take(self, event: events.Event, *, more: bool) -> None:
         """Something happened that the page has shown; `more`: another turn follows, whose end is told as well."""
@@ -93,7 +101,7 @@ class SidePanel(Widget, can_focus=True):
             self.state = replace(self.state, plan=plan_steps(event.plan))
             self.show()
         elif isinstance(event, events.SessionChanged):
-            self.state = replace(self.state, plan=())
+            self.load_plan()
             self.load_talks()
         if isinstance(event, CHANGES_WINDOW) and not more:
             self.load_report()
@@ -103,6 +111,21 @@ class SidePanel(Widget, can_focus=True):
         items = self.page.stack.items
         self.state = replace(self.state, notes=used_notes(items), files=changed_files(items))
         self.show()
+
+    def load_plan(self) -> None:
+        """Read the plan that was made last."""
+        if self.runtime is not None:
+            self.run_worker(partial(self._load_plan, self.runtime), group="plan", exclusive=True)
+
+    async def _load_plan(self, runtime: RuntimeApi) -> None:
+        try:
+            history = await runtime.sessions.history(limit=PLAN_REACH)
+        except (ClawbotError, OSError):
+            log.exception("The last plan could not be read.")
+        else:
+            plan = last_plan(item.message for item in history if item.message is not None)
+            self.state = replace(self.state, plan=plan_steps(plan))
+            self.show()
 
     def load_report(self) -> None:
         """Count the parts of the window, which waits for the running turn."""

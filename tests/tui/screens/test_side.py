@@ -10,8 +10,10 @@ from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 
 from clawbot.agent.events import Event, MessageFinished, PlanReady, SessionChanged, TextDelta, ToolFinished, ToolStarted
+from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
+from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
@@ -294,6 +296,21 @@ async def test_a_plan_stays_in_the_panel_until_the_session_changes(tmp_path: Pat
         app.chat.side.take(PlanReady(plan="- move the port", acceptance="yes"))
         await row_of(app, pilot, "1. move the port")
         app.chat.side.take(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
+        await until(pilot, lambda: "1. move the port" not in screen_text(app))
+
+
+async def test_a_plan_of_before_the_start_is_read_back(tmp_path: Path) -> None:
+    runtime = make_runtime(tmp_path)
+    plan = AssistantMessage(content=[TextBlock("## Plan\n\n1. move the port")])
+    runtime.items += [
+        HistoryItem("p1", 0, UserMessage(content="plan it", planning=True)),
+        HistoryItem("p2", 0, plan),
+        *conversation(40),
+    ]
+    async with chatting(runtime, WIDE) as (app, pilot):
+        await row_of(app, pilot, "1. move the port")
+        runtime.items.clear()
+        runtime.tell(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
         await until(pilot, lambda: "1. move the port" not in screen_text(app))
 
 
