@@ -3,6 +3,7 @@ moves, and keys delete, by what a reader calls a character."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Self
 from unicodedata import category
@@ -35,9 +36,9 @@ class TextField(Widget):
         """Return whether `key` belongs to the field even if it is bound with priority."""
         return False
 
+    @abstractmethod
     async def take_key(self, event: Key) -> bool:
         """Insert what was typed; return False for a key that is not text, whose binding is run next."""
-        raise NotImplementedError
 
     def focus(self, scroll_visible: bool = True) -> Self:
         """Take the keys from now on; Textual would let those that are waiting go elsewhere."""
