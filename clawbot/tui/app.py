@@ -393,8 +393,6 @@ class ClawbotApp(KeysInOrder):
         """Open `file` of the workspace at `line` (from 1), or the choice of one."""
         from clawbot.tui.screens.editor import EditorScreen
 
-        if file and self.runtime is not None:
-            file = await self.runtime.workspace.locate_note(file)
         await self.shown(lambda runtime: EditorScreen(runtime, file, line))
 
     @work

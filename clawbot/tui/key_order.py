@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from time import monotonic
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from textual.events import Event, Key, Paste
 from textual.message_pump import MessagePump
@@ -16,6 +16,17 @@ from clawbot.tui.widgets.fields import TextField
 
 SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
 MAX_HELD = 2.0  # seconds that keys wait for one before
+MAX_LOAD = 10.0  # seconds that keys wait for what a screen loads
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """A screen that may be loading what the next keys are for."""
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether keys wait."""
+        ...
 
 
 class KeysInOrder(Front):
@@ -25,6 +36,7 @@ class KeysInOrder(Front):
         super().__init__(*args, **options)
         self._is_ready = False
         self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
+        self._load_until = 0.0  # on the monotonic clock: keys wait for the screen to load until then; 0 while they don't
         self._typed: deque[Key | Paste] = deque()
 
     async def on_event(self, event: Event) -> None:
@@ -38,7 +50,7 @@ class KeysInOrder(Front):
     async def _take_typed(self) -> None:
         """Let each key take effect before the next one, as soon as there is a screen for it."""
         while self._typed and self._is_ready:
-            if not self.screen.is_mounted or monotonic() < self._held_until:
+            if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
                 self.set_timer(SCREEN_POLL, self._take_typed)
                 return
             event = self._typed.popleft()
@@ -48,6 +60,14 @@ class KeysInOrder(Front):
                 self._held_until = monotonic() + MAX_HELD
                 await super().on_event(event)
                 await self._follow((self.focused or self.screen).ancestors_with_self)
+
+    def _is_loading(self) -> bool:
+        """Return whether the screen loads what the next key is for, and may take its time."""
+        if not (isinstance(self.screen, Loading) and self.screen.is_loading):
+            self._load_until = 0.0
+            return False
+        self._load_until = self._load_until or monotonic() + MAX_LOAD
+        return monotonic() < self._load_until
 
     async def _follow(self, pumps: Sequence[MessagePump]) -> None:
         """Follow a key, which goes up through the queues of `pumps`, and take the next one behind it."""

@@ -209,6 +209,11 @@ class ChatScreen(Screen[None]):
         self.side.reloaded()
         self._show_title()
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether the next keys wait for the list that Tab completes from."""
+        return self.composer.picks_first
+
     def hint(self, text: str, seconds: float) -> None:
         """Show `text` at the end of the status line for some seconds."""
         self.status.show(hint=text)

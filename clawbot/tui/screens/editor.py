@@ -219,6 +219,7 @@ class EditorScreen(OverScreen[bool]):
         self.runtime = runtime
         self.file = file or ""
         self.line = line
+        self.is_loading = True  # the next keys are for the text, or for the choice of a file
         self.on_disk: str | None = None
         self.saved = False
         self.tokens: int | None = None
@@ -239,8 +240,12 @@ class EditorScreen(OverScreen[bool]):
             if not self.file:
                 self.dismiss(False)
                 return
+        with contextlib.suppress(OSError):  # reading it fails with the same error, and reports it
+            self.file = await self.runtime.workspace.locate_note(self.file)
         self.query_one("#name", Static).update(clean_line(self.file))
-        if not await self._read():
+        is_read = await self._read()
+        self.is_loading = False
+        if not is_read:
             self.dismiss(False)
         elif self.runtime.settings.tui.editor == "external":
             path = Path(self.runtime.agent.status.workspace) / self.file
@@ -285,7 +290,8 @@ class EditorScreen(OverScreen[bool]):
     def _go_to(self, line: int | None) -> None:
         if line is not None:
             row = max(0, min(line, self.area.document.line_count) - 1)
-            self.call_after_refresh(self.area.move_cursor, (row, 0), center=True)
+            self.area.move_cursor((row, 0))  # before the next key
+            self.call_after_refresh(self.area.scroll_cursor_visible, center=True)
 
     @on(TextArea.Changed, "#text")
     def changed(self) -> None:

@@ -75,6 +75,9 @@ class Composer(Vertical):
         self._history_file: Path | None = None
         self._models: list[str] = []  # found since the last input: servers may come and go
         self._want: CompletionRequest | None = None  # what the list was made for
+        self._finding: CompletionRequest | None = None  # what choices are looked for
+        self._is_open = asyncio.Event()  # set as soon as there is a runtime
+        self.picks_first = False  # Tab waits for the list, and the next keys wait for Tab
         self._shell: ShellMode = ""
 
     def compose(self) -> ComposeResult:
@@ -89,6 +92,7 @@ class Composer(Vertical):
     def connect(self, runtime: RuntimeApi) -> None:
         """Commands, files and history can be had from now on."""
         self._runtime = runtime
+        self._is_open.set()
         self._commands = runtime.commands
         self.prompt.workspace = runtime.agent.status.workspace
         history_file = runtime.paths.history_file
@@ -198,12 +202,13 @@ class Composer(Vertical):
             self.post_message(self.ShellModeChanged(mode))
 
     def _complete(self, want: CompletionRequest | None) -> None:
-        self._want = want
+        self._want, self._finding, self.picks_first = want, None, False
         if want is None:
             self._offer([])
         elif want.kind == "command":
             self._offer_best(want, [_command_choice(command) for command in self._commands])
         else:
+            self._finding = want
             self._offer_found(want)
 
     def _offer_best(self, want: CompletionRequest, choices: Sequence[Choice]) -> None:
@@ -214,18 +219,27 @@ class Composer(Vertical):
     @work(group="files", exclusive=True)
     async def _offer_found(self, want: CompletionRequest) -> None:
         """Offer what has to be looked for: files, and the arguments of a command."""
+        try:
+            choices = await self._found(want)
+            if wanted(self.prompt.before_cursor) == want:
+                self._offer_best(want, choices)
+                if self.picks_first and self.completions.is_open:
+                    self._pick(self.completions.choice, send=False)
+        finally:
+            if self._finding is want:
+                self._finding, self.picks_first = None, False
+
+    async def _found(self, want: CompletionRequest) -> list[Choice]:
+        await self._is_open.wait()
         if self._runtime is None:
-            return
+            return []
         if want.kind == "argument" and want.command == "/skill":
-            choices = [Choice(name, clean_line(does)) for name, does in (await self._runtime.skills()).items()]
-        elif want.kind == "argument":
-            choices = await self._arguments(self._runtime, want)
-        elif is_outside(want.typed):
-            choices = [Choice(mention) for mention in await asyncio.to_thread(complete_path, want.typed)]
-        else:
-            choices = [Choice(written(name)) for name in await self._runtime.workspace.files()]
-        if wanted(self.prompt.before_cursor) == want:
-            self._offer_best(want, choices)
+            return [Choice(name, clean_line(does)) for name, does in (await self._runtime.skills()).items()]
+        if want.kind == "argument":
+            return await self._arguments(self._runtime, want)
+        if is_outside(want.typed):
+            return [Choice(mention) for mention in await asyncio.to_thread(complete_path, want.typed)]
+        return [Choice(written(name)) for name in await self._runtime.workspace.files()]
 
     async def _arguments(self, runtime: RuntimeApi, want: CompletionRequest) -> list[Choice]:
         """The words that may follow the command of `want`; none for one that takes free text."""
@@ -253,6 +267,8 @@ class Composer(Vertical):
             self._complete(want)
         if not self.completions.is_open and key == "enter":
             self.prompt.submit()
+        elif not self.completions.is_open and self._finding is not None:
+            self.picks_first = True
         elif not self.completions.is_open:
             self._complete(want)
         elif key in ("up", "down"):
