@@ -18,7 +18,7 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _, ngettext
 from clawbot.text.numbers import whole_number
-from clawbot.tui import choosing, welcome
+from clawbot.tui import choosing
 from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
@@ -126,11 +126,6 @@ class ClawbotApp(KeysInOrder):
         await self.chat.connect(runtime)
         if self.chat.composer.was_used:
             self._warm(runtime)
-        self._begin_page(runtime)
-
-    @work(group="start")
-    async def _begin_page(self, runtime: RuntimeApi) -> None:
-        await welcome.welcome(self.chat, runtime, self.clock.now())
 
     def _fatal_error(self) -> None:
         """Keep the terminal clean: errors go to the log, whose path `run_chat` prints. Closing a screen before it is

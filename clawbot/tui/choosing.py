@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
 from clawbot.tui.input import classify
+from clawbot.tui.render.start import is_said
 from clawbot.tui.themes import THEMES, ThemedApp, keep_theme, theme_name
 
 if TYPE_CHECKING:
@@ -164,8 +165,10 @@ async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
     except ClawbotError as error:
         app.notify(str(error), severity="error", markup=False)
     else:
-        app.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
+        if is_said(app.chat.page.stack.items):
+            app.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
         app.chat.status_bar.changed()
+        app.chat.welcome()
 
 
 async def run_local_model(app: Front, runtime: RuntimeApi) -> None:

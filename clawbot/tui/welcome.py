@@ -1,4 +1,4 @@
-"""Fills the page as long as nothing was said."""
+"""Shows the first page as long as nothing was said."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clawbot.clock import age
 from clawbot.text.sanitize import tilde
 from clawbot.tui.render.items import NoticeItem
-from clawbot.tui.render.start import OFFLINE, TALKS_SHOWN, RecentTalk, StartItem, answering
+from clawbot.tui.render.start import OFFLINE, TALKS_SHOWN, RecentTalk, StartItem, answering, is_said
 from clawbot.tui.screens.common import turns
 
 if TYPE_CHECKING:
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from clawbot.tui.screens.chat import ChatScreen
 
 
-async def welcome(chat: ChatScreen, runtime: RuntimeApi, now: datetime) -> None:
-    """Show the first page if nothing but notices is on the page."""
-    if not _is_empty(chat):
-        return
+async def welcome(chat: ChatScreen, runtime: RuntimeApi, now: datetime, *, anew: bool = False) -> None:
+    """Show the first page if nothing was said, or in one that is shown already what has changed: the model, the last
+    conversations. `anew`: another session began, and what commands printed before it goes."""
     status = runtime.agent.status
     found = await runtime.models() if status.model.ref == OFFLINE else ()
     others = [each for each in await runtime.sessions.all() if each.turns and each.session_id != status.session_id]
@@ -28,10 +27,15 @@ async def welcome(chat: ChatScreen, runtime: RuntimeApi, now: datetime) -> None:
         RecentTalk(each.session_id, each.title, f"{age(each.updated_at, now)} · {turns(each.turns)}")
         for each in others[:TALKS_SHOWN]
     ]
-    if _is_empty(chat):
-        told = answering(status.model, found, chat.keys.first("local_model"))
-        chat.writer.start(StartItem(chat.page.size.height, told, tilde(status.workspace, Path.home()), talks))
-
-
-def _is_empty(chat: ChatScreen) -> bool:
-    return all(isinstance(item, NoticeItem) for item in chat.page.stack.items)
+    told = answering(status.model, found, chat.keys.first("local_model"))
+    items = list(chat.page.stack.items)
+    shown = next((item for item in items if isinstance(item, StartItem)), None)
+    if shown is not None and (is_said(items) or not anew):
+        shown.answers, shown.talks = told, talks
+        chat.page.update(shown)
+    elif not is_said(items):
+        if anew:
+            chat.page.clear()
+            chat.page.append([item for item in items if isinstance(item, NoticeItem)])
+        start = StartItem(chat.page.size.height, told, tilde(status.workspace, Path.home()), talks)
+        chat.page.append([start])

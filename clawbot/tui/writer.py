@@ -368,10 +368,6 @@ class TranscriptWriter:
         self._page.append([*title, *text_items(text)])
         self.last_reply = text
 
-    def start(self, item: Item) -> None:
-        """The first lines of an empty page."""
-        self._page.append([item])
-
     def ended(self, event: events.TurnEnded) -> None:
         """The turn is over. What was thought for an answer that says nothing is not shown."""
         self._finish_text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
-from clawbot.tui.render.items import Item, Page, spread
+from clawbot.tui.render.cards import ToolItem
+from clawbot.tui.render.items import HeadItem, Item, MarkItem, Page, spread
 from clawbot.tui.render.lines import (
     BLANK,
     StyledLine,
@@ -36,6 +37,14 @@ LEFT = "   "
 AIRY = (60, 15)  # columns and rows from which there is room for air and long words
 TERM = 10  # cells of the words at the left
 TRY, TALK, RUN = "try:", "session:", "run:"
+
+
+def is_said(items: Iterable[Item]) -> bool:
+    """Return whether `items` hold more than notices and what slash commands printed."""
+    return any(
+        item.entry or isinstance(item, ToolItem | MarkItem) or (isinstance(item, HeadItem) and item.entry_id)
+        for item in items
+    )
 
 
 class RecentTalk(Struct, frozen=True):

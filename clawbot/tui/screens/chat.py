@@ -29,6 +29,7 @@ from clawbot.tui.screens.side import SidePlace
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
+from clawbot.tui.welcome import welcome
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.fields import typed_text
@@ -182,6 +183,13 @@ class ChatScreen(Screen[None]):
         self.questions.offer_unsent()
         # After what was typed meanwhile, which need not wait for that.
         self.status_bar.measure()
+        self.welcome()
+
+    @work(group="start", exclusive=True)
+    async def welcome(self, *, anew: bool = False) -> None:
+        """Show or update the first page, as long as nothing was said; `anew`: of a session that begins."""
+        if self.runtime is not None:
+            await welcome(self, self.runtime, self.clock.now(), anew=anew)
 
     def _take_keys(self, keys: KeyMap) -> None:
         """What does what from now on, and what the lines tell of it."""
@@ -197,6 +205,7 @@ class ChatScreen(Screen[None]):
             self.unsent.connect(self.runtime)
             self.questions.offer_unsent()
             self.status_bar.measure()
+            self.welcome()
 
     async def _reload(self, runtime: RuntimeApi) -> None:
         self.questions.drop_plan()
@@ -224,6 +233,8 @@ class ChatScreen(Screen[None]):
     def _show(self, event: events.Event) -> None:
         self.view.show(event)
         self.side.take(event)
+        if isinstance(event, events.ModelChanged | events.SessionChanged):
+            self.welcome(anew=isinstance(event, events.SessionChanged))
 
     def _turn_started(self) -> None:
         self.questions.drop_plan()

@@ -20,8 +20,8 @@ from clawbot.agent.plans import last_plan
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.errors import ClawbotError
-from clawbot.tui.render.items import FOLD, NoticeItem
-from clawbot.tui.render.start import StartItem
+from clawbot.tui.render.items import FOLD
+from clawbot.tui.render.start import is_said
 from clawbot.tui.screens.panel_rows import (
     FIGURES,
     PanelRow,
@@ -160,8 +160,7 @@ class SidePanel(Widget, can_focus=True):
         """Make the rows anew."""
         if self.runtime is not None:
             gauge = gauge_of(self.runtime.settings, self.runtime.agent.status)
-            said = any(not isinstance(item, NoticeItem | StartItem) for item in self.page.stack.items)
-            keys = None if said else KeyMap(self.runtime.settings.tui.keys)
+            keys = None if is_said(self.page.stack.items) else KeyMap(self.runtime.settings.tui.keys)
             self.state = replace(self.state, gauge=gauge, keys=keys)
             self._make_rows()
             self.refresh()
