@@ -323,12 +323,12 @@ async def _unsent(host: AgentHost, argument: str) -> CommandResult:
 @command("/model")
 async def _model(host: AgentHost, argument: str) -> CommandResult:
     if not argument:
-        lines = [f"- **{item.ref}** {item.reason}" for item in await host.deps.find_models()]
+        lines = [f"- **{item.ref}** · {item.reason}" for item in await host.deps.find_models()]
         return _said("/model", "\n".join([_("Now: **{model}**").format(model=host.status.model.ref), "", *lines]))
     info = await host.set_model(argument)
     changed = ModelChanged(model=info.ref, reason=info.reason)
     now = _("Now: **{model}**").format(model=info.ref)
-    return CommandResult((changed, CommandOutput(command="/model", text=f"{now} {info.reason}")))
+    return CommandResult((changed, CommandOutput(command="/model", text=f"{now} · {info.reason}")))
 
 
 @command("/agent")

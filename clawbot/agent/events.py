@@ -140,12 +140,14 @@ class ToolFinished(_Event, frozen=True, tag="tool_finished"):
 
 
 class MessageFinished(_Event, frozen=True, tag="message_finished"):
-    """One answer of the model is complete and on disk: follows its last delta, comes before its tool calls."""
+    """One answer of the model is complete and on disk: follows its last delta, comes before its tool calls. `reason`
+    says why it was cut off, "" for the model's length limit."""
 
     entry_id: str
     text: str
     stop_reason: StopReason
     usage: Usage | None = None
+    reason: str = ""
 
 
 class ModelRetry(_Event, frozen=True, tag="model_retry"):

@@ -141,7 +141,7 @@ def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None
     if now.unsent:
         lines.append((_("not sent"), f"{messages(now.unsent)} · /unsent"))
     if now.cost is not None:
-        lines.append((_("cost"), f"${now.cost:.4f}"))
+        lines.append((_("cost"), f"${now.cost:.4f}" if now.cost else _("nothing")))
     return "\n".join(f"- **{name}** {text}" for name, text in lines)
 
 

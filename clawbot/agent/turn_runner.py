@@ -377,7 +377,15 @@ class TurnRunner:
             return
         text = spoken(message.text, cut=was_cut(message))
         if text or message.tool_calls or not message.text:
-            emit(MessageFinished(entry_id=entry_id, text=text, stop_reason=message.stop_reason, usage=message.usage))
+            emit(
+                MessageFinished(
+                    entry_id=entry_id,
+                    text=text,
+                    stop_reason=message.stop_reason,
+                    usage=message.usage,
+                    reason=message.error_message or "",
+                )
+            )
         if text and not message.tool_calls and not message.broken:
             self._hooks.emit(MessageSent, text=text, entry_id=entry_id, model=self._deps.model.info.ref)
 

@@ -45,7 +45,7 @@ _DECISIONS: dict[str, Decision] = {"y": "once", "yes": "once", "a": "always", "n
 _WITH_NETWORK = "w"
 _PLAN_ANSWERS = (
     N_("accept, ask before each change"),
-    N_("accept, change files unasked"),
+    N_("accept, change files without asking"),
     N_("no: say what should change"),
 )
 _READ = 65_536
@@ -133,13 +133,13 @@ class Teller:
             case ReasoningDelta() if not self._told_thinking:
                 self._told_thinking = True
                 self.line(_("thinking"))
-            case MessageFinished(text=text, stop_reason=reason):
+            case MessageFinished(text=text, stop_reason=stopped, reason=reason):
                 if not self._streamed:
                     self._write(text)
                 self._streamed = self._told_thinking = False
                 self._end()
-                if reason == "length":
-                    self.line(_(CUT_OFF))
+                if stopped == "length":
+                    self.line(reason or _(CUT_OFF))
             case _:
                 if line := LINES[type(event)](event) if type(event) in LINES else "":
                     self.line(line)

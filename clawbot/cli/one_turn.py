@@ -33,7 +33,7 @@ class _Printer:
 
     def __init__(self) -> None:
         self._reply = ""
-        self._cut = False
+        self._cut = ""  # why the reply is not complete
         self._drawn = False  # a line on the terminal that goes with the next event
 
     def take(self, event: Event) -> None:
@@ -41,8 +41,8 @@ class _Printer:
             draw(sys.stderr)
             self._drawn = False
         match event:
-            case MessageFinished(text=text, stop_reason=reason):
-                self._reply, self._cut = text, reason == "length"
+            case MessageFinished(text=text, stop_reason=stopped, reason=reason):
+                self._reply, self._cut = text, (reason or _(CUT_OFF)) if stopped == "length" else ""
             case ToolStarted():
                 self._reply = ""
             case CommandOutput(text=text):
@@ -71,7 +71,7 @@ class _Printer:
         if self._reply:
             say_content(self._reply)
         if self._cut:
-            warn(_(CUT_OFF))
+            warn(self._cut)
         if event.status == "failed":
             warn(f"{event.error} {event.hint}")
         elif event.status == "interrupted":

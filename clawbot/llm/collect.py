@@ -162,7 +162,7 @@ class DeltaCollector:
         rest, written = self._written.end(whole=ending in ("whole", "cut"))
         if self.looping and not written:
             self._text = ["".join([*self._text, rest])[: self._guards["text"].kept]]
-            return [FinalPart(self._message([]), notice=_(REPEATED))]
+            return [FinalPart(self._message([]))]
         self._show(rest, parts)
         calls = self._calls.blocks() or written
         has_text = any(char.isprintable() and char != " " for text in self._text for char in text)
@@ -215,6 +215,7 @@ class DeltaCollector:
             usage=usage_from(self._usage, self._prices),
             # Some servers say "stop" after a tool call, and some say "tool_calls" after none.
             stop_reason=cut or ("toolUse" if calls else "stop"),
+            error_message=_(REPEATED) if self.looping else None,
             timestamp=self._timestamp,
         )
 

@@ -351,7 +351,7 @@ def _hint(error: ModelError, failure: Failure, target: Target) -> str:
     if isinstance(error, RateLimitError):
         what = "Look at the account's plan and billing." if error.exhausted else "It is tried again later."
         return f"{what} {ELSEWHERE}"
-    if isinstance(error, UnreachableError) and target.base:
+    if isinstance(error, UnreachableError) and target.base and not failure.status:
         return f"Is the server at {_bare(target.base)} running? {ELSEWHERE}"
     if isinstance(error, RefusedError) and (failure.status == 404 or "model" in failure.message.lower()):
         return f"Is the name right? memory_search.model names another. {ELSEWHERE}"

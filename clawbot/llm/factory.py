@@ -23,6 +23,7 @@ from clawbot.llm.errors import AuthenticationError, ContextOverflowError, ModelE
 from clawbot.llm.failures import loading_error
 from clawbot.llm.local import LocalModel
 from clawbot.llm.models import (
+    CHOSEN,
     AUTO,
     LOADS,
     OFFLINE,
@@ -245,7 +246,7 @@ class _Opener:
         if (packaged := await self._packaged(ref)) is not None:
             return packaged
         if ref == OFFLINE or ref.startswith(LOCAL):
-            found = UsableModel(ModelInfo(ref, reason="chosen" if ref != OFFLINE else ""))
+            found = UsableModel(ModelInfo(ref, reason=_(CHOSEN) if ref != OFFLINE else ""))
         elif ref == AUTO:
             found = await resolve_auto(self._settings)
             server, consent = found.local, self._consent
@@ -343,5 +344,5 @@ class _Opener:
     async def _script(self, name: str) -> ScriptModel:
         script = await asyncio.to_thread(lambda: load_script(Path(name).expanduser().absolute()))
         window, source = capped(script.window, "from the script", self._settings)
-        info = ModelInfo(f"{SCRIPT}{name}", reason="chosen", window=window, supports_images=True, window_source=source)
+        info = ModelInfo(f"{SCRIPT}{name}", reason=_(CHOSEN), window=window, supports_images=True, window_source=source)
         return ScriptModel(ScriptEngine(script), info, self._options)

@@ -46,10 +46,8 @@ OFFLINE = "offline"
 SCRIPT = "script:"
 LOADS = N_(" and loads its model")
 """What the reason for a model ends with while its server can't say more."""
-NOTHING_FOUND = N_(
-    "no key was found in the environment and no model server answers on this machine; it "
-    "needs neither. `clawbot doctor` says how to connect a model"
-)
+NOTHING_FOUND = N_("no key was found, and no model server on this machine; /model connects a language model")
+CHOSEN = N_("your choice")
 
 
 class UsableModel(Struct, frozen=True):
@@ -94,7 +92,7 @@ async def resolve_auto(settings: AgentSettings) -> UsableModel:
 
 async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> UsableModel:
     """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
-    full, reason = normal_ref(ref), reason or _("your choice")
+    full, reason = normal_ref(ref), reason or _(CHOSEN)
     server = local_server(full)
     base, key = (settings.api_base, _own_key(settings)) if is_own(ref, settings) else (None, None)
     if base is None and (base := base_of_environment(full)):
@@ -118,7 +116,7 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
     return UsableModel(info, state="loading" if served.loading else "ready")
 
 
-def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str = "chosen") -> tuple[Path, ModelInfo]:
+def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str = "") -> tuple[Path, ModelInfo]:
     """The file of `local/NAME` and what it says of itself. Blocks. Raises ClawbotError when there is no such file."""
     name = ref.removeprefix(LOCAL)
     served = next((each for each in read_running(paths.local_file) if each.name == name), None)
@@ -130,7 +128,7 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
         tools = head.tools
         window = window or window_for(head, free_memory())
     window, source = capped(window, FROM_SERVER if served else N_("what fits this machine"), settings)
-    known = ModelInfo(f"{LOCAL}{name}", reason=reason, window=window, supports_tools=tools, window_source=source)
+    known = ModelInfo(f"{LOCAL}{name}", reason=reason or _(CHOSEN), window=window, supports_tools=tools, window_source=source)
     info = replace(known, local=LLAMA_CPP.title)
     return file, info
 

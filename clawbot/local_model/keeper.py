@@ -47,7 +47,7 @@ def demand_installed() -> None:
     """Raise LocalModelError with the command that installs the extra if it is missing. Blocks."""
     if not is_installed():
         raise LocalModelError(
-            _("What runs a model on this machine is not installed ({package}, up to 40 MB).").format(package=PACKAGE),
+            _("Local models need one package ({package}, up to 40 MB).").format(package=PACKAGE),
             hint=_("Install it with: {command}").format(command=install_command(EXTRA)),
         )
 

@@ -139,7 +139,7 @@ class HistoryBuilder:
         if interrupted or message.stop_reason == "aborted":
             items.append(MarkItem(_(INTERRUPTED)))
         elif message.stop_reason == "length":
-            items.append(MarkItem(_(CUT)))
+            items.append(MarkItem(message.error_message or _(CUT)))
         elif message.stop_reason == "error" and message.error_message:
             items.append(NoticeItem("error", message.error_message))
         for call in message.tool_calls:

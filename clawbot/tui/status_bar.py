@@ -122,8 +122,9 @@ log = logging.getLogger(__name__)
 
 STARTING = N_("starting")
 SAVING = N_("saving to memory")
+MODE_NAMES = {"plan": N_("plan"), "ask": N_("ask"), "edits": N_("edits")}
 IDLE_KEYS = (
-    ("mode", N_("mode: {mode}")), ("/", N_("commands")), ("@", N_("files")), ("sessions", N_("sessions")),
+    ("mode", N_("mode: {mode}")), ("/", N_("commands")), ("@", N_("files")), ("sessions", N_("conversations")),
     ("memory", N_("memory")), ("palette", N_("all")), ("help", N_("help")), ("find", N_("find")),
 )  # fmt: skip
 BUSY_KEYS = (
@@ -148,7 +149,7 @@ def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool
         return tuple((_(key), _(text)) for key, text in SHELL_KEYS[typing])
     lines = READING_KEYS if reading else BUSY_KEYS if busy else IDLE_KEYS
     found = ((" ".join(_key(keys, name) for name in names.split()), _(text)) for names, text in lines)
-    return tuple((key, text.format(mode=mode)) for key, text in found if key.strip())
+    return tuple((key, text.format(mode=_(MODE_NAMES[mode]))) for key, text in found if key.strip())
 
 
 def _key(keys: KeyMap, name: str) -> str:
@@ -274,7 +275,7 @@ class StatusBar:
         self._line.show(
             place=status.label
             if status.mode == "edits"
-            else _("{session} · {mode} mode").format(session=status.label, mode=status.mode),
+            else _("{session} · {mode} mode").format(session=status.label, mode=_(MODE_NAMES[status.mode])),
             gauge=gauge_of(self._runtime.settings, status),
             cost=status.cost,
             notes=status.notes,

@@ -204,9 +204,9 @@ class TranscriptWriter:
         self._finish_text()
         if event.text.strip():
             self.last_reply = event.text
-        mark = {"aborted": INTERRUPTED, "length": CUT}.get(event.stop_reason)
+        mark = {"aborted": _(INTERRUPTED), "length": event.reason or _(CUT)}.get(event.stop_reason)
         self._marked = mark is not None
-        self._page.append([MarkItem(_(mark))] if mark else [])
+        self._page.append([MarkItem(mark)] if mark else [])
         self._text_seen = False
         self._reasoning = None
         self._answer = []

@@ -396,7 +396,7 @@ async def test_a_model_that_repeats_itself_is_stopped_and_its_text_kept_once(ser
     server.replies = [[delta(content="Well. "), *[delta(content="I'm you. ")] * 60, "stall"]]
     parts = await read_all(model_at(server.url))
     assert isinstance(parts[-1], FinalPart)
-    assert "repeating itself" in parts[-1].notice
+    assert "repeating itself" in (parts[-1].message.error_message or "")
     assert (final(parts).text.strip(), final(parts).stop_reason) == ("Well. I'm you", "length")
     await asyncio.wait_for(server.gone.wait(), 30)
 

@@ -88,7 +88,7 @@ def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
     if isinstance(asked, PlanAsked):
         return (
             Choice("1", _("accept, ask before each change"), _("ask first")),
-            Choice("2", _("accept, change files unasked"), _("change")),
+            Choice("2", _("accept, change files without asking"), _("change")),
             Choice("3", _("no: say what should change"), _("no")),
         )
     choices = [Choice("y", _("until you quit") if asked.asks else _("once"), _("once"))]
@@ -295,5 +295,6 @@ def _said(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
 def _always(asked: ApprovalRequested) -> str:
     """What "always" allows; not repeated if the rule is the command itself."""
     if asked.pattern == asked.command:
-        return _("always this very command until you quit")
-    return _("always `{pattern}` until you quit").format(pattern=one_line(asked.pattern))
+        return _("yes, and this very command without asking until I quit")
+    pattern = one_line(asked.pattern.replace("<reading>", "…"))
+    return _("yes, and “{pattern}” without asking until I quit").format(pattern=pattern)

@@ -28,7 +28,7 @@ from clawbot.tui.render.lines import (
 if TYPE_CHECKING:
     from clawbot.llm.protocol import ModelInfo
 
-OFFLINE, CHOSEN = "offline", "chosen"
+OFFLINE = "offline"
 MARK = "╱╱╱ "
 PROMISE = N_("an agent that does not forget")
 EXAMPLES = (N_("remember that I prefer tabs"), N_("what do I prefer?"), N_("show USER.md"))
@@ -105,7 +105,7 @@ def _models(told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
     name = short_model(told.name)
     if told.name != OFFLINE:
         why = _("{model}: {why}").format(model=name, why=told.why) if told.why else name
-        first = _("{model}, your choice").format(model=name) if told.why == CHOSEN else why
+        first = _("{model}, your choice").format(model=name) if told.why == _("your choice") else why
         ways = [(_("/model chooses another"), f"{RUN}choose_model")]
     else:
         first = (

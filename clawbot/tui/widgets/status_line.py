@@ -140,8 +140,8 @@ def status_line(state: StatusState, width: int) -> list[StyledSpan]:
 def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
     """The facts in their order, each in its forms, the longest first."""
     parts = [gauge_parts(state.gauge)]
-    if state.cost is not None:
-        parts.append([[StyledSpan(f"${state.cost:.2f}" if state.cost >= 0.01 or not state.cost else "<$0.01")]])
+    if state.cost:
+        parts.append([[StyledSpan(f"${state.cost:.2f}" if state.cost >= 0.01 else "<$0.01")]])
     if state.indexing:
         parts.append([[StyledSpan(state.indexing)]])
     elif state.notes:
