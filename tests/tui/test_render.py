@@ -197,6 +197,39 @@ def test_links_lead_somewhere_and_only_to_safe_places() -> None:
     assert [span.link for span in piece.lines(40, Lexers())[0].spans if span.link] == ["https://ok.example"]
 
 
+WIDE = "| " + " | ".join(f"column {n}" for n in range(9)) + " |\n" + "|---" * 9 + "|\n"
+WIDE += 2 * ("| " + " | ".join(f"value {n}" for n in range(9)) + " |\n")
+# Markdown, the width, and how its table looks.
+TABLES: list[tuple[str, int, list[str]]] = [
+    (
+        "| name | what |\n|---|---|\n| proxy | passes requests on to the staging servers |\n| b | c |",
+        24,
+        [
+            "name   what",
+            "─────  ─────────────────",
+            "proxy  passes requests",
+            "       on to the staging",
+            "       servers",
+            "─────  ─────────────────",
+            "b      c",
+        ],
+    ),
+    (
+        "| a | extraordinary |\n|---|---|\n| a few words of it | x |",
+        24,
+        ["a          extraordinary", "─────────  ─────────────", "a few      x", "words of", "it"],
+    ),
+    (WIDE, 40, [*(f"column {n}  value {n}" for n in range(9)), "─" * 40, *(f"column {n}  value {n}" for n in range(9))]),
+    ("| 名称 | 说明 |\n|---|---|\n| 代理 | 转发请求 |", 12, ["名称  说明", "────  ──────", "代理  转发请", "      求"]),
+]
+
+
+@pytest.mark.parametrize(("text", "width", "lines"), TABLES)
+def test_a_table_keeps_its_words_whole(text: str, width: int, lines: list[str]) -> None:
+    (table,) = markdown_pieces(text)
+    assert [line.text.rstrip() for line in table.lines(width, Lexers())] == lines
+
+
 def test_a_table_fits_the_page() -> None:
     (table,) = markdown_pieces("| a | b |\n|---|---|\n| " + "long words " * 20 + " | x |")
     assert isinstance(table, MarkdownTable)
@@ -393,7 +426,7 @@ def test_a_list_by_a_pattern_names_that() -> None:
 def test_the_conversation_before_this_one_is_named_in_words() -> None:
     assert title_words("sessions_read", "sessions_read last", {}, "running") == "Reading the last conversation"
     set_language("zh")
-    assert title_words("sessions_read", "sessions_read last", {}, "done") == "读取 上次的对话"
+    assert title_words("sessions_read", "sessions_read last", {}, "done") == "读取 上次的会话"
 
 
 def test_a_change_stands_unfolded_with_the_numbers_of_its_lines() -> None:

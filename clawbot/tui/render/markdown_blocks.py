@@ -13,6 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from clawbot.text.language import COMMON_HAN as HAN
+from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.render.lines import StyledLine, StyledSpan, cells_of, ellipsis, slice_spans, width_of, wrap
 
@@ -202,6 +204,9 @@ class ThematicBreak(Struct, frozen=True):
 
 Cell = tuple[StyledSpan, ...]
 BETWEEN = "  "  # two columns of a table
+LONG_WORD = 24  # cells of a word in a cell that is kept whole
+TALL = 3  # lines of a row from which on a rule separates it from others
+_WORDS = lazy_re(f"[{HAN}]|[^\\s{HAN}]+")
 
 
 class MarkdownTable(Struct, frozen=True):
@@ -219,27 +224,42 @@ class MarkdownTable(Struct, frozen=True):
     columns: tuple[int, ...] = ()
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """Head, rule and rows; columns shrink to fit, and cells wrap."""
-        widths = self._widths(max(8, width - self.indent.width))
+        """Head, rule and rows; columns shrink to fit, and cells wrap. Where words would break, each row is a list."""
+        room = max(8, width - self.indent.width)
+        widths, are_whole = self._widths(room - len(BETWEEN) * (len(self.aligns) - 1))
+        if not are_whole and self.head and len(self.rows) > 1:
+            return self.indent.apply(self._lists(room))
+        rows = [self._row(row, widths) for row in self.rows]
+        rule = (StyledSpan(BETWEEN.join("─" * cells for cells in widths), "rule"),)
         lines: list[tuple[StyledSpan, ...]] = []
-        for number, row in enumerate(self.rows):
-            lines.extend(self._row(row, widths))
-            if number == 0 and self.head:
-                lines.append((StyledSpan(BETWEEN.join("─" * cells for cells in widths), "rule"),))
+        for number, row in enumerate(rows):
+            is_apart = number > self.head and max(len(row), len(rows[number - 1])) >= TALL
+            lines += [rule, *row] if is_apart else row
+            lines += [rule] if number == 0 and self.head else []
         return self.indent.apply(lines)
 
-    def _widths(self, room: int) -> list[int]:
-        """The cells of each column: its natural width where there is room, else the wide ones give way."""
-        natural = self.natural()
-        room = max(room - len(BETWEEN) * (len(natural) - 1), 3 * len(natural))
-        if sum(natural) <= room:
-            return list(natural)
-        shares: dict[int, int] = {}
-        waiting = sorted(range(len(natural)), key=natural.__getitem__)
+    def _widths(self, room: int) -> tuple[list[int], bool]:
+        """The cells of each column, and whether they hold whole words: its natural width where there is room, else the
+        wide ones give way."""
+        natural, count = self.natural(), len(self.aligns)
+        words = [min(natural[at], max(_longest_word(row[at]) for row in self.rows)) for at in range(count)]
+        room = max(room, 3 * count)
+        are_whole = sum(words) <= room
+        shares = words if are_whole else [0] * count
+        waiting = sorted(range(count), key=lambda at: natural[at] - shares[at])
         for place, column in enumerate(waiting):
-            fair = (room - sum(shares.values())) // (len(waiting) - place)
-            shares[column] = min(natural[column], fair)
-        return [shares[column] for column in range(len(natural))]
+            shares[column] += min(natural[column] - shares[column], (room - sum(shares)) // (count - place))
+        return shares, are_whole
+
+    def _lists(self, room: int) -> list[tuple[StyledSpan, ...]]:
+        """Each row as a list of its cells, behind the heads of their columns."""
+        head, *rows = self.rows
+        lines: list[tuple[StyledSpan, ...]] = []
+        for row in rows:
+            lines += [(StyledSpan("─" * room, "rule"),)] if lines else []
+            for name, cell in zip(head, row, strict=True):
+                lines += wrap([*name, StyledSpan("  "), *cell], room) if cell else []
+        return lines
 
     def natural(self) -> tuple[int, ...]:
         """The cells that each column would take."""
@@ -261,6 +281,11 @@ class MarkdownTable(Struct, frozen=True):
                 line += [StyledSpan(" " * left), *spans, StyledSpan(" " * (space - left)), StyledSpan(BETWEEN)]
             lines.append(tuple(span for span in line[:-1] if span.text))
         return lines
+
+
+def _longest_word(spans: Cell) -> int:
+    """The cells of the longest word; one that is longer than `LONG_WORD` may break, and Chinese breaks anywhere."""
+    return min(LONG_WORD, max(map(width_of, _WORDS.findall(_text(spans))), default=1))
 
 
 def _text(spans: Cell) -> str:
