@@ -207,7 +207,7 @@ class ClawbotApp(KeysInOrder):
     # Keys
 
     def action_copy_or_leave(self) -> None:
-        """Copy the selection, else clear the input; twice within a second quits."""
+        """Copy the selection, else clear the input; twice within a second quits, if nothing was typed in between."""
         selected = self.chat.get_selected_text() or self.chat.composer.prompt.selected_text
         now = self.clock.monotonic()
         if selected:
@@ -215,7 +215,7 @@ class ClawbotApp(KeysInOrder):
             self.chat.clear_selection()
         elif self.chat.search.is_open:
             self.chat.search.close()
-        elif now - self._last_interrupt < TWICE:
+        elif now - self._last_interrupt < TWICE and self.chat.composer.is_empty:
             self.exit()
         else:
             self._last_interrupt = now

@@ -38,6 +38,7 @@ LINE_BREAKS = {
     "\x1b[27;2;13~": "shift+enter",
     "\x1b[27;3;13~": "alt+enter",
 }
+WORD_KEYS = ("\x1bb", "\x1bf")  # Alt with a letter, for which Textual returns the key that does the same
 BYTES = "clawbot.c1"  # what becomes of a byte that is no UTF-8: the control character of 8 bits, or U+FFFD
 PATIENCE = 2.0  # seconds of silence in which the rest of a paste or of an answer comes
 MAX_PASTE = 2**24  # characters; a longer paste is delivered in parts
@@ -91,6 +92,14 @@ class Writer:
     def fileno(self) -> int:
         """The descriptor below."""
         return self._file.fileno()
+
+
+class AltKey(Key):
+    """A key with Alt, or `apart`: Esc and a key in one read, which the terminal sends in the same way."""
+
+    def __init__(self, key: Key, apart: list[Key]) -> None:
+        super().__init__(key.key, key.character)
+        self.apart = apart
 
 
 class KeyParser(XTermParser):
@@ -162,10 +171,14 @@ class KeyParser(XTermParser):
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         if sequence in LINE_BREAKS:
             return [Key(LINE_BREAKS[sequence], None)]
+        parse, behind = super()._sequence_to_key_events, sequence if alt else sequence[1:]
         try:
-            return list(super()._sequence_to_key_events(sequence, alt=alt))
+            keys = list(parse(sequence, alt=alt))
         except (ValueError, OverflowError):  # of numbers that stand for no character
             return []
+        if behind.removeprefix("O")[1:] or not behind or not (keys and keys[0].character or sequence in WORD_KEYS):
+            return keys
+        return [AltKey(keys[0], [Key("escape", None), *(key for char in behind for key in parse(char))])]
 
 
 class KeptDriver(LinuxDriver):

@@ -12,6 +12,7 @@ from textual.events import Event, Key, Paste
 from textual.message_pump import MessagePump
 
 from clawbot.tui.choosing import Front
+from clawbot.tui.driver import AltKey
 from clawbot.tui.widgets.fields import TextField
 
 SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
@@ -55,6 +56,9 @@ class KeysInOrder(Front):
                 return
             event = self._typed.popleft()
             if isinstance(self.focused, TextField):
+                if isinstance(event, AltKey) and self.focused.has_modes:
+                    self._typed.extendleft(reversed(event.apart))
+                    continue
                 await self._type(self.focused, event)
             else:
                 self._held_until = monotonic() + MAX_HELD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -96,6 +97,7 @@ IN_FIELDS: list[tuple[Sequence[str], str]] = [
     ((ctrl("p"), *"abc def", ctrl("w"), "x"), "❯ abc x"),
     ((FIND, *"abc", LEFT, DELETE, "d"), "/ abd"),
 ]
+STATUS = re.compile(r" (?:INSERT |NORMAL |VISUAL |V-LINE )?main ·|   queued:")  # the line below the prompt
 PAIRS = -1.0
 TIMINGS = (0.0, PAIRS, 0.002, 0.010)  # seconds between two keys; 0: one write; PAIRS: two keys a packet
 
@@ -114,7 +116,7 @@ def type_keys(chat: Terminal, keys: Sequence[str], timing: float) -> None:
 def prompt_of(screen: str) -> str:
     """What the prompt holds."""
     rows = screen[screen.rfind("❯") + 1 :].splitlines()
-    end = next((at for at, row in enumerate(rows) if row.startswith((" main ·", "   queued:"))), 0)
+    end = next((at for at, row in enumerate(rows) if STATUS.match(row)), 0)
     text = "\n".join(row.strip() for row in rows[:end] if not row.startswith("▀"))
     return "" if text.startswith("Ask, or /") else text
 

@@ -24,12 +24,14 @@ MODIFIED = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
 def typed_text(event: Key) -> str:
     """Return the text that `event` types: anything but control characters, whatever Python's tables know of it."""
     text = event.character or ""
-    return "" if event.key.startswith(MODIFIED) or any(category(char) == "Cc" for char in text) else text
+    modified = event.key.startswith(MODIFIED) and text.isascii()
+    return "" if modified or any(category(char) == "Cc" for char in text) else text
 
 
 class TextField(Widget):
     """A widget to type in. The second of two bases: Textual inherits styles from the first."""
 
+    has_modes = False  # Esc begins a mode in which keys are commands, so that Alt with a key is both in one read
     changed: Callable[[], None] = staticmethod(lambda: None)  # called on each change, before the next key
 
     def claims(self, key: str) -> bool:

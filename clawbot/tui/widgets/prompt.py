@@ -107,14 +107,6 @@ class Prompt(Area):
     async def take_key(self, event: Key) -> bool:
         """Edit by vi, send, steer the completions, or insert what was typed."""
         self.post_message(self.Typed())
-        if (
-            self._vi is not None
-            and event.key.startswith("alt+")
-            and (key := event.character or "").isprintable()
-            and key
-        ):
-            # Esc and a key of vi that came so soon behind it that they were taken for Alt.
-            return await self.take_key(Key("escape", None)) and await self.take_key(Key(key, key))
         if self._vi is not None and self._is_for_vi(self._vi, event) and self._run_vi(self._vi, event):
             return True
         if event.key not in ("tab", "enter") and not (self.choosing and event.key in ("up", "down")):
@@ -130,7 +122,7 @@ class Prompt(Area):
     def edit_by_vi(self, show_mode: Callable[[str], None]) -> None:
         """Edit as in vi from now on; `show_mode` is told each mode."""
         if self._vi is None:
-            self._show_mode = show_mode
+            self._show_mode, self.has_modes = show_mode, True
             self._change_mode(Vi())
 
     def claims(self, key: str) -> bool:
