@@ -41,7 +41,8 @@ _CHANGES = frozenset("xXpPiIaAoOJ~DCSs")
 
 class Vi(Struct, frozen=True):
     """What is remembered between keys: the mode, the command that is not whole yet, where a selection began, what was
-    cut or copied (`whole` lines), the last search in a line, the last change and the text that was inserted by it."""
+    cut or copied (`whole` lines), the last search in a line, the last change, the text that was inserted by it and how
+    many `times`."""
 
     mode: str = INSERT
     typed: str = ""
@@ -49,7 +50,8 @@ class Vi(Struct, frozen=True):
     register: str = ""
     whole: bool = False
     found: str = ""
-    change: str = ""
+    change: str = "i"
+    times: int = 1
     inserted: str = ""
     began: tuple[int, int] = (0, 0)
 
@@ -86,6 +88,8 @@ def _escape(vi: Vi, text: str, cursor: int) -> Step:
         start, length = vi.began
         added = len(text) - length
         inserted = text[start:cursor] if added > 0 and start + added == cursor else ""
+        again = (("\n" if vi.change[-1] in "oO" else "") + inserted) * (vi.times - 1)
+        text, cursor = text[:cursor] + again + text[cursor:], cursor + len(again)
         at = max(line_start(text, cursor), cursor - 1)
         return Step(replace(vi, mode=NORMAL, typed="", inserted=inserted), text, clamped(text, at))
     effect = "stop" if vi.mode == NORMAL and not vi.typed else ""
@@ -116,10 +120,12 @@ def _reach(vi: Vi, text: str, cursor: int, found: re.Match[str], count: int) -> 
     motion = found["to"]
     on_word = cursor < len(text) and not text[cursor].isspace()
     if found["op"] == "c" and motion in "wW" and on_word:
-        motion = "e" if motion == "w" else "E"
+        end = move(text, cursor - 1, "e" if motion == "w" else "E", count, "")
+        return end and end._replace(start=cursor)
     span = move(text, cursor, motion, count, vi.found)
-    if span and motion in "wW" and "\n" in text[cursor : span.end] and max(1, count) == 1:
-        return Span(cursor, line_end(text, cursor))
+    if span and motion in "wW":
+        last = cursor + len(text[cursor : span.end].rstrip())
+        return span._replace(end=min(span.end, line_end(text, last)))  # not the next line with the last word of one
     return span
 
 
@@ -163,8 +169,8 @@ def _operate_lines(vi: Vi, text: str, cursor: int, operator: str, lines: Span) -
     return Step(vi, text, line_start(text, min(start, len(text))))
 
 
-def _insert(vi: Vi, text: str, at: int) -> Step:
-    return Step(replace(vi, mode=INSERT, typed="", began=(at, len(text))), text, at)
+def _insert(vi: Vi, text: str, at: int, times: int = 1) -> Step:
+    return Step(replace(vi, mode=INSERT, typed="", began=(at, len(text)), times=times), text, at)
 
 
 def _do(vi: Vi, text: str, cursor: int, name: str, count: int) -> Step:
@@ -181,19 +187,19 @@ def _do(vi: Vi, text: str, cursor: int, name: str, count: int) -> Step:
         case "v" | "V":
             return Step(replace(vi, mode=VISUAL if name == "v" else LINES, anchor=cursor), text, cursor)
         case ".":
-            return _again(vi, text, cursor)
-    return Step(vi, text, cursor, "undo") if name == "u" else _open(vi, text, cursor, name)
+            return _again(vi, text, cursor, count)
+    return Step(vi, text, cursor, "undo") if name == "u" else _open(vi, text, cursor, name, max(1, count))
 
 
-def _open(vi: Vi, text: str, cursor: int, name: str) -> Step:
+def _open(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
     """Begin to insert."""
     start, end = line_start(text, cursor), line_end(text, cursor)
     if name == "o":
-        return _insert(vi, f"{text[:end]}\n{text[end:]}", end + 1)
+        return _insert(vi, f"{text[:end]}\n{text[end:]}", end + 1, times)
     if name == "O":
-        return _insert(vi, f"{text[:start]}\n{text[start:]}", start)
+        return _insert(vi, f"{text[:start]}\n{text[start:]}", start, times)
     first = start + len(text[start:end]) - len(text[start:end].lstrip())
-    return _insert(vi, text, {"i": cursor, "a": min(cursor + 1, end), "I": first, "A": end}[name])
+    return _insert(vi, text, {"i": cursor, "a": min(cursor + 1, end), "I": first, "A": end}[name], times)
 
 
 def _exchange(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
@@ -239,18 +245,16 @@ def _join(vi: Vi, text: str, cursor: int, times: int) -> Step:
     return Step(vi, text, at)
 
 
-def _again(vi: Vi, text: str, cursor: int) -> Step:
-    """Do the last change here, with the text that was inserted by it."""
-    found = _NORMAL.fullmatch(vi.change)
+def _again(vi: Vi, text: str, cursor: int, count: int) -> Step:
+    """Do the last change here, with the text that was inserted by it, `count` times if not 0."""
+    found = _NORMAL.fullmatch(f"{count}{vi.change.lstrip('0123456789')}" if count else vi.change)
     if not found:
         return Step(vi, text, cursor)
     step = _run(vi, text, cursor, found)
     if step.vi.mode != INSERT:
         return step
     at = step.cursor
-    text = step.text[:at] + vi.inserted + step.text[at:]
-    at = max(line_start(text, at), at + len(vi.inserted) - 1)
-    return Step(replace(step.vi, mode=NORMAL, inserted=vi.inserted), text, at)
+    return _escape(step.vi, step.text[:at] + vi.inserted + step.text[at:], at + len(vi.inserted))
 
 
 def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:

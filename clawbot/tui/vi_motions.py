@@ -160,4 +160,4 @@ def object_at(text: str, at: int, name: str) -> Span | None:
                 before = first - len(text[start : start + first].rstrip())
                 first, last = (first, last + after) if after else (first - before, last)
             return Span(start + first, start + last)
-    return None
+    return Span(at, at) if start == end else None

@@ -89,6 +89,54 @@ BURSTS: list[tuple[Sequence[str], str]] = [
     ((*"ab", "\x1bOP", ESC, BACK, "c"), "ac"),
     ((*"/model", ENTER, *"xyz", BACK, ESC, *"ab", BACK, "c"), "ac"),
 ]
+VI_KEYS = {"␛": "\x1b", "↵": "\x1b[13;2u", "®": ctrl("r")}
+# In vi mode, a character a key (↵ breaks the line): what vim makes of it, and what the prompt has beside it.
+IN_VI = [
+    ("abc␛xid", "adb"),
+    ("one two␛bdwAX", "one X"),
+    ("one two three␛02dwiX", "Xthree"),
+    ("one two three␛0wcwX␛0iY", "Yone X three"),
+    ("a b␛0cwX", "X b"),
+    ("abc def␛bCx", "abc x"),
+    ("abc def␛ccx", "x"),
+    ("abc def␛0dfdiX", "Xef"),
+    ("abc def␛0dtdix", "xdef"),
+    ("a,b,c␛$F,;rXAz", "aXb,cz"),
+    ("a b c␛b^dwix", "xb c"),
+    ("a b c␛0dw..ix", "x"),
+    ("one two three␛0dw.AX", "threeX"),
+    ("ab␛2.AX", "aababbX"),
+    ("x␛5iy␛AX", "yyyyyxX"),
+    ("x␛3A!␛i?", "x!!?!"),
+    ("a b␛3oz␛AX", "a b\nz\nz\nzX"),
+    ("a↵b↵c␛kddAX", "a\ncX"),
+    ("a↵b↵c␛gg2ddAX", "cX"),
+    ("a↵b↵c␛kddpAX", "a\nc\nbX"),
+    ("a↵b↵c␛ggyyGpAX", "a\nb\nc\naX"),
+    ("foo bar↵baz␛gg02dwiX", "X\nbaz"),
+    ("ab↵cd␛kJAx", "ab cdx"),
+    ("abc␛0~~AX", "ABcX"),
+    ("abc␛0iX␛AY", "XabcY"),
+    ("abc␛IX␛aY", "XYabc"),
+    ("abc␛2hrXa1", "X1bc"),
+    ("abcd␛hXiX", "aXcd"),
+    ("foo bar␛bdiwAx", "foo x"),
+    ("one two␛0yw$pAX", "one twoone X"),
+    ("abc def␛0vedix", "x def"),
+    ("abc def␛bfeiX", "abc dXef"),
+    ("a↵b↵c␛VkdAx", "ax"),
+    ("a↵b↵c␛ggVjcx", "x\nc"),
+    ("中文␛0i今日", "今日中文"),
+    ("今日 明日␛bcw后天", "今日 后天"),
+    ("foo(bar)␛bcwx", "foo(x)"),
+    ("abc␛xuAd", "abcd"),
+    ("one two␛bdwuAX", "one twoX"),
+    ("one two␛bdwu®AX", "one X"),
+    ("a↵b␛dduAx", "a\nbx"),
+    ("foo␛Icd␛uAX", "fooX"),
+    ("/re␛x", "/rex"),
+    ("go␛kjAx", "gox"),
+]
 # Of each: what is typed, and what a line of the screen is then; Esc goes back.
 IN_FIELDS: list[tuple[Sequence[str], str]] = [
     ((ctrl("l"), *"abc", BACK, "d"), "❯ abd"),
@@ -139,15 +187,33 @@ def play(chat: Terminal, keys: Sequence[str], expected: str, timing: float, *, s
     return wrong
 
 
-def begin(machine: Machine, script: Callable[[str], Path]) -> Terminal:
+def begin(machine: Machine, script: Callable[[str], Path], settings: str = "") -> Terminal:
     """A chat whose model streams."""
     machine.serve(script(SCRIPT))
+    with (machine.state / "config.yaml").open("a", encoding="utf-8") as file:
+        file.write(settings)
     machine.env["EDITOR"] = "sed -i s/abc/edited/"
     chat = machine.open(columns=80, rows=16)
     chat.wait_for("openai/scripted")
     chat.send("go on", "enter")
     chat.wait_for("and on 1.")
     return chat
+
+
+def test_keys_of_a_burst_are_commands_of_vi(machine: Machine, script: Callable[[str], Path]) -> None:
+    chat = begin(machine, script, "tui: {vi: true}\n")
+    wrong = []
+    for timing in TIMINGS:
+        for signs, expected in IN_VI:
+            type_keys(chat, [VI_KEYS.get(sign, sign) for sign in signs], timing)
+            try:
+                chat.wait_for(lambda screen, text=expected: prompt_of(screen) == text, seconds=10)  # type: ignore[misc]
+            except AssertionError:
+                wrong.append(f"{signs} at {timing}: {prompt_of(chat.text)!r}, not {expected!r}")
+            chat.send("ctrl+c")
+            chat.wait_for(lambda screen: prompt_of(screen) == "" and "INSERT" in screen)
+    assert wrong == []
+    assert "esc stops" in chat.text
 
 
 def test_keys_of_a_burst_take_effect_in_their_order(machine: Machine, script: Callable[[str], Path]) -> None:

@@ -129,6 +129,15 @@ def test_motions(keys: str, text: str, result: str) -> None:
         ("OX␛", "a\n¦b", "a\n¦X\nb"),
         ("dz", "¦ab", "¦ab"),
         ("d␛x", "¦ab", "¦b"),
+        ("3iX␛", "a¦b", "aXX¦Xb"),
+        ("2AX␛", "¦a\nb", "aX¦X\nb"),
+        ("2oX␛", "¦a", "a\nX\n¦X"),
+        ("2OX␛", "¦a", "X\n¦X\na"),
+        ("cwX␛", "¦a b", "¦X b"),
+        ("c2wX␛", "¦a b c", "¦X c"),
+        ("2dw", "¦a b\nc", "¦\nc"),
+        ("ciwX␛", "a\n¦\nb", "a\n¦X\nb"),
+        ("diw", "a\n¦\nb", "a\n¦\nb"),
     ],
 )
 def test_changes(keys: str, text: str, result: str) -> None:
@@ -145,6 +154,9 @@ def test_changes(keys: str, text: str, result: str) -> None:
         ("AX␛.", "¦a", "aX¦X"),
         ("rXl.", "¦ab", "X¦X"),
         (".", "¦ab", "¦ab"),
+        ("x2.", "¦abcd", "¦d"),
+        ("2iX␛.", "¦a", "XX¦XXa"),
+        ("iX␛3.", "¦a", "XX¦XXa"),
     ],
 )
 def test_the_last_change_again(keys: str, text: str, result: str) -> None:

@@ -77,7 +77,7 @@ class Prompt(Area):
         self.move_cursor(self.document.end)
         self.changed()
         if self._vi is not None and not text:
-            self._change_mode(structs.replace(self._vi, mode=INSERT, typed=""))
+            self._change_mode(structs.replace(self._vi, mode=INSERT, typed="", change="i", times=1, began=(0, 0)))
 
     def edit(self, edit: Edit) -> EditResult:
         """Every change by hand goes through here: an input of the history that is deleted is left."""
@@ -149,6 +149,8 @@ class Prompt(Area):
         key = typed_text(event) or event.key
         text = self.text
         step = press(vi, text, self._at, key)
+        if vi.mode != INSERT:
+            self.history.checkpoint()  # so that undo takes back what one command changed or began to insert
         if step.text != text:
             self._put_in_place(text, step.text)
         self._change_mode(step.vi)
@@ -167,10 +169,9 @@ class Prompt(Area):
         return step.effect != "stop"
 
     def _put_in_place(self, old: str, new: str) -> None:
-        """Replace what differs, as one change to take back."""
+        """Replace what differs."""
         start, same = shared(old, new)
         first, last = map(self._place, (start, len(old) - same))
-        self.history.checkpoint()
         self.replace(new[start : len(new) - same], first, last, maintain_selection_offset=False)
 
     def _select(self, step: Step) -> None:
