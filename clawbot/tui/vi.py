@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clawbot.text.graphemes import edge
+from clawbot.text.graphemes import edge, edges
 from clawbot.tui.vi_motions import Span, clamped, line_end, line_start, move, object_at
 
 INSERT = "insert"
@@ -199,18 +199,24 @@ def _open(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
     if name == "O":
         return _insert(vi, f"{text[:start]}\n{text[start:]}", start, times)
     first = start + len(text[start:end]) - len(text[start:end].lstrip())
-    return _insert(vi, text, {"i": cursor, "a": min(cursor + 1, end), "I": first, "A": end}[name], times)
+    return _insert(vi, text, {"i": cursor, "a": _behind(text, cursor), "I": first, "A": end}[name], times)
+
+
+def _behind(text: str, cursor: int) -> int:
+    """Return the offset behind the character at `cursor`, on its line."""
+    return min(edge(text, cursor + 1, after=True), line_end(text, cursor))
 
 
 def _exchange(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
     """`r` and `~`: as many characters as there were."""
-    end = line_end(text, cursor)
-    until = min(end, cursor + times)
+    found = edges(text[cursor : line_end(text, cursor)])
+    until = cursor + found[min(times, len(found) - 1)]
     if name == "~":
-        return Step(vi, text[:cursor] + text[cursor:until].swapcase() + text[until:], until)
-    if cursor + times > end:
+        changed = text[cursor:until].swapcase()
+        return Step(vi, text[:cursor] + changed + text[until:], cursor + len(changed))
+    if times >= len(found):
         return Step(vi, text, cursor)
-    return Step(vi, text[:cursor] + name[1] * times + text[until:], until - 1)
+    return Step(vi, text[:cursor] + name[1] * times + text[until:], cursor + times - 1)
 
 
 def _short(vi: Vi, text: str, cursor: int, command: str, count: int) -> Step:
@@ -228,7 +234,7 @@ def _put(vi: Vi, text: str, cursor: int, times: int, *, after: bool) -> Step:
             return Step(vi, f"{text[:end]}\n{lines}{text[end:]}", end + 1)
         start = line_start(text, cursor)
         return Step(vi, f"{text[:start]}{lines}\n{text[start:]}", start)
-    at = min(cursor + after, line_end(text, cursor))
+    at = _behind(text, cursor) if after else cursor
     added = vi.register * times
     return Step(vi, text[:at] + added + text[at:], at + len(added) - 1)
 
@@ -288,13 +294,13 @@ def _replaced(vi: Vi, text: str, name: str, span: Span) -> Step:
     """`r`, `~` and `p` on what is selected."""
     whole = vi.mode == LINES
     start = line_start(text, span.start) if whole else span.start
-    end = line_end(text, span.end) if whole else min(span.end + 1, len(text))
+    end = line_end(text, span.end) if whole else edge(text, span.end + 1, after=True)
     chosen = text[start:end]
     done = replace(vi, mode=NORMAL)
     if name[0] == "~":
         new = chosen.swapcase()
     elif name[0] == "r":
-        new = re.sub(r"[^\n]", lambda _: name[1], chosen)
+        new = "".join("\n" if chosen[at] == "\n" else name[1] for at in edges(chosen)[:-1])
     else:
         new = vi.register
         done = replace(done, register=chosen, whole=whole)

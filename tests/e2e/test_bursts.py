@@ -65,6 +65,8 @@ BURSTS: list[tuple[Sequence[str], str]] = [
     (("a", f"{BEGIN}bc{END}", "d", BACK), "abc"),
     (("a", f"{BEGIN}bc{END}", BACK, "X"), "abX"),
     (("a", f"{BEGIN}b\rc{END}", LEFT, "X"), "ab\nXc"),
+    ((*"abc", ALL, f"{BEGIN}x{END}", "y"), "xy"),
+    ((*"abc", ALL, ctrl("j"), "x"), "\nx"),
     ((UP, ctrl("u"), "x"), "x"),
     (("b", UP, DOWN, "c"), "bc"),
     ((*"ab", UP, ctrl("n"), "c"), "abc"),
@@ -213,7 +215,7 @@ def test_keys_of_a_burst_are_commands_of_vi(machine: Machine, script: Callable[[
             chat.send("ctrl+c")
             chat.wait_for(lambda screen: prompt_of(screen) == "" and "INSERT" in screen)
     assert wrong == []
-    assert "esc stops" in chat.text
+    assert "enter queues" in chat.text
 
 
 def test_keys_of_a_burst_take_effect_in_their_order(machine: Machine, script: Callable[[str], Path]) -> None:

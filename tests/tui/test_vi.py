@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from clawbot.tui.vi import INSERT, NORMAL, VISUAL, Step, Vi, press
 
+FAMILY = "👨‍👩‍👧‍👦"
 NAMES = {"␛": "escape", "®": "ctrl+r", "←": "left", "→": "right"}
 
 
@@ -130,6 +131,15 @@ def test_motions(keys: str, text: str, result: str) -> None:
         ("dz", "¦ab", "¦ab"),
         ("d␛x", "¦ab", "¦b"),
         ("3iX␛", "a¦b", "aXX¦Xb"),
+        ("aX␛", f"¦{FAMILY}b", f"{FAMILY}¦Xb"),
+        ("xp", f"a¦e\u0301{FAMILY}", f"a{FAMILY}¦e\u0301"),
+        ("rX", f"a¦{FAMILY}b", "a¦Xb"),
+        ("2rX", "¦e\u0301fg", "X¦Xg"),
+        ("3rX", "¦e\u0301f", "¦e\u0301f"),
+        ("~", "¦e\u0301f", "E\u0301¦f"),
+        ("~", "¦ßa", "SS¦a"),
+        ("vrX", f"a¦{FAMILY}b", "a¦Xb"),
+        ("v~", "a¦e\u0301b", "a¦E\u0301b"),
         ("2AX␛", "¦a\nb", "aX¦X\nb"),
         ("2oX␛", "¦a", "a\nX\n¦X"),
         ("2OX␛", "¦a", "X\n¦X\na"),
@@ -211,7 +221,7 @@ def test_a_selection_knows_where_it_began() -> None:
 
 
 @given(
-    st.text(alphabet="ab ,.\n中文", max_size=20),
+    st.text(alphabet="ab ,.\n中文\u0301\u200d👨", max_size=20),
     st.integers(0, 20),
     st.lists(st.sampled_from([*"hjklwbeWBE0^$GgfFtT;,dcyxXrpPuiIaAoOJ~.vVDCYSs123", "escape", "ctrl+r"]), max_size=12),
 )

@@ -9,7 +9,7 @@ from typing import Self
 from unicodedata import category
 
 from rich.text import Text
-from textual.events import Key
+from textual.events import Key, Paste
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 from textual.widgets.input import Selection
@@ -73,6 +73,14 @@ class Area(TextArea, TextField):
             return False
         return True
 
+    def insert(
+        self, text: str, location: Location | None = None, *, maintain_selection_offset: bool = True
+    ) -> EditResult:
+        """Put `text` at `location`, or in the place of what is selected."""
+        if location is None:
+            return self.replace(text, *self.selection, maintain_selection_offset=False)
+        return super().insert(text, location, maintain_selection_offset=maintain_selection_offset)
+
     def update_suggestion(self) -> None:
         """Called by Textual on each change."""
         self.changed()
@@ -115,9 +123,15 @@ class Line(Input, TextField):
         return Selection(there if start == end else start, there)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Put `text` in the place of whole characters."""
+        """Put `text`, as far as there is room for it, in the place of whole characters."""
         start, end = sorted((start, end))
+        text = text[: self.max_length - len(self.value) + end - start] if self.max_length else text
         super().replace(text, edge(self.value, start), edge(self.value, end, after=True) if end > start else start)
+
+    def _on_paste(self, event: Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.replace(" ".join(event.text.splitlines()), *self.selection)
 
     def _cell_offset_to_index(self, offset: int) -> int:
         return column_at(self.value, offset + self.scroll_offset.x, 1)
