@@ -40,6 +40,11 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def version_of(data: bytes) -> str:
+    """The BLAKE2b digest of 16 bytes as hex, by which a version of a file is compared with what was indexed or seen."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 def ensure_private_dir(path: Path) -> Path:
     """Create `path` and its missing parents with mode 0700; an existing folder keeps its mode. Raises
     NotADirectoryError and other OSErrors."""
@@ -301,7 +306,13 @@ def _naming(path: Path) -> Iterator[None]:
 
 def read_guarded(workspace: Path, name: str) -> str | None:
     """The text of `workspace/name`, None if it does not exist. UTF-8, or the encoding of its byte order mark;
-    undecodable bytes are replaced.
+    undecodable bytes are replaced. Raises RefusedFileError as `guarded_bytes`."""
+    data = guarded_bytes(workspace, name)
+    return None if data is None else decoded(data, errors="replace")
+
+
+def guarded_bytes(workspace: Path, name: str) -> bytes | None:
+    """The content of `workspace/name`, None if it does not exist.
 
     Raises RefusedFileError for a file that leads out of the workspace (by symlink or hard link), is not a regular file,
     is larger than 2 MiB or cannot be read.
@@ -311,10 +322,9 @@ def read_guarded(workspace: Path, name: str) -> str | None:
     if root not in real.parents:
         raise RefusedFileError("is a symlink that leads out of the workspace")
     try:
-        data = read_plain(real, MAX_GUARDED_BYTES, below=root, linked=False)
+        return read_plain(real, MAX_GUARDED_BYTES, below=root, linked=False)
     except FileNotFoundError:
         return None
     except OSError as error:
         own = error.errno in (errno.EINVAL, errno.EFBIG)
         raise RefusedFileError(error.strerror if own else f"cannot be read ({error.strerror})") from error
-    return decoded(data, errors="replace")

@@ -27,10 +27,13 @@ _SURROGATES = lazy_re("[\ud800-\udfff]+")
 
 class TextBlock(Struct, frozen=True, gc=False, tag_field="type", tag="text", omit_defaults=True):
     """Visible text, as Markdown. In a message of the user `attached` names what it is the content of (`a.py:1-9 · 9
-    lines`): the model reads it, but the user did not type it."""
+    lines`): the model reads it, but the user did not type it. `path` and `digest` (`version_of`) are of the workspace
+    file that it shows whole."""
 
     text: str
     attached: str = ""
+    path: str = ""
+    digest: str = ""
 
 
 class ThinkingBlock(Struct, frozen=True, gc=False, tag_field="type", tag="thinking", omit_defaults=True):

@@ -62,7 +62,7 @@ from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.skills.discovery import FoundSkill
 from clawbot.tools.registry import Toolbox
-from clawbot.tools.seen import unseen_lines
+from clawbot.tools.seen import Views
 
 # Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
 _FILES_PER_TOKEN = 0.75
@@ -423,10 +423,14 @@ class RequestBuilder:
         items = (item.message for start, stop in spans for item in self._conversation.items[start:stop])
         return sum(weigh_message(message) for message in items if not quotes_notes(message))
 
-    def unseen(self, data: bytes) -> list[str] | None:
-        """`unseen_lines` of a file for the model that answered the last request."""
+    def views(self) -> Views:
+        """What the model that answered the last request has seen of files."""
         last, messages = self.prepared, self._conversation.messages
-        return unseen_lines(data, last.view.messages, messages[len(last.items) :]) if last else unseen_lines(data)
+        if last is None:
+            return Views()
+        files = last.built.inputs.bootstrap.files
+        prompt = [(file.name, file.digest, file.text) for file in files if file.digest and not file.truncated]
+        return Views(last.view.messages, messages[len(last.items) :], prompt)
 
     @property
     def current(self) -> PreparedRequest | None:

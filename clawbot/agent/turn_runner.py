@@ -65,7 +65,7 @@ from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
 from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import DECLINED, ApprovalAnswer, ApprovalQuestion, Approver, Decision
-from clawbot.tools.seen import UNSEEN
+from clawbot.tools.seen import VIEWS
 
 log = logging.getLogger(__name__)
 
@@ -293,7 +293,7 @@ class TurnRunner:
         async def prepare() -> ChatRequest:
             return await self.policy.next_request(scope, prepared.pop() if prepared else None)
 
-        UNSEEN.set(self.requests.unseen)
+        VIEWS.set(self.requests.views)
         setup = TurnSetup(
             model=self._deps.model.chat,
             tools=HookedTools(self.requests.toolbox, self._hooks),

@@ -8,14 +8,16 @@ import base64
 import os
 import stat
 from collections.abc import Sequence
+from io import BufferedReader, BytesIO
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.attachments.mentions import Mention, mentions
 from clawbot.attachments.pictures import HEAD, picture_type
 from clawbot.config.schema_context import AttachmentSettings
 from clawbot.context.bootstrap import fence_for, fenced, tamed
+from clawbot.files import version_of
 from clawbot.messages import ImageBlock, TextBlock, UserBlock
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.names import on_disk
@@ -28,6 +30,7 @@ from clawbot.tools.text import PROBE_BYTES, describe_binary, in_utf8, is_binary,
 
 LEAST_ROOM = 200  # characters; with less room left, nothing more is read
 ALL_LINES = 1_000_000_000
+_MAX_CHAR_BYTES = 4
 REACH = N_("It lies outside the workspace. What is in it becomes part of this conversation and is sent to the model.")
 REMEDY = "Copy it into the workspace, or attach it in the chat, which asks."
 
@@ -164,7 +167,9 @@ class _Reader:
             room = self._take_room()
             mention = found.mention
             limit = mention.last - mention.first + 1 if mention.first else ALL_LINES
-            text, size = in_utf8(stream, size)
+            # Read at once what can be shown whole: the digest is of what is shown.
+            data = stream.read(_MAX_CHAR_BYTES * room + 1) if size <= _MAX_CHAR_BYTES * room else b""
+            text, size = in_utf8(BufferedReader(BytesIO(data)) if data else stream, len(data) or size)
             window = read_window(text, size, mention.first or 1, limit, room)
         if mention.first and window.last < mention.first:
             raise ToolError(ngettext("it has {n:,} line", "it has {n:,} lines", window.last).format(n=window.last))
@@ -174,7 +179,10 @@ class _Reader:
         total = f" of {window.total:,}" if window.total is not None and window.total != lines else ""
         cut = "" if whole or (mention.first and window.last >= mention.last) else ", cut at the limit"
         told = f"lines {window.first:,}-{window.last:,}{total}{cut}" if total or cut else count
-        return self._text(found, f"file {_name(found)} ({told})", window.text, f"{count}{cut}")
+        block = self._text(found, f"file {_name(found)} ({told})", window.text, f"{count}{cut}")
+        if not data or window.first > 1 or window.more or window.cut or tamed(window.text) != window.text:
+            return block
+        return structs.replace(block, path=place.shown, digest=version_of(data))
 
     def _is_folder(self, place: WorkspacePath) -> bool:
         with self._folder.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
@@ -208,7 +216,7 @@ class _Reader:
         label = f"{one_line(found.mention.name)} · {_bytes(size)}"
         return ImageBlock(data=base64.b64encode(data).decode(), mime_type=kind, attached=label)
 
-    def _text(self, found: Found, title: str, text: str, count: str) -> UserBlock:
+    def _text(self, found: Found, title: str, text: str, count: str) -> TextBlock:
         tame = tamed(text.rstrip("\n"))
         self._room -= len(tame)
         label = f"{one_line(found.mention.name)} · {count}"

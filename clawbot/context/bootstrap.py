@@ -16,7 +16,8 @@ from msgspec import Struct, structs
 
 from clawbot.context.privacy import Privacy
 from clawbot.context.truncate import shorten
-from clawbot.files import RefusedFileError, read_guarded
+from clawbot.files import RefusedFileError, guarded_bytes, version_of
+from clawbot.text.encoding import decoded
 from clawbot.text.interface import _
 
 if TYPE_CHECKING:
@@ -67,7 +68,8 @@ class NamedText(Protocol):
 
 
 class BootstrapFile(Struct, frozen=True):
-    """One file in the prompt: `text` after truncation, of `raw_chars` characters."""
+    """One file in the prompt: `text` after truncation, of `raw_chars` characters; `digest` is of the file's content, ""
+    if `text` is not from there."""
 
     name: str
     path: Path
@@ -75,6 +77,7 @@ class BootstrapFile(Struct, frozen=True):
     raw_chars: int
     text: str
     truncated: bool
+    digest: str = ""
 
 
 class Bootstrap(Struct, frozen=True):
@@ -185,15 +188,15 @@ def _load(
         try:
             if privacy.hidden and privacy.hides(_real_parts(workspace, workspace / name)):
                 raise RefusedFileError("is a symlink to what only the user may hear of")
-            text = read_guarded(workspace, name)
+            data = guarded_bytes(workspace, name)
         except RefusedFileError as problem:
             notices.append(_("{name} is not in the prompt: it {problem}.").format(name=name, problem=problem))
             break
-        if text is None:
+        if data is None:
             continue
-        if "\ufffd" in text:
+        if "\ufffd" in (text := decoded(data, errors="replace")):
             notices.append(_("{name} is not valid UTF-8: bad bytes are shown to the model as �.").format(name=name))
-        file = _file(name, workspace / name, text)
+        file = structs.replace(_file(name, workspace / name, text), digest=version_of(data))
         return file if file.text or not optional else None
     if optional:
         return None

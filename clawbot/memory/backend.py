@@ -215,7 +215,9 @@ def read_excerpt(
         return Excerpt(shown, "", 0, 0, len(whole))
     last = first + len(taken) - 1
     more = last < len(whole)
-    return Excerpt(shown, "\n".join(taken), first, last, len(whole), more, last + 1 if more else None)
+    following = last + 1 if more else None
+    digest = document.digest.hex() if document.line_numbers is None else ""
+    return Excerpt(shown, "\n".join(taken), first, last, len(whole), more, following, digest=digest)
 
 
 def _fitting(lines: list[str]) -> int:

@@ -155,7 +155,8 @@ class Excerpt(Struct, frozen=True, rename="camel"):
     """Lines of a memory file as on disk.
 
     Lines `from_line` to `to_line` (from 1, inclusive) of `total_lines`. `truncated`: more follows, from line
-    `next_from` on. For a missing file `found` is False, the text empty and the line numbers 0.
+    `next_from` on. For a missing file `found` is False, the text empty and the line numbers 0. `digest` identifies the
+    version of the file (`version_of`).
     """
 
     path: str
@@ -166,6 +167,7 @@ class Excerpt(Struct, frozen=True, rename="camel"):
     truncated: bool = False
     next_from: int | None = None
     found: bool = True
+    digest: str = ""
 
 
 class Progress(Struct, frozen=True):

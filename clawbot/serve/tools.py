@@ -20,7 +20,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.mcp.catalog import PREFIX
-from clawbot.messages import TextBlock, ToolCallBlock, ToolResultMessage, ToolSpec
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, ToolSpec
 from clawbot.serve.agents import Agents
 from clawbot.serve.answers import RefusalError, as_json, invalid, json_body
 from clawbot.serve.hooked import HookedCalls, RefusedCallError
@@ -32,7 +32,7 @@ from clawbot.sessions.names import MAIN, key_for
 from clawbot.text.visible import one_line
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, ToolError, ToolOutcome
 from clawbot.tools.registry import Toolbox
-from clawbot.tools.seen import UNSEEN, unseen_lines
+from clawbot.tools.seen import VIEWS, Views
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ DENIED = frozenset(
 FAILED = "tool execution failed"
 _LONGEST_NAME = 100
 _LONGEST_KEY = 200
-_REMEMBERED = 200  # results, by which `write` knows what was seen
+_REMEMBERED = 400  # calls and results, by which `write` knows what was seen
 
 
 class Call(Struct, frozen=True):
@@ -143,7 +143,7 @@ class ToolsRoute:
         self._settings = settings.tools
         self._metrics = metrics
         self._boxes: dict[str, Toolbox] = {}
-        self._results = deque[tuple[str, ToolResultMessage]](maxlen=_REMEMBERED)
+        self._messages = deque[tuple[str, Message]](maxlen=_REMEMBERED)
         self._repeats: Repeats[dict[str, Any]] = Repeats(clock)
 
     async def invoke(self, request: web.Request) -> web.Response:
@@ -189,7 +189,7 @@ class ToolsRoute:
         """Raises RefusalError: 400 for what the tool does not take, 403 for what is not approved, 500 for a failure."""
         approvals = _Approvals(self._settings)
         calls = HookedCalls(services, toolbox, key)
-        UNSEEN.set(functools.partial(unseen_lines, sent=[result for name, result in self._results if name == key]))
+        VIEWS.set(functools.partial(Views, [message for name, message in self._messages if name == key]))
         try:
             async with deadline(self._settings.timeout):
                 outcome = await calls.run(block, approvals.ask)
@@ -198,6 +198,7 @@ class ToolsRoute:
         except ToolError as error:
             if approvals.refused:
                 raise RefusalError(403, "forbidden", approvals.refused) from None
+            self._remember(key, block, ToolOutcome(str(error), is_error=True, details=error.details))
             raise RefusalError(400, "tool_error", str(error)) from None
         except Exception:
             # What failed may name paths and addresses: it is for the log alone.
@@ -205,9 +206,12 @@ class ToolsRoute:
             raise RefusalError(500, "tool_error", FAILED) from None
         if approvals.refused and outcome.is_error:
             raise RefusalError(403, "forbidden", approvals.refused)
-        result = ToolResultMessage(block.id, block.name, [TextBlock(outcome.text)], details=outcome.details)
-        self._results.append((key, result))
+        self._remember(key, block, outcome)
         return outcome
+
+    def _remember(self, key: str, block: ToolCallBlock, outcome: ToolOutcome) -> None:
+        result = ToolResultMessage(block.id, block.name, [TextBlock(outcome.text)], details=outcome.details)
+        self._messages += (key, AssistantMessage([block])), (key, result)
 
 
 def _result(outcome: ToolOutcome) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from clawbot.config.paths import INSTRUCTIONS, UNASKED, is_instruction
 from clawbot.config.schema_agent import AskedWord
-from clawbot.files import digest_of
+from clawbot.files import version_of
 from clawbot.text.interface import N_, _
 from clawbot.text.names import fold_name
 from clawbot.tools.arguments import PathArguments, completed, parse
@@ -250,7 +250,7 @@ class ChangingTool(FolderTool[A]):
 
 def changed(made: PlannedChange) -> ToolOutcome:
     """The outcome of a change, with the diff for the screen, and what the model has seen by it."""
-    seen = {} if made.known is None else {"seen": {"was": digest_of(made.known), "digest": digest_of(made.after)}}
+    seen = {} if made.known is None else {"seen": {"was": version_of(made.known), "digest": version_of(made.after)}}
     return ToolOutcome(
         made.told, summary=made.change.summary, details={"path": made.place.shown, "diff": made.change.diff, **seen}
     )

@@ -5,25 +5,25 @@ from __future__ import annotations
 import difflib
 import errno
 import os
-from collections.abc import Container
 from io import BufferedReader, BytesIO
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 
-from clawbot.files import digest_of
+from clawbot.files import version_of
 from clawbot.text.encoding import Encoding, as_utf8, decoded, encoded_like, encoding_of
 from clawbot.tools.arguments import PathArguments
 from clawbot.tools.changing import CHANGE_BYTES, ChangingTool, PlannedChange, changed, ends_ritual
 from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.listing import ReadingTool
 from clawbot.tools.protocol import ToolError, ToolOutcome
-from clawbot.tools.seen import UNSEEN
+from clawbot.tools.seen import VIEWS, Difference, Shown
 from clawbot.tools.text import (
     PROBE_BYTES,
     FileChange,
     LineWindow,
     compare,
+    cut_middle,
     decode,
     describe_binary,
     in_utf8,
@@ -32,6 +32,7 @@ from clawbot.tools.text import (
 )
 
 READ_LINES = 2000
+DIFFERENCE_CHARS = 4000  # of a difference that a refusal shows; beyond that the file is to be read
 NOTICE_CHARS = 500  # reserved for notices beside the content
 
 Line = Annotated[int, Meta(ge=1)]
@@ -65,7 +66,7 @@ class ReadTool(ReadingTool[ReadArguments]):
             data = stream.read(CHANGE_BYTES) if size < CHANGE_BYTES else b""
             text, size = in_utf8(BufferedReader(BytesIO(data)) if data else stream, len(data) or size)
             window = read_window(text, size, arguments.offset, arguments.limit, self._max_chars)
-        return _shown(place, arguments.offset, window, digest_of(data) if data else "")
+        return _shown(place, arguments.offset, window, version_of(data) if data else "")
 
 
 def _shown(place: WorkspacePath, offset: int, window: LineWindow, digest: str) -> ToolOutcome:
@@ -85,9 +86,9 @@ def _shown(place: WorkspacePath, offset: int, window: LineWindow, digest: str) -
     if notices:
         text = f"{text}{'' if text.endswith(chr(10)) else chr(10)}[{'; '.join(notices)}]"
     count = window.last - window.first + 1
-    part = [window.first, window.last, window.total, len(text)]
-    seen = {"seen": {"digest": digest, "part": part}} if digest and not window.cut else None
-    return ToolOutcome(text, summary=f"{count:,} {'line' if count == 1 else 'lines'}", details=seen)
+    record = Shown(place.shown, digest, len(text), window.first, window.last, window.total or count, window.cut)
+    details = {"seen": to_builtins(record)} if digest else None
+    return ToolOutcome(text, summary=f"{count:,} {'line' if count == 1 else 'lines'}", details=details)
 
 
 class ContentArguments(PathArguments, frozen=True):
@@ -109,24 +110,37 @@ class WriteTool(ChangingTool[ContentArguments]):
         data = encode(arguments.content)
         old = decode(before or b"")[0]
         if before and old and before != data and not ends_ritual(place, data):
-            _demand_seen(place, before, set(arguments.content.splitlines()))
+            _demand_seen(place, before, data)
         change = compare(old, arguments.content, place.shown)
         what = "Created" if before is None else "Replaced"
         told = f"{what} {place.shown} ({change.summary} lines, {len(data):,} bytes)."
         return PlannedChange(place, before, data, change, told, known=b"")
 
 
-def _demand_seen(place: WorkspacePath, before: bytes, lines: Container[str]) -> None:
-    """Raise ToolError if the model has not seen all of `before`, with what of that `lines` would lose."""
-    if (unseen := UNSEEN.get()(before)) is None:
+def _demand_seen(place: WorkspacePath, before: bytes, after: bytes) -> None:
+    """Raise ToolError if the model has not seen all of `before` in its last view of the file, with what has changed
+    since. If that is all told, the model has seen it then."""
+    views = VIEWS.get()()
+    if views.has_seen(place.shown, before, after):
         return
     _demand_text(place, before, len(before))
-    lost = [line[:SIMILAR_CHARS] for line in unseen if line not in lines]
-    new = "\n".join([f" Lines new to you ({len(lost):,}):", *lost[:NAMED_MATCHES], ""]) if lost else " "
-    raise ToolError(
-        f"{place.shown} was not written: you have not seen all that it holds now.{new}"
-        "Read all of it, then `write` it with what should stay; or use `edit` or `append`."
-    )
+    now, known = decode(before)[0].replace("\r\n", "\n"), views.known(place.shown)
+    text = f"{place.shown} was not written: "
+    if known is None:
+        total, seen = now.count("\n") + (not now.endswith("\n")), views.count(before)
+        part = f"you have seen {seen:,} of its {total:,} lines, and a part is not the file."
+        unread = "it exists, and you have not read it, or no longer have what you read."
+        raise ToolError(f"{text}{part if seen else unread} Read all of it, then `write`; or use `edit` or `append`.")
+    change = compare(known, now, place.shown)
+    diff = change.diff.partition("+++")[2].partition("\n")[2]
+    if not change.added + change.removed:
+        diff = "(only line breaks, the end of the file or its encoding)"
+    text += f"it has changed since you saw it ({change.summary} lines):\n{cut_middle(diff, DIFFERENCE_CHARS)}\n"
+    if not 0 < len(diff) <= DIFFERENCE_CHARS:
+        raise ToolError(f"{text}Read all of it, then `write` it with these changes; or use `edit` or `append`.")
+    text += "Write it again with these changes in it, or use `edit` or `append`."
+    record = Difference(place.shown, version_of(before), len(text), version_of(after))
+    raise ToolError(text, details={"seen": to_builtins(record)})
 
 
 def _demand_text(place: WorkspacePath, head: bytes, size: int) -> None:
@@ -162,7 +176,7 @@ class AppendTool(ChangingTool[ContentArguments]):
                 append_whole(handle, added)
         if status.st_nlink > 1:
             # Another hard link may be outside the workspace: give this name its own file.
-            self._folder.replace(place, (self._folder.read(place, CHANGE_BYTES) or b"") + added)
+            return self._make(self.plan(place, arguments))
         change, told = _told(place, addition, new=status.st_size == 0)
         return changed(PlannedChange(place, before, before + added, change, told, before))
 

@@ -35,6 +35,7 @@ from clawbot.tools.memory_output import (
     results_text,
 )
 from clawbot.tools.protocol import AnyTool, Need, SessionAccess, ToolError, ToolOutcome
+from clawbot.tools.seen import Shown
 
 Current = Callable[[], str | None]
 """The transcript of the current conversation, as `sessions/….jsonl`; None before there is one. It is excluded from
@@ -230,7 +231,9 @@ class MemoryGetTool(AsyncTool[GetArguments]):
             return outcome_of(refusal_text(arguments.path, reason), "failed")
         count = excerpt.to_line - excerpt.from_line + 1 if excerpt.text else 0
         summary = counted(count, "line") if excerpt.found else "no such file"
-        return outcome_of(self._within_output(excerpt), summary)
+        answer = self._within_output(excerpt)
+        outcome = outcome_of(answer, summary)
+        return structs.replace(outcome, details=outcome.details | _seen(excerpt, answer)) if count else outcome
 
     def _within_output(self, excerpt: Excerpt) -> str:
         budget = GET_CHARS
@@ -239,6 +242,15 @@ class MemoryGetTool(AsyncTool[GetArguments]):
             budget //= 2
             text = excerpt_text(excerpt, budget)
         return text
+
+
+def _seen(excerpt: Excerpt, answer: str) -> dict[str, Any]:
+    """The record of what `answer` shows of `excerpt`; its last line may be cut."""
+    shown = msgspec.json.decode(answer)
+    first, last = shown["from"], shown["to"]
+    cut = () if f"{excerpt.text}\n".startswith(f"{shown['text']}\n") else (last,)
+    record = Shown(excerpt.path, excerpt.digest, len(answer), first, last, excerpt.total_lines, cut)
+    return {"seen": msgspec.to_builtins(record)} if excerpt.digest else {}
 
 
 def _place(arguments: GetArguments) -> tuple[str, int | None]:

@@ -18,7 +18,12 @@ Need = Literal["notes", "transcripts", "files", "shell"]
 
 
 class ToolError(ClawbotError):
-    """A call failed. The text goes to the model: it says why, and what would work instead."""
+    """A call failed. The text goes to the model: it says why, and what would work instead. `details` are those of the
+    outcome."""
+
+    def __init__(self, message: str, *, hint: str = "", details: Any = None) -> None:
+        super().__init__(message, hint=hint)
+        self.details = details
 
 
 class ToolDeclinedError(ToolError):

@@ -133,7 +133,7 @@ class Toolbox:
         except ToolDeclinedError as error:
             outcome = ToolOutcome(str(error), is_error=True, summary="declined", details={"declined": True})
         except ToolError as error:
-            outcome = ToolOutcome(str(error), is_error=True, summary="failed")
+            outcome = ToolOutcome(str(error), is_error=True, summary="failed", details=error.details)
         except Exception as error:
             log.exception("tool %s failed", call.name)
             what = f"{type(error).__name__}: {error}".rstrip(": ")

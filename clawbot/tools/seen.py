@@ -1,43 +1,176 @@
-"""What a session's model has seen of files, by the records in the details of results.
+"""What the model of a session has seen of files: the last version of each, and whether it saw all of it.
 
-A version of a file is identified by its digest, under whatever name it was seen. Only what the context still holds
-counts: after a compaction the model could not repeat the rest.
+Everything is derived from the request that the model answered: the records in the details of results, attached files and
+the files in the system prompt. So it survives a restart, and what a compaction, a rewind or pruning took from the context
+was not seen.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from typing import Any, TypeVar
 
-from clawbot.files import digest_of
-from clawbot.messages import Message, ToolResultMessage, UserMessage
-from clawbot.tools.text import decode
+import msgspec
+from msgspec import Struct
+
+from clawbot.files import version_of
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+
+NOTHING = version_of(b"")
+
+R = TypeVar("R", bound=Struct)
 
 
-def unseen_lines(data: bytes, sent: Sequence[Message] = (), since: Sequence[Message] = ()) -> list[str] | None:
-    """The lines of a file with the content `data` that are new to the model; None if it has seen all of it.
+class Shown(Struct, frozen=True):
+    """The record of a result: lines `first` to `last` of `total` of the version `digest` of the file `path`, without the
+    lines `cut`, in the result of `chars` characters; a shortened one counts no more."""
 
-    `sent` is the request that the model answered, `since` the results of the calls in this answer, of which only its
-    own changes count: it wrote all calls before it saw any result.
-    """
-    text, seen, shown = decode(data)[0], {digest_of(b"")}, defaultdict[str, set[int]](set)
-    attached = "\n```text\n{}\n```\n".format(text.rstrip("\n"))
-    for at, message in enumerate((*sent, *since)):
+    path: str
+    digest: str
+    chars: int
+    first: int
+    last: int
+    total: int
+    cut: tuple[int, ...] = ()
+
+
+class Difference(Struct, frozen=True):
+    """The record of a refused `write` of the content `refused`, whose result of `chars` characters holds all that
+    differs in the version `digest` of the file `path` from what the model had seen."""
+
+    path: str
+    digest: str
+    chars: int
+    refused: str
+
+
+class Change(Struct, frozen=True):
+    """The record of a change of a file: whoever has seen the version `was` has seen the version `digest`."""
+
+    was: str
+    digest: str
+
+
+class Views:
+    """The versions of files in the messages `sent` to a model and in its `prompt` (path, digest and text of each file);
+    `since` are the results of the calls in its answer, of which only its own changes count: it wrote all calls before
+    it saw any result."""
+
+    def __init__(
+        self,
+        sent: Sequence[Message] = (),
+        since: Sequence[Message] = (),
+        prompt: Iterable[tuple[str, str, str]] = (),
+    ) -> None:
+        self._whole: dict[str, float] = {NOTHING: 0}  # digest -> when all of the version was seen last
+        self._lines = defaultdict[str, dict[int, str]](dict)
+        self._last: dict[str, tuple[float, str]] = {}  # path -> when which version was seen last
+        self._known: dict[str, str] = {}
+        self._refused: dict[str, str] = {}
+        self._calls: dict[str, ToolCallBlock] = {}
+        for path, digest, text in prompt:
+            self._see(0, path, digest, text)
+            self._whole[digest] = math.inf  # it was read for this turn
+        for at, message in enumerate((*sent, *since), 1):
+            self._take(at, message, is_sent=at <= len(sent))
+
+    def has_seen(self, path: str, before: bytes, after: bytes) -> bool:
+        """Whether the model has seen all of the content `before` of the file `path`, and may replace it with `after`.
+        What it has seen only as the difference in a refusal is not replaced with just what was refused."""
+        now = version_of(before)
+        at, last = self._last.get(path, (0, now))
+        seen_at = self._whole.get(now, -1)
+        is_repeated = self._refused.get(now) == version_of(after) and seen_at < math.inf
+        return seen_at >= 0 and (last == now or seen_at > at) and not is_repeated
+
+    def known(self, path: str) -> str | None:
+        """The text of the file `path` as the model knows it, without line breaks of Windows; None if it never saw all
+        of it."""
+        return self._known.get(path)
+
+    def count(self, before: bytes) -> int:
+        """The number of lines that the model has seen of this content of a file."""
+        return len(self._lines.get(version_of(before), ()))
+
+    def _take(self, at: int, message: Message, *, is_sent: bool) -> None:
         match message:
-            case UserMessage() if attached in f"{message.sent}\n":
-                return None
-            case ToolResultMessage(details={"seen": {"was": str(was), "digest": str(new)}}) if was in seen:
-                seen.add(new)
-            case ToolResultMessage(details={"seen": {"digest": str(old), "part": [int(a), int(b), int(of), int(n)]}}):
-                if at < len(sent) and n == len(message.text):  # not shortened later
-                    shown[old] |= {*range(a, min(b, a + n) + 1)}
-                    seen |= {old} if len(shown[old]) >= of else set()
-    if digest_of(data) in seen:
+            case AssistantMessage():
+                self._calls |= {call.id: call for call in message.tool_calls}
+            case UserMessage(content=[*blocks]):
+                for block in blocks:
+                    if isinstance(block, TextBlock) and block.digest:
+                        self._see(at, block.path, block.digest, "\n".join(block.text.split("\n")[2:-1]))
+            case ToolResultMessage(details={"path": str(path), "seen": {"was": str()} as record}):
+                if change := _converted(record, Change):
+                    self._change(at, path, change, self._calls.get(message.tool_call_id))
+            case ToolResultMessage(details={"seen": {"chars": int(chars)} as record}) if is_sent:
+                if chars == len(message.text):
+                    self._take_result(at, message, record)
+
+    def _take_result(self, at: int, message: ToolResultMessage, record: Any) -> None:
+        if shown := _converted(record, Shown):
+            self._show(at, shown, _text_in(message))
+        elif difference := _converted(record, Difference):
+            self._last[difference.path] = at, difference.digest
+            self._whole.setdefault(difference.digest, at)
+            self._refused[difference.digest] = difference.refused
+
+    def _show(self, at: int, shown: Shown, text: str) -> None:
+        lines = self._lines[shown.digest]
+        numbered = zip(range(shown.first, shown.last + 1), text.split("\n"), strict=False)
+        lines.update((number, line) for number, line in numbered if number not in shown.cut)
+        self._last[shown.path] = at, shown.digest
+        if len(lines) >= shown.total:
+            self._see(at, shown.path, shown.digest, "\n".join(lines[number] for number in sorted(lines)))
+
+    def _see(self, at: int, path: str, digest: str, text: str) -> None:
+        self._whole[digest] = at
+        self._refused.pop(digest, None)
+        self._last[path] = at, digest
+        self._known[path] = text.replace("\r\n", "\n").rstrip("\r")
+
+    def _change(self, at: int, path: str, change: Change, call: ToolCallBlock | None) -> None:
+        self._last[path] = at, change.digest
+        if change.was in self._whole:
+            self._whole[change.digest] = at
+            self._refused.pop(change.digest, None)
+        if call is not None and (change.was == NOTHING or path in self._known):
+            self._known[path] = _text_after(self._known.get(path, ""), call)
+
+
+def _text_in(message: ToolResultMessage) -> str:
+    """The lines of the file in a result."""
+    if message.tool_name != "memory_get":
+        return message.text
+    try:
+        return str(msgspec.json.decode(message.text)["text"])
+    except (msgspec.DecodeError, TypeError, KeyError):
+        return ""
+
+
+def _text_after(text: str, call: ToolCallBlock) -> str:
+    """`text` after the change by `call`."""
+    given = {name: value.replace("\r\n", "\n") for name, value in call.arguments.items() if isinstance(value, str)}
+    match call.name, given:
+        case "write", {"content": content}:
+            return content
+        case "append", {"content": content}:
+            return f"{text}{'' if not text or text.endswith(chr(10)) else chr(10)}{content}"
+        case "edit", {"old": old, "new": new}:
+            return text.replace(old, new)
+    return text
+
+
+def _converted(record: Any, kind: type[R]) -> R | None:
+    """`record` as a `kind`; None for a damaged one."""
+    try:
+        return msgspec.convert(record, kind)
+    except msgspec.ValidationError:
         return None
-    known = {line for each in sent if isinstance(each, ToolResultMessage) for line in each.text.splitlines()}
-    return [line for line in text.splitlines() if line.strip() and line not in known]
 
 
-UNSEEN: ContextVar[Callable[[bytes], Sequence[str] | None]] = ContextVar("UNSEEN", default=unseen_lines)
-"""`unseen_lines` for the model whose calls run; without a session nothing was seen."""
+VIEWS: ContextVar[Callable[[], Views]] = ContextVar("VIEWS", default=Views)
+"""The views of the model whose calls run; without a session nothing was seen."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock
-from clawbot.tools import files
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.fence import Fence
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, ToolOutcome
 from clawbot.tools.registry import Toolbox, build_toolbox
+from clawbot.tools.seen import Views
 
 Run = Callable[..., Awaitable[ToolOutcome]]
 
@@ -34,7 +33,7 @@ def workspace(tmp_path: Path) -> Path:
 @pytest.fixture
 def all_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The model has seen what the workspace holds, so that `write` may replace it."""
-    monkeypatch.setattr(files, "UNSEEN", ContextVar("UNSEEN", default=lambda _data: None))
+    monkeypatch.setattr(Views, "has_seen", lambda *_: True)
 
 
 @pytest.fixture

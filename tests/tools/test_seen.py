@@ -14,13 +14,13 @@ from clawbot.config.schema_agent import AgentSettings, FileSettings, ToolSetting
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import ApprovalAnswer, Approver, ToolOutcome
-from clawbot.tools.seen import UNSEEN, unseen_lines
+from clawbot.tools.seen import VIEWS, Views
 from tests.tools.conftest import User, box_of, names, nobody
 
 Step = tuple[str, Any]
 FILE = "notes.md"
 OLD, MINE = b"# Plan\n- tea\n", b"# Plan\n- tea\n- added by hand\n"
-REFUSED = "was not written: you have not seen all that it holds now."
+REFUSED = "was not written: "
 LONG = b"".join(b"line %d\n" % n for n in range(1, 61))
 
 
@@ -39,7 +39,7 @@ class Session:
         """Run the calls of one answer."""
         blocks = [ToolCallBlock(f"c{at}", name, arguments) for at, (name, arguments) in enumerate(made)]
         since: list[Message] = []
-        UNSEEN.set(lambda data: unseen_lines(data, self.request, since))
+        VIEWS.set(lambda: Views(self.request, since))
         outcomes = []
         for block in blocks:
             outcomes.append(await self._box.run(block, self._approve))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import errno
-import hashlib
 import os
 import stat
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
+from clawbot.files import version_of
 from clawbot.memory.documents.days import DayMark, day_of, marks_of
 from clawbot.memory.documents.kept_listing import KeptListing
 from clawbot.memory.documents.walking import (
@@ -321,12 +321,7 @@ def read_content(absolute: str, shown: str) -> Content | None:
             return None
         raise _unreadable(shown, error) from error
     text = _decoded(data, shown)
-    return Content(text, len(data), _settled_time(found), digest_of(data))
-
-
-def digest_of(data: bytes) -> bytes:
-    """The BLAKE2b digest of 16 bytes by which contents are compared."""
-    return hashlib.blake2b(data, digest_size=16).digest()
+    return Content(text, len(data), _settled_time(found), bytes.fromhex(version_of(data)))
 
 
 def _read(absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
