@@ -14,11 +14,12 @@ import errno
 import hashlib
 import os
 import stat
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from clawbot.locks import wait_for_lock
+from clawbot.locks import try_lock, wait_for_lock
 from clawbot.text.encoding import decoded
 
 PRIVATE_FILE = 0o600
@@ -28,7 +29,12 @@ MAX_GUARDED_BYTES = 2 * 1024 * 1024
 LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # the errors of O_NOFOLLOW for a link, on Linux and BSD
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _KEPT_BYTES = 150  # of a file's name in that of its temporary file; with 38 more it is short enough everywhere
+_LOCK_TRIES, _LOCK_PAUSE = 100, 0.01  # a second: whoever holds the lock is about to write one file
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class ChangedFileError(OSError):
+    """A file became another one since it was read: it was not replaced."""
 
 
 class RefusedFileError(Exception):
@@ -150,14 +156,14 @@ def write_atomic(
     mode: int | None = None,
     lasting: bool = True,
     below: Path | None = None,
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[], None] | None = None,
 ) -> None:
     """Replace `path` with `data` atomically; the data is on disk when the call returns. Not `lasting`: without fsync,
     so a power cut may leave an empty file.
 
     `mode` None keeps the mode of an existing file and creates new ones with 0600. A symlink is followed and stays a
-    link, unless `below` is given. `check` is called last of all, and may raise. Raises OSError, also if `path` is a
-    device or a pipe: these are never replaced.
+    link, unless `below` is given. `check` is called last of all, with the lock of the folder, and may raise. Raises
+    OSError, also if `path` is a device or a pipe: these are never replaced.
     """
     target = path if below else path.resolve()
     with _folder_of(target, below) as folder:
@@ -168,13 +174,45 @@ def write_atomic(
             mode = found & 0o777 if found else PRIVATE_FILE
         aside = _write_aside(folder, target.name, data, mode, lasting=lasting)
         try:
-            check()
+            if check is not None:
+                hold_folder(folder)
+                check()
             os.replace(aside, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             _unlink(folder, aside)
             raise
         if lasting:
             _sync(folder)
+
+
+def replace_known(path: Path, before: bytes, after: bytes | None, *, below: Path | None = None) -> None:
+    """Replace the content `before` of `path` with `after` (None: delete the file). Raises ChangedFileError if the
+    content is another one by now."""
+
+    def demand_unchanged() -> None:
+        try:
+            now = read_plain(path, len(before), below=below)
+        except OSError:
+            now = None  # gone, longer, or not a file
+        if now != before:
+            raise ChangedFileError(errno.EBUSY, "was changed by another program meanwhile", str(path))
+
+    if after is not None:
+        write_atomic(path, after, below=below, check=demand_unchanged)
+        return
+    demand_unchanged()
+    erase(path, below=below)
+
+
+def hold_folder(folder: int) -> None:
+    """Lock the open folder until it is closed, so that our own processes exclude each other where they change a file
+    that they have read. Gives up after a second: a command may hold the lock for ever, and some file systems have
+    none."""
+    with contextlib.suppress(OSError):
+        for _ in range(_LOCK_TRIES):
+            if try_lock(folder):
+                return
+            time.sleep(_LOCK_PAUSE)
 
 
 def write_out(path: Path, data: bytes, workspace: Path) -> None:

@@ -19,7 +19,16 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.files import create_whole, digest_of, ensure_private_dir, erase, read_plain, rename_exclusive, write_atomic
+from clawbot.files import (
+    ChangedFileError,
+    create_whole,
+    digest_of,
+    ensure_private_dir,
+    erase,
+    read_plain,
+    rename_exclusive,
+    replace_known,
+)
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.names import on_disk
 from clawbot.text.secrets import MARK, find_secrets, without_secrets
@@ -78,6 +87,8 @@ def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) 
         folder = ensure_private_dir(workspace / FOLDER)
         _sweep(workspace, request.now)
         if (found := find_note(folder, request.session_id, request.since)) is not None:
+            with contextlib.suppress(ChangedFileError):
+                return _again(workspace, found, data, request, before_write)
             return _again(workspace, found, data, request, before_write)
         stem = f"{request.at:%Y-%m-%d}-{_named(request.slug, request.secrets) or f'{request.at:%H%M}'}"
         for name in _names(stem):
@@ -208,7 +219,7 @@ def _again(workspace: Path, path: Path, data: bytes, request: NoteRequest, befor
         after, start = b"\n\n".join([head, *earlier, *now[common:]]) + b"\n", 0
     write = _described(shown, after, start)
     before_write(write)
-    write_atomic(path, after, below=workspace)
+    replace_known(path, before, after, below=workspace)
     return KeptNote(write.path, write)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.files import erase, read_plain, write_atomic
+from clawbot.files import ChangedFileError, read_plain, replace_known
 from clawbot.forget.words import ForgetTarget, Phrase, stands_in, strings_in
 from clawbot.memory.documents.walking import IGNORED_FOLDERS
 from clawbot.sessions.folder import is_transcript
@@ -75,13 +75,9 @@ class FileEditor:
             if self.dry_run:
                 self.planned[path] = after
                 return True
-            if read_plain(path, MOST_BYTES, below=below) != before:
-                continue
-            if after is None:
-                erase(path, below=below)
-            else:
-                write_atomic(path, after, below=below)
-            return True
+            with contextlib.suppress(ChangedFileError):
+                replace_known(path, before, after, below=below)
+                return True
         raise StubbornFileError("keeps being changed by another program")
 
 

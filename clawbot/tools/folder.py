@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.files import LINK_ERRORS, PRIVATE_FILE, open_folder, write_atomic
+from clawbot.files import LINK_ERRORS, PRIVATE_FILE, create_whole, hold_folder, open_folder, write_atomic
 from clawbot.text.names import fold_name, on_disk
 from clawbot.tools.fence import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
@@ -200,7 +200,12 @@ class WorkspaceFolder:
             raise ToolError(f"{place.shown} is larger than {limit:,} bytes: too large to be changed by this tool.")
         return data
 
-    def replace(self, place: WorkspacePath, data: bytes, check: Callable[[], None] = lambda: None) -> None:
+    def create(self, place: WorkspacePath, data: bytes) -> bool:
+        """Write a new file with mode 0600. Returns False and changes nothing if there is one."""
+        with explained(place.shown):
+            return create_whole(Path(os.path.realpath(self.root), *place.parts), data, below=Path(self.root))
+
+    def replace(self, place: WorkspacePath, data: bytes, check: Callable[[], None] | None = None) -> None:
         """Replace the file with `data` atomically; its mode is kept, a new one is 0600. `check` may raise right before.
 
         A temporary file is renamed, so other hard links keep the old content.
@@ -211,8 +216,10 @@ class WorkspaceFolder:
 
     @contextmanager
     def appending(self, place: WorkspacePath) -> Iterator[int]:
-        """A descriptor of the file at `place`, created if missing, for appending and reading its end."""
+        """A descriptor of the file at `place`, created if missing, for appending and reading its end; nothing of ours
+        replaces the file meanwhile."""
         with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
+            hold_folder(parent)
             handle = open_regular(parent, place.parts[-1], OPEN_APPEND, self.bounds)
             try:
                 yield handle
