@@ -32,7 +32,7 @@ from clawbot.sessions.summary import SessionSummary, given_title
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.encoding import decoded, encoded_like, encoding_of
 from clawbot.text.interface import _
-from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.listing import walk
 from clawbot.tools.protocol import ToolError
 
@@ -159,8 +159,8 @@ class Workspace:
     async def read(self, name: str) -> str:
         return await asyncio.to_thread(read_workspace_file, self._folder, name)
 
-    async def write(self, name: str, text: str) -> None:
-        await asyncio.to_thread(write_workspace_file, self._folder, name, text)
+    async def write(self, name: str, text: str, known: str | None = None) -> None:
+        await asyncio.to_thread(write_workspace_file, self._folder, name, text, known)
 
     async def locate_note(self, path: str) -> str:
         record = self._agent.conversation.session.record
@@ -271,7 +271,10 @@ def read_workspace_file(workspace: Path, name: str) -> str:
     """
     folder = WorkspaceFolder(workspace)
     place = folder.locate_for_change(name)
-    data = folder.read(place, LARGEST) or b""
+    return _editable(place, folder.read(place, LARGEST) or b"")
+
+
+def _editable(place: WorkspacePath, data: bytes) -> str:
     try:
         # Keep UTF-8's byte order mark as a character, so that it is saved again.
         return decoded(data) if encoding_of(data).is_wide else data.decode()
@@ -281,10 +284,15 @@ def read_workspace_file(workspace: Path, name: str) -> str:
         ) from None
 
 
-def write_workspace_file(workspace: Path, name: str, text: str) -> None:
+def write_workspace_file(workspace: Path, name: str, text: str, known: str | None = None) -> None:
     """Replace `name` with `text` atomically, in its present encoding. Blocks; raises ToolError for a path outside the
-    workspace and for text that is too large."""
+    workspace, for text that is too large, and with `known` for a file that holds another text by now."""
     folder = WorkspaceFolder(workspace)
     place = folder.locate_for_change(name)
     before = folder.read(place, LARGEST) or b""
-    folder.replace(place, encoded_like(text, before) if encoding_of(before).is_wide else text.encode())
+
+    def demand_known() -> None:
+        if known is not None and _editable(place, folder.read(place, LARGEST) or b"") != known:
+            raise ToolError(_("It has changed on disk in this moment: save again."))
+
+    folder.replace(place, encoded_like(text, before) if encoding_of(before).is_wide else text.encode(), demand_known)

@@ -211,8 +211,8 @@ class WorkspaceApi(Protocol):
     async def read(self, name: str) -> str:
         """The text of a file; empty if it does not exist. Raises ClawbotError."""
 
-    async def write(self, name: str, text: str) -> None:
-        """Replace a file atomically. Raises ClawbotError."""
+    async def write(self, name: str, text: str, known: str | None = None) -> None:
+        """Replace a file atomically; with `known` only as long as `read` would return that. Raises ClawbotError."""
 
     async def locate_note(self, path: str) -> str:
         """The current path of a note that the open conversation knows as `path`: it may have been renamed."""

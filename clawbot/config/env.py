@@ -53,14 +53,24 @@ def save_key(paths: Paths, name: str, value: str) -> None:
         raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
         raise config_error(place, f"the value of {name} is empty or not text")
-    try:
-        old = read_text(paths.env_file)
-    except FileNotFoundError:
-        old = ""
+    old = _text_of(paths)
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
     ensure_private_dir(paths.home)
-    write_atomic(paths.env_file, _replaced(old, name, f"{name}='{quoted}'\n").encode(), mode=PRIVATE_FILE)
+
+    def demand_unchanged() -> None:
+        if _text_of(paths) != old:
+            raise config_error(place, "was changed by another program meanwhile: try again")
+
+    data = _replaced(old, name, f"{name}='{quoted}'\n").encode()
+    write_atomic(paths.env_file, data, mode=PRIVATE_FILE, check=demand_unchanged)
     os.environ[name] = value
+
+
+def _text_of(paths: Paths) -> str:
+    try:
+        return read_text(paths.env_file)
+    except FileNotFoundError:
+        return ""
 
 
 def _bindings(text: str) -> Iterator[Binding]:

@@ -130,13 +130,23 @@ def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: 
     raises ConfigError."""
     try:
         with locked(ensure_private_dir(file.parent)):
-            try:
-                known = read_servers(file)
-            except FileNotFoundError:
-                known = ReadServers({})
+            known = _known_servers(file)
             servers = {**known.servers, **known.left_out}
             servers.pop(removed, None)
             document = {"mcpServers": {**servers, **added}}
-            write_atomic(file, msgspec.json.format(msgspec.json.encode(document)) + b"\n", mode=0o600)
+
+            def demand_unchanged() -> None:
+                if _known_servers(file) != known:
+                    raise config_error(str(file), "was changed by another program meanwhile: try again")
+
+            data = msgspec.json.format(msgspec.json.encode(document)) + b"\n"
+            write_atomic(file, data, mode=0o600, check=demand_unchanged)
     except OSError as error:
         raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
+
+
+def _known_servers(file: Path) -> ReadServers:
+    try:
+        return read_servers(file)
+    except FileNotFoundError:
+        return ReadServers({})

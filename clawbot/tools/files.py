@@ -23,7 +23,6 @@ from clawbot.tools.text import (
     FileChange,
     LineWindow,
     compare,
-    cut_middle,
     decode,
     describe_binary,
     in_utf8,
@@ -32,7 +31,7 @@ from clawbot.tools.text import (
 )
 
 READ_LINES = 2000
-DIFFERENCE_CHARS = 4000  # of a difference that a refusal shows; beyond that the file is to be read
+DIFFERENCE_CHARS = 4000  # of the difference in a refusal; of a longer one the file is to be read
 NOTICE_CHARS = 500  # reserved for notices beside the content
 
 Line = Annotated[int, Meta(ge=1)]
@@ -125,22 +124,24 @@ def _demand_seen(place: WorkspacePath, before: bytes, after: bytes) -> None:
         return
     _demand_text(place, before, len(before))
     now, known = decode(before)[0].replace("\r\n", "\n"), views.known(place.shown)
-    text = f"{place.shown} was not written: "
-    if known is None:
-        total, seen = now.count("\n") + (not now.endswith("\n")), views.count(before)
-        part = f"you have seen {seen:,} of its {total:,} lines, and a part is not the file."
-        unread = "it exists, and you have not read it, or no longer have what you read."
-        raise ToolError(f"{text}{part if seen else unread} Read all of it, then `write`; or use `edit` or `append`.")
-    change = compare(known, now, place.shown)
+    change = compare(known or "", now, place.shown)
     diff = change.diff.partition("+++")[2].partition("\n")[2]
     if not change.added + change.removed:
         diff = "(only line breaks, the end of the file or its encoding)"
-    text += f"it has changed since you saw it ({change.summary} lines):\n{cut_middle(diff, DIFFERENCE_CHARS)}\n"
-    if not 0 < len(diff) <= DIFFERENCE_CHARS:
-        raise ToolError(f"{text}Read all of it, then `write` it with these changes; or use `edit` or `append`.")
-    text += "Write it again with these changes in it, or use `edit` or `append`."
-    record = Difference(place.shown, version_of(before), len(text), version_of(after))
-    raise ToolError(text, details={"seen": to_builtins(record)})
+    text = f"{place.shown} was not written: "
+    if known is not None and 0 < len(diff) <= DIFFERENCE_CHARS:
+        text += f"it has changed since you saw it ({change.summary} lines):\n{diff}\n"
+        text += "Write it again with these changes in it, or use `edit` or `append`."
+        record = Difference(place.shown, version_of(before), len(text), version_of(after))
+        raise ToolError(text, details={"seen": to_builtins(record)})
+    if seen := views.count(before):
+        total = len(now.removesuffix("\n").split("\n"))
+        text += f"you have seen {seen:,} of its {total:,} lines, and a part is not the file."
+    elif known is None:
+        text += "it exists, and you have not read it, or no longer have what you read."
+    else:
+        text += f"it has changed since you saw it ({change.summary} lines), too much to show here."
+    raise ToolError(f"{text} Read all of it, then `write` it with what should stay; or use `edit` or `append`.")
 
 
 def _demand_text(place: WorkspacePath, head: bytes, size: int) -> None:

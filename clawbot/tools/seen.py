@@ -1,8 +1,8 @@
 """What the model of a session has seen of files: the last version of each, and whether it saw all of it.
 
-Everything is derived from the request that the model answered: the records in the details of results, attached files and
-the files in the system prompt. So it survives a restart, and what a compaction, a rewind or pruning took from the context
-was not seen.
+Everything is derived from the request that the model answered: the records in the details of results, attached files
+and the files in the system prompt. So it survives a restart, and what a compaction, a rewind or pruning took from the
+context was not seen.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ R = TypeVar("R", bound=Struct)
 
 
 class Shown(Struct, frozen=True):
-    """The record of a result: lines `first` to `last` of `total` of the version `digest` of the file `path`, without the
-    lines `cut`, in the result of `chars` characters; a shortened one counts no more."""
+    """The record of a result: lines `first` to `last` of `total` of the version `digest` of the file `path`, without
+    the lines `cut`, in the result of `chars` characters; a shortened one counts no more."""
 
     path: str
     digest: str

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
 from clawbot.config.schema_agent import AgentSettings, FileSettings, ToolSettings
-from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import ApprovalAnswer, Approver, ToolOutcome
 from clawbot.tools.seen import VIEWS, Views
@@ -105,6 +106,9 @@ KEPT: dict[str, tuple[bytes, list[Step]]] = {
     "binary": (b"\x89PNG\0\0", []),
     "read twice, changed between and after": (OLD, [read(), user(MINE), read(), user(MINE + b"- two\n")]),
     "deleted and made again": (OLD, [read(), user(None), user(MINE)]),
+    "own edit, taken back": (OLD, [read(), edit("tea", "coffee"), user(OLD)]),
+    "own write, taken back": (OLD, [read(), wrote("mine\n"), user(OLD)]),
+    "an older version is back": (OLD, [read(), user(MINE), read(), user(OLD)]),
     "own, then changed": (b"", [wrote("mine\n"), user(MINE)]),
     "own and deleted, then another": (b"", [wrote("mine\n"), user(None), user(OLD)]),
     "edited, then changed": (OLD, [read(), edit("tea", "coffee"), user(MINE)]),
@@ -204,19 +208,66 @@ async def test_another_name_is_the_same_file(workspace: Path, name: str, *, chan
             break  # from here on they are two files
 
 
-async def test_the_message_names_what_would_be_lost_and_what_to_do(workspace: Path) -> None:
-    (workspace / FILE).write_bytes(OLD)
+UNREAD = "it exists, and you have not read it, or no longer have what you read. Read all of it"
+BY_HAND = b"# \xe8\xae\xa1\xe5\x88\x92\n- \xe8\x8c\xb6\n"  # 计划, 茶
+
+# The file, what is done, what the refusal says, and whether a merged text can be written at once.
+REFUSALS: dict[str, tuple[bytes, list[Step], str, bool]] = {
+    "never read": (OLD, [], UNREAD, False),
+    "a part": (LONG, [read(limit=30)], "you have seen 30 of its 60 lines, and a part is not the file. Read all", False),
+    "two parts": (b"x\n" * 9, [read(limit=3), read(offset=5, limit=2)], "you have seen 5 of its 9 lines", False),
+    "a line too long": (b"a\n" + b"x" * 50_000 + b"\nb", [read(limit=2), read(offset=3)], "seen 2 of its 3", False),
+    "a part of an older one": (LONG, [read(limit=30), user(OLD)], UNREAD, False),
+    "edited unread": (OLD, [edit("tea", "coffee")], UNREAD, False),
+    "a line more": (OLD, [read(), user(MINE)], "(+1 -0 lines):\n@@ -1,2 +1,3 @@\n # Plan\n - tea\n+- added by", True),
+    "a line less": (MINE, [read(), user(OLD)], "(+0 -1 lines):\n@@ -1,3 +1,2 @@\n # Plan\n - tea\n-- added by", True),
+    "Chinese": (BY_HAND, [read(), user(BY_HAND + "- 用户加的\n".encode())], " # 计划\n - 茶\n+- 用户加的\n", True),
+    "Windows": (OLD.replace(b"\n", b"\r\n"), [read(), user(MINE.replace(b"\n", b"\r\n"))], "(+1 -0 lines)", True),
+    "line breaks": (OLD, [read(), user(OLD.replace(b"\n", b"\r\n"))], "(+0 -0 lines):\n(only line breaks,", True),
+    "a mark": (OLD, [read(), user(b"\xef\xbb\xbf" + OLD)], "(only line breaks, the end of the file or its", True),
+    "UTF-16": (OLD, [read(), user(MINE.decode().encode("utf-16"))], "\n - tea\n+- added by hand\n", True),
+    "the end": (OLD, [read(), user(OLD + b"\n")], "(+1 -0 lines)", True),
+    "own": (b"", [wrote(OLD.decode()), user(MINE)], "(+1 -0 lines):\n@@ -1,2 +1,3 @@\n # Plan\n - tea\n+- added", True),
+    "own edit": (OLD, [read(), edit("tea", "coffee"), user(MINE)], "\n-- coffee\n+- tea\n+- added by hand\n", True),
+    "own edit, taken back": (OLD, [read(), edit("tea", "coffee"), user(OLD)], "\n-- coffee\n+- tea\n", True),
+    "own write, taken back": (OLD, [read(), wrote("mine\n"), user(OLD)], "\n-mine\n+# Plan\n+- tea\n", True),
+    "own append": (OLD, [read(), append("- bread"), user(MINE)], "\n - tea\n-- bread\n+- added by hand\n", True),
+    "an edit of theirs": (OLD, [read(), user(MINE), edit("tea", "ale")], "\n - ale\n+- added by hand\n", True),
+    "read in two parts": (LONG, [read(limit=30), read(offset=31), user(b"0\n" + LONG)], "\n+0\n line 1\n", True),
+    "deleted and made again": (OLD, [read(), user(None), user(MINE)], "+- added by hand", True),
+    "read, then another part": (OLD, [read(), user(MINE), read(limit=1)], "+- added by hand", True),
+    "all is new": (OLD, [read(), user(LONG * 60)], "(+3600 -2 lines), too much to show here. Read all", False),
+    "too many lines": (OLD, [read(), user(b"x\n" * 5_000)], "(+5000 -2 lines), too much", False),
+    "a long line": (OLD, [read(), user(b"x" * 9_000)], "(+1 -2 lines), too much", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_a_refusal_shows_what_has_changed_so_that_it_can_be_merged(workspace: Path, name: str) -> None:
+    before, steps, text, complete = REFUSALS[name]
+    put(workspace / FILE, before)
     session = Session(workspace)
-    await session.take([read(), user(MINE)])
-    assert (await session.write("# Plan\n- coffee\n")).text == (
-        f"{FILE} {REFUSED} Lines new to you (1):\n- added by hand\n"
-        "Read all of it, then `write` it with what should stay; or use `edit` or `append`."
-    )
-    (workspace / FILE).write_bytes(b"x" * 5_000 + b"\n" + b"".join(b"- %d\n" % n for n in range(3_000)))
-    text = (await session.write("# Plan\n- coffee\n")).text
-    assert "Lines new to you (3,001):\nxxx" in text
-    assert len(text) < 1_000
+    await session.take(steps)
+    now = (workspace / FILE).read_bytes()
+    for _ in range(2):  # again just the same is refused again
+        refused = await session.write("# Plan\n- mine\n")
+        assert refused.is_error
+        assert text in refused.text
+        assert len(refused.text) < 4_500
+        assert ("Write it again with these changes in it" in refused.text) == complete
+        assert (workspace / FILE).read_bytes() == now
+    merged = await session.write("# Plan\n- mine\n- and theirs\n")
+    assert merged.is_error != complete
+    if complete:
+        put(workspace / FILE, b"changed once more\n")
+        assert "+changed once more" in (await session.write("# Plan\n")).text
+    elif len(now) < 4_000:
+        await session.take([read(), wrote("# Plan\n- mine\n")])
+
+
+async def test_what_is_no_text_is_never_written_over(workspace: Path) -> None:
     (workspace / "cat.png").write_bytes(b"\x89PNG\0\0")
+    session = Session(workspace)
     assert (await session.write("x", "cat.png")).text == "cat.png is no text: image/png, 6 bytes."
 
 
@@ -264,28 +315,17 @@ async def test_a_file_longer_than_a_result_is_read_on(workspace: Path) -> None:
     assert not (await session.write("new\n")).is_error
 
 
-@pytest.mark.parametrize(
-    ("attached", "seen"),
-    [
-        ("Attached file notes.md (2 lines):\n```text\n# Plan\n- tea\n```", True),
-        ("Attached file notes.md (6 lines):\n````text\n# Plan\n- tea\n```\nmore\n```\nend\n````", False),
-        ("Attached file notes.md (lines 2-2 of 2):\n```text\n- tea\n```", False),
-        ("Attached file notes.md (3 lines):\n```text\n# Plan\n- tea\n- milk\n```", False),
-    ],
-)
-async def test_what_the_user_attached_was_seen(workspace: Path, attached: str, *, seen: bool) -> None:
-    (workspace / FILE).write_bytes(OLD)
-    session = Session(workspace)
-    session.request = [UserMessage([TextBlock("tidy up"), TextBlock(attached, attached="notes.md")])]
-    assert (await session.write("new\n")).is_error != seen
+RECORD = {"path": FILE, "digest": "{now}", "chars": 13, "first": 1, "last": 2, "total": 2}
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        None, "seen", [], {"seen": None}, {"seen": {"digest": 5, "part": [1, 2, 2, 13]}}, {"seen": {"digest": "x"}},
-        {"seen": {"digest": "{now}", "part": [1, 2]}}, {"seen": {"digest": "{now}", "part": [1, "2", 2, 13]}},
-        {"seen": {"digest": "{now}", "part": [1, 10**15, 10**15, 13]}}, {"seen": {"digest": "{now}", "was": [1]}},
+        None, "seen", [], {"seen": None}, {"seen": {"digest": "x"}}, {"seen": {**RECORD, "digest": 5}},
+        {"seen": {**RECORD, "digest": "x"}}, {"seen": {**RECORD, "total": "2"}}, {"seen": {**RECORD, "total": 3}},
+        {"seen": {**RECORD, "first": 10**15, "last": 10**15}}, {"seen": {**RECORD, "cut": [2]}},
+        {"seen": {**RECORD, "chars": 12}}, {"seen": {"digest": "{now}", "was": [1]}}, {"seen": {"was": "x"}},
+        {"seen": {"digest": "{now}", "part": [1, 2, 2, 13]}}, {"path": 1, "seen": {"was": "", "digest": "{now}"}},
     ],
 )  # fmt: skip
 async def test_a_damaged_record_is_none(workspace: Path, record: Any) -> None:
@@ -294,10 +334,11 @@ async def test_a_damaged_record_is_none(workspace: Path, record: Any) -> None:
     await session.take([read()])
     result = session.request.pop()
     assert isinstance(result, ToolResultMessage)
-    if isinstance(record, dict) and isinstance(record["seen"], dict) and record["seen"]["digest"] == "{now}":
-        record["seen"]["digest"] = result.details["seen"]["digest"]
-    session.request.append(structs.replace(result, details=record))
-    assert REFUSED in (await session.write("new\n")).text
+    now, whole = result.details["seen"]["digest"], {**RECORD, "digest": "{now}"}
+    for each, seen in ((record, False), ({"seen": whole}, True)):
+        details = msgspec.json.decode(msgspec.json.encode(each).replace(b"{now}", now.encode()))
+        session.request = [structs.replace(result, details=details)]
+        assert (await session.write("new\n")).is_error != seen
 
 
 async def test_two_sessions_have_each_their_own_view(workspace: Path) -> None:

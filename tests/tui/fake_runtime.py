@@ -43,7 +43,7 @@ from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.scheduling.jobs import Job
 from clawbot.sessions.plain_lines import Spoken
 from clawbot.sessions.summary import SessionSummary
-from clawbot.tools.protocol import Decision
+from clawbot.tools.protocol import Decision, ToolError
 
 MEASURED = "(measured)"
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
@@ -336,8 +336,10 @@ class FakeWorkspace:
             raise FileNotFoundError(2, "No such file", name)
         return self._runtime.files[name]
 
-    async def write(self, name: str, text: str) -> None:
+    async def write(self, name: str, text: str, known: str | None = None) -> None:
         await self._runtime.gate("write")
+        if known is not None and self._runtime.files.get(name, "") != known:
+            raise ToolError("It has changed on disk in this moment: save again.")
         self._runtime.files[name] = text
 
     async def locate_note(self, path: str) -> str:

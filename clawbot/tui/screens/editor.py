@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.style import Style
@@ -267,7 +268,7 @@ class EditorScreen(OverScreen[bool]):
 
     async def _read(self) -> bool:
         """Take the file from the disk as it is now; False, with a notice, when it can't be read."""
-        text = await self._text_on_disk()
+        text = await self._text_on_disk(self.file)
         if text is None or self.has_left:
             return False
         self.area.load_text(text)
@@ -275,9 +276,9 @@ class EditorScreen(OverScreen[bool]):
         self.on_disk = self.area.text
         return True
 
-    async def _text_on_disk(self) -> str | None:
+    async def _text_on_disk(self, name: str) -> str | None:
         try:
-            return await self.runtime.workspace.read(self.file)
+            return await self.runtime.workspace.read(name)
         except FileNotFoundError:
             return ""
         except READ_ERRORS as error:
@@ -326,21 +327,26 @@ class EditorScreen(OverScreen[bool]):
     async def save(self) -> bool:
         """Write the file, after a question when it has changed on disk. Returns whether text and file are the same."""
         async with self.saving:
-            on_disk = await self._text_on_disk()
+            on_disk = await self._text_on_disk(self.file)
             if on_disk is None or self.has_left:
                 return False
             if not self._is_known(on_disk) and not await self._settle_change():
                 return False
             text = self.area.text
-            try:
-                await self.runtime.workspace.write(self.file, text)
-            except READ_ERRORS as error:
-                self._complain(_("Not saved"), error)
+            if not await self._write(self.file, text, on_disk):
                 return False
             self.saved, self.on_disk = True, text
             if not self.has_left:
                 self._tell()
             return True
+
+    async def _write(self, name: str, text: str, known: str) -> bool:
+        try:
+            await self.runtime.workspace.write(name, text, known)
+        except READ_ERRORS as error:
+            self._complain(_("Not saved"), error)
+            return False
+        return True
 
     def _is_known(self, on_disk: str) -> bool:
         """Whether the file on disk is what was read or written last, or is to be written; line ends don't matter."""
@@ -350,12 +356,27 @@ class EditorScreen(OverScreen[bool]):
     async def _settle_change(self) -> bool:
         """Ask what becomes of a change by somebody else; True when it is to be overwritten."""
         question = _("{file} has changed on disk since it was opened here.").format(file=clean_line(self.file))
-        answer = await self.app.push_screen_wait(AskScreen(question, [("o", _("overwrite it")), ("r", _("reload it"))]))
-        if answer == "r":
+        answers = [("k", _("keep both")), ("o", _("overwrite it")), ("r", _("reload it"))]
+        answer = await self.app.push_screen_wait(AskScreen(question, answers))
+        if answer == "r" or (answer == "k" and await self._save_beside()):
             row, _column = self.area.cursor_location
             await self._read()
             self._go_to(row + 1)
         return answer == "o"
+
+    async def _save_beside(self) -> bool:
+        """Save the text as a new file beside the one on disk; False, with a notice, when that fails."""
+        path = PurePath(self.file)
+        for number in itertools.count(2):
+            name = str(path.with_stem(f"{path.stem}-{number}"))
+            if (there := await self._text_on_disk(name)) is None:
+                return False
+            if not there:
+                break
+        if not await self._write(name, self.area.text, ""):
+            return False
+        self.notify(_("Your text is in {file}.").format(file=clean_line(name)), markup=False)
+        return True
 
     @work(group="close", exclusive=True)
     async def action_close(self) -> None:

@@ -134,6 +134,33 @@ async def test_a_change_on_disk_can_be_reloaded() -> None:
         assert not screen.dirty
 
 
+@pytest.mark.parametrize("taken", [(), ("MEMORY-2.md",), ("MEMORY-2.md", "MEMORY-3.md")])
+async def test_of_a_change_on_disk_both_are_kept(taken: tuple[str, ...]) -> None:
+    below = runtime()
+    below.files.update(dict.fromkeys(taken, "other\n"))
+    screen = EditorScreen(below, "MEMORY.md")
+    async with showing(screen) as (host, pilot):
+        await change_on_disk(host, pilot, below, screen)
+        await pilot.press("k")
+        await until(pilot, lambda: screen.area.text == "theirs\n")
+        mine = f"MEMORY-{len(taken) + 2}.md"
+        assert (below.files["MEMORY.md"], below.files[mine]) == ("theirs\n", "xone\n")
+        assert all(below.files[name] == "other\n" for name in taken)
+        assert host.notices == [f"Your text is in {mine}."]
+
+
+async def test_a_change_on_disk_while_it_is_asked_is_asked_about_again() -> None:
+    below = runtime()
+    screen = EditorScreen(below, "MEMORY.md")
+    async with showing(screen) as (host, pilot):
+        await change_on_disk(host, pilot, below, screen)
+        below.files["MEMORY.md"] = "theirs again\n"
+        await pilot.press("o")
+        await until(pilot, lambda: bool(host.notices))
+        assert host.notices == ["Not saved: MEMORY.md: It has changed on disk in this moment: save again."]
+        assert (screen.area.text, below.files["MEMORY.md"]) == ("xone\n", "theirs again\n")
+
+
 async def test_a_change_on_disk_and_no_decision_touches_neither() -> None:
     below = runtime()
     screen = EditorScreen(below, "MEMORY.md")
