@@ -82,7 +82,13 @@ async def test_the_heartbeat_file_costs_nothing_in_the_prompt(model: PurposeMode
     [
         ("- tea\n", "@plan.md", True),
         ("- 茶\n\n- tea", "@plan.md", True),
+        ("\ufeff- tea\r\n- milk\r\n\r\n", "@plan.md", True),
+        ("```text\n- tea\n```\n", "@plan.md", True),
+        ("- tea\n- milk\n", "@plan.md:1-2", True),
         ("- tea\n- milk\n", "@plan.md:1-1", False),
+        ("- tea\n- milk\n", "@plan.md:2-2", False),
+        ("- tea\n" * 20_000, "@plan.md", False),
+        (f"{'`' * 90}\n", "@plan.md", False),
         ("- tea\n", "plan.md", False),
     ],
 )
@@ -91,13 +97,65 @@ async def test_what_the_user_attaches_the_model_may_replace_until_it_changes(
 ) -> None:
     runtime = await _open()
     file = runtime.agent.status.workspace / "plan.md"
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(text.encode())
     write = calls(ToolCallBlock("w1", "write", {"path": "plan.md", "content": "- coffee\n"}))
     model.replies["chat"] = [write, says("done")]
     await say(runtime, f"tidy up {mention}")
-    assert (file.read_text(encoding="utf-8") == "- coffee\n") == written
-    file.write_text(text + "- by hand\n", encoding="utf-8")
+    assert (file.read_bytes() == b"- coffee\n") == written
+    file.write_bytes(text.encode() + b"- by hand\n")
     model.replies["chat"] = [write, says("done")]
     await say(runtime, "and again")
-    assert file.read_text(encoding="utf-8") == text + "- by hand\n"
+    assert file.read_bytes() == text.encode() + b"- by hand\n"
+    await runtime.close()
+
+
+EDIT = ToolCallBlock("e1", "edit", {"path": "memory/plan.md", "old": "茶", "new": "咖啡"})
+READ = ToolCallBlock("r1", "read", {"path": "memory/plan.md"})
+PLAN, OTHER = "- 茶\n- tea\n", "- 茶\n- tea\n- 用户加的\n"
+
+
+def gets(**part: int) -> ToolCallBlock:
+    return ToolCallBlock("g1", "memory_get", {"path": "memory/plan.md", **part})
+
+
+@pytest.mark.parametrize(
+    ("steps", "written"),
+    [
+        ([gets()], True),
+        ([gets(), EDIT], True),
+        ([gets(lines=1)], False),
+        ([gets(lines=1), gets(**{"from": 2})], True),
+        ([gets(**{"from": 2})], False),
+        ([gets(), OTHER], False),
+        ([gets(), OTHER, gets()], True),
+        ([gets(), OTHER, PLAN], True),
+        ([ToolCallBlock("s1", "memory_search", {"query": "tea"})], False),
+        (["@memory/plan.md", EDIT], True),
+        (["@memory/plan.md", OTHER], False),
+        ([READ, OTHER, "@memory/plan.md"], True),
+        (["@memory/plan.md", OTHER, EDIT], False),
+        ([READ, EDIT, PLAN], False),
+    ],
+)
+async def test_each_way_to_see_a_note_counts(
+    model: PurposeModel, steps: list[ToolCallBlock | str], *, written: bool
+) -> None:
+    """A step is a call, a message, or what the user makes of the file."""
+    runtime = await _open()
+    file = runtime.agent.status.workspace / "memory" / "plan.md"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(PLAN, encoding="utf-8")
+    for step in steps:
+        if isinstance(step, ToolCallBlock):
+            model.replies["chat"] = [calls(step), says("done")]
+            await say(runtime, "go on")
+        elif step.startswith("@"):
+            await say(runtime, f"look at {step}")
+        else:
+            file.write_text(step, encoding="utf-8")
+    now = file.read_text(encoding="utf-8")
+    write = calls(ToolCallBlock("w1", "write", {"path": "memory/plan.md", "content": "新\n"}))
+    model.replies["chat"] = [write, says("done")]
+    await say(runtime, "tidy up")
+    assert file.read_text(encoding="utf-8") == ("新\n" if written else now)
     await runtime.close()

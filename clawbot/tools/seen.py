@@ -7,7 +7,6 @@ context was not seen.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
@@ -55,9 +54,9 @@ class Change(Struct, frozen=True):
 
 
 class Views:
-    """The versions of files in the messages `sent` to a model and in its `prompt` (path, digest and text of each file);
-    `since` are the results of the calls in its answer, of which only its own changes count: it wrote all calls before
-    it saw any result."""
+    """The versions of files in the messages `sent` to a model and in its `prompt` (path, digest and text of each file),
+    from which it works as long as the messages hold nothing of a file. `since` are the results of the calls in its
+    answer, of which only its own changes count: it wrote all calls before it saw any result."""
 
     def __init__(
         self,
@@ -65,15 +64,14 @@ class Views:
         since: Sequence[Message] = (),
         prompt: Iterable[tuple[str, str, str]] = (),
     ) -> None:
-        self._whole: dict[str, float] = {NOTHING: 0}  # digest -> when all of the version was seen last
+        self._whole: dict[str, int] = {NOTHING: 0}  # digest -> when all of the version was seen last
         self._lines = defaultdict[str, dict[int, str]](dict)
-        self._last: dict[str, tuple[float, str]] = {}  # path -> when which version was seen last
+        self._last: dict[str, tuple[int, str]] = {}  # path -> when which version was seen last
         self._known: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         self._calls: dict[str, ToolCallBlock] = {}
         for path, digest, text in prompt:
             self._see(0, path, digest, text)
-            self._whole[digest] = math.inf  # it was read for this turn
         for at, message in enumerate((*sent, *since), 1):
             self._take(at, message, is_sent=at <= len(sent))
 
@@ -83,8 +81,8 @@ class Views:
         now = version_of(before)
         at, last = self._last.get(path, (0, now))
         seen_at = self._whole.get(now, -1)
-        is_repeated = self._refused.get(now) == version_of(after) and seen_at < math.inf
-        return seen_at >= 0 and (last == now or seen_at > at) and not is_repeated
+        is_last = last == now or seen_at > at
+        return seen_at >= 0 and is_last and self._refused.get(now) != version_of(after)
 
     def known(self, path: str) -> str | None:
         """The text of the file `path` as the model knows it, without line breaks of Windows; None if it never saw all

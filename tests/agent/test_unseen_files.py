@@ -87,12 +87,49 @@ async def test_over_turns_and_after_a_second_read_it_is_written(house: House, na
     assert file.read_text(encoding="utf-8") == NEW + MINE
 
 
-@pytest.mark.parametrize("name", FILES)
-async def test_what_only_stood_in_the_prompt_is_read_first(house: House, name: str) -> None:
+# The file, what is in it, the user's lines during the turn: whether the prompt shows it whole, and it may be replaced.
+IN_PROMPT: dict[str, tuple[str, str, str, bool]] = {
+    "whole": ("MEMORY.md", OLD, "", True),
+    "whole, of a person": ("USER.md", "- 喜欢茶\n", "", True),
+    "another spelling": ("memory.md", OLD, "", True),
+    "from Windows": ("MEMORY.md", "\ufeff# Notes\r\n- tea\r\n\r\n", "", True),
+    "cut": ("MEMORY.md", "".join(f"- {number} tea\n" for number in range(9_000)), "", False),
+    "ticks": ("MEMORY.md", f"{'`' * 90}\n", "", False),
+    "changed in the turn": ("MEMORY.md", OLD, MINE, False),
+    "not in it": ("notes.md", OLD, "", False),
+    "in no prompt": ("memory/plan.md", OLD, "", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IN_PROMPT)
+async def test_what_stands_in_the_prompt_was_seen(house: House, case: str) -> None:
+    name, text, added, written = IN_PROMPT[case]
     file = prepared(house, name)
-    model = replies(uses("write", path=name, content=NEW))
-    assert result(await talk(house.open(model, window=60_000), "tidy up")).is_error
-    assert file.read_text(encoding="utf-8") == OLD
+    file.write_bytes(text.encode())
+
+    def after_the_user(_request: ChatRequest) -> Answer:
+        file.write_bytes((text + added).encode())
+        return uses("write", path=name, content=NEW)
+
+    events = await talk(house.open(PurposeModel(chat=[after_the_user, says("done")]), window=60_000), "tidy up")
+    assert result(events).is_error != written
+    assert ("+- added by hand" in result(events).output) == bool(added)
+    assert file.read_bytes() == (NEW if written else text + added).encode()
+
+
+async def test_what_stood_in_an_earlier_prompt_is_no_view_of_the_file(house: House) -> None:
+    """The prompt is made anew with each turn: the model knows the file as it is in this one."""
+    file = prepared(house, "MEMORY.md")
+    model = PurposeModel(chat=[says("hello"), uses("write", path="MEMORY.md", content=NEW + MINE), says("done")])
+    agent = house.open(model, window=60_000)
+    await talk(agent, "hello")
+    add_by_hand(file)
+    assert not result(await talk(agent, "tidy up")).is_error
+    add_by_hand(file)
+    model.replies["chat"] = [uses("edit", path="MEMORY.md", old="coffee", new="ale"), says("done")]
+    await talk(agent, "ale")
+    model.replies["chat"] = [uses("write", path="MEMORY.md", content="# Notes\n"), says("done")]
+    assert not result(await talk(agent, "all of it")).is_error
 
 
 async def test_unchanged_it_is_written_over_turns(house: House) -> None:
@@ -130,6 +167,16 @@ async def taken_back(_house: House, agent: Agent, _model: PurposeModel) -> Agent
     return agent
 
 
+async def forked(_house: House, agent: Agent, _model: PurposeModel) -> Agent:
+    await agent.fork()
+    return agent
+
+
+async def forked_before(_house: House, agent: Agent, _model: PurposeModel) -> Agent:
+    await agent.fork(at=entry_of(agent, "read it"))
+    return agent
+
+
 async def begun_anew(_house: House, agent: Agent, _model: PurposeModel) -> Agent:
     await talk(agent, "/new")
     return agent
@@ -142,7 +189,7 @@ async def in_another_session(house: House, _agent: Agent, model: PurposeModel) -
 # What came between -> whether the model still has what it read.
 BETWEEN: dict[Between, bool] = {
     compacted: False, resumed: True, compacted_and_resumed: False, taken_back: False, begun_anew: False,
-    in_another_session: False,
+    in_another_session: False, forked: True, forked_before: False,
 }  # fmt: skip
 
 
@@ -157,6 +204,7 @@ async def test_whatever_comes_between(house: House, between: Between, *, changed
     model.replies["chat"] = [uses("write", path="notes.md", content=NEW), says("done")]
     written = result(await talk(agent, "tidy up"))
     assert written.is_error == (changed or not BETWEEN[between])
+    assert ("+- added by hand" in written.output) == (changed and BETWEEN[between])
     assert file.read_text(encoding="utf-8") == (OLD + MINE * changed if written.is_error else NEW)
 
 
