@@ -386,7 +386,8 @@ async def _forget(host: AgentHost, argument: str) -> CommandResult:
     sure = first == "yes" and bool(rest)
     words = rest if sure else argument
     if not words or host.deps.forget is None:
-        problem = _("Give the words to forget, or the path of a note.")
+        unasked = _("Notes are forgotten only where you can be asked.")
+        problem = _("Give the words to forget, or the path of a note.") if host.deps.forget else unasked
         raise ClawbotError(problem, hint=_("Outside of the chat: `clawbot memory forget`."))
     lines = [f"- {clean_line(line)}" for line in await host.deps.forget(words, sure)]
     if not sure:

@@ -56,18 +56,20 @@ class Request(Struct, frozen=True):
 
 
 class ForgetOutcome(Struct, frozen=True):
-    """What was done, what remains, and whether everything requested was done."""
+    """What was done, what remains, and whether everything requested was done; of a dry run what would be."""
 
     done: tuple[ForgottenPart, ...]
     left: tuple[Left, ...]
     complete: bool
+    dry_run: bool = False
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each part: its path, its lines, and what became of it."""
+        would, remains = ("would be ", "would remain") if self.dry_run else ("", "still there")
         for done in self.done:
-            yield f"{_place(done)}: {done.what}"
+            yield f"{_place(done)}: {would}{done.what}"
         for left in self.left:
-            yield f"still there: {_place(left)}{f' ({left.why})' if left.why else ''}"
+            yield f"{remains}: {_place(left)}{f' ({left.why})' if left.why else ''}"
 
 
 class _Work(Struct, frozen=True):
@@ -142,7 +144,8 @@ class Forgetting:
         left = [each for each in found if isinstance(each, Left)]
         still = self._still_there(ground, editor, [each.path for each in left])
         done.append(ForgottenPart("memory index", "synchronised and rewritten"))
-        return ForgetOutcome(tuple(done), (*left, *still), complete=not any(each.failed for each in left))
+        complete = not any(each.failed for each in left)
+        return ForgetOutcome(tuple(done), (*left, *still), complete, dry_run=editor.dry_run)
 
     # -- what goes ----------------------------------------------------------------------------------------------------
 
@@ -209,16 +212,16 @@ class Forgetting:
             entries.setdefault(session_of(path.name), []).extend(ids)
             if new := [each for each in ids if not known.holds(path.name, each)]:
                 count = f"{len(new)} {'entry' if len(new) == 1 else 'entries'}"
-                yield ForgottenPart(f"sessions/{path.name}", f"{count} of it found and remembered no more")
+                yield ForgottenPart(f"sessions/{path.name}", f"removed from search and memory, {count}")
         for session in work.sessions:
             if session not in known.sessions:
-                yield ForgottenPart(f"sessions/{session}.jsonl", "found and remembered no more, all of it")
+                yield ForgottenPart(f"sessions/{session}.jsonl", "removed from search and memory, all of it")
         if not editor.dry_run:
             forget(self._store.folder, work.sessions, entries)
         unnamed = work.phrase.holds if work.phrase is not None else lambda _label: False
         labelled = [each for each in self._store.records() if any(map(unnamed, each.names))]
         if labelled:
-            yield ForgottenPart("sessions/sessions.json", f"the names of {len(labelled)} removed")
+            yield ForgottenPart("sessions/sessions.json", f"removed, the names of {len(labelled)}")
         index = self._store.bury(unnamed, dry_run=editor.dry_run)
         if labelled and editor.dry_run:
             editor.planned[self._store.folder / INDEX_FILE] = index

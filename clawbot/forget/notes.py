@@ -250,7 +250,7 @@ class Notes:
             if editor.change(self.absolute(path), changed, below=self._workspace):
                 is_gone = editor.read(self.absolute(path)) is None
                 yield (
-                    ForgottenPart(path, "removed the whole note: it contained nothing else")
+                    ForgottenPart(path, "removed, the whole note: it contained nothing else")
                     if is_gone
                     else ForgottenPart(path, "removed", tuple(gone))
                 )

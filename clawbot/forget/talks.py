@@ -149,7 +149,7 @@ def without_rows(path: Path, gone: Callable[[bytes], bool], editor: FileEditor) 
         return b"\n".join(kept) if any(map(bytes.strip, kept)) else None
 
     if editor.change(path, changed):
-        yield ForgottenPart(path.name, f"{count} {'text' if count == 1 else 'texts'} removed")
+        yield ForgottenPart(path.name, f"removed, {count} {'text' if count == 1 else 'texts'}")
 
 
 def row_text(row: bytes) -> str:

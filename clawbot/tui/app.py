@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from textual import on, work
 from textual.driver import Driver
@@ -23,6 +23,7 @@ from clawbot.tui.attention import Attention
 from clawbot.tui.heap import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
 from clawbot.tui.key_order import KeysInOrder
+from clawbot.tui.render.lines import code_spans
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.switching import AgentSwitch, OpenRuntime
 from clawbot.tui.themes import kept_theme, theme_name
@@ -87,6 +88,10 @@ class ClawbotApp(KeysInOrder):
         """Send a sequence that is no part of the screen, where there is a terminal."""
         if self._driver is not None and not (self.is_headless or self.is_web):
             self._driver.write(sequence)
+
+    def notify(self, message: str, **options: Any) -> None:
+        """Show `message` for a while; what is code in it stands without its marks."""
+        super().notify("".join(span.text for span in code_spans(message)), **options)
 
     def get_default_screen(self) -> Screen[None]:
         """The conversation."""

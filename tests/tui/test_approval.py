@@ -330,7 +330,7 @@ async def test_the_cursor_chooses_and_enter_takes_it(tmp_path: Path) -> None:
     async with asking(tmp_path, asked("make x", risks=()), (80, 30)) as (app, pilot, runtime):
         assert "❯ y once" in screen_text(app)
         await pilot.press("down")
-        await until(pilot, lambda: "❯ a always `make *` until you quit" in screen_text(app))
+        await until(pilot, lambda: "❯ a yes, “make *” without asking until I quit" in screen_text(app))
         await press(app, pilot, "enter")
         await until(pilot, lambda: runtime.answers == [("r1", "always", None)])
 

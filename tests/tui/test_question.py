@@ -126,7 +126,7 @@ def test_a_long_command_says_what_is_below_and_can_only_be_refused_until_it_is_r
     assert "touch PWNED" not in text_of(first)
     assert "touch PWNED" in text_of(last)
     assert "above" in last.lines[0].text
-    assert last.lines[-1].text == "y once   a always `make *` until you quit   n no   e edit first"
+    assert last.lines[-1].text == "y once   a yes, “make *” without asking until I quit   n no   e edit first"
     again = lay_out(asked("x\n" * 40), 74, 16, Looked(0, all_seen=True))
     assert again.lines[-1].text.startswith("y once")
     assert again.lines[0].spans[-1].style == "quiet"
@@ -183,7 +183,7 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
         "on this machine.",
         "",
         "❯ y once",
-        "  a always `make *` until you quit",
+        "  a yes, “make *” without asking until I quit",
         "  n no",
         "  e edit first",
     ]
@@ -193,7 +193,7 @@ def test_what_a_question_says_in_the_room_that_there_is() -> None:
         " 2 ls",
         "hint: deletes files, uses the network",
         "in /home/ada/w · It runs as you and can read and change whatever you can …",
-        "y once   a always `make *` until you quit   n no   e edit first",
+        "y once   a yes, “make *” without asking until I quit   n no   e edit first",
     ]
 
 
@@ -232,7 +232,7 @@ def test_on_a_low_screen_the_hint_stays_beside_a_long_command() -> None:
 
 def test_a_rule_that_is_the_command_is_not_written_twice() -> None:
     view = lay_out(asked("a | b " + "c" * 500, pattern="a | b " + "c" * 500), 74, 20, Looked())
-    assert "  a always this very command until you quit" in text_of(view).split("\n")
+    assert "  a yes, this very command without asking until I quit" in text_of(view).split("\n")
 
 
 def test_a_change_has_no_editor_and_a_rule_only_where_there_is_one() -> None:
@@ -269,7 +269,8 @@ def test_the_cursor_is_on_one_choice_of_the_list_or_of_the_row() -> None:
 def test_no_key_is_cut_in_a_small_pane(network: bool) -> None:
     for width, height in ((35, 9), (35, 5), (75, 7), (75, 4)):
         shown = text_of(lay_out(asked("make x", network=network), width, height, Looked(), "y"))
-        assert all(key in shown for key in ("y once", "a always", "n no", "e edit"))
+        assert all(key in shown for key in ("y once", "n no", "e edit"))
+        assert "a always" in shown or "a yes" in shown
         assert ("w net" in shown or "w once" in shown) == network
 
 

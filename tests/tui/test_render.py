@@ -298,7 +298,7 @@ def test_an_unfolded_search_shows_its_hits_whole_and_no_json() -> None:
     lines = [line.text.strip() for line in item.lines(Page(60, Lexers()))]
     assert lines[2:6] == ["memory/2026-10-02.md:3", "# Proxy", "", "staging proxy moved to 8443"]
     assert "".join(lines[7:-2]) == "很长的一行" * 20
-    assert lines[-2:] == ["MEMORY.md:9   - short", "query: proxy"]
+    assert lines[-2:] == ["MEMORY.md:9   short", "query: proxy"]
     assert all(width_of(line.text) <= 60 for line in item.lines(Page(60, Lexers())))
 
 
@@ -391,7 +391,7 @@ def test_a_hit_in_a_conversation_is_named_by_who_said_it_and_when() -> None:
     ("name", "output", "summary", "shown"),
     [
         ("read", "missing.md does not exist.\nTry list.", "failed", ["missing.md does not exist."]),
-        ("shell", "Unknown argument `cwd`.\x1b[2J", "failed", ["Unknown argument `cwd`."]),
+        ("shell", "Unknown argument `cwd`.\x1b[2J", "failed", ["Unknown argument cwd."]),
         ("shell", "\n1 passed\nKeyError: 'x'\n\n[exit 1]", "exit 1", ["KeyError: 'x'"]),
         ("shell", "[no output; exit 2]", "exit 2", []),
         ("mcp__x", "", "failed", []),

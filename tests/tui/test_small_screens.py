@@ -76,8 +76,8 @@ def test_the_footer_drops_whole_keys_from_the_right() -> None:
         keys = keys_of(KeyMap(), "ask", asking=False, reading=False, busy=False)
         return "".join(span.text for span in keys_line(keys[1:], width))
 
-    assert shown(100) == " / commands · @ files · ctrl+r sessions · ctrl+f memory · f2 all · f1 help · ctrl+/ find"
-    assert shown(42) == " / commands · @ files · ctrl+r sessions"
+    assert shown(100) == " / commands · @ files · ctrl+r conversations · ctrl+f memory · f2 all · f1 help · ctrl+/ find"
+    assert shown(42) == " / commands · @ files"
     assert shown(8) == ""
 
 
@@ -96,14 +96,14 @@ async def test_the_footer_follows_the_conversation(tmp_path: Path) -> None:
     hold = Hold()
     runtime = FakeRuntime(tmp_path, history=conversation(20), turns=[[hold, *reply("done")]])
     async with chatting(runtime) as (app, pilot):
-        await until(pilot, lambda: "ctrl+r sessions" in screen_text(app))
+        await until(pilot, lambda: "ctrl+r conversations" in screen_text(app))
         await send(app, pilot, "go")
         await until(pilot, lambda: "alt+up takes it back" in screen_text(app))
         await pilot.press("pageup")
         await until(pilot, lambda: "ctrl+end ↓ the end" in screen_text(app))
         await pilot.press("ctrl+end")
         hold.release()
-        await until(pilot, lambda: "ctrl+r sessions" in screen_text(app))
+        await until(pilot, lambda: "ctrl+r conversations" in screen_text(app))
 
 
 async def test_a_toast_has_an_edge_and_lies_over_no_line_of_the_end(tmp_path: Path) -> None:
@@ -149,6 +149,6 @@ async def test_a_question_in_chinese_leaves_its_keys_in_view(tmp_path: Path, siz
 def test_the_footer_in_chinese_is_cut_between_its_keys(width: int) -> None:
     keys = keys_of(KeyMap(), "edits", asking=False, reading=False, busy=False)
     shown = "".join(span.text for span in keys_line(keys, width))
-    assert shown.startswith(" shift+tab 模式：edits · / 命令")
+    assert shown.startswith(" shift+tab 模式：可改文件 · / 命令")
     assert width_of(shown) < width
     assert any(shown.endswith(f"{key} {text}") for key, text in keys)

@@ -17,6 +17,7 @@ from clawbot.tui.render.lines import (
     BLANK,
     StyledLine,
     StyledSpan,
+    code_spans,
     cut_spans,
     duration,
     ellipsis,
@@ -188,7 +189,7 @@ class ToolItem(Item):
     def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
         place = _place(hit, page.width - TEXT_INDENT - 4)
         room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
-        text = clean_line(hit.text)
+        text = _plain(hit.text)
         head = (StyledSpan("       "), place)
         if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
             inner = TEXT_INDENT + 6
@@ -232,7 +233,7 @@ class ToolItem(Item):
         shown = (
             []
             if not row or row.startswith("[no output;")
-            else wrap([StyledSpan(isolate(row.strip()), "tool-error")], room)
+            else wrap(code_spans(isolate(row.strip()), "tool-error"), room)
         )
         return [StyledLine(line) for line in shown[:ERROR_LINES]]
 
@@ -243,6 +244,11 @@ class ToolItem(Item):
         style = "tool-error" if self.state == "failed" else "tool-text"
         spans = list(plain_spans(text or _("(no output)"), style))
         return [StyledLine(line) for line in wrap(spans, room)]
+
+
+def _plain(text: str) -> str:
+    """The first lines of a note on one line, without the marks of Markdown."""
+    return clean_line("\n".join(line.lstrip().lstrip("-+*>#").strip() for line in text.replace("**", "").split("\n")))
 
 
 def _more(count: int) -> str:

@@ -20,6 +20,7 @@ from clawbot.tui.render.lines import (
     StyledLine,
     StyledSpan,
     cells_of,
+    code_spans,
     ellipsis,
     note_link,
     plain_spans,
@@ -203,11 +204,11 @@ class NoticeItem(Item):
     def lines(self, page: Page) -> list[StyledLine]:
         """One quiet line; a warning or an error may take several."""
         mark = {"info": "·", "warning": "!", "error": "✕"}[self.level]
-        spans = [StyledSpan(line_break(clean(self.text)), f"notice-{self.level}")]
-        if self.path and PurePosixPath(self.path).name not in self.text:
-            spans += [StyledSpan("  "), StyledSpan(self.path, "note", note_link(self.path, self.line))]
-        elif self.path:
-            spans = [StyledSpan(spans[0].text, spans[0].style, note_link(self.path, self.line))]
+        link = note_link(self.path, self.line) if self.path else ""
+        is_named = PurePosixPath(self.path).name in self.text
+        spans = code_spans(line_break(clean(self.text)), f"notice-{self.level}", link if is_named else "")
+        if link and not is_named:
+            spans += [StyledSpan("  "), StyledSpan(self.path, "note", link)]
         lines = wrap(spans, page.width - TEXT_INDENT - 2)
         marks = [
             StyledSpan(f"   {mark} ", f"notice-{self.level}"),

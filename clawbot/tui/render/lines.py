@@ -256,6 +256,15 @@ def plain_spans(text: str, style: str = "") -> Iterator[StyledSpan]:
         yield StyledSpan(isolate(text[at:]), style)
 
 
+def code_spans(text: str, style: str = "", link: str = "") -> list[StyledSpan]:
+    """`text` with what is between backticks on the ground of code, without them; as it is where one stands alone."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return [StyledSpan(text, style, link)]
+    styles = style, f"{style} code-inline".lstrip()
+    return [StyledSpan(part, styles[at % 2], link) for at, part in enumerate(parts) if part]
+
+
 def shown_spans(shown: str, style: str = "", link: str = "", *, one_line: bool = True) -> list[StyledSpan]:
     """The output of `clawbot.text.visible` with its signs in colour. Other text is made visible here, on `one_line` if
     set."""

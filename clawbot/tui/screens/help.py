@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.widgets import Static
 
 from clawbot.config.keys import KeyMap
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.keys import help_lines
+from clawbot.tui.render.lines import code_spans
 from clawbot.tui.screens.common import KeyHint, KeyLine, PageScreen
 
 if TYPE_CHECKING:
@@ -47,4 +49,5 @@ class HelpScreen(PageScreen[None]):
             for term, meaning in lines:
                 with Horizontal(classes="line"):
                     yield Static(clean_line(term), classes="term", markup=False)
-                    yield Static(clean_line(meaning), classes="meaning", markup=False)
+                    parts = [(each.text, "$text-accent" if each.style else "") for each in code_spans(clean_line(meaning))]
+                    yield Static(Content.assemble(*parts), classes="meaning")

@@ -14,7 +14,7 @@ from textual.widget import Widget
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tui.input import Choice
-from clawbot.tui.render.lines import width_of
+from clawbot.tui.render.lines import code_spans, width_of
 
 ROWS = 8
 COLUMN = 30  # cells for the names at most: a longer one takes from its own description
@@ -80,7 +80,7 @@ class Completions(Widget):
         choice = self.choices[number]
         style = "$accent bold" if number == self.place else "$foreground"
         gap = " " * (max(0, column - width_of(name)) + 3)
-        parts = [(text, "$foreground 80%" if code % 2 else HELP) for code, text in enumerate(choice.help.split("`"))]
+        parts = [(span.text, "$foreground 80%" if span.style else HELP) for span in code_spans(choice.help)]
         row = Content.assemble((f" {name}", style), gap if choice.help else "", *parts)
         return row.truncate(self.size.width - 1, ellipsis=True)
 

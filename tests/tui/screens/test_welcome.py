@@ -97,7 +97,7 @@ SENTENCES: list[tuple[ModelInfo, list[ModelInfo], list[str]]] = [
     (OFFLINE, [*LOCAL, OFFLINE], ["enter an API key", "found here: ollama/m0, ollama/m1, ollama/m2 and 2 more"]),
     (GPT, [], ["openai/gpt-5: OPENAI_API_KEY is set", "/model chooses another"]),
     (LONG_NAME, [], [f"{LONG_NAME.ref}: it was chosen here", "/model chooses another"]),
-    (ModelInfo(ref="openai/x", reason="chosen"), [], ["openai/x, your choice", "/model chooses another"]),
+    (ModelInfo(ref="openai/x", reason="your choice"), [], ["openai/x, your choice", "/model chooses another"]),
 ]
 
 
