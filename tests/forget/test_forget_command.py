@@ -57,6 +57,8 @@ async def test_what_names_nothing_changes_nothing(runtime: Runtime, text: str) -
 async def test_where_nobody_can_be_asked_nothing_is_forgotten() -> None:
     runtime = await Runtime.open(RuntimeOptions(model="offline", watch=False, background=False).unattended())
     try:
-        assert (await answer(runtime, "/forget yes the harbour")).startswith("Notes are forgotten only where you can be asked.")
+        assert (await answer(runtime, "/forget yes the harbour")).startswith(
+            "Notes are forgotten only where you can be asked."
+        )
     finally:
         await runtime.close(hasty=True)

@@ -219,7 +219,11 @@ TABLES: list[tuple[str, int, list[str]]] = [
         24,
         ["a          extraordinary", "─────────  ─────────────", "a few      x", "words of", "it"],
     ),
-    (WIDE, 40, [*(f"column {n}  value {n}" for n in range(9)), "─" * 40, *(f"column {n}  value {n}" for n in range(9))]),
+    (
+        WIDE,
+        40,
+        [*(f"column {n}  value {n}" for n in range(9)), "─" * 40, *(f"column {n}  value {n}" for n in range(9))],
+    ),
     ("| 名称 | 说明 |\n|---|---|\n| 代理 | 转发请求 |", 12, ["名称  说明", "────  ──────", "代理  转发请", "      求"]),
 ]
 

@@ -10,8 +10,7 @@ from msgspec import Struct
 
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
-from clawbot.tui.render.cards import ToolItem
-from clawbot.tui.render.items import HeadItem, Item, MarkItem, Page, spread
+from clawbot.tui.render.items import Item, Page, UserItem, spread
 from clawbot.tui.render.lines import (
     BLANK,
     StyledLine,
@@ -41,10 +40,7 @@ TRY, TALK, RUN = "try:", "session:", "run:"
 
 def is_said(items: Iterable[Item]) -> bool:
     """Return whether `items` hold more than notices and what slash commands printed."""
-    return any(
-        item.entry or isinstance(item, ToolItem | MarkItem) or (isinstance(item, HeadItem) and item.entry_id)
-        for item in items
-    )
+    return any(item.entry or (isinstance(item, UserItem) and not item.text.startswith("/")) for item in items)
 
 
 class RecentTalk(Struct, frozen=True):

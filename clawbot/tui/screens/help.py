@@ -49,5 +49,7 @@ class HelpScreen(PageScreen[None]):
             for term, meaning in lines:
                 with Horizontal(classes="line"):
                     yield Static(clean_line(term), classes="term", markup=False)
-                    parts = [(each.text, "$text-accent" if each.style else "") for each in code_spans(clean_line(meaning))]
+                    parts = [
+                        (each.text, "$text-accent" if each.style else "") for each in code_spans(clean_line(meaning))
+                    ]
                     yield Static(Content.assemble(*parts), classes="meaning")

@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from clawbot.agent.events import Notice
+from clawbot.agent.events import Notice, SessionChanged
 from clawbot.llm.protocol import FoundServer, ModelInfo
 from clawbot.text.sanitize import tilde
+from clawbot.tui import choosing
+from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.render.start import RecentTalk, StartItem, answering
-from tests.tui.chat_host import chatting, page_text, screen_text, until
+from clawbot.tui.render.start import RecentTalk, StartItem, answering, is_said
+from clawbot.tui.screens.places import TalkPlace
+from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, reply, summary
 
 OFFLINE = ModelInfo(ref="offline", reason="no key and no local server was found")
@@ -200,3 +203,58 @@ def test_a_session_without_room_is_cut_with_a_sign() -> None:
     lines = [line.text for line in item.lines(Page(40, Lexers()))]
     assert all(width_of(line) <= 40 for line in lines)
     assert any("…" in line and "3 turns" in line for line in lines)
+
+
+def shows_welcome(app: ClawbotApp) -> bool:
+    return page_text(app).count("╱╱╱ clawbot") == 1 and not is_said(app.chat.page.stack.items)
+
+
+@pytest.mark.parametrize("model", ["offline", "anthropic/claude-sonnet-4-5"])
+async def test_the_first_page_follows_the_model(tmp_path: Path, model: str) -> None:
+    runtime = FakeRuntime(tmp_path)
+    first = "offline" if model != "offline" else "openai/gpt-5"
+    await runtime.agent.set_model(first)
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: shows_welcome(app))
+        await choosing.take_model(app, runtime, model)
+        said = "No language model yet." if model == "offline" else f"{model}: "
+        await until(pilot, lambda: said in page_text(app))
+        assert shows_welcome(app)
+        assert "from here on" not in page_text(app)
+        await send(app, pilot, "hello")
+        await until(pilot, lambda: not app.chat.turns.busy and "You said: hello" in page_text(app))
+        await choosing.take_model(app, runtime, first)
+        await until(pilot, lambda: f"{first} answers from here on" in page_text(app))
+
+
+async def test_an_empty_conversation_that_is_opened_shows_the_first_page(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path, history=conversation(2), sessions=[summary(1, "empty", turns=0)])
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: "question 1" in page_text(app))
+        runtime.items.clear()
+        await app.go_to(TalkPlace("00000001"))
+        await until(pilot, lambda: shows_welcome(app))
+
+
+@pytest.mark.parametrize("size", [(40, 12), (80, 24)])
+async def test_a_new_conversation_before_anything_was_said_shows_the_first_page_alone(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    runtime = FakeRuntime(tmp_path, notices=[Notice(level="warning", text="a key of the settings is unknown")])
+    async with chatting(runtime, size) as (app, pilot):
+        await until(pilot, lambda: shows_welcome(app))
+        await send(app, pilot, "/status")
+        await until(pilot, lambda: not app.chat.turns.busy and "Output of" in page_text(app))
+        runtime.tell(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
+        await until(pilot, lambda: shows_welcome(app) and "Output of" not in page_text(app))
+        assert "is unknown" in page_text(app)
+
+
+async def test_what_was_said_stays_on_the_page_when_another_conversation_begins(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        await send(app, pilot, "hello")
+        await until(pilot, lambda: not app.chat.turns.busy and "You said: hello" in page_text(app))
+        runtime.tell(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
+        await until(pilot, lambda: "new conversation" in page_text(app))
+        assert "You said: hello" in page_text(app)
