@@ -18,7 +18,7 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 _QUESTION = lazy_re(
     r"(?:what|which|who|whom|whose|where|when|why|how|do|does|did|is|are|was|were|can|could|should|shall|would|"
     r"will|has|have|had)(?:'s|n'?t)?\b|.{0,400}(?:什么|哪[里个些儿年月天]?|谁|多少|几[个点号岁月]|怎么|怎样|如何|"
-    r"为什么|何时|是否|是不是|有没有|[吗呢么]\s*$)|[\d\s.+*/^()x×÷=-]{3,}$",
+    r"为什么|何时|是否|是不是|有没有|等于|[吗呢么几啥]\s*$)|[\d\s.+*/^()x×÷=-]{3,}$",
     _FLAGS,
 )
 _REQUEST = lazy_re(

@@ -57,7 +57,10 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "no_notes": ("There are no notes of yours yet: say `remember that …`.", "还没有任何笔记：请说 `记住：……`。"),
     "by_user": ("You said: ", "你说："),
     "by_agent": ("I said: ", "我说："),
-    "not_found": ("I found nothing on that in your notes.", "没有找到相关的笔记。"),
+    "not_found": (
+        "I found nothing on that in your notes. A language model may know more: `/model`",
+        "没有找到相关的笔记。语言模型也许知道：`/model`",
+    ),
     "refused": ("That needs a language model: `/model`", "这需要语言模型，用 `/model` 连接。"),
     "unclear": (
         "I did not understand that. `help` shows what I can do; a language model understands more: `/model`",

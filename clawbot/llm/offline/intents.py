@@ -82,7 +82,7 @@ def _kindness(text: str, language: Language) -> Intent | None:
     )
     found = [_known(clause.strip(), language) for clause in clauses]
     kinds = {intent.kind if intent else "" for intent in found}
-    if kinds - {"thanks", "praise", "agreed", "hello"}:
+    if kinds - {"thanks", "praise", "agreed", "hello", "bye"}:
         return None
     return next((Intent(kind) for kind in ("thanks", "praise") if kind in kinds), None)
 

@@ -45,6 +45,7 @@ _PROGRAM = lazy_re(r"`(?:/[a-z]|offline`|clawbot )|\[quoted: [^\]\n]*\]")
 _YESTERDAY = lazy_re(r"\byesterday\b|昨[天晚日]", re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
 _HAN_STOP = lazy_re("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
+_NAMED = lazy_re("叫什么名字?|叫[做作]?|名叫|名字(?:叫做?|是)?|姓名")
 _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
 
 
@@ -119,14 +120,15 @@ def _before_pause(turn: Turn) -> list[UserMessage]:
 
 def _told(lines: Sequence[str]) -> str:
     """Of `lines` (the newest first) as many as are told, as one quote in the order in which they were said, a paragraph
-    each. Questions give way to what states something."""
-    kept = sorted(range(len(lines)), key=lambda at: (asks(lines[at]), at))[:MOST_TOLD]
-    return "\n>\n".join(quote(lines[at]) for at in sorted(kept, reverse=True))
+    each. Questions are told only where nothing states something."""
+    kept = [at for at, line in enumerate(lines) if not asks(line)] or list(range(len(lines)))
+    return "\n>\n".join(quote(lines[at]) for at in reversed(kept[:MOST_TOLD]))
 
 
 def telling(text: str) -> frozenset[str]:
-    """The stems of the words of `text` that say something; of Chinese each character."""
-    tokens = {token for word in words(_HAN_STOP.sub(" ", text)) for token in _TOKEN.findall(word)}
+    """The stems of the words of `text` that say something; of Chinese each character, and one for all of a name."""
+    plain = _HAN_STOP.sub(" ", _NAMED.sub(" 名 ", text))
+    tokens = {token for word in words(plain) for token in _TOKEN.findall(word)}
     return frozenset(map(stem, tokens - STOP_WORDS - TALKING))
 
 
@@ -242,9 +244,11 @@ def _from_here(turn: Turn, question: str, hits: Sequence[RecalledLine] = ()) -> 
     wanted = telling(question)
     known = [words(hit.text) for hit in hits]
     found = ((len(wanted & telling(text)), key, text) for key, text in _said(turn) if words(text) not in known)
-    fits = [(count, key, text) for count, key, text in found if count and count * 2 >= len(wanted)
+    # One character of Chinese may be part of another word.
+    least = max(min(2 if detect(question) == "zh" else 1, len(wanted)), len(wanted) / 2)
+    fits = [(count, key, text) for count, key, text in found if count and count >= least
             and not (is_question(text) or (asks(text) and not marks(text)))]  # fmt: skip
-    _, key, text = max(fits, key=lambda fit: fit[0], default=(0, "", ""))
+    _, key, text = max(fits, key=lambda fit: (fit[0], -len(telling(fit[2]))), default=(0, "", ""))
     return say(turn.language, key, quotes=quote(text)) if key else ""
 
 
