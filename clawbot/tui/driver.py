@@ -30,21 +30,20 @@ if TYPE_CHECKING:
 
 POLL = 0.1  # seconds between two checks whether input is still wanted
 READ = 4096  # bytes
-# Line breaks that Textual reads as Enter or not at all: Alt+Enter of terminals that send Esc before a key, and
-# Shift+Enter of those that spell it as xterm's modifyOtherKeys.
-LINE_BREAKS = {
-    "\x1b\r": "alt+enter",
-    "\x1b\n": "alt+enter",
-    "\x1b[27;2;13~": "shift+enter",
-    "\x1b[27;3;13~": "alt+enter",
-}
+LINE_BREAKS = ("\x1b\r", "\x1b\n")  # Alt+Enter of terminals that send Esc before a key; Textual reads it as Enter
+# Keys as xterm's modifyOtherKeys and as kitty's protocol spell them. Textual returns no text for some that type it, such
+# as Shift+Space, and those of the keypad.
+_OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~")
+_CODED_KEY = re.compile(r"\x1b\[(\d+)(?:;(\d+))?u")
+_SHIFT, _LOCKS = 1, 64 + 128
+_KEYPAD = {57409: ".", 57410: "/", 57411: "*", 57412: "-", 57413: "+", 57415: "=", 57416: ","}
 WORD_KEYS = ("\x1bb", "\x1bf")  # Alt with a letter, for which Textual returns the key that does the same
 BYTES = "clawbot.c1"  # what becomes of a byte that is no UTF-8: the control character of 8 bits, or U+FFFD
 PATIENCE = 2.0  # seconds of silence in which the rest of a paste or of an answer comes
 MAX_PASTE = 2**24  # characters; a longer paste is delivered in parts
 
-# How input is split: by ECMA-48, and with the F1 of the Linux console, the mouse of X10 and the Shift+Delete of rxvt,
-# which it doesn't allow. Only what begins like `_SURE` can't be Alt with a key.
+# How input is split: by ECMA-48, and with the F1 of the Linux console, the mouse of X10, that of xterm to the left of or
+# above the window, and the Shift+Delete of rxvt, which it doesn't allow. Only what begins like `_SURE` can't be Alt with a key.
 _STRING = r"\x1b(?:\][\dlL]|P[\d!$+>|]|_G)[^\x00-\x1f\x7f\x9c]*"
 _OTHER = r"\x1b[]PX^_][^\x00-\x1f\x7f\x9c]{0,200}"  # a string if its end comes at once
 _C1 = {chr(0x80 + number): f"\x1b{chr(0x40 + number)}" for number in (0x10, 0x18, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F)}
@@ -54,8 +53,8 @@ _TOKEN = re.compile(
     rf"|(?P<answer>{_OTHER}(?:\x07|\x9c|\x1b\\)"
     rf"|{_STRING}(?:\x07|\x9c|\x1b\\|(?=[\x00-\x1a\x1c-\x1f\x7f]|\x1b[^\\]))"
     r"|\x1b\[(?!\d+\$)[0-?]+[ -/]*(?=[^ -~]))"
-    rf"|(?P<held>(?:{_STRING}\x1b?|{_OTHER}\x1b?|\x1bO?|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{{,2}}|\[|[0-?]*[ -/]*))\Z)"
-    r"|(?P<key>\x1b\[(?:\[[A-E]|M[^\x00-\x1f]{3}|\d+\$|(?![M[])[0-?]*[ -/]*[@-~])|\x1bO?[^\x1b]|\x1b|[^\x1b])"
+    rf"|(?P<held>(?:{_STRING}\x1b?|{_OTHER}\x1b?|\x1bO?|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{{,2}}|\[|<[-\d;]*|[0-?]*[ -/]*))\Z)"
+    r"|(?P<key>\x1b\[(?:\[[A-E]|M[^\x00-\x1f]{3}|<[-\d;]*[mM]|\d+\$|(?![M[])[0-?]*[ -/]*[@-~])|\x1bO?[^\x1b]|\x1b|[^\x1b])"
 )
 _PASTED = re.compile(r"(?P<end>\x1b\[201~)|(?P<held>\x1b(?:\[(?:2(?:0(?:1)?)?)?)?\Z)|(?P<text>\x1b|[^\x1b]+)")
 
@@ -170,12 +169,17 @@ class KeyParser(XTermParser):
 
     def _sequence_to_key_events(self, sequence: str, alt: bool = False) -> Iterable[Key]:
         if sequence in LINE_BREAKS:
-            return [Key(LINE_BREAKS[sequence], None)]
+            return [Key("alt+enter", None)]
+        sequence = _OTHER_KEY.sub("\x1b[\\2;\\1u", sequence)
         parse, behind = super()._sequence_to_key_events, sequence if alt else sequence[1:]
         try:
             keys = list(parse(sequence, alt=alt))
         except (ValueError, OverflowError):  # of numbers that stand for no character
             return []
+        if keys and not keys[0].character and (coded := _CODED_KEY.fullmatch(sequence)):
+            text, modifiers = chr(int(coded[1])).translate(_KEYPAD), int(coded[2] or 1) - 1
+            if text.isprintable() and not modifiers & ~(_SHIFT | _LOCKS):
+                return [Key(keys[0].key, text.upper() if modifiers & _SHIFT else text)]
         if behind.removeprefix("O")[1:] or not behind or not (keys and keys[0].character or sequence in WORD_KEYS):
             return keys
         return [AltKey(keys[0], [Key("escape", None), *(key for char in behind for key in parse(char))])]

@@ -128,6 +128,11 @@ KEYS: list[tuple[str, list[str]]] = [
     ("\x1b[0;;" + ":".join(["20320"] * 9) + "u", ["你"] * 9),  # of an input method, longer than Textual looks
     ("\x1b[27;5;105~", ["ctrl+i"]),  # modifyOtherKeys
     ("\x1b[27;2;13~", ["shift+enter"]),
+    ("\x1b[27;3;13~", ["alt+enter"]),
+    ("\x1b[27;5;13~", ["ctrl+enter"]),
+    ("\x1b[27;3;97~", ["alt+a"]),
+    ("\x1b[32;2u", ["shift+space"]),
+    ("\x1b[57413u", ["add"]),
     ("\x1b\r", ["alt+enter"]),
     ("\x1bx", ["alt+x"]),
     ("\x1b_", ["underscore"]),  # Textual's names have no Alt for these
@@ -139,6 +144,7 @@ KEYS: list[tuple[str, list[str]]] = [
     ("\x1b[O", ["AppBlur"]),
     ("\x1b[<0;3;4M", ["MouseDown 2,3"]),
     ("\x1b[<64;3;4M", ["MouseScrollUp 2,3"]),
+    ("\x1b[<32;-2;-1M", []),
     ("\x1b[M !!", []),  # X10's mouse
     ("\x1b[32;3;4M", []),  # urxvt's
     ("\x1b[99999999999;5u", []),  # no character
