@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import ValidationError
 
-from clawbot.config.errors import config_error
+from clawbot.config.errors import config_error, read_text
 from clawbot.config.schema_mcp import McpServer, is_server_name
 from clawbot.config.source import dotted, read_layer
 from clawbot.config.spelling import explain
@@ -130,13 +130,17 @@ def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: 
     raises ConfigError."""
     try:
         with locked(ensure_private_dir(file.parent)):
-            known = _known_servers(file)
+            before = _text_of(file)
+            try:
+                known = read_servers(file)
+            except FileNotFoundError:
+                known = ReadServers({})
             servers = {**known.servers, **known.left_out}
             servers.pop(removed, None)
             document = {"mcpServers": {**servers, **added}}
 
             def demand_unchanged() -> None:
-                if _known_servers(file) != known:
+                if _text_of(file) != before:
                     raise config_error(str(file), "was changed by another program meanwhile: try again")
 
             data = msgspec.json.format(msgspec.json.encode(document)) + b"\n"
@@ -145,8 +149,8 @@ def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: 
         raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
 
 
-def _known_servers(file: Path) -> ReadServers:
+def _text_of(file: Path) -> str:
     try:
-        return read_servers(file)
+        return read_text(file)
     except FileNotFoundError:
-        return ReadServers({})
+        return ""
