@@ -132,7 +132,7 @@ def _demand_seen(place: WorkspacePath, before: bytes, after: bytes) -> None:
     if known is not None and 0 < len(diff) <= DIFFERENCE_CHARS:
         text += f"it has changed since you saw it ({change.summary} lines):\n{diff}\n"
         text += "Write it again with these changes in it, or use `edit` or `append`."
-        record = Difference(place.shown, version_of(before), len(text), version_of(after))
+        record = Difference(place.shown, version_of(before), len(text), views.version(place.shown), version_of(after))
         raise ToolError(text, details={"seen": to_builtins(record)})
     if seen := views.count(before):
         total = len(now.removesuffix("\n").split("\n"))

@@ -38,11 +38,12 @@ class Shown(Struct, frozen=True):
 
 class Difference(Struct, frozen=True):
     """The record of a refused `write` of the content `refused`, whose result of `chars` characters holds all that
-    differs in the version `digest` of the file `path` from what the model had seen."""
+    differs in the version `digest` of the file `path` from the text that the model knew, with the digest `known`."""
 
     path: str
     digest: str
     chars: int
+    known: str
     refused: str
 
 
@@ -89,6 +90,10 @@ class Views:
         of it."""
         return self._known.get(path)
 
+    def version(self, path: str) -> str:
+        """The digest of the text `known`."""
+        return version_of(self._known.get(path, "").encode(errors="replace"))
+
     def count(self, before: bytes) -> int:
         """The number of lines that the model has seen of this content of a file."""
         return len(self._lines.get(version_of(before), ()))
@@ -111,7 +116,7 @@ class Views:
     def _take_result(self, at: int, message: ToolResultMessage, record: Any) -> None:
         if shown := _converted(record, Shown):
             self._show(at, shown, _text_in(message))
-        elif difference := _converted(record, Difference):
+        elif (difference := _converted(record, Difference)) and difference.known == self.version(difference.path):
             self._last[difference.path] = at, difference.digest
             self._whole.setdefault(difference.digest, at)
             self._refused[difference.digest] = difference.refused

@@ -265,6 +265,16 @@ async def test_a_refusal_shows_what_has_changed_so_that_it_can_be_merged(workspa
         await session.take([read(), wrote("# Plan\n- mine\n")])
 
 
+async def test_a_difference_to_what_left_the_context_shows_nothing(workspace: Path) -> None:
+    (workspace / FILE).write_bytes(OLD)
+    session = Session(workspace)
+    await session.take([read(), user(MINE)])
+    assert "+- added by hand" in (await session.write("mine\n")).text
+    del session.request[:2]  # the call and the result of the read, as a compaction does
+    for _ in range(2):
+        assert UNREAD in (await session.write("# Plan\n- added by hand\n")).text
+
+
 async def test_what_is_no_text_is_never_written_over(workspace: Path) -> None:
     (workspace / "cat.png").write_bytes(b"\x89PNG\0\0")
     session = Session(workspace)
