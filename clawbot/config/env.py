@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from clawbot.config.errors import config_error, read_text
+from clawbot.config.errors import config_error, read_text, text_of
 from clawbot.config.paths import Paths
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 from clawbot.text.patterns import lazy_re
@@ -53,24 +53,17 @@ def save_key(paths: Paths, name: str, value: str) -> None:
         raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
         raise config_error(place, f"the value of {name} is empty or not text")
-    old = _text_of(paths)
+    old = text_of(paths.env_file)
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
     ensure_private_dir(paths.home)
 
     def demand_unchanged() -> None:
-        if _text_of(paths) != old:
+        if text_of(paths.env_file) != old:
             raise config_error(place, "was changed by another program meanwhile: try again")
 
     data = _replaced(old, name, f"{name}='{quoted}'\n").encode()
     write_atomic(paths.env_file, data, mode=PRIVATE_FILE, check=demand_unchanged)
     os.environ[name] = value
-
-
-def _text_of(paths: Paths) -> str:
-    try:
-        return read_text(paths.env_file)
-    except FileNotFoundError:
-        return ""
 
 
 def _bindings(text: str) -> Iterator[Binding]:

@@ -54,6 +54,14 @@ MAX_BYTES = 1024**2
 """Far above any real file: this stops /dev/zero."""
 
 
+def text_of(path: Path) -> str:
+    """The text of `path`, "" if it does not exist. Raises ConfigError as `read_text`."""
+    try:
+        return read_text(path)
+    except FileNotFoundError:
+        return ""
+
+
 def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
     """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8."""
     place = str(path)

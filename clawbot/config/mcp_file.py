@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import ValidationError
 
-from clawbot.config.errors import config_error, read_text
+from clawbot.config.errors import config_error, text_of
 from clawbot.config.schema_mcp import McpServer, is_server_name
 from clawbot.config.source import dotted, read_layer
 from clawbot.config.spelling import explain
@@ -130,7 +130,7 @@ def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: 
     raises ConfigError."""
     try:
         with locked(ensure_private_dir(file.parent)):
-            before = _text_of(file)
+            before = text_of(file)
             try:
                 known = read_servers(file)
             except FileNotFoundError:
@@ -140,17 +140,10 @@ def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: 
             document = {"mcpServers": {**servers, **added}}
 
             def demand_unchanged() -> None:
-                if _text_of(file) != before:
+                if text_of(file) != before:
                     raise config_error(str(file), "was changed by another program meanwhile: try again")
 
             data = msgspec.json.format(msgspec.json.encode(document)) + b"\n"
             write_atomic(file, data, mode=0o600, check=demand_unchanged)
     except OSError as error:
         raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return read_text(file)
-    except FileNotFoundError:
-        return ""

@@ -237,25 +237,21 @@ class ChangingTool(FolderTool[A]):
 
     def _make(self, planned: PlannedChange) -> ToolOutcome:
         demand_unchanged = functools.partial(self._demand_unchanged, planned)
-        if planned.before is not None:
+        if planned.before is None:
+            demand_unchanged()
+            while not self._folder.create(planned.place, planned.after):
+                demand_unchanged()  # there is one now
+        else:
             self._folder.replace(planned.place, planned.after, demand_unchanged)
-            return changed(planned)
-        demand_unchanged()
-        if not self._folder.create(planned.place, planned.after):
-            raise _another(planned)
         return changed(planned)
 
     def _demand_unchanged(self, planned: PlannedChange) -> None:
         """Raise ToolError if the file has changed since the change was planned."""
         place = self._folder.locate_for_change(self._folder.real(planned.place))
         if place != planned.place or self._folder.read(place, CHANGE_BYTES) != planned.before:
-            raise _another(planned)
-
-
-def _another(planned: PlannedChange) -> ToolError:
-    return ToolError(
-        f"{planned.place.shown} was not changed: it has become another one since you called. Read it again."
-    )
+            raise ToolError(
+                f"{planned.place.shown} was not changed: it has become another one since you called. Read it again."
+            )
 
 
 def changed(made: PlannedChange) -> ToolOutcome:

@@ -47,13 +47,6 @@ class Difference(Struct, frozen=True):
     refused: str
 
 
-class Change(Struct, frozen=True):
-    """The record of a change of a file: whoever has seen the version `was` has seen the version `digest`."""
-
-    was: str
-    digest: str
-
-
 class Views:
     """The versions of files in the messages `sent` to a model and in its `prompt` (path, digest and text of each file),
     from which it works as long as the messages hold nothing of a file. `since` are the results of the calls in its
@@ -106,9 +99,8 @@ class Views:
                 for block in blocks:
                     if isinstance(block, TextBlock) and block.digest:
                         self._see(at, block.path, block.digest, "\n".join(block.text.split("\n")[2:-1]))
-            case ToolResultMessage(details={"path": str(path), "seen": {"was": str()} as record}):
-                if change := _converted(record, Change):
-                    self._change(at, path, change, self._calls.get(message.tool_call_id))
+            case ToolResultMessage(details={"path": str(path), "seen": {"was": str(was), "digest": str(now)}}):
+                self._change(at, path, was, now, self._calls.get(message.tool_call_id))
             case ToolResultMessage(details={"seen": {"chars": int(chars)} as record}) if is_sent:
                 if chars == len(message.text):
                     self._take_result(at, message, record)
@@ -135,12 +127,13 @@ class Views:
         self._last[path] = at, digest
         self._known[path] = text.replace("\r\n", "\n").rstrip("\r")
 
-    def _change(self, at: int, path: str, change: Change, call: ToolCallBlock | None) -> None:
-        self._last[path] = at, change.digest
-        if change.was in self._whole:
-            self._whole[change.digest] = at
-            self._refused.pop(change.digest, None)
-        if call is not None and (change.was == NOTHING or path in self._known):
+    def _change(self, at: int, path: str, was: str, now: str, call: ToolCallBlock | None) -> None:
+        """Take a change from the version `was` to `now`: who has seen the one has seen the other."""
+        self._last[path] = at, now
+        if was in self._whole:
+            self._whole[now] = at
+            self._refused.pop(now, None)
+        if call is not None and (was == NOTHING or path in self._known):
             self._known[path] = _text_after(self._known.get(path, ""), call)
 
 
