@@ -23,6 +23,10 @@ turns:
     reply: {tool_calls: [{name: write, arguments: {path: ./NAME, content: "# tidy\n"}}]}
   - expect: {tool_result: RESULT}
     reply: It was tried.
+  - expect: {user: {contains: merge it}}
+    reply: {tool_calls: [{name: write, arguments: {path: NAME, content: "# tidy\n- 手写\n"}}]}
+  - expect: {tool_result: {contains: "Replaced"}}
+    reply: It is merged.
 """
 
 
@@ -31,14 +35,16 @@ turns:
 def test_a_resumed_session_writes_what_it_has_seen(
     machine: Machine, script: Callable[[str], Path], name: str, *, changed: bool
 ) -> None:
-    result = '{contains: "added by hand"}' if changed else '{contains: "Replaced"}'
+    result = '{contains: "+- 手写"}' if changed else '{contains: "Replaced"}'
     machine.serve(script(SCRIPT.replace("NAME", name).replace("RESULT", result)))
     file = machine.workspace / name
     file.parent.mkdir(parents=True)
     file.write_text("- by the user\n", encoding="utf-8")
     assert "I have read it." in machine.run("chat", "-p", "read it").stdout
     if changed:
-        file.write_text("- by the user\n- added by hand\n", encoding="utf-8")
+        file.write_text("- by the user\n- 手写\n", encoding="utf-8")
     second = machine.run("chat", "-p", "tidy up")
     assert "It was tried." in second.stdout, second.stderr
-    assert file.read_text(encoding="utf-8") == ("- by the user\n- added by hand\n" if changed else "# tidy\n")
+    assert file.read_text(encoding="utf-8") == ("- by the user\n- 手写\n" if changed else "# tidy\n")
+    assert "It is merged." in machine.run("chat", "-p", "merge it").stdout
+    assert file.read_text(encoding="utf-8") == "# tidy\n- 手写\n"
