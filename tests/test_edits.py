@@ -123,6 +123,7 @@ def gets(**part: int) -> ToolCallBlock:
     [
         ([gets()], True),
         ([gets(), EDIT], True),
+        ([gets(why=1), EDIT], True),
         ([gets(lines=1)], False),
         ([gets(lines=1), gets(**{"from": 2})], True),
         ([gets(**{"from": 2})], False),

@@ -11,6 +11,8 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import ToolSpec
 
 Decision = Literal["once", "always", "deny"]
+IGNORED = "\n\n(Ignored: "
+"""Begins what is said behind a result of arguments that its tool does not have."""
 DECLINED = "The user declined."
 """The reason of an answer, when that is the only one."""
 Need = Literal["notes", "transcripts", "files", "shell"]

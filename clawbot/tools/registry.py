@@ -27,6 +27,7 @@ from clawbot.tools.listing import ListTool
 from clawbot.tools.packages import PackageApprovals, ToolContext, ask_to_run, package_tools
 from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool, TellingTool
 from clawbot.tools.protocol import (
+    IGNORED,
     AnyTool,
     ApprovalAnswer,
     ApprovalQuestion,
@@ -150,7 +151,7 @@ class Toolbox:
             raise TypeError(f"it returned {type(outcome).__name__}, not a ToolOutcome")
         if ignored:
             named = ", ".join(f"`{one_line(name)}`" for name in ignored)
-            outcome = replace(outcome, text=f"{outcome.text}\n\n(Ignored: {named}, no argument of {call.name}.)")
+            outcome = replace(outcome, text=f"{outcome.text}{IGNORED}{named}, no argument of {call.name}.)")
         return self._fitting(outcome)
 
     def _ignored(self, call: ToolCallBlock) -> list[str]:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from clawbot.files import version_of
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.tools.protocol import IGNORED
 
 NOTHING = version_of(b"")
 
@@ -102,12 +103,12 @@ class Views:
             case ToolResultMessage(details={"path": str(path), "seen": {"was": str(was), "digest": str(now)}}):
                 self._change(at, path, was, now, self._calls.get(message.tool_call_id))
             case ToolResultMessage(details={"seen": {"chars": int(chars)} as record}) if is_sent:
-                if chars == len(message.text):
+                if chars in (len(message.text), len(message.text.rpartition(IGNORED)[0])):
                     self._take_result(at, message, record)
 
     def _take_result(self, at: int, message: ToolResultMessage, record: Any) -> None:
         if shown := _converted(record, Shown):
-            self._show(at, shown, _text_in(message))
+            self._show(at, shown, _text_in(message, shown.chars))
         elif (difference := _converted(record, Difference)) and difference.known == self.version(difference.path):
             self._last[difference.path] = at, difference.digest
             self._whole.setdefault(difference.digest, at)
@@ -137,12 +138,13 @@ class Views:
             self._known[path] = _text_after(self._known.get(path, ""), call)
 
 
-def _text_in(message: ToolResultMessage) -> str:
-    """The lines of the file in a result."""
+def _text_in(message: ToolResultMessage, chars: int) -> str:
+    """The lines of the file in a result of `chars` characters."""
+    text = message.text[:chars]
     if message.tool_name != "memory_get":
-        return message.text
+        return text
     try:
-        return str(msgspec.json.decode(message.text)["text"])
+        return str(msgspec.json.decode(text)["text"])
     except (msgspec.DecodeError, TypeError, KeyError):
         return ""
 

@@ -150,6 +150,7 @@ WRITTEN: dict[str, tuple[bytes | None, list[Step]]] = {
     "nothing but a mark": (b"\xef\xbb\xbf", []),
     "what is there already": (b"# Plan\n- mine\n", []),
     "read": (OLD, [read()]),
+    "read, and why": (OLD, [("read", {"path": FILE, "explanation": "to look", "hurry": True})]),
     "read without a line break at the end": (b"one\ntwo", [read()]),
     "read with other line breaks": (OLD.replace(b"\n", b"\r\n"), [read()]),
     "read with a mark": (b"\xef\xbb\xbf" + OLD, [read()]),
