@@ -103,7 +103,7 @@ class TranscriptDocuments:
             return None
         if not part.settled:
             read = msgspec.structs.replace(read, mtime_ns=UNSETTLED)
-        return self._document(read, part.said, found)
+        return self._document(read, part.said)
 
     def describe(self, hit: Hit) -> Hit:
         """`hit` with the line numbers of the file, the speaker and the time. Blocks."""
@@ -149,7 +149,7 @@ class TranscriptDocuments:
             return True
         return shown is None or self._is_due(shown, now, over=False)
 
-    def _document(self, state: FileState, said: tuple[Spoken, ...], found: TranscriptFile) -> Document:
+    def _document(self, state: FileState, said: tuple[Spoken, ...]) -> Document:
         kept = [one for one in said if one.who == "user" or not is_refusal(one.text)]
         days: list[DayMark] = []
         lines: list[str] = []
@@ -165,9 +165,9 @@ class TranscriptDocuments:
             numbers.append(one.line)
         text = "\n".join(lines)
         digest = hashlib.blake2b(f"{numbers}\n{text}".encode("utf-8", "replace"), digest_size=16).digest()
-        last = next((one.timestamp for one in reversed(said) if one.timestamp), found.mtime_ns // 1_000_000)
+        last = next((one.timestamp for one in reversed(said) if one.timestamp), 0)
         marks = tuple(days) if len(days) > 1 else ()
-        return Document(state, text, digest, self._day(last), tuple(numbers), marks)
+        return Document(state, text, digest, self._day(last) if last else None, tuple(numbers), marks)
 
     def _day(self, timestamp: int) -> dt.date:
         return moment_of(timestamp, self._zone).date()

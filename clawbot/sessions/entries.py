@@ -9,6 +9,7 @@ open outcome can be determined from the file that was about to be written.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeVar
 
@@ -16,7 +17,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from clawbot.clock import epoch_ms
-from clawbot.messages import AssistantMessage, Message, Usage, UserBlock, scrub
+from clawbot.messages import AssistantMessage, Message, Usage, UserBlock, UserMessage, scrub
+from clawbot.sessions.envelopes import is_job
 
 FORMAT_VERSION = 3
 
@@ -126,6 +128,14 @@ class OtherEntry(Entry, frozen=True, tag="other"):
     kind: str
 
 
+def user_spoke_at(entries: Sequence[Entry]) -> int:
+    """The time of the user's last message in `entries`, in milliseconds since the epoch; 0 if there is none."""
+    for entry in reversed(entries):
+        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) and not entry.message.scheduled:
+            return entry.moment or entry.message.timestamp
+    return 0
+
+
 ENTRY_TYPES: dict[str, type[Entry]] = {
     "message": MessageEntry,
     "compaction": CompactionEntry,
@@ -191,7 +201,7 @@ def decode_head(raw: bytes) -> EntryHead | None:
 
 
 def decode_header(raw: bytes) -> Header | None:
-    """The header in a line; None if it is not one. Without a version it is version 1."""
+    """The header in a line; None if it is not one. Without a version it is version 1; other programs write a text."""
     try:
         return _HEADERS.decode(raw)
     except _FAILURES:
@@ -199,8 +209,10 @@ def decode_header(raw: bytes) -> Header | None:
     if found is None or found.get("type") != "session" or not isinstance(found.get("id"), str):
         return None
     parent, key, fork, version = (found.get(name) for name in ("parentSession", "sessionKey", "fork", "version"))
+    if not isinstance(version, int | None):
+        return None
     return Header(
-        version=version if isinstance(version, int) else 1,
+        version=1 if version is None else version,
         id=found["id"],
         timestamp=str(found.get("timestamp") or ""),
         cwd=str(found.get("cwd") or ""),
@@ -292,8 +304,11 @@ def _spelled_out(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finish_message(entry: MessageEntry) -> MessageEntry:
-    """Undo `_spelled_out`, so that an unknown price is not read back as zero."""
+    """Mark the prompts of other programs' jobs, and undo `_spelled_out`, so that an unknown price is not read back as
+    zero."""
     message = entry.message
+    if isinstance(message, UserMessage) and not message.scheduled and is_job(message.text):
+        return structs.replace(entry, message=structs.replace(message, scheduled=True))
     if isinstance(message, AssistantMessage) and message.usage is not None:
         usage = message.usage
         if usage.cost is not None and not usage.cost.total:

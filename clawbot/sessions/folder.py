@@ -1,17 +1,53 @@
-"""The transcripts in a folder of sessions: which of its files they are, and their state."""
+"""The files in a folder of sessions: which of them are transcripts, known by their content, and what the others are.
+
+Other programs, editors and sync programs leave files there too. Only transcripts are listed, indexed and written to,
+and of several copies of one session a single file.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import os
+import re
+import stat
+from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from clawbot.sessions.forgotten import read_forgotten
-from clawbot.sessions.names import SUFFIX
+from clawbot.sessions.entries import ENTRY_TYPES, PADDING, Header, as_object, decode_header
+from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
+from clawbot.sessions.forgotten import Forgotten, read_forgotten, session_of
+from clawbot.sessions.lines import HEAD_BYTES, ByteSource
+from clawbot.sessions.names import SUBAGENTS, SUFFIX
+from clawbot.sessions.offsets import ENTRY_START, HEADER
 
 # Related programs rename a transcript like this, followed by the time, when a session is reset.
 _ARCHIVED = f"{SUFFIX}.reset."
+# Files of this program beside the transcripts. A link, a pipe or a folder of such a name is listed all the same.
+_OWN_FILE = re.compile(
+    rf"sessions\.json(?:\.lock|\.bad-.*)?|{re.escape(FORGOTTEN_FILE)}(?:\.lock)?|\..*\.tmp|.*\.unsent(?:\.lock)?"
+    rf"|.*{re.escape(SUFFIX)}(?:\..*)?(?:\.lock|\.lock\.json|\.torn(?:\.\d+)?)"
+)
+
+FOREIGN_FORMS: tuple[tuple[str, str, str], ...] = (
+    # What the file is; the program and version that it was seen in; a pattern found in its first lines.
+    ("Claude Code transcripts", "Claude Code 1.0 to 2.1", r'"(?:parentUuid|leafUuid|isSidechain)"\s*:'),
+    ("Claude Code transcripts", "Claude Code 2.0", r'"type"\s*:\s*"(?:file-history-snapshot|queue-operation)"'),
+    ("Codex rollouts", "Codex 0.44", r'"type"\s*:\s*"(?:session_meta|response_item|turn_context|event_msg)"'),
+    ("Codex rollouts", "Codex 0.2", r'"record_type"\s*:\s*"state"|"instructions"\s*:.{0,9000}"git"\s*:'),
+    ("ChatGPT exports", "chatgpt.com, 2023 to 2026", r'"mapping"\s*:\s*\{|"current_node"\s*:'),
+    ("Claude.ai exports", "claude.ai, 2024 to 2026", r'"chat_messages"\s*:'),
+    ("Gemini CLI sessions", "Gemini CLI 0.1 to 0.20", r'"projectHash"\s*:'),
+    ("Copilot CLI events", "Copilot CLI 0.0.3", r'"type"\s*:\s*"session\.start"'),
+    ("OpenClaw trajectories", "OpenClaw 2026.4", r'"traceSchema"\s*:'),
+    ("OpenClaw job logs", "OpenClaw 2026.1", r'"jobId"\s*:.{0,900}"action"\s*:'),
+    ("prompt histories", "Claude Code 2.0, Codex 0.44", r'"pastedContents"\s*:|\A\s*\{"session_id":"[^"]*","ts":'),
+    (
+        "training data",
+        "OpenAI and Hugging Face formats",
+        r'\A\s*\{\s*"(?:messages|prompt|instruction|conversations)"\s*:',
+    ),
+    ("other JSON", "", r"\A\s*[\[{]"),
+)
 
 
 class TranscriptFile(NamedTuple):
@@ -23,24 +59,81 @@ class TranscriptFile(NamedTuple):
     inode: int = 0
 
 
-def list_transcripts(folder: Path) -> list[TranscriptFile]:
-    """The transcripts in `folder` by name, including ended and reset sessions, without links and forgotten ones.
-    Blocks.
+class FolderContent(NamedTuple):
+    """The files in a folder of sessions. `headers` are those of the transcripts by file name, including archived ones
+    (None: the header is lost); `copies` names for each copy of a session the file that is used; `foreign` says what
+    each of the others is."""
 
-    None if the folder does not exist. Raises OSError.
-    """
-    found = []
-    forgotten = read_forgotten(folder)
+    headers: dict[str, Header | None]
+    copies: dict[str, str]
+    foreign: dict[str, str]
+
+
+class _Seen(NamedTuple):
+    """What is known of a file: `kind` is "" for a transcript, else what it is; `first` is the id of its first entry."""
+
+    kind: str
+    header: Header | None = None
+    first: str = ""
+    size: int = 0
+
+
+EMPTY = "empty files"
+UNREADABLE = "files that can't be read"
+_DELETED = "deleted sessions of OpenClaw"
+
+# By path and inode: a transcript only grows at its end, so its first lines are read once.
+_SEEN: dict[tuple[str, int], _Seen] = {}
+_MOST_SEEN = 50_000
+_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HEADER_START = b'{"type":"session",'
+_TOLD_BYTES = 10  # of its beginning: as much as no other program writes
+# Two files that agree in this many bytes before the end of the shorter one agree up to there.
+_COMPARED_BYTES = 4096
+
+
+def names_in(folder: Path) -> frozenset[str]:
+    """The names of all files in `folder`; none if it does not exist. Raises OSError."""
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                known = is_transcript(entry.name) and not forgotten.is_whole(entry.name)
-                if known and entry.is_file(follow_symlinks=False):
-                    with contextlib.suppress(FileNotFoundError):
-                        found.append(file_state(entry.name, entry.stat(follow_symlinks=False)))
+            return frozenset(entry.name for entry in entries)
     except FileNotFoundError:
-        return []
-    return sorted(found)
+        return frozenset()
+
+
+def read_folder(folder: Path, names: Iterable[str] | None = None, *, every: bool = False) -> FolderContent:
+    """Recognise the transcripts among the files `names` (None: all) of `folder` by their first lines. With `every`,
+    files whose names no transcript can have are examined too. Blocks. Raises OSError."""
+    names = names_in(folder) if names is None else names
+    seen = {name: _look(f"{folder}/{name}") for name in sorted(names) if is_transcript(name)}
+    foreign = {name: each.kind for name, each in seen.items() if each.kind}
+    found = {name: each for name, each in seen.items() if not each.kind}
+    copies = _copies(folder, found)
+    for name in sorted(names) if every else ():
+        if name != SUBAGENTS and not is_transcript(name) and not _OWN_FILE.fullmatch(name):
+            other = _look(f"{folder}/{name}")
+            if f"{SUFFIX}.deleted." in name:
+                foreign[name] = _DELETED
+            elif other.kind:
+                foreign[name] = other.kind
+            else:
+                copies[name] = f"{other.header.id if other.header else session_of(name)}{SUFFIX}"
+    return FolderContent({name: each.header for name, each in found.items() if name not in copies}, copies, foreign)
+
+
+def list_transcripts(folder: Path) -> list[TranscriptFile]:
+    """The transcripts in `folder` by name, including ended and reset sessions, without copies, links and forgotten
+    ones; none if the folder does not exist. Blocks. Raises OSError."""
+    found = []
+    forgotten = read_forgotten(folder)
+    for name in sorted(read_folder(folder).headers):
+        try:
+            if not forgotten.is_whole(name):
+                found.append(file_state(name, (folder / name).stat(follow_symlinks=False)))
+        except FileNotFoundError:
+            continue
+    return found
 
 
 def file_state(name: str, found: os.stat_result) -> TranscriptFile:
@@ -49,5 +142,125 @@ def file_state(name: str, found: os.stat_result) -> TranscriptFile:
 
 
 def is_transcript(name: str) -> bool:
-    """Whether this is the file name of a transcript, also of a reset session."""
-    return name.endswith(SUFFIX) or _ARCHIVED in name
+    """Whether a transcript may have this file name, also that of a reset session."""
+    return (name.lower().endswith(SUFFIX) or _ARCHIVED in name) and not _OWN_FILE.fullmatch(name)
+
+
+def foreign_kind(path: Path) -> str:
+    """What the file at `path` is if it is no transcript; "" for a transcript, and for an empty file, which may become
+    one. Blocks. Raises OSError."""
+    kind = _look(str(path)).kind
+    return "" if kind == EMPTY else kind
+
+
+def _look(path: str) -> _Seen:
+    """Recognise the file at `path`, without opening links, devices and pipes."""
+    try:
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode):
+            link, folder = stat.S_ISLNK(found.st_mode), stat.S_ISDIR(found.st_mode)
+            return _Seen("links" if link else "folders" if folder else "pipes and devices")
+        known = _SEEN.get((path, found.st_ino))
+        if known is not None and found.st_size >= known.size:
+            return known._replace(size=found.st_size)
+        with ByteSource(os.open(path, _FLAGS)) as source:
+            seen = _recognise(source, found.st_size, path.rpartition("/")[2])
+    except OSError:
+        return _Seen(UNREADABLE)
+    if seen.first:
+        if len(_SEEN) >= _MOST_SEEN:
+            _SEEN.clear()
+        _SEEN[path, found.st_ino] = seen
+    return seen
+
+
+def _recognise(source: ByteSource, size: int, name: str) -> _Seen:
+    """A transcript begins with a header whose version is a number, or, if that is lost, with an entry that has an id
+    and a parent. Damaged lines decide nothing, lines of other shapes only without one of an entry."""
+    head = source.read(0, HEAD_BYTES)
+    header: Header | None = None
+    strange = False
+    for raw in head.split(b"\n"):
+        found = decode_header(raw) if header is None else None
+        value = None if found or ENTRY_START.match(raw) else as_object(raw)
+        if found and (found.timestamp or found.cwd):
+            header = found
+        elif first := _entry_in(raw, value, header):
+            return _Seen("", header, first, size)
+        strange = strange or (value is not None and value.get("type") != HEADER)
+        if strange and header is None:
+            break
+    if strange or (header is None and size > len(head)):
+        end = ENTRY_START.search(source.read(max(0, size - HEAD_BYTES), size)) if not strange else None
+        return _Seen("", None, end[1].decode(), size) if end else _Seen(_kind_of(head), size=size)
+    return _Seen("" if header else _blank_kind(head, name), header, size=size)
+
+
+def _entry_in(raw: bytes, value: dict[str, Any] | None, header: Header | None) -> str:
+    """The id of the entry in a line with the JSON `value`, or behind a torn one; "" if there is none."""
+    if value is None:
+        entry = ENTRY_START.search(raw)
+        return entry[1].decode() if entry else ""
+    known = value.get("type") in ENTRY_TYPES
+    linked = isinstance(value.get("id"), str) and isinstance(value.get("parentId", 0), str | None)
+    # After a header also one of version 1, or of a later type.
+    is_entry = known and linked if header is None else known or (linked and isinstance(value.get("type"), str))
+    return str(value.get("id") or value.get("timestamp") or "?") if is_entry else ""
+
+
+def _blank_kind(head: bytes, name: str) -> str:
+    """What a file is whose lines are no JSON: an empty one under a name that only we give, and one with the beginning
+    of a header, are transcripts that a crash left."""
+    rest = head.strip(PADDING + b"\n")
+    begun = len(rest) >= _TOLD_BYTES and (rest.startswith(_HEADER_START) or _HEADER_START.startswith(rest))
+    if begun or (not rest and _UUID.fullmatch(name.removesuffix(SUFFIX))):
+        return ""
+    return _kind_of(head) if rest else EMPTY
+
+
+def _kind_of(head: bytes) -> str:
+    text = head.decode("utf-8", "replace")
+    return next((kind for kind, _, form in FOREIGN_FORMS if re.search(form, text, re.DOTALL)), "other files")
+
+
+def _copies(folder: Path, found: dict[str, _Seen]) -> dict[str, str]:
+    """The copies among the transcripts `found`, each with the one that is used instead: the longest that contains the
+    one with the session's own name. Files that share nothing but the id in their headers are no copies."""
+    groups: dict[str, list[str]] = {}
+    for name, seen in found.items():
+        if seen.header is not None:
+            groups.setdefault(seen.header.id, []).append(name)
+    forgotten = read_forgotten(folder)
+    copies: dict[str, str] = {}
+    for session, names in groups.items():
+        names.sort(key=lambda name: (session_of(name) != session, _ARCHIVED in name, len(name), name))
+        used, others = names[0], names[1:]
+        if session in forgotten.sessions and session_of(used) != session:
+            copies[used] = f"{session}{SUFFIX}"
+        if not others:
+            continue
+        same = [name for name in others if len({found[used].first, found[name].first, ""}) < 3]
+        # What was forgotten of a session is recorded under the name of its file.
+        for name in same if not _is_touched(forgotten, used) else ():
+            if found[name].size > found[used].size and _contains(folder / name, folder / used):
+                used = name
+        copies |= {name: used for name in (names[0], *same) if name != used}
+    return copies
+
+
+def _is_touched(forgotten: Forgotten, name: str) -> bool:
+    return forgotten.is_whole(name) or bool(forgotten.mark(name))
+
+
+def _contains(longer: Path, shorter: Path) -> bool:
+    """Whether `longer` begins with the complete lines of `shorter`. Transcripts only grow at their end, so comparing
+    the last ones is enough."""
+    try:
+        with ByteSource.open(longer) as long, ByteSource.open(shorter) as short:
+            size = short.size
+            start = max(0, size - _COMPARED_BYTES)
+            end = short.read(start, size)
+            whole = end[: end.rfind(b"\n") + 1] or end
+            return long.read(start, start + len(whole)) == whole
+    except OSError:
+        return False

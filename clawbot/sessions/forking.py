@@ -35,6 +35,7 @@ from clawbot.sessions.entries import (
     as_object,
     encode_entry,
     encode_header,
+    user_spoke_at,
 )
 from clawbot.sessions.errors import SessionStoreError, store_errors
 from clawbot.sessions.forgotten import forget_copies, read_forgotten
@@ -137,7 +138,7 @@ def fork_record(new: NewFork, plan: ForkPlan, parent: SessionRecord, now: int) -
         session_file=f"{new.session_id}{SUFFIX}",
         updated_at=now,
         session_started_at=now,
-        last_interaction_at=now,
+        last_interaction_at=user_spoke_at(plan.entries) or now,
         model_override=parent.model_override,
         label=None if new.by else given,
         title=given if new.by else None,

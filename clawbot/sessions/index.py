@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 from clawbot.clock import Clock
 from clawbot.files import PRIVATE_FILE, write_atomic
 from clawbot.messages import scrub
+from clawbot.sessions.entries import Header
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
 from clawbot.sessions.names import is_session_id
 
@@ -70,6 +71,13 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return max(self.session_started_at or 0, self.resumed_at or 0) or None
 
     @property
+    def said_at(self) -> int:
+        """The time of the user's last message; where only jobs spoke, of the last use; of an empty session, of its
+        start."""
+        used = self.updated_at if self.turns else 0
+        return self.last_interaction_at or used or self.session_started_at or self.updated_at
+
+    @property
     def name(self) -> str:
         """What the session is called: by the user, else by a model; "" while it is by neither."""
         return self.label or self.title or ""
@@ -86,12 +94,14 @@ Rebuild = Callable[[], list[SessionRecord]]
 
 
 class IndexState:
-    """The index as read. `records` are by key; `names` are the files beside it, known once it was settled; `problems`
-    were survived while reading; `unused` are empty transcripts left by a kill."""
+    """The index as read. `records` are by key; `names` are the files beside it and `strays` the transcripts among them
+    that have no record, with their headers, known once it was settled; `problems` were survived while reading; `unused`
+    are empty transcripts left by a kill."""
 
     def __init__(self) -> None:
         self.records: dict[str, SessionRecord] = {}
         self.names: frozenset[str] = frozenset()
+        self.strays: dict[Path, Header | None] = {}
         self.problems: list[Problem] = []
         self.unused: set[Path] = set()
         self.unreadable = False
@@ -112,6 +122,10 @@ class IndexState:
         self.records.pop(key, None)
         self._raw.pop(key, None)
         self.changed = True
+
+    def hide(self, key: str) -> None:
+        """Leave out the record of `key`, which stays in the file until another session takes the key."""
+        self.records.pop(key)
 
     def take(self, raw: dict[str, Any], path: Path) -> None:
         """Add the content of the file. If two keys differ only in spelling, the newer record wins."""

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from clawbot.messages import AssistantMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.echo import without_echo
+from clawbot.sessions.envelopes import users_words
 from clawbot.sessions.errors import store_errors
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.plain_lines import is_command
@@ -45,7 +46,7 @@ def is_said(message: Message) -> bool:
         case UserMessage(scheduled=True):
             return False
         case UserMessage():
-            text = message.text.strip()
+            text = (users_words(message.text) or "").strip()
             return bool(text) and not (is_command(text) or names_token(text) or quotes_notes(message))
         case AssistantMessage():
             shown = spoken_message(message)
@@ -194,7 +195,7 @@ def _said_in(
         yield from _answers(turn, manner)
     asked = turn[-1] if turn else None
     if role != "assistant" and asked is not None and isinstance(asked.message, UserMessage):
-        text = asked.message.text.strip()
+        text = (users_words(asked.message.text) or "").strip()
         was_answered = any(isinstance(item.message, AssistantMessage) and item.message.text.strip() for item in turn)
         is_talk = text and not is_command(text) and not asked.message.scheduled
         if is_talk and (was_answered or not names_token(text)):

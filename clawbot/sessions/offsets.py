@@ -16,7 +16,7 @@ from clawbot.sessions.lines import LARGEST_BLOCK, ByteSource, RawLine, lines_bac
 HEADER = "session"
 # The start of an entry as written by related programs. Quotes inside strings are escaped, so this only matches where an
 # entry was appended to a torn one without a line break.
-_ENTRY_START = re.compile(rb'\{"type":"[a-z_]+","id":"[0-9a-f]{8}","parentId":')
+ENTRY_START = re.compile(rb'\{"type":"[a-z_]+","id":"([0-9a-f]{8})","parentId":')
 
 Report = Callable[[int, str], object]
 """Called for each problem with its byte offset and description."""
@@ -59,7 +59,7 @@ def spans_backwards(source: ByteSource, end: int, report: Report = _unreported) 
 
 def _pieces(line: RawLine) -> list[RawLine]:
     """An invalid line, split where entries begin in it."""
-    starts = [0, *(found.start() for found in _ENTRY_START.finditer(line.raw) if found.start())]
+    starts = [0, *(found.start() for found in ENTRY_START.finditer(line.raw) if found.start())]
     ends = [*starts[1:], len(line.raw)]
     return [
         RawLine(line.start + start, line.start + end, line.raw[start:end])

@@ -13,6 +13,7 @@ from msgspec import Struct
 from clawbot.messages import OFFLINE, AssistantMessage, Message, UserMessage
 from clawbot.sessions.echo import REFERENCE, without_echo
 from clawbot.sessions.entries import MessageEntry
+from clawbot.sessions.envelopes import users_words
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.lines import LARGEST_BLOCK, ByteSource, line_end, line_numbers, lines_on
 from clawbot.sessions.offsets import read_entry, spans_backwards
@@ -174,7 +175,8 @@ def _said(source: ByteSource, start: int, end: int) -> Iterator[_Said]:
             continue
         if isinstance(message, UserMessage):
             turn.clear()
-            text = "" if message.scheduled or is_command(message.text.strip()) else message.text.strip()
+            text = (users_words(message.text) or "").strip()
+            text = "" if message.scheduled or is_command(text) else text
         else:
             text = _own_words(message, turn)
             turn.append(message)

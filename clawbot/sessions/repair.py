@@ -50,7 +50,7 @@ def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_r
             for path in locks:
                 remove_left_over(path)
             cleaned = store.clean_up() if only is None and store.folder.is_dir() else []
-        paths = [only] if only is not None else transcripts_in(store.folder)
+        paths = [only] if only is not None else list(transcripts_in(store.folder))
     reports = [_repair_one(path, clock, dry_run=dry_run) for path in paths]
     return RepairReport(
         dry_run=dry_run,

@@ -8,7 +8,6 @@ from them, the keys from their headers, the rest from their content.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import tzinfo
@@ -19,32 +18,34 @@ from msgspec import structs
 from clawbot.clock import moment_of
 from clawbot.sessions.entries import Header, iso_ms
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
+from clawbot.sessions.folder import EMPTY, UNREADABLE, FolderContent, names_in, read_folder
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
 from clawbot.sessions.names import MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
-from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, read_header, survey
+from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, survey
 
 
-def names_in(folder: Path) -> frozenset[str]:
-    """The names of all files in `folder`; none if it does not exist. Raises OSError."""
-    try:
-        with os.scandir(folder) as entries:
-            return frozenset(entry.name for entry in entries)
-    except FileNotFoundError:
-        return frozenset()
+def transcripts_in(folder: Path, names: Iterable[str] | None = None) -> dict[Path, Header | None]:
+    """The transcripts of sessions in `folder`, or those among its `names`, with their headers, sorted by name. Raises
+    OSError."""
+    found = read_folder(folder, names_in(folder) if names is None else names).headers
+    return {folder / name: header for name, header in found.items() if session_id_of(name, header)}
 
 
-def transcripts_in(folder: Path, names: Iterable[str] | None = None) -> list[Path]:
-    """The transcripts in `folder`, or those of its `names`, sorted by name. Raises OSError."""
-    found = sorted(name for name in (names_in(folder) if names is None else names) if name.endswith(SUFFIX))
-    return [folder / name for name in found if is_session_id(name.removesuffix(SUFFIX)) and (folder / name).is_file()]
+def session_id_of(name: str, header: Header | None) -> str:
+    """The id of the session in the transcript `name`: its name, else the id in its header (a copy may be called
+    anything); "" for archived transcripts, and if neither can be an id."""
+    stem = name[: -len(SUFFIX)] if name.lower().endswith(SUFFIX) else ""
+    ids = (stem, header.id if header and stem else "")
+    return next((found for found in ids if is_session_id(found)), "")
 
 
 def file_of(record: SessionRecord) -> str:
     """The name of the transcript of `record`, whatever path the record contains."""
     name = (record.session_file or "").rpartition("/")[2]
-    return name if name.endswith(SUFFIX) and is_session_id(name) else f"{record.session_id}{SUFFIX}"
+    usable = name.lower().endswith(SUFFIX) and name.isprintable() and not name.startswith(".")
+    return name if usable else f"{record.session_id}{SUFFIX}"
 
 
 def transcript_of(folder: Path, record: SessionRecord) -> Path:
@@ -61,7 +62,7 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
     """A record for each session transcript in `folder`. Raises SessionStoreError.
 
     The newest open transcript that claims a key gets it; the others get new keys. If no header names a key (transcripts
-    of other programs), the newest one becomes the main session: it was the one in use.
+    of other programs), the one in which the user spoke last becomes the main session: it was the one in use.
     """
     with store_errors("read", folder):
         surveyed = {path: survey(path) for path in transcripts_in(folder)}
@@ -70,15 +71,16 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
             for path, summary in surveyed.items()
             if not _is_unused(path, summary, surveyed)
         ]
-    found.sort(key=lambda record: (record.ended_reason is None, record.updated_at), reverse=True)
+    found.sort(key=lambda record: (record.ended_reason is None, record.said_at), reverse=True)
     main = key_for(agent_id, MAIN)
-    if found and all(record.key == "" for record in found) and found[0].ended_reason is None:
-        found[0] = structs.replace(found[0], key=main)
+    talks = [at for at, each in enumerate(found) if each.ended_reason is None and each.last_interaction_at]
+    if talks and all(record.key == "" for record in found):
+        found[talks[0]] = structs.replace(found[talks[0]], key=main)
     taken: dict[str, SessionRecord] = {}
     for record in found:
         key = record.key
         if not key or key in taken or record.ended_reason is not None:
-            stem = f"{short_name(key)}-" if key else ""
+            stem = f"{short_name(key)}-" if key else _JOBS if record.turns and not record.last_interaction_at else ""
             key = fresh_key(agent_id, moment_of(record.session_started_at or 0, zone), taken, stem)
         taken[key] = structs.replace(record, key=key)
     return list(taken.values())
@@ -92,9 +94,8 @@ def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -
     """
     own = [record for key, record in state.records.items() if key.startswith(f"agent:{agent_id}:")]
     listed = {file_of(record): record.key for record in own}
-    with store_errors("read", folder):
-        strays = transcripts_in(folder, state.names - listed.keys())
-        headers = {path: read_header(path) for path in strays if path not in state.unused}
+    unlisted = {path: header for path, header in state.strays.items() if path.name not in listed}
+    headers = {path: header for path, header in unlisted.items() if path not in state.unused}
     held = {key for name, key in listed.items() if name in state.names}
     claimed = {_claimed(header, agent_id) for header in headers.values()} - held - {""}
     if not headers or (held and not claimed):
@@ -114,39 +115,33 @@ def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -
         state.problems.append(Problem(str(folder / FILE_NAME), what))
 
 
-def unlisted_records(state: IndexState, folder: Path, agent_id: str) -> dict[str, SessionRecord]:
-    """Records by key for the transcripts in `folder` that the settled `state` does not know, named by their ids.
-
-    Raises SessionStoreError.
-    """
+def unlisted_records(state: IndexState, agent_id: str) -> dict[str, SessionRecord]:
+    """Records by key for the transcripts in `folder` that the settled `state` does not know, named by their ids."""
     found = {}
     listed = {file_of(record) for record in state.records.values()}
-    with store_errors("read", folder):
-        for path in transcripts_in(folder, state.names - listed):
-            if path not in state.unused:
-                header, changed = read_header(path), int(path.stat().st_mtime * 1000)
-                name = path.name.removesuffix(SUFFIX)
-                record = SessionRecord(
-                    key=f"agent:{agent_id}:{name.lower()}",
-                    session_id=name,
-                    session_file=path.name,
-                    updated_at=changed,
-                    session_started_at=(iso_ms(header.timestamp) if header else 0) or changed,
-                )
-                found[record.key] = record
+    for path, header in state.strays.items():
+        if path.name not in listed and path not in state.unused:
+            name = session_id_of(path.name, header)
+            record = SessionRecord(
+                key=f"agent:{agent_id}:{name.lower()}",
+                session_id=name,
+                session_file=path.name,
+                session_started_at=(iso_ms(header.timestamp) if header else 0) or None,
+            )
+            found[record.key] = record
     return found
 
 
 def record_of(path: Path, summary: TranscriptSummary, key: str) -> SessionRecord:
-    """The record of the transcript `path` under `key`, from its `summary`. Raises OSError."""
-    updated = summary.updated or int(path.stat().st_mtime * 1000)
+    """The record of the transcript `path` under `key`, from its `summary`."""
+    updated = summary.updated or summary.started
     return SessionRecord(
         key=key,
-        session_id=path.name.removesuffix(SUFFIX),
+        session_id=session_id_of(path.name, summary.header),
         session_file=path.name,
         updated_at=updated,
-        session_started_at=summary.started or updated,
-        last_interaction_at=summary.spoke or (updated if summary.turns else None),
+        session_started_at=summary.started or None,
+        last_interaction_at=summary.spoke or None,
         model_override=summary.model,
         label=summary.name or None,
         title=summary.given or None,
@@ -195,6 +190,9 @@ def _is_unused(path: Path, summary: TranscriptSummary, surveyed: Mapping[Path, T
     return (summary.header is None or (followed is not None and not followed.ended)) and is_blank(path)
 
 
+# Before the key of a transcript in which only jobs spoke.
+_JOBS = "cron:"
+
 FORGOTTEN = "forgotten"
 """The reason for the end of a session that the user had forgotten."""
 
@@ -231,12 +229,18 @@ def settle(
     """List `folder`, and complete rotations in it that a kill interrupted.
 
     The successor of a marked session gets its key, unless it is `busy`. Files that are not sessions are recorded as
-    unused. Raises SessionStoreError.
+    unused. Records of files that are no transcripts are left out, those of copies go to the file that is used. Raises
+    SessionStoreError.
     """
-    files = {file_of(record): record for record in state.records.values()}
     with store_errors("read", folder):
         state.names = names_in(folder)
-        strays = {path: read_header(path) for path in transcripts_in(folder, state.names - files.keys())}
+        content = read_folder(folder, state.names)
+    _recognise(state, folder, content, busy)
+    files = {file_of(record): record for record in state.records.values()}
+    with store_errors("read", folder):
+        found = {folder / name: header for name, header in content.headers.items() if name not in files}
+        strays = {path: header for path, header in found.items() if session_id_of(path.name, header)}
+        state.strays = strays
         live = {folder / name: record for name, record in files.items() if strays and record.ended_reason is None}
         for path, header in sorted(strays.items(), key=lambda stray: stray[1].timestamp if stray[1] else ""):
             parent = parent_of(folder, header)
@@ -249,6 +253,23 @@ def settle(
                 live[path] = state.records[old.key]
             elif (header is None or old) and is_blank(path):
                 state.unused.add(path)
+
+
+def _recognise(state: IndexState, folder: Path, content: FolderContent, busy: Callable[[Path], bool]) -> None:
+    """Point the records of `state` to the transcripts in the `content` of `folder`: copies are one session, and a file
+    of another program is none. What the index says of these stays in its file."""
+    own = {header.id: name for name, header in content.headers.items() if header and session_id_of(name, header)}
+    used = {file_of(record) for record in state.records.values()}
+    for record in list(state.records.values()):
+        name = file_of(record)
+        if name in content.headers:
+            continue
+        better = content.copies.get(name) or own.get(record.session_id, "")
+        if better and better not in used and not busy(folder / name) and not busy(folder / better):
+            used.add(better)
+            state.put(structs.replace(record, session_file=better))
+        elif name in content.copies if better else content.foreign.get(name, EMPTY) not in (EMPTY, UNREADABLE):
+            state.hide(record.key)
 
 
 def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | None) -> None:

@@ -18,14 +18,14 @@ from msgspec import structs
 
 from clawbot.clock import Clock, epoch_ms, iso_utc, moment_of
 from clawbot.files import ensure_private_dir
-from clawbot.messages import UserMessage
-from clawbot.sessions.entries import CustomEntry, MessageEntry, SessionInfoEntry, iso_ms
+from clawbot.sessions.entries import CustomEntry, SessionInfoEntry, iso_ms, user_spoke_at
 from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_errors
+from clawbot.sessions.folder import foreign_kind
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
-from clawbot.sessions.locks import SessionLock, is_free, remove_left_over
+from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import END_MARK, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name
 from clawbot.sessions.rotation import (
     adopt,
@@ -34,12 +34,14 @@ from clawbot.sessions.rotation import (
     hand_over,
     key_of_ended,
     rebuild_records,
+    record_of,
     settle,
     successor,
     transcript_of,
     unlisted_records,
+    with_choices_of,
 )
-from clawbot.sessions.summary import End, SessionSummary, pick, pick_or_new, summarise
+from clawbot.sessions.summary import End, SessionSummary, pick, pick_or_new, summarise, survey
 from clawbot.sessions.transcript import Transcript
 from clawbot.sessions.trash import Trash
 
@@ -176,7 +178,8 @@ class SessionStore:
         forgotten = self._forgotten().sessions
         records = self._index.read().records.values()
         found = [record for record in records if record.memory_pending and record.session_id not in forgotten]
-        return sorted(found, key=lambda record: record.updated_at)
+        found = [record for record in found if not foreign_kind(self.path_of(record))]
+        return sorted(found, key=lambda record: record.said_at)
 
     def left_pending(self, record: SessionRecord) -> SessionRecord:
         """Record that the session of `record` must be offered unless it is continued; returns the new record."""
@@ -300,7 +303,7 @@ class SessionStore:
             record = self.trash.give_back(session_id, self.folder)
             if record.key in state.records:
                 stem = f"{short_name(record.key)}-"
-                key = fresh_key(self.agent_id, moment_of(record.updated_at, self._zone), self._known(state), stem)
+                key = fresh_key(self.agent_id, moment_of(record.said_at, self._zone), self._known(state), stem)
                 record = structs.replace(record, key=key)
             state.put(record)
         return record
@@ -308,12 +311,37 @@ class SessionStore:
     def records(self) -> Sequence[SessionRecord]:
         """All sessions, including transcripts missing from the index; last used first."""
         known = self._known(self._read())
-        return sorted(known.values(), key=lambda record: record.updated_at, reverse=True)
+        return sorted(known.values(), key=lambda record: record.said_at, reverse=True)
 
     def list(self) -> Sequence[SessionSummary]:
-        """Summaries of all sessions, last used first."""
-        found = [self.summary(record) for record in self.records()]
+        """Summaries of all sessions, last used first. What had to be read whole is recorded in the index."""
+        state = self._read()
+        known = self._known(state)
+        unread = {key: read for key, record in known.items() if (read := self._surveyed(record)) is not None}
+        if unread:
+            with suppress(SessionStoreError), self._editing() as state:
+                for key, record in unread.items():
+                    if self._known(state).get(key) == known[key]:
+                        state.put(record)
+        found = [self.summary(record) for record in ({**known, **unread}).values()]
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
+
+    def _surveyed(self, record: SessionRecord) -> SessionRecord | None:
+        """`record` completed from its whole transcript; None if it is complete, or if the transcript is in use."""
+        path = self.path_of(record)
+        if record.turns is not None or not path.exists() or holder_of(path) is not None:
+            return None
+        with store_errors("read", path):
+            found = record_of(path, survey(path), record.key)
+        began, last = record.session_started_at, record.last_interaction_at
+        return structs.replace(
+            with_choices_of(record, found),
+            turns=found.turns,
+            title=record.title or found.title,
+            session_started_at=began or found.session_started_at,
+            last_interaction_at=max(last or 0, found.last_interaction_at or 0) or None,
+            updated_at=record.updated_at or found.updated_at,
+        )
 
     def summary(self, record: SessionRecord) -> SessionSummary:
         return summarise(record, self.path_of(record), self._zone)
@@ -336,10 +364,10 @@ class SessionStore:
         if dry_run and not self.folder.is_dir():
             return []
         state = self._read()
-        unlisted = unlisted_records(state, self.folder, self.agent_id)
+        unlisted = unlisted_records(state, self.agent_id)
         if not dry_run and (unlisted or state.changed or state.unreadable):
             with self._editing() as state:
-                unlisted = unlisted_records(state, self.folder, self.agent_id)
+                unlisted = unlisted_records(state, self.agent_id)
                 for record in unlisted.values():
                     state.put(record)
         added = [Problem(str(self.path_of(record)), "was not in the index; added") for record in unlisted.values()]
@@ -388,7 +416,7 @@ class SessionStore:
             yield state
 
     def _known(self, state: IndexState) -> dict[str, SessionRecord]:
-        return {**unlisted_records(state, self.folder, self.agent_id), **state.records}
+        return {**unlisted_records(state, self.agent_id), **state.records}
 
     def _check_remembered(self, record: SessionRecord) -> None:
         if record.session_id in self._forgotten().sessions:
@@ -417,13 +445,15 @@ class SessionStore:
 
     def _resume(self, record: SessionRecord, undo: ExitStack) -> OpenSession:
         path = self.path_of(record)
+        if kind := foreign_kind(path):
+            raise SessionStoreError(f"{path} is no transcript: {kind}.", hint="`clawbot doctor` names all such files.")
         lock = self._locked(path, record, undo)
         transcript = Transcript.open(path, clock=self._clock)
         undo.callback(transcript.close)
         if not record.session_started_at and transcript.header is not None:
             record = structs.replace(record, session_started_at=iso_ms(transcript.header.timestamp) or None)
         # The index is outdated if the program died during a turn.
-        spoke = _last_spoken(transcript)
+        spoke = user_spoke_at(transcript.entries)
         if spoke > max(record.updated_at, record.last_interaction_at or 0):
             record = structs.replace(record, last_interaction_at=spoke)
         opened = OpenSession(record, transcript, lock, transcript.problems, is_new=False)
@@ -435,11 +465,3 @@ class SessionStore:
         lock.acquire(short_name(record.key), self._clock)
         undo.callback(lock.release)
         return lock
-
-
-def _last_spoken(transcript: Transcript) -> int:
-    """The time of the user's last message, in milliseconds since the epoch; 0 if there is none."""
-    for entry in reversed(transcript.entries):
-        if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) and not entry.message.scheduled:
-            return entry.moment
-    return 0

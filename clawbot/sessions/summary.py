@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, tzinfo
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from clawbot.sessions.entries import (
     decode_entry,
     decode_header,
     iso_ms,
+    user_spoke_at,
 )
+from clawbot.sessions.envelopes import users_words
 from clawbot.sessions.errors import AmbiguousSessionError, UnknownSessionError, store_error
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.index import SessionRecord
@@ -76,9 +79,9 @@ _HEADER_START = b'{"type":"session",'
 
 class TranscriptSummary(Struct):
     """A transcript in short. Times are in milliseconds since the epoch, 0 if unknown; `turns` counts user messages,
-    `spoke` is the time of the last one; `title` are its first words, `name` is the user's name for it, `given` that of
-    a model; `ended` is the reason for its end, "" while it is open; `pending`: memory had possibly not been offered all
-    of it."""
+    `spoke` is the time of the last one that no job sent; `title` are its first words, `name` is the user's name for it,
+    `given` that of a model; `ended` is the reason for its end, "" while it is open; `pending`: memory had possibly not
+    been offered all of it."""
 
     header: Header | None
     started: int = 0
@@ -105,6 +108,7 @@ class End(Struct, frozen=True):
 
 class _Role(Struct):
     role: str = ""
+    timestamp: Any = None
 
 
 class _Glance(Struct):
@@ -131,7 +135,8 @@ def read_title(path: Path) -> str:
         glance = _glance(raw)
         if glance is None or forgotten.holds(path.name, glance.id or ""):
             continue
-        if title := _title(raw, glance):
+        message = _users_message(raw, glance)
+        if message is not None and (title := _title(message)):
             return title
     return ""
 
@@ -148,6 +153,18 @@ def read_end(path: Path) -> End | None:
             if not _is_offer(entry):
                 return _end(entry)
     return None
+
+
+def last_spoken(path: Path) -> int:
+    """The time of the user's last message in the transcript at `path`, in milliseconds since the epoch; 0 without any
+    in its last `TITLE_BYTES`. Raises OSError."""
+    with ByteSource.open(path) as source:
+        end = whole_end(source, source.size)
+        for span in takewhile(lambda span: span.end > end - TITLE_BYTES, spans_backwards(source, end)):
+            entry = decode_entry(source.read(span.start, span.end), span.kind) if span.kind == "message" else None
+            if entry is not None and (moment := user_spoke_at((entry,))):
+                return moment
+    return 0
 
 
 def is_blank(path: Path) -> bool:
@@ -177,7 +194,7 @@ def survey(path: Path) -> TranscriptSummary:
 
 
 def _note(summary: TranscriptSummary, glance: _Glance, raw: bytes, *, nameless: bool) -> None:
-    moment = iso_ms(glance.timestamp)
+    moment = iso_ms(glance.timestamp) or _milliseconds(glance.message)
     entry = decode_entry(raw, glance.type) if glance.type in ("model_change", "custom", "session_info") else None
     if summary.ended and _is_offer(entry):
         return
@@ -188,10 +205,10 @@ def _note(summary: TranscriptSummary, glance: _Glance, raw: bytes, *, nameless: 
     if glance.type != "session":
         summary.ended, summary.pending = "", False
     match glance.type:
-        case "message" if glance.message is not None and glance.message.role == "user":
+        case "message" if (message := _users_message(raw, glance)) is not None:
             summary.turns += 1
-            summary.spoke = max(summary.spoke, moment)
-            summary.title = summary.title or ("" if nameless else _title(raw, glance))
+            summary.spoke = summary.spoke if message.scheduled else max(summary.spoke, moment)
+            summary.title = summary.title or ("" if nameless else _title(message))
         case "compaction":
             summary.compactions += 1
         case "model_change" | "custom" | "session_info" if not (nameless and glance.type == "session_info"):
@@ -231,13 +248,21 @@ def _is_offer(entry: Entry | None) -> bool:
     return isinstance(entry, CustomEntry) and entry.custom_type == OFFER
 
 
-def _title(raw: bytes, glance: _Glance) -> str:
+def _milliseconds(message: _Role | None) -> int:
+    """The time in a message whose entry has none."""
+    stamp = message.timestamp if message is not None else None
+    return int(stamp) if isinstance(stamp, int | float) and 0 < stamp < 2**53 else 0
+
+
+def _users_message(raw: bytes, glance: _Glance) -> UserMessage | None:
     if glance.message is None or glance.message.role != "user":
-        return ""
+        return None
     entry = decode_entry(raw, "message")
-    if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage):
-        return title_of(entry.message.text)
-    return ""
+    return entry.message if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) else None
+
+
+def _title(message: UserMessage) -> str:
+    return "" if message.scheduled else title_of(users_words(message.text) or "")
 
 
 def _glance(raw: bytes) -> _Glance | None:
@@ -267,8 +292,9 @@ _MOST_NAMED = 8
 
 
 class SessionSummary(Struct, frozen=True, rename="camel"):
-    """A session in a list. `ended` is "open", or why it ended (`/new`, `daily`); `name` is the name to type; `turns`
-    counts user messages; `tokens` is the context's size after the last call, 0 if unknown; `cost` is in US dollars."""
+    """A session in a list. `updated_at` is the time of the user's last message, of a session without one that of its
+    start; `ended` is "open", or why it ended (`/new`, `daily`); `name` is the name to type; `turns` counts user
+    messages; `tokens` is the context's size after the last call, 0 if unknown; `cost` is in US dollars."""
 
     key: str
     name: str
@@ -292,16 +318,18 @@ def ended_words(ended: str) -> str:
 
 def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> SessionSummary:
     """The summary of `record` with the transcript `path`, with times in `zone`. Raises SessionStoreError."""
+    said = record.last_interaction_at or 0
     try:
         turns = survey(path).turns if record.turns is None else record.turns
         title = record.name or read_title(path)
-        changed = int(path.stat().st_mtime * 1000)
+        # The index is outdated if the program died during a turn, or if another one wrote.
+        if not said or path.stat().st_mtime_ns // 1_000_000 > max(record.updated_at, record.ended_at or 0):
+            said = last_spoken(path) or said
     except FileNotFoundError:
-        turns, title, changed = record.turns or 0, record.name, 0
+        turns, title = record.turns or 0, record.name
     except OSError as error:
         raise store_error("read", path, error) from error
-    # Later records of offers to memory don't make the session newer.
-    updated = record.ended_at or max(record.updated_at, changed)
+    updated = said or record.said_at
     return SessionSummary(
         key=record.key,
         name=short_name(record.key),

@@ -9,6 +9,7 @@ import msgspec
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
 from clawbot.sessions.errors import UnknownSessionError, store_errors
+from clawbot.sessions.folder import read_folder
 from clawbot.sessions.index import IndexState, SessionRecord
 from clawbot.sessions.names import SUBAGENTS, SUFFIX, is_session_id
 from clawbot.sessions.rotation import file_of
@@ -29,7 +30,10 @@ class Trash:
             ensure_private_dir(self.folder)
             ensure_private_dir(place)
             write_atomic(place / _RECORD, msgspec.json.encode(record) + b"\n", mode=PRIVATE_FILE)
-            transcript.rename(place / transcript.name)
+            # Copies of it would be listed in its place.
+            copies = read_folder(transcript.parent).copies
+            for name in (*(copy for copy, used in copies.items() if used == transcript.name), transcript.name):
+                (transcript.parent / name).rename(place / name)
             _move(transcript.parent / SUBAGENTS / record.session_id, place / SUBAGENTS)
             sync_dir(place)
         return place
@@ -46,7 +50,7 @@ class Trash:
         """The records of the deleted sessions, the one last used first."""
         with store_errors("read", self.folder):
             found = [self._record(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
-        return sorted((record for record in found if record), key=lambda record: record.updated_at, reverse=True)
+        return sorted((record for record in found if record), key=lambda record: record.said_at, reverse=True)
 
     def give_back(self, session_id: str, target: Path) -> SessionRecord:
         """Move the transcript of `session_id` back into the folder `target`; returns its record."""
@@ -56,8 +60,8 @@ class Trash:
         if record is None:
             raise UnknownSessionError(f"No deleted session {session_id!r}.", hint=f"They are in {self.folder}.")
         with store_errors("bring back", transcript):
-            found = next(place.glob(f"*{SUFFIX}"), transcript)
-            found.rename(target / found.name)
+            for file in list(place.glob(f"*{SUFFIX}*")) or [transcript]:
+                file.rename(target / file.name)
             _move(place / SUBAGENTS, target / SUBAGENTS / session_id)
             (place / _RECORD).unlink()
             place.rmdir()

@@ -19,6 +19,7 @@ from clawbot.clock import first_day, last_day, moment_of
 from clawbot.memory.values import SearchRequest
 from clawbot.sessions.folder import list_transcripts
 from clawbot.sessions.plain_lines import Spoken, spoken_around
+from clawbot.sessions.summary import last_spoken
 from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.folder import well_formed
 from clawbot.tools.memory import AgentMemory, Current, day_bound, searched
@@ -140,11 +141,11 @@ class SessionsReadTool(AsyncTool[TalkReadArguments]):
     def _before(self, current: str | None) -> str:
         """The conversation in which the user spoke last, without the `current` one. Blocks. Raises OSError, ToolError.
 
-        A transcript may be written to after the talk in it: the last ones of them are looked into.
+        A message may be one that is left out, such as a command: the last ones of them are looked into.
         """
-        others = [one for one in list_transcripts(self._folder) if f"sessions/{one.name}" != current]
-        newest = sorted(others, key=lambda one: -one.mtime_ns)[:MOST_LOOKED_INTO]
-        spoken = {one.name: spoken_around(self._folder / one.name, "", MOST_AROUND) for one in newest}
+        others = [one.name for one in list_transcripts(self._folder) if f"sessions/{one.name}" != current]
+        newest = sorted(others, key=lambda name: -last_spoken(self._folder / name))[:MOST_LOOKED_INTO]
+        spoken = {name: spoken_around(self._folder / name, "", MOST_AROUND) for name in newest}
         at = {
             name: max((one.timestamp for one in said if one.who == "user"), default=0) for name, said in spoken.items()
         }

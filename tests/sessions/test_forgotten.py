@@ -146,6 +146,7 @@ def test_names_that_the_user_gave_are_taken_away(store: SessionStore) -> None:
 
     path, _ = talk(store)
     store.update(structs.replace(store.find("main"), label="my secret plan"))
+    store.list()
     planned = store.bury(lambda label: "secret" in label, dry_run=True)
     assert b"secret" not in planned
     assert store.list()[0].title != ""

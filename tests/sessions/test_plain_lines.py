@@ -131,7 +131,7 @@ def test_any_bytes_are_survived(tmp_path: Path, raw: bytes) -> None:
 
 def test_transcripts_of_ended_and_reset_sessions_are_listed(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.jsonl", "c.jsonl.reset.2026-11-21T02-16-00.000Z"):
-        write(tmp_path / name, HEADER)
+        write(tmp_path / name, {**HEADER, "id": name})
     for name in ("sessions.json", "a.jsonl.lock", "a.jsonl.lock.json", "a.jsonl.torn", "a.jsonl.deleted.2026", "x.md"):
         write(tmp_path / name, HEADER)
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "a.jsonl")

@@ -114,12 +114,15 @@ def test_a_transcript_that_is_gone_does_not_keep_a_session_from_ending(store: Se
         assert names(store)["main"] == fresh.record.session_id
 
 
+# An empty file of another name may be anybody's.
+EMPTY = "00000000-0000-4000-8000-000000000000"
+
 # -- what a kill left --------------------------------------------------------------------------------------------------
 
 
 def test_an_unused_transcript_is_no_session_and_goes(store: SessionStore, tmp_path: Path) -> None:
     first = talk(store, "a")
-    left = [stray(tmp_path, "left", first), write(tmp_path / "empty.jsonl", b""), tmp_path / "torn.jsonl"]
+    left = [stray(tmp_path, "left", first), write(tmp_path / f"{EMPTY}.jsonl", b""), tmp_path / "torn.jsonl"]
     write(left[2], b'{"type":"session","version":3,"id":"to')
     assert names(store) == {"main": first}
     assert all(path.exists() for path in left)
@@ -207,14 +210,14 @@ def test_a_session_that_was_taken_up_again_keeps_its_key(store: SessionStore, tm
 
 def test_repair_makes_no_session_of_what_a_kill_left(store: SessionStore, tmp_path: Path, clock: StillClock) -> None:
     first = talk(store, "a")
-    write(tmp_path / "empty.jsonl", b"")
+    write(tmp_path / f"{EMPTY}.jsonl", b"")
     write(tmp_path / "gone.jsonl.lock.json", b"")
     write(tmp_path / "gone.jsonl.lock", b"")
     report = repair(store, clock)
     assert [Path(found.path).stem for found in report.transcripts] == [first]
     assert report.index == []
     assert report.removed_locks == [str(tmp_path / "gone.jsonl.lock")]
-    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(("empty.", "gone."))] == []
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith((EMPTY, "gone."))] == []
 
 
 # -- the age of a session ----------------------------------------------------------------------------------------------
