@@ -55,6 +55,7 @@ CHECKS: tuple[Check, ...] = (
     storage.log_file,
     storage.disk,
     storage.sessions,
+    storage.strangers,
     storage.locks,
     storage.index,
     program.sandbox,

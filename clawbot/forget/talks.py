@@ -15,7 +15,7 @@ from clawbot.forget.words import Everything, ForgetTarget, stands_in, taken_out
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.entries import FLUSH, CustomEntry, MemoryWrite, MessageEntry, offer_of
 from clawbot.sessions.errors import SessionLockedError
-from clawbot.sessions.folder import is_transcript
+from clawbot.sessions.folder import is_transcript, read_folder
 from clawbot.sessions.forgotten import session_of
 from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.locks import SessionLock, holder_of, is_free
@@ -37,14 +37,17 @@ class Talks:
         self._locks = locks
         self._held: set[Path] = set()
         folder = store.folder
-        names = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-        found = [folder / name for name in names if is_transcript(name)]
+        content = read_folder(folder)
+        self._copies = content.copies
+        found = [folder / name for name in sorted((*content.headers, *content.copies))]
         found += sorted(path for path in folder.glob(f"{SUBAGENTS}/*/*") if is_transcript(path.name))
         self.transcripts = [path for path in found if path.is_file()]
 
     def of_session(self, session_id: str) -> list[Path]:
-        """The transcripts of a session: its own, those that resets of other programs renamed, and its sub-agents'."""
-        return [path for path in self.transcripts if session_id in (session_of(path.name), path.parent.name)]
+        """The transcripts of a session: its own, copies, those that resets of other programs renamed, and its
+        sub-agents'."""
+        used = {path: self._copies.get(path.name, path.name) for path in self.transcripts}
+        return [path for path, name in used.items() if session_id in (session_of(name), path.parent.name)]
 
     def lock(self, path: Path, *, dry_run: bool) -> None:
         """Lock the session of the transcript `path`; with `dry_run` only check. Raises SessionLockedError."""

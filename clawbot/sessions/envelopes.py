@@ -78,12 +78,12 @@ _GROUP = lazy_re(
     re.DOTALL,
 )
 # System events come before the user's words, which begin after a blank line.
-_EVENTS = lazy_re(rf"(?:System(?: \(untrusted\))?: ?\[{_CLOCK}[^\]\n]*\][^\n]*(?:\n(?!\s*\n)[^\n]*)*(?:\n\s*|\Z))+")
+_EVENTS = lazy_re(rf"(?:System(?: \(untrusted\))?: ?\[{_CLOCK}[^\]\n]*\][^\n]*(?:\n(?![ \t]*\n)[^\n]*)*(?:\n\s*|\Z))+")
 _JOBS = "|".join(form for _, form in JOB_FORMS)
 _JOB = lazy_re(_JOBS)
 _LATER_JOB = lazy_re(rf"^(?:{_JOBS})", re.MULTILINE)
-_WRAPPING = lazy_re(rf"\s*(?:{'|'.join(form for _, form in WRAPPINGS)})\s*", re.DOTALL)
-_BEHIND = lazy_re(rf"\s*\n(?:{'|'.join(form for _, form in BEHIND)})\Z", re.DOTALL)
+_WRAPPING = lazy_re(rf"(?:{'|'.join(form for _, form in WRAPPINGS)})\s*", re.DOTALL)
+_BEHIND = lazy_re(rf"\n(?:{'|'.join(form for _, form in BEHIND)})\Z", re.DOTALL)
 _MOST_WRAPPINGS = 32
 
 
@@ -104,4 +104,5 @@ def users_words(text: str) -> str | None:
         elif (found := _WRAPPING.match(rest)) is None:
             break
         rest = rest[found.end() :]
-    return _BEHIND.sub("", rest)
+    behind = _BEHIND.search(rest)
+    return rest[: behind.start()].rstrip() if behind else rest

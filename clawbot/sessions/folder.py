@@ -215,10 +215,12 @@ def _blank_kind(head: bytes, name: str) -> str:
     begun = len(rest) >= _TOLD_BYTES and (rest.startswith(_HEADER_START) or _HEADER_START.startswith(rest))
     if begun or (not rest and _UUID.fullmatch(name.removesuffix(SUFFIX))):
         return ""
-    return _kind_of(head) if rest else EMPTY
+    return _kind_of(head)
 
 
 def _kind_of(head: bytes) -> str:
+    if not head.strip(PADDING + b"\n"):
+        return EMPTY
     text = head.decode("utf-8", "replace")
     return next((kind for kind, _, form in FOREIGN_FORMS if re.search(form, text, re.DOTALL)), "other files")
 
@@ -242,7 +244,7 @@ def _copies(folder: Path, found: dict[str, _Seen]) -> dict[str, str]:
         same = [name for name in others if len({found[used].first, found[name].first, ""}) < 3]
         # What was forgotten of a session is recorded under the name of its file.
         for name in same if not _is_touched(forgotten, used) else ():
-            if found[name].size > found[used].size and _contains(folder / name, folder / used):
+            if found[name].size > found[used].size and contains(folder / name, folder / used):
                 used = name
         copies |= {name: used for name in (names[0], *same) if name != used}
     return copies
@@ -252,7 +254,7 @@ def _is_touched(forgotten: Forgotten, name: str) -> bool:
     return forgotten.is_whole(name) or bool(forgotten.mark(name))
 
 
-def _contains(longer: Path, shorter: Path) -> bool:
+def contains(longer: Path, shorter: Path) -> bool:
     """Whether `longer` begins with the complete lines of `shorter`. Transcripts only grow at their end, so comparing
     the last ones is enough."""
     try:

@@ -262,12 +262,12 @@ def _recognise(state: IndexState, folder: Path, content: FolderContent, busy: Ca
     used = {file_of(record) for record in state.records.values()}
     for record in list(state.records.values()):
         name = file_of(record)
-        if name in content.headers:
+        if name in content.headers and (own.get(record.session_id, name) == name or not is_blank(folder / name)):
             continue
         better = content.copies.get(name) or own.get(record.session_id, "")
         if better and better not in used and not busy(folder / name) and not busy(folder / better):
             used.add(better)
-            state.put(structs.replace(record, session_file=better))
+            state.put(structs.replace(record, session_file=better, turns=None))
         elif name in content.copies if better else content.foreign.get(name, EMPTY) not in (EMPTY, UNREADABLE):
             state.hide(record.key)
 

@@ -17,6 +17,7 @@ from clawbot.indexing import open_index
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
 from clawbot.memory.values import IndexStatus, Issue
+from clawbot.sessions.folder import contains, read_folder
 from clawbot.sessions.locks import Holder, holder_of
 from clawbot.sessions.rotation import transcripts_in
 from clawbot.sessions.store import SessionStore
@@ -27,6 +28,7 @@ from clawbot.trees import TreeWalk
 
 # Each is opened from its end; this many take about a second.
 MOST_TRANSCRIPTS = 200
+MOST_NAMED = 3  # files of a kind: enough to find the others
 
 
 def sessions(here: Here) -> Findings:
@@ -41,6 +43,28 @@ def sessions(here: Here) -> Findings:
     unseen = f" (the newest {MOST_TRANSCRIPTS} were read)" if len(files) > MOST_TRANSCRIPTS else ""
     count = f"{len(files)} transcript{'' if len(files) == 1 else 's'}"
     return [Finding("sessions", "ok", f"{count} in {here.sessions}{unseen}")]
+
+
+def strangers(here: Here) -> Findings:
+    """The files beside the transcripts that are none, by what they are: nobody reads or writes them."""
+    content = read_folder(here.sessions, every=True)
+    kinds: dict[str, list[str]] = {}
+    for name, kind in content.foreign.items():
+        kinds.setdefault(kind, []).append(name)
+    for name, used in content.copies.items():
+        whole = contains(here.sessions / used, here.sessions / name)
+        kinds.setdefault("copies of a session" if whole else "other states of a session", []).append(name)
+    if not kinds:
+        return []
+    parts = [f"{kind}: {_named(kinds[kind])}" for kind in sorted(kinds)]
+    message = f"{here.sessions} has files that are left alone. {'; '.join(parts)}"
+    return [Finding("sessions", "warning", message, f"move them out of {quoted(here.sessions)}, or leave them there")]
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - MOST_NAMED
+    shown = ", ".join(visible_name(name) for name in sorted(names)[:MOST_NAMED])
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _transcript(file: Path, here: Here, repair: str) -> Findings:
