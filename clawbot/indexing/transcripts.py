@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 PART_BYTES = 256 * 1024
 """Transcripts are indexed in parts of this size. They are append-only, so only the last part is read again."""
 
+TEXT_VERSION = 1
+"""Changes with what counts as said, so that all transcripts are read again."""
+
 _END = END_MARK.encode()
 _DAY = re.compile(r"# \d{4}-\d{2}-\d{2}")
 _GONE = (errno.ENOENT, errno.ENOTDIR)
@@ -76,7 +79,7 @@ class TranscriptDocuments:
             shown = self._shown.get(transcript.name)
             if shown is None or self._is_due(shown, transcript, over=transcript.mtime_ns < newest):
                 self._shown[transcript.name] = shown = transcript
-            files += _parts(shown, forgotten.mark(shown.name))
+            files += _parts(shown, forgotten.mark(shown.name) ^ TEXT_VERSION)
         return Listing(tuple(files), ())
 
     def read(self, state: FileState) -> Document | None:
@@ -90,7 +93,7 @@ class TranscriptDocuments:
         try:
             # Stat before reading: a later write makes the next listing differ.
             found = file_state(name, path.stat())
-            mark = read_forgotten(self._folder).mark(name)
+            mark = read_forgotten(self._folder).mark(name) ^ TEXT_VERSION
             part = spoken_part(path, number * PART_BYTES, (number + 1) * PART_BYTES)
         except OSError as error:
             if error.errno in _GONE:

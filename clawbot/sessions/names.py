@@ -15,6 +15,8 @@ SUFFIX = ".jsonl"
 END_MARK = "clawbot.session-end"
 """The type of the last entry of a session that was ended explicitly or by the clock. Only records of later offers to
 memory may follow it."""
+JOBS = "cron:"
+"""Before the name of a session in which only jobs speak."""
 SUBAGENTS = "subagents"
 """The folder beside the transcripts with what sub-agents did: for each session one of its id."""
 # An id becomes a file name, so it must not lead out of the folder.

@@ -22,7 +22,7 @@ from clawbot.sessions.folder import EMPTY, UNREADABLE, FolderContent, names_in, 
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
-from clawbot.sessions.names import MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.names import JOBS, MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
 from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, survey
 
 
@@ -80,7 +80,7 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
     for record in found:
         key = record.key
         if not key or key in taken or record.ended_reason is not None:
-            stem = f"{short_name(key)}-" if key else _JOBS if record.turns and not record.last_interaction_at else ""
+            stem = f"{short_name(key)}-" if key else JOBS if record.turns and not record.last_interaction_at else ""
             key = fresh_key(agent_id, moment_of(record.session_started_at or 0, zone), taken, stem)
         taken[key] = structs.replace(record, key=key)
     return list(taken.values())
@@ -189,9 +189,6 @@ def _is_unused(path: Path, summary: TranscriptSummary, surveyed: Mapping[Path, T
     followed = surveyed.get(parent) if parent and parent != path else None
     return (summary.header is None or (followed is not None and not followed.ended)) and is_blank(path)
 
-
-# Before the key of a transcript in which only jobs spoke.
-_JOBS = "cron:"
 
 FORGOTTEN = "forgotten"
 """The reason for the end of a session that the user had forgotten."""

@@ -26,7 +26,7 @@ from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_left_over
-from clawbot.sessions.names import END_MARK, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name
+from clawbot.sessions.names import END_MARK, JOBS, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name
 from clawbot.sessions.rotation import (
     adopt,
     bury,
@@ -334,8 +334,13 @@ class SessionStore:
         with store_errors("read", path):
             found = record_of(path, survey(path), record.key)
         began, last = record.session_started_at, record.last_interaction_at
+        only_jobs = found.turns and not (last or found.last_interaction_at)
+        stray = record.key.endswith(f":{record.session_id.lower()}")
         return structs.replace(
             with_choices_of(record, found),
+            key=key_for(self.agent_id, f"agent:{self.agent_id}:{JOBS}{record.session_id}")
+            if only_jobs and stray
+            else record.key,
             turns=found.turns,
             title=record.title or found.title,
             session_started_at=began or found.session_started_at,
@@ -450,11 +455,12 @@ class SessionStore:
         lock = self._locked(path, record, undo)
         transcript = Transcript.open(path, clock=self._clock)
         undo.callback(transcript.close)
-        if not record.session_started_at and transcript.header is not None:
-            record = structs.replace(record, session_started_at=iso_ms(transcript.header.timestamp) or None)
+        if not record.session_started_at:
+            first = transcript.header or next(iter(transcript.entries), None)
+            record = structs.replace(record, session_started_at=iso_ms(first.timestamp) or None if first else None)
         # The index is outdated if the program died during a turn.
         spoke = user_spoke_at(transcript.entries)
-        if spoke > max(record.updated_at, record.last_interaction_at or 0):
+        if spoke > (record.last_interaction_at or 0):
             record = structs.replace(record, last_interaction_at=spoke)
         opened = OpenSession(record, transcript, lock, transcript.problems, is_new=False)
         opened.forgotten = self._forgotten()
