@@ -20,7 +20,7 @@ JOB_FORMS: tuple[tuple[str, str], ...] = (
     ("OpenClaw 2026.1 to 2026.9", r"A scheduled (?:reminder has been|cron event was) triggered"),
     ("OpenClaw 2026.1 to 2026.9", r"An async command (?:you ran earlier|the user already approved) has completed"),
     ("OpenClaw 2026.1 to 2026.6", r"A new session was started via /new or /reset\."),
-    ("OpenClaw 2026.2 to 2026.9", r"\[System Message\]"),
+    ("OpenClaw 2026.2 to 2026.9", r"\[System Message\]|\[System: "),
     ("OpenClaw 2026.1 to 2026.3", r'(?:\[sessionId: [^\]\n]+\] )?A (?:subagent task|cron job|background task) "'),
     ("OpenClaw 2026.1 to 2026.9", r"\[Subagent (?:Context|Task)\]"),
     ("OpenClaw 2026.4", r"\[Inter-session message\]|Agent-to-agent (?:message context|(?:reply|announce) step)"),
@@ -58,7 +58,8 @@ WRAPPINGS: tuple[tuple[str, str], ...] = (
     ("OpenClaw 2026.2 to 2026.9", rf"{_LABEL}\s*```\w*\n.*?\n```(?=\n|\Z)|{_LABEL}\n(?:#\d[^\n]*\n)+"),
     ("OpenClaw 2026.3 to 2026.9", r"Untrusted context \(metadata[^\n]*\n(?:[^\n]+\n)*"),
     ("OpenClaw 2026.1", r"\[media attached[^\]\n]*\]|To send an image back, [^\n]*"),
-    ("OpenClaw 2026.1 to 2026.9", r"\[Queued messages while agent was busy\]\s*---|Queued #\d+[^\n]*\n"),
+    ("OpenClaw 2026.1 to 2026.4", r"<media:\w+>|\[Forwarded from [^\]\n]*\]"),
+    ("OpenClaw 2026.3, 2026.4", r"\[(?:Image|Audio|Video)[^\]\n]*\]\n(?:User text:|Transcript:)"),
     ("OpenClaw 2026.1", r"\[Replying to [^\]\n]*\]\n.*?\n\[/Replying\]"),
     ("OpenClaw 2026.3, Chinese builds", r"Skills store policy \(operator configured\):\n(?:\d+\. [^\n]*\n)+"),
     ("Clawdbot 2026.1", r"\[message_id: [^\]\n]*\]"),
@@ -84,6 +85,9 @@ _JOB = lazy_re(_JOBS)
 _LATER_JOB = lazy_re(rf"^(?:{_JOBS})", re.MULTILINE)
 _WRAPPING = lazy_re(rf"(?:{'|'.join(form for _, form in WRAPPINGS)})\s*", re.DOTALL)
 _BEHIND = lazy_re(rf"\n(?:{'|'.join(form for _, form in BEHIND)})\Z", re.DOTALL)
+# Several messages in one: OpenClaw 2026.1 to 2026.9.
+_QUEUED = "messages while agent was busy]"
+_NEXT = lazy_re(r"\n---\nQueued #\d+[^\n]*\n")
 _MOST_WRAPPINGS = 32
 
 
@@ -94,6 +98,14 @@ def is_job(text: str) -> bool:
 
 def users_words(text: str) -> str | None:
     """What the user said in the message `text`, without what programs put around it; None if it is not the user's."""
+    head, *queued = _NEXT.split(text) if _QUEUED in text else (text,)
+    parts = queued if queued and _QUEUED in head else (text,)
+    found = [words for words in map(_unwrapped, parts) if words is not None]
+    return "\n\n".join(found) if found else None
+
+
+def _unwrapped(text: str) -> str | None:
+    """The user's words in one message, as `users_words`."""
     rest = text.lstrip()
     for _ in range(_MOST_WRAPPINGS):
         if _JOB.match(rest) or _GROUP.match(rest):

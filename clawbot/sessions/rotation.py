@@ -8,6 +8,7 @@ from them, the keys from their headers, the rest from their content.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import tzinfo
@@ -35,9 +36,9 @@ def transcripts_in(folder: Path, names: Iterable[str] | None = None) -> dict[Pat
 
 def session_id_of(name: str, header: Header | None) -> str:
     """The id of the session in the transcript `name`: its name, else the id in its header (a copy may be called
-    anything); "" for archived transcripts, and if neither can be an id."""
+    anything), else what can be an id of its name; "" for archived transcripts, and without any."""
     stem = name[: -len(SUFFIX)] if name.lower().endswith(SUFFIX) else ""
-    ids = (stem, header.id if header and stem else "")
+    ids = (stem, header.id if header and stem else "", re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._"))
     return next((found for found in ids if is_session_id(found)), "")
 
 

@@ -319,6 +319,13 @@ def test_a_copy_replaces_a_file_that_was_emptied(store: SessionStore, folder: Pa
         assert texts(again.transcript) == ["words"]
 
 
+def test_a_transcript_of_any_name_is_a_session(store: SessionStore, folder: Path) -> None:
+    odd = write(folder / "agent:main:main.jsonl", {**HEADER, "id": "agent:main:main"}, entry(1, "你好"))
+    with store.open() as begun:
+        assert (begun.record.session_id, begun.transcript.path) == ("agent-main-main", odd)
+    assert [(each.name, each.path) for each in store.list()] == [("main", odd)]
+
+
 def test_files_that_share_only_an_id_are_sessions(store: SessionStore, folder: Path) -> None:
     write(folder / f"{OWN}.jsonl", TALK)
     write(folder / f"{OWN}-topic-5.jsonl", {**HEADER, "id": OWN}, entry(9, "about something else"))
