@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -168,7 +169,8 @@ def memory_documents(settings: Settings, agent_id: str, paths: Paths) -> MemoryD
     agent = settings.agent(agent_id)
     search = agent.memory_search
     closed = _closed(settings, agent_id, paths)
-    return MemoryDocuments(agent.workspace, search.extra_paths, closed, watch=search.sync.watch)
+    zone = ZoneInfo(agent.timezone) if agent.timezone else None
+    return MemoryDocuments(agent.workspace, search.extra_paths, closed, watch=search.sync.watch, zone=zone)
 
 
 def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Closed] | None:

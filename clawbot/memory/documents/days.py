@@ -1,27 +1,39 @@
-"""The days that a document's lines belong to, from its name, front matter, headings and timestamps.
+"""The days that a document's lines belong to, from its name, folders, front matter, headings and timestamps.
 
-The front matter (`date:`) takes precedence over the name. A heading that begins with a date applies to the text below
-it, up to the next heading of its level; if the file has a day of its own, to both days. A session note (`# Session: …`)
-has the day of its first message in its heading, and another one wherever the day changes.
+In this order: the front matter's own day (`date:`), the name, when it was `created:`, its title. A heading that begins
+with a date applies to the text below it, up to the next heading of its level; if the file has a day of its own, to both
+days. A session note (`# Session: …`) has the day of its first message in its heading, and another one wherever the day
+changes.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import date
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
-from clawbot.memory.dates import dates_in
+from clawbot.memory.dates.named import MAX_CHARS, Named, Order, named, named_path
+from clawbot.memory.dates.ranges import Period
+from clawbot.memory.values import TRANSCRIPTS
 from clawbot.text.patterns import lazy_re
 
-_NAME = lazy_re(
-    r"memory/(?:[^/]*/)*(?:(\d{4})-(\d{2})-(\d{2})|((?:19|20)\d{2})(\d{2})(\d{2})(?:\d{4}(?:\d{2})?)?)(?=[-_. ])"
-    r"[^/]*\.(?:md|markdown)",
-    re.ASCII | re.IGNORECASE,
+_MATTER = lazy_re(r"\A(?P<fence>---|\+\+\+)[ \t]*\n(?P<keys>(?:.*\n){1,200}?)(?:(?P=fence)|\.\.\.)[ \t]*(?:\n|\Z)")
+# Properties of Logseq and Dataview, at the top of a note.
+_PROPERTIES = lazy_re(r"\A(?:\s*[-*]?[ \t]*[\w -]{1,40}::[^\n]*\n?){1,50}")
+_KEY = (
+    r"^[ \t]*(?:[-*] )?[\"']?(?:%s)[\"']?[ \t]*(?:::?|=)(?:[ \t]+(?:-[ \t]+)?|[ \t]*\n[ \t]+(?:-[ \t]+)?)"
+    r"[\[\"'<(]*(?P<date>[^\n]{6,60})"
 )
-_MATTER = lazy_re(r"\A---[ \t]*\n(?P<keys>(?:.*\n){1,200}?)(?:---|\.\.\.)[ \t]*(?:\n|\Z)")
-_MATTER_DATE = lazy_re(r"^[\"']?date[\"']?:[ \t]+[\"']?(?P<date>[^\n\"']{6,60})", re.IGNORECASE | re.MULTILINE)
+_DATED = lazy_re(_KEY % r"date|day|datum|fecha|journal[-_ ]?day|日期|날짜", re.IGNORECASE | re.MULTILINE)
+_CREATED = lazy_re(
+    _KEY % r"(?:date[-_ ]?)?created(?:[-_ ]?(?:at|on|date|time))?|creation[-_ ]?(?:date|time)|erstellt(?: am)?"
+    r"|创建(?:时间|日期|于)?|建立(?:时间|日期)|作成日時?",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MOMENT = lazy_re(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[-+]00:?00)", re.IGNORECASE)
+_TITLE = lazy_re(r"\s*#[ \t]+(?P<title>[^\n]+)")
 # Lines that set a day or change the context: code fences, headings, messages with day and time.
 _TELLING = lazy_re(
     r"^(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
@@ -29,19 +41,6 @@ _TELLING = lazy_re(
     re.MULTILINE,
 )
 _SESSION = lazy_re(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
-_YEAR = lazy_re(r"(?:19|20)\d{2}")
-# An optional weekday before the date of a heading.
-_WEEKDAY = lazy_re(
-    r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*|(?:diens|donners|frei|sams|sonn)tag|mittwoch|(?:mo|di|mi|do|fr|sa|so)[.,]"
-    r"|lunes|martes|mi[eé]rcoles|jueves|viernes|s[aá]bado|domingo|(?:lun|mar|mercre|jeu|vendre|same)di|dimanche"
-    r"|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[月火水木金土日]曜日?|[월화수목금토일]요일)?[\W_]*(?:(?:den"
-    r"|el|le) )?",
-    re.IGNORECASE,
-)
-_HEADING_CHARS = 200
-_ANY_DAY = date(2000, 1, 1)  # dummy reference: relative dates set no day
-
-
 class DayMark(Struct, frozen=True):
     """From the line `line` (from 1), the text belongs to `days`; empty if no day is known."""
 
@@ -50,27 +49,62 @@ class DayMark(Struct, frozen=True):
 
 
 def date_of(path: str) -> date | None:
-    """The day of a note from its path: `memory/2026-03-02.md`, `memory/sub/20260302-talk.md`."""
-    found = _NAME.fullmatch(path)
+    """The day of a note from its path, relative to the workspace: `memory/2026-03-02.md`, `memory/2026/03/02.md`."""
+    found = None if path.startswith(TRANSCRIPTS) else named_path(path)
+    is_day = found is not None and found.period is not None and found.period.precision == "day"
+    return found.period.start if is_day and found and found.period else None
+
+
+def named_by(path: str, text: str, order: Order | None = None, zone: tzinfo | None = None) -> Named | None:
+    """The days of the whole note at `path`, relative to the folder of all notes. `order` is that of ambiguous days; a
+    moment in UTC is of its day in `zone` (None: the machine's)."""
+    return next(filter(None, _namings(path, text, order, zone)), None)
+
+
+def _namings(path: str, text: str, order: Order | None, zone: tzinfo | None) -> Iterator[Named | None]:
+    """What names the note, most telling first; folders that are no part of a day come last."""
+    matter = _MATTER.match(text) if text[:3] in ("---", "+++") else None
+    keys = matter["keys"] if matter else found[0] if (found := _PROPERTIES.match(text)) else ""
+    yield _value(_DATED.search(keys), order, zone)
+    by_path = named_path(path, order)
+    if by_path and (by_path.period is None or by_path.period.precision == "day"):
+        yield by_path
+    yield _value(_CREATED.search(keys), order, zone)
+    yield by_path
+    # A title that is a day is read with the other headings, which may be of other days.
+    title = _TITLE.match(text, matter.end() if matter else 0)
+    found_title = named(title["title"], order) if title and not _day_of_heading(title["title"]) else None
+    yield found_title if found_title and not found_title.rest.strip() else None
+
+
+def _value(found: re.Match[str] | None, order: Order | None, zone: tzinfo | None) -> Named | None:
+    """The day of a value of front matter; a moment with another offset than UTC is of the day that it was there."""
     if found is None:
         return None
-    year, month, day = filter(None, found.groups())
-    try:
-        return date(int(year), int(month), int(day))
-    except ValueError:
-        return None
+    if moment := _MOMENT.match(found["date"]):
+        try:
+            day = datetime.fromisoformat(moment[0]).astimezone(zone).date()
+            return Named(Period(day, day, "day"))
+        except (ValueError, OverflowError, OSError):
+            return None
+    return named(found["date"], order)
 
 
 def day_of(path: str, text: str) -> date | None:
-    """The day of the whole note: from its front matter, else from its path."""
-    matter = _MATTER.match(text) if text.startswith("---") else None
-    told = _MATTER_DATE.search(matter["keys"]) if matter else None
-    return (_day_in(told["date"]) if told else None) or date_of(path)
+    """The day of the whole note: the last one, if it is of several."""
+    found = named_by(path, text)
+    return found.period.end if found and found.period else None
 
 
-def marks_of(text: str, day: date | None) -> tuple[DayMark, ...]:
-    """Where lines of other days begin in a note with the day `day`; () if nowhere."""
-    reader = _DayReader(day)
+def days_in(period: Period) -> tuple[date, ...]:
+    """All days of `period`."""
+    return tuple(period.start + timedelta(days=number) for number in range((period.end - period.start).days + 1))
+
+
+def marks_of(text: str, days: date | tuple[date, ...] | None) -> tuple[DayMark, ...]:
+    """Where lines of other days begin in a note of `days`; () if it is of one day at most, and nowhere else of
+    another."""
+    reader = _DayReader((days,) if isinstance(days, date) else days or ())
     line, position = 1, 0
     marks = [DayMark(1, reader.days)]
     for found in _TELLING.finditer(text):
@@ -79,14 +113,15 @@ def marks_of(text: str, day: date | None) -> tuple[DayMark, ...]:
         reader.take(found)
         if reader.days != marks[-1].days:
             marks.append(DayMark(line, reader.days))
-    return tuple(marks) if len(marks) > 1 else ()
+    return tuple(marks) if len(marks) > 1 or len(marks[0].days) > 1 else ()
 
 
 class _DayReader:
     """Reads the days of a note. `days` are those of the following lines."""
 
-    def __init__(self, day: date | None) -> None:
-        self._whole = self._own = (day,) if day else ()
+    def __init__(self, days: tuple[date, ...]) -> None:
+        # A heading says more than a note of a week or a month.
+        self._whole, self._own = days, days[:1] if len(days) == 1 else ()
         self._sections: list[tuple[int, tuple[date, ...]]] = []
         self._fence = ""
         self._talk: date | None = None
@@ -108,7 +143,7 @@ class _DayReader:
         elif found["talk"]:
             self._talk = _iso(found["talk"]) or self._talk
         else:
-            self._enter(len(found["marks"] or found["other"]), (found["heading"] or "")[:_HEADING_CHARS])
+            self._enter(len(found["marks"] or found["other"]), (found["heading"] or "")[:MAX_CHARS])
 
     def _enter(self, level: int, heading: str) -> None:
         self._talk = None
@@ -124,20 +159,9 @@ class _DayReader:
 
 def _day_of_heading(heading: str) -> date | None:
     """The day at the start of a heading, optionally after a weekday."""
-    if not _YEAR.search(heading):
-        return None
-    before = _WEEKDAY.match(heading)
-    rest = heading[before.end() :] if before else heading
-    for found in dates_in(rest, _ANY_DAY):
-        is_exact = found.precision == "day" and found.start == found.end and _YEAR.search(found.text)
-        if is_exact and rest.startswith(found.text):
-            return found.start
-    return None
-
-
-def _day_in(text: str) -> date | None:
-    """The day at the start of a front matter value."""
-    return _iso(text[:10]) or _day_of_heading(text)
+    found = named(heading, "month" if "/" in heading else None)
+    is_day = found is not None and found.period is not None and found.period.precision == "day"
+    return found.period.start if is_day and found and found.period else None
 
 
 def _iso(text: str) -> date | None:

@@ -92,7 +92,7 @@ def _unsaid(block: Sequence[str]) -> Iterator[int]:
             yield number
 
 
-_RULE = 2  # increment when other lines of the same document are excluded
+_RULE = 3  # increment when the same document has other lines excluded, or other days
 _TEMPLATE = "workspace_template"
 _EMPTY_QUOTE = lazy_re(r"^[ \t]*>[> \t]*$", re.MULTILINE)
 _HEADING = lazy_re(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")

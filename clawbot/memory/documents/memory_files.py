@@ -7,15 +7,17 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clawbot.errors import ClawbotError
 from clawbot.files import version_of
-from clawbot.memory.documents.days import DayMark, day_of, marks_of
+from clawbot.memory.dates.named import Order, is_ambiguous, named_path, order_in, order_of_locale
+from clawbot.memory.documents.days import DayMark, days_in, marks_of, named_by
 from clawbot.memory.documents.kept_listing import KeptListing
 from clawbot.memory.documents.walking import (
     IGNORED_FOLDERS,
@@ -74,8 +76,8 @@ class Document(Struct, frozen=True):
 
     `state` is that of the content; its time is UNSETTLED if the file was written a moment before, so that the next
     listing differs and the file is compared by `digest` (BLAKE2b-16 of its bytes). `line_numbers` map the lines of
-    `text` to the file, if they differ. `date` is the day of the whole document; `days` mark where lines of other days
-    begin.
+    `text` to the file, if they differ. `date` is the day of the whole document, or the last one of its week or month;
+    `days` mark where lines of other days begin, and all days of a week or month.
     """
 
     state: FileState
@@ -117,7 +119,7 @@ class MemoryDocuments:
     """MEMORY.md (or memory.md), everything below memory/, and the configured extra paths.
 
     `closed` returns for each listing what belongs to other agents (None: nothing can). It may block. With `watch`, a
-    listing is kept while the system says that nothing has changed.
+    listing is kept while the system says that nothing has changed. `zone` is the user's, None: the machine's.
     """
 
     def __init__(
@@ -127,8 +129,14 @@ class MemoryDocuments:
         closed: Callable[[], Closed] | None = None,
         *,
         watch: bool = False,
+        zone: dt.tzinfo | None = None,
     ) -> None:
         self._closed = closed
+        self._zone = zone
+        # The orders of day and month that names in each folder and below it show; and the last listing, as it is and as
+        # it is told.
+        self._orders: Mapping[str, Collection[Order]] = {}
+        self._marked_listing: tuple[Listing | None, Listing] = None, Listing((), ())
         self._workspace = os.path.normpath(workspace.absolute())
         files = [Root(self._absolute(name), name) for name in ROOT_FILES]
         folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER)
@@ -142,7 +150,18 @@ class MemoryDocuments:
 
     def list(self) -> Listing:
         """All current memory files: MEMORY.md, memory.md, memory/, then the extra paths in order. Blocks."""
-        return self._listings.get()
+        listing = self._listings.get()
+        if listing is not self._marked_listing[0]:
+            orders: dict[str, set[Order]] = {}
+            for state in listing.files:
+                folder, _, name = state.path.rpartition("/")
+                while (order := order_in(name)) and folder:
+                    orders.setdefault(folder, set()).add(order)
+                    folder = folder.rpartition("/")[0]
+            self._orders = orders
+            files = tuple(map(self._marked, listing.files))
+            self._marked_listing = listing, listing if files == listing.files else replace(listing, files=files)
+        return self._marked_listing[1]
 
     def _walk(self, walk: Walk) -> None:
         workspace = Path(self._workspace)
@@ -165,9 +184,44 @@ class MemoryDocuments:
         content = read_content(absolute, state.path)
         if content is None:
             return None
-        read = FileState(state.path, self.source, content.size, content.mtime_ns)
-        day = day_of(state.path, content.text)
-        return Document(read, content.text, content.digest, day, days=marks_of(content.text, day))
+        read = self._marked(FileState(state.path, self.source, content.size, content.mtime_ns))
+        inside = self._inside(root, absolute)
+        named = named_by(inside, content.text, self._order(state.path), self._zone)
+        period = named.period if named else None
+        marks = marks_of(content.text, days_in(period) if period else ())
+        return Document(read, content.text, content.digest, period.end if period else None, days=marks)
+
+    def ambiguous(self) -> tuple[tuple[str, dt.date | None], ...]:
+        """The notes whose names don't tell the day from the month, and the day that each is read as. Blocks."""
+        found = []
+        for state in self.list().files:
+            if is_ambiguous(state.path):
+                absolute = self._absolute(state.path)
+                named = named_path(self._inside(self._root_of(absolute), absolute), self._order(state.path))
+                if named and named.is_ambiguous:
+                    found.append((state.path, named.period.start if named.period else None))
+        return tuple(found)
+
+    def _inside(self, root: Root | None, absolute: str) -> str:
+        """The path below its root, whose own name and place say nothing about its notes."""
+        base = root.absolute if root is not None and not is_markdown(root.absolute) else os.path.dirname(absolute)
+        return os.path.relpath(absolute, base)
+
+    def _order(self, path: str) -> Order | None:
+        """How ambiguous days are read at `path`: as the other names in its folder show, or in one above it, else as the
+        locale writes them."""
+        folder = path
+        while folder := folder.rpartition("/")[0]:
+            if len(shown := self._orders.get(folder, ())) == 1:
+                return next(iter(shown))
+        return order_of_locale(os.environ)
+
+    def _marked(self, state: FileState) -> FileState:
+        """`state` with another time where its ambiguous name is read in another order, so that it is read again."""
+        if state.mtime_ns == UNSETTLED or not is_ambiguous(state.path):
+            return state
+        mark = {None: 0, "day": 1, "month": 2}[self._order(state.path)]
+        return FileState(state.path, state.source, state.size, state.mtime_ns ^ mark)
 
     def describe(self, hit: Hit) -> Hit:
         return hit

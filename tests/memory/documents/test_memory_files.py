@@ -625,10 +625,10 @@ def test_whose_change_matters(workspace: Path, tmp_path: Path) -> None:
         ("memory/2026-02-29.md", None),
         ("memory/2026-13-01.md", None),
         ("memory/2026-03-021.md", None),
-        ("memory/x-2026-03-02.md", None),
+        ("memory/x-2026-03-02.md", date(2026, 3, 2)),
         ("MEMORY.md", None),
-        ("../notes/2026-03-02.md", None),
-        ("memory/２０２６-03-02.md", None),
+        ("../notes/2026-03-02.md", date(2026, 3, 2)),
+        ("memory/２０２６-03-02.md", date(2026, 3, 2)),
         ("sessions/2026-03-02.jsonl", None),
     ],
 )

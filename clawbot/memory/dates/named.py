@@ -1,0 +1,212 @@
+"""Reads the day, week, month or quarter that a name, a path, a heading or a value of front matter is named by.
+
+The forms are a table, `names.toml`; what has other words is read by the grammars of `dates_in`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from datetime import date
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from clawbot.memory.dates import ranges
+from clawbot.memory.dates.english import MONTH, WEEKDAY, month_number
+from clawbot.memory.dates.european_words import MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
+from clawbot.memory.dates.find import dates_in
+from clawbot.memory.dates.ranges import Period, any_of
+from clawbot.text.patterns import lazy_re
+from clawbot.text.tokens import plain_forms
+
+Order = Literal["day", "month"]
+"""What comes first in 03-04-2026."""
+
+MAX_CHARS = 200
+"""Characters of a name or heading that are read."""
+
+_YEAR = lazy_re(r"(?:19|20)\d\d|[一二][〇零○一二三四五六七八九]{3}年|令和|平成|昭和")
+_TO = lazy_re(r"\s*(?:to|until|bis|--|–|—|~|_|\.\.|至|到)\s*")
+_YEAR_LAST = lazy_re(r"(?<!\d)(\d\d?)([-_ /])(\d\d?)\2(?:19|20)\d\d(?!\d)")
+_WEEKDAY = lazy_re(
+    rf"(?:(?:{WEEKDAY}|{any_of(WEEKDAY_NUMBERS)}|(?:mo|di|mi|do|fr|sa|so)(?=[.,]))(?![a-z])"
+    r"|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[月火水木金土日]曜日?|[월화수목금토일]요일)?[\W_]*(?:(?:den|el|le) )?",
+    re.IGNORECASE,
+)
+_SUFFIX = lazy_re(r"\.(?:md|markdown|mdx|org|txt)\Z", re.IGNORECASE)
+# No letter or digit may follow, but the T of a time or a character of another script.
+_END = r"(?![0-9]|(?!T\d)[A-Za-z])"
+_LONGEST_DAYS = 100
+_DAY_FIRST_BY_DOTS = "."
+_ANY_DAY = date(2000, 1, 1)  # dummy reference: relative dates name nothing
+# Territories that write the month before the day.
+_MONTH_FIRST = lazy_re(r"[a-z]+_(?:US|PH|CN|TW|JP|KR)\b|(?:zh|ja|ko)\b", re.IGNORECASE)
+
+
+class Named(Struct, frozen=True):
+    """The days that a text is named by, and the `rest` of it behind them, without a weekday. `period` is None if its
+    day and month can't be told apart; `is_ambiguous` also where an order told them."""
+
+    period: Period | None
+    rest: str = ""
+    is_ambiguous: bool = False
+
+
+class _Form(Struct, frozen=True):
+    pattern: str
+    like: tuple[str, ...]
+    ends: bool = False
+    path: bool = False
+
+
+class _Table(Struct, frozen=True):
+    parts: Mapping[str, str]
+    forms: tuple[_Form, ...]
+
+
+class _Patterns(Struct, frozen=True):
+    begins: tuple[re.Pattern[str], ...]
+    ends: tuple[re.Pattern[str], ...]
+    paths: tuple[re.Pattern[str], ...]
+
+
+def named(text: str, order: Order | None = None, *, at_end: bool = False) -> Named | None:
+    """What `text` (a name without suffix, a heading, a value) begins with, after an optional weekday; with `at_end`,
+    what it ends with otherwise. `order` reads the ambiguous ones. None if it is no day, week, month or quarter."""
+    plain = without_marks(plain_forms(text[:MAX_CHARS])).strip()
+    if not _YEAR.search(plain):
+        return None
+    start = weekday.end() if (weekday := _WEEKDAY.match(plain)) else 0
+    for pattern in _patterns().begins:
+        if (match := pattern.match(plain, start)) and (found := _read(match, order)):
+            return _extended(found, order)
+    for each in dates_in(plain[start:], _ANY_DAY):
+        is_exact = each.precision == "day" and each.start == each.end and _YEAR.search(each.text)
+        if is_exact and plain.startswith(each.text, start):
+            return Named(ranges.day(each.start), plain[start + len(each.text) :])
+    for pattern in _patterns().ends if at_end else ():
+        if (match := pattern.search(plain)) and (found := _read(match, order)):
+            return found
+    return None
+
+
+def _extended(first: Named, order: Order | None) -> Named:
+    """`first`, up to the day that follows it in a range: 2026-01-05 to 2026-01-11."""
+    if first.period is None or not (to := _TO.match(first.rest)):
+        return first
+    last = named(first.rest[to.end() :], order)
+    if last is None or last.period is None or not 0 < (last.period.end - first.period.start).days <= _LONGEST_DAYS:
+        return first
+    return Named(Period(first.period.start, last.period.end, "week"), last.rest, first.is_ambiguous)
+
+
+def named_path(path: str, order: Order | None = None) -> Named | None:
+    """What the note at `path`, relative to the folder of all notes, is named by: its name, the last folders with its
+    name (`2026/01/10`), or one of its folders, the inner ones first."""
+    *folders, name = _SUFFIX.sub("", without_marks(plain_forms(path))).split("/")
+    if not _YEAR.search("/".join((*folders, name))):
+        return None
+    if found := named(name, order, at_end=True):
+        return found
+    tails = (pattern.search("/".join((*folders, name))) for pattern in _patterns().paths)
+    found = next((read for match in tails if match and (read := _read(match, order))), None)
+    by_folder = (named(folder, order) for folder in reversed(folders))
+    return found or next(filter(None, by_folder), None)
+
+
+def order_in(name: str) -> Order | None:
+    """The order that the name of a note shows: 25-04-2026 has the day first."""
+    found = _YEAR_LAST.search(name)
+    first, second = (int(found[1]), int(found[3])) if found else (0, 0)
+    if not (first and second) or max(first, second) > 31 or min(first, second) > 12 or max(first, second) <= 12:
+        return None
+    return "day" if first > 12 else "month"
+
+
+def is_ambiguous(name: str) -> bool:
+    """Whether the name of a note has a day and a month that can't be told apart: 03-04-2026."""
+    found = _YEAR_LAST.search(name)
+    return found is not None and found[1] != found[3] and 0 < int(found[1]) <= 12 and 0 < int(found[3]) <= 12
+
+
+def order_of_locale(environment: Mapping[str, str]) -> Order | None:
+    """The order of the locale, in the order of POSIX; None if that names no place."""
+    names = (environment[name] for name in ("LC_ALL", "LC_TIME", "LANG") if environment.get(name))
+    wanted = next(names, "").partition(".")[0]
+    if wanted in ("", "C", "POSIX", "en"):
+        return None
+    return "month" if _MONTH_FIRST.match(wanted) else "day"
+
+
+def weekday_or_time(rest: str) -> bool:
+    """Whether what follows the day in a name only says it again: `-Saturday`, ` (Sat)`, ` 星期六`."""
+    plain = without_marks(plain_forms(rest)).strip(" -_.,()[]")
+    match = _WEEKDAY.match(plain)
+    return match is not None and match.end() == len(plain)
+
+
+@cache
+def _patterns() -> _Patterns:
+    """The compiled forms, by where they are looked for. Blocks: reads the table once."""
+    text = files("clawbot.memory.dates").joinpath("names.toml").read_text(encoding="utf-8")
+    table = msgspec.convert(tomllib.loads(text), _Table)
+    months = any_of({*MONTH_NUMBERS, MONTH})
+    parts = {**table.parts, "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}
+
+    def compiled(form: _Form, before: str, after: str) -> re.Pattern[str]:
+        pattern = re.sub(r"\{([A-Z]\w*)\}", lambda found: parts[found[1]], form.pattern)
+        return re.compile(f"{before}(?:{pattern}){after}", re.IGNORECASE)
+
+    names = [form for form in table.forms if not form.path]
+    return _Patterns(
+        tuple(compiled(form, "", _END) for form in names),
+        tuple(compiled(form, r"(?<![^\s_(\[-])(?<!\d[-_ ])", r"[)\]]?\Z") for form in names if form.ends),
+        tuple(compiled(form, r"(?:^|/)", r"\Z") for form in table.forms if form.path),
+    )
+
+
+def _read(match: re.Match[str], order: Order | None) -> Named | None:
+    """The period of a match; None for an impossible one, such as 31 February."""
+    groups = {name: text for name, text in match.groupdict().items() if text}
+    rest = match.string[match.end() :]
+    try:
+        if "a" in groups:
+            return _year_last(groups, rest, order)
+        return Named(_period(groups), rest)
+    except ValueError:
+        return None
+
+
+def _year_last(groups: Mapping[str, str], rest: str, order: Order | None) -> Named | None:
+    year, first, second = int(groups["y"]), int(groups["a"]), int(groups["b"])
+    separator = groups.get("s", _DAY_FIRST_BY_DOTS)
+    is_ambiguous = first != second and max(first, second) <= 12 and separator != _DAY_FIRST_BY_DOTS
+    if is_ambiguous and order is None:
+        return Named(None, rest, is_ambiguous=True)
+    day_first = first > 12 or (second <= 12 and (separator == _DAY_FIRST_BY_DOTS or order == "day"))
+    day, month = (first, second) if day_first else (second, first)
+    return Named(ranges.day(date(year, month, day)), rest, is_ambiguous)
+
+
+def _period(groups: Mapping[str, str]) -> Period:
+    """Raises ValueError for an impossible one."""
+
+    def number(*names: str) -> int | None:
+        return next((int(groups[name]) for name in names if name in groups), None)
+
+    year = number("y", "y2") or 0
+    if (week := number("w", "w2")) is not None:
+        monday = date.fromisocalendar(year, week, 1)
+        return ranges.days_from(monday, int(groups["wd"]) - 1) if "wd" in groups else ranges.week_of(monday)
+    if quarter := number("q"):
+        return ranges.quarter(year, quarter)
+    month, name = number("m", "m2"), groups.get("n") or groups.get("n2") or ""
+    if month is None:
+        month = MONTH_NUMBERS.get(name.lower()) or month_number(name)
+    day = number("d", "d2")
+    return ranges.month(year, month) if day is None else ranges.day(date(year, month, day))
