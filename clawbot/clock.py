@@ -9,6 +9,7 @@ import time
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Protocol
 
+from clawbot.text.copies import More
 from clawbot.text.interface import _, current_language, ngettext
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -171,3 +172,15 @@ def weekday_of(local: date, *, with_year: bool = False) -> str:
 def month_of(local: date) -> str:
     """The month of `local` with its year, in words."""
     return f"{local.year}年{local.month}月" if current_language() == "zh" else f"{local:%B %Y}"
+
+
+def and_more(more: More) -> str:
+    """What a text stands for that says the same as others: and 23 more, 10 Jan to 28 Feb (values of the others)."""
+    first, last = more.first, more.last
+    if first is None or last is None:
+        told = ngettext("and {n} more", "and {n} more", more.count).format(n=more.count)
+    else:
+        days = [day_of(day, with_year=first.year != last.year) for day in dict.fromkeys((first, last))]
+        span = _("{first} to {last}").format(first=days[0], last=days[-1]) if len(days) > 1 else days[0]
+        told = ngettext("and {n} more, {days}", "and {n} more, {days}", more.count).format(n=more.count, days=span)
+    return f"{told} ({', '.join(more.values)})" if more.values else told

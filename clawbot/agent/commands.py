@@ -35,6 +35,7 @@ from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_co
 from clawbot.agent.status import hooks_text, mcp_lines, mode_text, permissions_text, render_status, status_data
 from clawbot.agent.status_types import RuntimeStatus
 from clawbot.agent.submissions import Outbox
+from clawbot.clock import and_more
 from clawbot.config.schema_agent import MODES
 from clawbot.context.report import ContextReport, render_report
 from clawbot.entry_points import BrokenExtension, Extension, installed
@@ -438,7 +439,10 @@ async def _memory(host: AgentHost, argument: str) -> CommandResult:
         how = _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
         return _said("/memory", how)
     found = await host.deps.recall.search(SearchRequest(queries=(argument,)))
-    lines = [f"- **{_place(hit)}** {' '.join(hit.snippet.split())}" for hit in found.hits]
+    lines = [
+        f"- **{_place(hit)}** {' '.join(hit.snippet.split())}{f' ({and_more(hit.more)})' if hit.more else ''}"
+        for hit in found.hits
+    ]
     notes = [f"_{note}_" for note in found.warnings]
     return _said("/memory", "\n".join([*(lines or [_("Nothing found.")]), *notes]), msgspec.to_builtins(found))
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from clawbot.cli.output import counted
+from clawbot.clock import and_more
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
 from clawbot.text.sanitize import clean, clean_line
@@ -33,18 +34,23 @@ def _well_formed(value: Any) -> Any:
 def search_data(result: SearchResult) -> dict[str, Any]:
     """The JSON form of a search result."""
     found: dict[str, Any] = plain(result)
-    hits = [{key: value for key, value in hit.items() if key != "earlier" or value} for hit in found.pop("hits")]
+    hits = [
+        {key: value for key, value in hit.items() if key not in ("earlier", "more") or value}
+        for hit in found.pop("hits")
+    ]
     return {"results": hits, **found}
 
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
     """Each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
-    `(earlier)` where a later result tells something else; its text, and a blank line."""
+    `(earlier)` where a later result tells something else; its text, how many more say the same, and a blank line."""
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
         yield f"{hit.score:.3f} {clean_line(_place(hit))}{' (earlier)' if hit.earlier else ''}"
         yield clean(hit.snippet).strip("\n")
+        if hit.more is not None:
+            yield f"  ({clean_line(and_more(hit.more))})"
         yield ""
 
 

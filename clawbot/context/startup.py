@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.clock import and_more
 from clawbot.config.schema_context import StartupContextSettings
 from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.context.prompt import prompt_literal
 from clawbot.context.truncate import head_and_tail, tail_of
 from clawbot.files import RefusedFileError, read_guarded
+from clawbot.memory.dates.named import Order, named_path, order_in, order_of_locale, weekday_or_time
+from clawbot.memory.documents.walking import IGNORED_FOLDERS, is_markdown
 from clawbot.messages import NOTES_HEAD, Message, quotes_notes
+from clawbot.text.copies import fold, said_in
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
+from clawbot.trees import TreeWalk
 
 FOLDER = "memory"
 MOST_SLUGGED = 4
@@ -34,7 +39,8 @@ HEAD = (
 _MORE = " {count} more are left out for want of room."
 _LEAST_BODY = 100  # characters; with room for less of a longer note, none of it is quoted
 _FENCE = re.compile(r"`{3,}\Z")
-_NAME = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})(?P<slug>-.+)?\.md")
+_LEAST_WORDS = 4  # of a line that repeats another one, to be left out
+_CODE = re.compile(r"\s*(?:`{3,}|~{3,})")
 
 
 class StartupQuote(Struct, frozen=True):
@@ -56,7 +62,7 @@ class QuotedNote(Struct, frozen=True):
 
 
 class _Note(Struct, frozen=True):
-    """A file of the memory folder: the log of its `day`, or the note of a conversation (`slugged`)."""
+    """A file below the memory folder: the log of its `day`, or the note of a conversation (`slugged`)."""
 
     name: str
     day: date
@@ -83,7 +89,7 @@ def startup_quote(workspace: Path, now: datetime, settings: StartupContextSettin
         return None
     notices: list[str] = []
     chosen = _chosen(_notes(workspace, notices), now, settings.daily_memory_days)
-    texts = {note: text for note in chosen if (text := _text(workspace, note, notices))}
+    texts = _without_repetition({note: text for note in chosen if (text := _text(workspace, note, notices))})
     fence = fence_for(texts.values())
     quoted = _fitting(texts, fence, settings)
     newest_first = sorted(quoted, key=lambda note: note.age, reverse=True)
@@ -106,8 +112,7 @@ def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
         )
         return []
     try:
-        with os.scandir(folder) as entries:
-            return [note for entry in entries if (note := _note(entry)) is not None]
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -117,17 +122,25 @@ def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
             )
         )
         return []
-
-
-def _note(entry: os.DirEntry[str]) -> _Note | None:
-    """The note at `entry`, by its name; None for other files and deleted ones."""
-    named = _NAME.fullmatch(entry.name)
-    if named is None or not entry.name.isprintable():
-        return None
     try:
-        day = date.fromisoformat(named["day"])
-        return _Note(entry.name, day, bool(named["slug"]), entry.stat(follow_symlinks=False).st_mtime_ns)
-    except (ValueError, FileNotFoundError):
+        walk = TreeWalk(top, ignored=IGNORED_FOLDERS, skips=lambda path: path.rpartition("/")[2].startswith("."))
+        files = [entry.path for entry in walk if is_markdown(entry.name)]
+    finally:
+        os.close(top)
+    shown = {order for name in files if (order := order_in(name))}
+    order = next(iter(shown)) if len(shown) == 1 else order_of_locale(os.environ)
+    return [note for name in files if (note := _note(folder, name, order)) is not None]
+
+
+def _note(folder: Path, name: str, order: Order | None) -> _Note | None:
+    """The note `name` in `folder`, by its name; None for files of no single day and deleted ones."""
+    found = named_path(name, order)
+    if found is None or found.period is None or found.period.precision != "day" or not name.isprintable():
+        return None
+    slugged = bool(found.rest) and not weekday_or_time(found.rest)
+    try:
+        return _Note(name, found.period.end, slugged, (folder / name).lstat().st_mtime_ns)
+    except OSError:
         return None
 
 
@@ -155,6 +168,34 @@ def _text(workspace: Path, note: _Note, notices: list[str]) -> str:
         notices.append(_("{name} is not quoted to the model: it {problem}.").format(name=note.path, problem=problem))
         return ""
     return redact(text.replace("\r\n", "\n").strip())
+
+
+def _without_repetition(texts: dict[_Note, str]) -> dict[_Note, str]:
+    """`texts` with each line once, in the newest note, and how many more there are; headings, short lines and code
+    stay."""
+    lines = {note: text.split("\n") for note, text in texts.items()}
+    newest_first = sorted(texts, key=lambda note: note.age, reverse=True)
+    places = [(note, at) for note in newest_first for at in reversed(list(_repeatable(lines[note])))]
+    kept = fold([lines[note][at] for note, at in places], [note.day for note, _ in places])
+    more = {places[each.at]: each.more for each in kept}
+    gone = set(places) - more.keys()
+    return {
+        note: "\n".join(
+            f"{line} ({and_more(told)})" if (told := more.get((note, at))) else line
+            for at, line in enumerate(each)
+            if (note, at) not in gone
+        )
+        for note, each in lines.items()
+    }
+
+
+def _repeatable(lines: Sequence[str]) -> Iterator[int]:
+    """The numbers of lines that may be left out where another one says the same."""
+    is_code = False
+    for at, line in enumerate(lines):
+        is_code ^= _CODE.match(line) is not None
+        if not is_code and not line.startswith("#") and len(said_in(line).words) >= _LEAST_WORDS:
+            yield at
 
 
 def _fitting(texts: dict[_Note, str], fence: str, settings: StartupContextSettings) -> dict[_Note, str]:

@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
+from clawbot.text.copies import More
+
 Source = Literal["memory", "sessions"]
 """The origin of a text: Markdown files, or transcripts."""
 
@@ -86,7 +88,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
     `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
     speaker and time of the best one. `origin` says who wrote the text. `earlier`: another result
-    says something else about the same thing, for a later day.
+    says something else about the same thing, for a later day. `more`: what it stands for, as it says the same.
     """
 
     path: str
@@ -99,6 +101,7 @@ class Hit(Struct, frozen=True, rename="camel"):
     said: SaidBy | None = None
     origin: Origin = "file"
     earlier: bool = False
+    more: More | None = None
 
     @property
     def place(self) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from clawbot.clock import and_more
 from clawbot.memory.values import Excerpt, Fallback, Hit, SearchResult, without_copies
 from clawbot.text.interface import N_
 from clawbot.tools.folder import well_formed
@@ -174,6 +175,8 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
         found["citation"] = well_formed(hit.place)
     if hit.earlier:
         found["earlier"] = True
+    if hit.more is not None:
+        found["more"] = and_more(hit.more)
     if shown.cut:
         found["truncated"] = True
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from clawbot.config.paths import shipped
 from clawbot.context.workspace import MAX_BYTES, diff_workspace
 from clawbot.errors import ClawbotError
 from clawbot.files import read_plain
-from clawbot.indexing import open_index
+from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
 from clawbot.memory.values import IndexStatus, Issue
@@ -229,11 +230,26 @@ async def index(here: Here, open_here: Open = _open) -> Findings:
     if backend is None:
         return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
     try:
-        return await _look(backend, here)
+        return [*await _look(backend, here), *await asyncio.to_thread(_ambiguous_days, here)]
     except ClawbotError as error:
         return [_broken(error, backend.location)]
     finally:
         await backend.close()
+
+
+def _ambiguous_days(here: Here) -> Findings:
+    """How names that may be of two days are read. Blocks. Raises ConfigError."""
+    found = memory_documents(here.all_settings, here.agent, here.paths).ambiguous()
+    if not found:
+        return []
+    note = next((each for each in found if not each.by_folder), found[0])
+    others = f" and {counted(len(found) - 1, 'more note')}" if len(found) > 1 else ""
+    meant = f"is read as {note.day.day} {note.day:%B %Y}" if note.day else "has no day"
+    why = "as other names in the folder show" if note.by_folder else "as LC_ALL, LC_TIME or LANG say"
+    message = f"{note.path}{others}: such a name may be of two days; this one {meant}, {why}"
+    if note.by_folder:
+        return [Finding("memory", "ok", message)]
+    return [Finding("memory", "warning", message, "write the year first, as in 2026-04-03, or set LC_TIME")]
 
 
 async def _look(backend: MemoryBackend, here: Here) -> Findings:

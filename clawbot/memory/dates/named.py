@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -35,7 +35,8 @@ _TO = lazy_re(r"\s*(?:to|until|bis|--|–|—|~|_|\.\.|至|到)\s*")
 _YEAR_LAST = lazy_re(r"(?<!\d)(\d\d?)([-_ /])(\d\d?)\2(?:19|20)\d\d(?!\d)")
 _WEEKDAY = lazy_re(
     rf"(?:(?:{WEEKDAY}|{any_of(WEEKDAY_NUMBERS)}|(?:mo|di|mi|do|fr|sa|so)(?=[.,]))(?![a-z])"
-    r"|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[月火水木金土日]曜日?|[월화수목금토일]요일)?[\W_]*(?:(?:den|el|le) )?",
+    r"|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[月火水木金土日]曜日?|[월화수목금토일]요일)?[\W_]*"
+    r"(?:(?:den|el|le) )?",
     re.IGNORECASE,
 )
 _SUFFIX = lazy_re(r"\.(?:md|markdown|mdx|org|txt)\Z", re.IGNORECASE)
@@ -49,7 +50,7 @@ _MONTH_FIRST = lazy_re(r"[a-z]+_(?:US|PH|CN|TW|JP|KR)\b|(?:zh|ja|ko)\b", re.IGNO
 
 
 class Named(Struct, frozen=True):
-    """The days that a text is named by, and the `rest` of it behind them, without a weekday. `period` is None if its
+    """The days that a text is named by, and the `rest` of it, behind them or else before them. `period` is None if its
     day and month can't be told apart; `is_ambiguous` also where an order told them."""
 
     period: Period | None
@@ -91,7 +92,7 @@ def named(text: str, order: Order | None = None, *, at_end: bool = False) -> Nam
             return Named(ranges.day(each.start), plain[start + len(each.text) :])
     for pattern in _patterns().ends if at_end else ():
         if (match := pattern.search(plain)) and (found := _read(match, order)):
-            return found
+            return Named(found.period, plain[: match.start()], found.is_ambiguous)
     return None
 
 
@@ -115,8 +116,8 @@ def named_path(path: str, order: Order | None = None) -> Named | None:
         return found
     tails = (pattern.search("/".join((*folders, name))) for pattern in _patterns().paths)
     found = next((read for match in tails if match and (read := _read(match, order))), None)
-    by_folder = (named(folder, order) for folder in reversed(folders))
-    return found or next(filter(None, by_folder), None)
+    by_folder = next(filter(None, (named(folder, order) for folder in reversed(folders))), None)
+    return found or (Named(by_folder.period, name, by_folder.is_ambiguous) if by_folder else None)
 
 
 def order_in(name: str) -> Order | None:

@@ -41,6 +41,8 @@ _TELLING = lazy_re(
     re.MULTILINE,
 )
 _SESSION = lazy_re(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
+
+
 class DayMark(Struct, frozen=True):
     """From the line `line` (from 1), the text belongs to `days`; empty if no day is known."""
 

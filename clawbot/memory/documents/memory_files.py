@@ -88,6 +88,15 @@ class Document(Struct, frozen=True):
     days: tuple[DayMark, ...] = ()
 
 
+class AmbiguousDay(Struct, frozen=True):
+    """A note that is named by two days, such as 03-04-2026, and the one that it is read as: as the names in the folder
+    show (`by_folder`), or the locale."""
+
+    path: str
+    day: dt.date | None
+    by_folder: bool
+
+
 class DocumentSource(Protocol):
     """A source of documents. All methods block."""
 
@@ -191,30 +200,34 @@ class MemoryDocuments:
         marks = marks_of(content.text, days_in(period) if period else ())
         return Document(read, content.text, content.digest, period.end if period else None, days=marks)
 
-    def ambiguous(self) -> tuple[tuple[str, dt.date | None], ...]:
-        """The notes whose names don't tell the day from the month, and the day that each is read as. Blocks."""
+    def ambiguous(self) -> tuple[AmbiguousDay, ...]:
+        """The notes whose names don't tell the day from the month. Blocks."""
         found = []
         for state in self.list().files:
             if is_ambiguous(state.path):
                 absolute = self._absolute(state.path)
                 named = named_path(self._inside(self._root_of(absolute), absolute), self._order(state.path))
                 if named and named.is_ambiguous:
-                    found.append((state.path, named.period.start if named.period else None))
+                    day = named.period.start if named.period else None
+                    found.append(AmbiguousDay(state.path, day, self._shown_order(state.path) is not None))
         return tuple(found)
 
     def _inside(self, root: Root | None, absolute: str) -> str:
         """The path below its root, whose own name and place say nothing about its notes."""
-        base = root.absolute if root is not None and not is_markdown(root.absolute) else os.path.dirname(absolute)
-        return os.path.relpath(absolute, base)
+        is_folder = root is not None and _is_within(root.absolute, absolute)
+        return absolute[len(root.absolute) :].strip("/") if root and is_folder else Path(absolute).name
 
     def _order(self, path: str) -> Order | None:
-        """How ambiguous days are read at `path`: as the other names in its folder show, or in one above it, else as the
-        locale writes them."""
+        """How ambiguous days are read at `path`: as other names in its folder show, else as the locale writes them."""
+        return self._shown_order(path) or order_of_locale(os.environ)
+
+    def _shown_order(self, path: str) -> Order | None:
+        """The order that names show in the folder of `path`, or in one above it."""
         folder = path
         while folder := folder.rpartition("/")[0]:
             if len(shown := self._orders.get(folder, ())) == 1:
                 return next(iter(shown))
-        return order_of_locale(os.environ)
+        return None
 
     def _marked(self, state: FileState) -> FileState:
         """`state` with another time where its ambiguous name is read in another order, so that it is read again."""

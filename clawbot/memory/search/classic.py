@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
+from clawbot.memory.search.copies import folded_hits
 from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, StopCheck, reordered
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
@@ -66,11 +67,11 @@ class ClassicResults(Struct, frozen=True):
         kept = [entry for entry in entries if entry.score >= self.budget.score]
         if not kept:
             kept = [entry for entry in entries if entry.text is not None and entry.score > 0]
-        hits = [self._hit(entry) for entry in kept[: self.budget.results]]
+        hits = folded_hits([self._hit(entry) for entry in kept])[: self.budget.results]
         spent = accumulate(len(hit.snippet) for hit in hits)
         # Without a limit of characters all of them; at least one in any case.
         fitting = sum(self.budget.chars is None or chars <= self.budget.chars for chars in spent)
-        return Ranked(tuple(hits[: max(1, fitting)]), self.partial, self.warnings)
+        return Ranked(hits[: max(1, fitting)], self.partial, self.warnings)
 
     def _hit(self, entry: ClassicEntry) -> Hit:
         row = entry.row

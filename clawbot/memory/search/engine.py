@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch, token_set
+from clawbot.memory.search.copies import without_repetition
 from clawbot.memory.search.features import Wording, with_nearest
 from clawbot.memory.search.outline import OutlineCache
 from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked, Ranking, StopCheck, never
@@ -194,10 +195,12 @@ class SearchEngine:
 
         wordings = [Wording(understood(each.text), vector) for each, vector in zip(corrected, vectors, strict=True)]
         lines = self._lines(search, scope)
-        ranked = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
+        found = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
         words = tuple(word for each in wordings for word in each.question.words)
-        around = read_lines(reader, ranked.ids, weights.gap)
         names_days = any(each.question.days for each in wordings)
+        folded = without_repetition(reader, found, scope.files, words, newest=not names_days)
+        ranked = folded.first(weights.ranked)
+        around = read_lines(reader, ranked.ids, weights.gap)
         return LineResults(ranked, around, scope.files, budget, weights, words, warnings, misspelt, names_days)
 
     def _lines(self, search: Search, scope: FileScope) -> LineSource:

@@ -38,6 +38,7 @@ from clawbot.memory.search.vector_scores import (
     rough_vector_scores,
 )
 from clawbot.memory.store.records import DATED, ORDINAL_BITS, file_of, id_of
+from clawbot.text.copies import More
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import LineWeights
@@ -115,13 +116,24 @@ class LineSource(Struct, frozen=True):
         return self.reader.vectors(ids.tolist()) if self.matrix is None else self.matrix.rows(ids)
 
 
+SPARE = 8
+"""So many times the lines to rank are compared for repetition: what is behind it would have no place otherwise."""
+
+
 class RankedLines(Struct, frozen=True):
-    """Ids of lines, best first, with their scores (0 to 1) and telling words (by number). `partial`: time ran out."""
+    """Ids of lines, best first, with their scores (0 to 1), telling words (by number), and what each stands for.
+    `partial`: time ran out."""
 
     ids: Sequence[int]
     scores: Sequence[float]
     partial: bool
     asked: Sequence[frozenset[int]] = ()
+    more: Sequence[More | None] = ()
+
+    def first(self, count: int) -> RankedLines:
+        """The best `count` of them."""
+        lists = (self.ids[:count], self.scores[:count], self.partial, self.asked[:count], self.more[:count])
+        return RankedLines(*lists)
 
 
 class _Evidence(Struct):
@@ -179,7 +191,7 @@ class LineRanking:
         says = self._has_evidence(table, wordings)[places] & ~table.columns.is_heading[places]
         says |= alone >= self._weights.least_score
         places, scores = places[says], scores[says]
-        order = np.lexsort((places, -scores))[: self._weights.ranked]
+        order = np.lexsort((places, -scores))[: self._weights.ranked * SPARE]
         places, scores = places[order], np.clip(scores[order], 0, 1)
         asked = _telling_words(wordings, table, places)
         return RankedLines(table.ids[places].tolist(), scores.tolist(), partial, asked)

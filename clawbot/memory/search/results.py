@@ -294,6 +294,7 @@ class LineResults(Struct, frozen=True):
         places[: len(in_time.order)] = [places[at] for at in in_time.order]
         ids = [self.ranked.ids[place] for place in places]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
+        more = dict(zip(self.ranked.ids, self.ranked.more, strict=False))
         hits: list[Hit] = []
         left = self.budget.chars or sys.maxsize
         for each in ranges:
@@ -301,6 +302,8 @@ class LineResults(Struct, frozen=True):
                 break
             best = self.lines[ids[each.rank]].row
             hit = self._hit(each, best, self.ranked.scores[places[each.rank]], min(left, each.chars or left))
+            repeated = [same for number in range(each.first, each.last + 1) if (same := more.get(number))]
+            hit = replace(hit, more=max(repeated, key=lambda same: same.count, default=None))
             left -= len(hit.snippet)
             hits.append(replace(hit, earlier=True) if best.id in earlier else hit)
         told = also_searched(self.misspelt, (hit.snippet for hit in hits))

@@ -13,7 +13,7 @@ from textual.events import Resize
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 
-from clawbot.clock import Clock, SystemClock, weekday_of
+from clawbot.clock import Clock, SystemClock, and_more, weekday_of
 from clawbot.errors import ClawbotError
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.values import session_of
@@ -219,7 +219,7 @@ class MemoryScreen(PlacePicker):
         return NoteRow(
             id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
             title=who or f"{clean_line(hit.path)}:{hit.start_line}",
-            detail=self._day(hit.path),
+            detail="  ".join(filter(None, (self._day(hit.path), and_more(hit.more) if hit.more else ""))),
             entry=said.entry if said is not None else "",
             path=hit.path,
             first=hit.start_line,

@@ -26,6 +26,7 @@ from clawbot.memory.backends.qmd.program import (
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import Document, ForbiddenPathError, UnreadableDocumentError
 from clawbot.memory.documents.walking import FileState
+from clawbot.memory.search.copies import folded_hits
 from clawbot.memory.sync.watcher import Watcher
 from clawbot.memory.values import (
     MIN_SCORE_UNUSED,
@@ -115,7 +116,7 @@ class QmdBackend(FileBackend):
         names = [one.name for one in self._collections if one.source in request.sources]
         wanted = request.max_results or self._settings.limits.max_results
         answers = await self._asker.ask(request.queries, names, wanted * SPARE)
-        hits = await asyncio.to_thread(lambda: tuple(self._hits(request, answers))[:wanted])
+        hits = await asyncio.to_thread(lambda: folded_hits(tuple(self._hits(request, answers)))[:wanted])
         provider = FOLDER if self._embeds else "none"
         warnings = (*([_LATE] if late else ()), *([MIN_SCORE_UNUSED] if request.min_score else ()))
         return SearchResult(hits, _MODES[self._settings.search_mode], provider, "", warnings=warnings)

@@ -1,0 +1,77 @@
+"""Leaves repetition out of what a search found: of lines that say the same the newest one takes their place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import structs
+
+from clawbot.memory.dates.named import named, weekday_or_time
+from clawbot.memory.documents.days import date_of
+from clawbot.memory.search.protocols import ChunkReader
+from clawbot.memory.search.rank import RankedLines
+from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of
+from clawbot.memory.values import Hit
+from clawbot.text.copies import fold
+
+_DEEPEST = 6  # levels of headings
+
+
+def without_repetition(
+    reader: ChunkReader, ranked: RankedLines, files: Mapping[int, FileRow], words: Collection[str], *, newest: bool
+) -> RankedLines:
+    """`ranked` with each text once, and what each stands for; `words` are those of the question, whose numbers are
+    asked for. Without `newest`, the best of equal lines is kept. Blocks."""
+    rows = {row.id: row for row in reader.rows({each for number in ranked.ids for each in (number, number + 1)})}
+    known = [at for at, number in enumerate(ranked.ids) if number in rows]
+    above = _headings(reader, [rows[ranked.ids[at]] for at in known])
+    texts, days, contexts = [], [], []
+    for row in (rows[ranked.ids[at]] for at in known):
+        file, below = files[file_of(row.id)], rows.get(row.id + 1)
+        # A heading alone says little: it stands for the line below it.
+        texts.append(f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text)
+        days.append(file.day_at(row.id - id_of(file.id, 0)))
+        contexts.append("" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}")
+    kept = fold(texts, days, contexts, words, newest=newest)
+    return RankedLines(
+        [ranked.ids[known[each.at]] for each in kept],
+        [ranked.scores[known[each.place]] for each in kept],
+        ranked.partial,
+        [ranked.asked[known[each.at]] for each in kept],
+        [each.more for each in kept],
+    )
+
+
+def folded_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """`hits`, best first, with each text once."""
+    days = [hit.said.at.date() if hit.said else date_of(hit.path) for hit in hits]
+    kept = fold([hit.snippet for hit in hits], days, [_about(hit.path) for hit in hits])
+    return tuple(structs.replace(hits[each.at], more=each.more or hits[each.at].more) for each in kept)
+
+
+def _about(path: str) -> str:
+    """What the names of a note and its folders say, besides days."""
+    *folders, name = path.rpartition(".")[0].split("/")
+    found = named(name, at_end=True)
+    rest = name if found is None else "" if weekday_or_time(found.rest) else found.rest
+    return " ".join((*folders, rest)).replace("-", " ").replace("_", " ")
+
+
+def _headings(reader: ChunkReader, rows: Sequence[ChunkRow]) -> dict[int, str]:
+    """The texts of all headings above lines, by the id of the lowest one."""
+    found: dict[int, ChunkRow] = {}
+    wanted = {row.heading for row in rows if row.heading is not None}
+    lowest = set(wanted)
+    for _ in range(_DEEPEST):
+        new = reader.rows(wanted - found.keys()) if wanted - found.keys() else ()
+        found |= {row.id: row for row in new}
+        wanted = {row.heading for row in new if row.heading is not None}
+    texts: dict[int, str] = {}
+    for number in lowest:
+        chain: list[str] = []
+        row = found.get(number)
+        while row is not None and len(chain) < _DEEPEST:
+            chain.append(row.text)
+            row = found.get(row.heading) if row.heading is not None else None
+        texts[number] = "\n".join(chain)
+    return texts
