@@ -10,7 +10,7 @@ text of few words also needs the same context, such as the headings above it.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence, Set
 from datetime import date
 
 from msgspec import Struct
@@ -97,7 +97,7 @@ def fold(
     texts: Sequence[str],
     days: Sequence[date | None],
     contexts: Sequence[str] | None = None,
-    wanted: Collection[str] = (),
+    wanted: Set[str] = frozenset(),
     *,
     newest: bool = True,
 ) -> list[Kept]:
@@ -111,33 +111,23 @@ def fold(
         about = said_in(contexts[at]).words if contexts is not None and is_short else ()
         groups.setdefault((said.words, about), {}).setdefault(said.values, []).append(at)
 
-    def age(at: int) -> tuple[date, int]:
-        return (days[at] or date.min) if newest else date.min, -at
-
+    ages = [((days[at] or date.min) if newest else date.min, -at) for at in range(len(texts))]
     kept: list[Kept] = []
     for variants in groups.values():
-        parts = [(values, ats) for values, ats in variants.items() if not set(values).isdisjoint(wanted)]
-        others = [each for each in variants.items() if each not in parts]
-        if len(variants) <= VISIBLE:
-            parts, others = list(variants.items()), []
-        kept += [_kept(each, age, days) for each in ([part] for part in parts)]
-        kept += [_kept(others, age, days)] if others else []
+        # All copies of a text, newest first; of more than a few variants, those of all that nobody asks for.
+        asked = [ats for values, ats in variants.items() if len(variants) <= VISIBLE or not wanted.isdisjoint(values)]
+        rest = [at for ats in variants.values() if ats not in asked for at in ats]
+        for ats in [*asked, rest] if rest else asked:
+            at, *others = sorted(ats, key=lambda each: ages[each], reverse=True)
+            kept.append(Kept(at, min(ats), _more(texts, days, at, others) if others else None))
     return sorted(kept, key=lambda each: each.place)
 
 
-def _kept(
-    variants: Sequence[tuple[tuple[str, ...], list[int]]],
-    age: Callable[[int], tuple[date, int]],
-    days: Sequence[date | None],
-) -> Kept:
-    """One of `variants`, which stands for all of them."""
-    by_age = sorted(variants, key=lambda each: max(map(age, each[1])), reverse=True)
-    shown, ats = by_age[0][0], [at for _, some in by_age for at in some]
-    at = max(by_age[0][1], key=age)
-    others = [each for each in ats if each != at]
+def _more(texts: Sequence[str], days: Sequence[date | None], at: int, others: Sequence[int]) -> More:
+    """What the text at the position `at` stands for besides itself."""
     known = sorted(day for each in others if (day := days[each]) is not None)
-    named = (" ".join(word for word in values if word not in shown) for values, _ in by_age[1:])
-    told = tuple(dict.fromkeys(filter(None, named)))
+    shown = said_in(texts[at]).values
+    hidden = (" ".join(word for word in said_in(texts[each]).values if word not in shown) for each in others)
+    told = tuple(dict.fromkeys(filter(None, hidden)))
     told = (*told[:MOST_VALUES], "…") if len(told) > MOST_VALUES else told
-    first, last = (known[0], known[-1]) if known else (None, None)
-    return Kept(at, min(ats), More(len(others), first, last, told) if others else None)
+    return More(len(others), known[0] if known else None, known[-1] if known else None, told)

@@ -314,7 +314,7 @@ ENGLISH = Grammar(
         DateRule(
             "year_alone",
             rf"(?:in|since|during|until|till|year|mid|late|early)[ -](?P<y>{YEAR})"
-            rf"(?!['’]?[\w%]|[-./,:]\d| [A-Za-z]{{4,}}s\b)",
+            rf"(?!['’]?[\w%]|[-./,:][\dWQ]| [A-Za-z]{{4,}}s\b)",
             _year_alone,
         ),
         DateRule(

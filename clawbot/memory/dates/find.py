@@ -1,5 +1,5 @@
 """Finds dates in a text: by language, and numeric ones of any language (2026-03-02, 2026/3/2, 2026.03.02, 2026-03,
-3/2/2026)."""
+2026-W10, 3/2/2026)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from datetime import date
 from functools import lru_cache
 
+from clawbot.memory.dates import ranges
 from clawbot.memory.dates.chinese import CHINESE
 from clawbot.memory.dates.eastern import JAPANESE, KOREAN
 from clawbot.memory.dates.english import ENGLISH
@@ -32,6 +33,10 @@ def _year_and_month(match: re.Match[str], _: Context) -> Period:
     return month(int(match["y"]), int(match["m"]))
 
 
+def _week(match: re.Match[str], _: Context) -> Period:
+    return ranges.week_of(date.fromisocalendar(int(match["y"]), int(match["w"]), 1))
+
+
 def _year_last(match: re.Match[str], _: Context) -> Period:
     """3/2/2026 is in March, unless there is no such month; with dots the day comes first."""
     first, second = int(match["a"]), int(match["b"])
@@ -48,6 +53,7 @@ NUMERIC = Grammar(
             r"(?![-/.]?\d)",
             _full,
         ),
+        DateRule("week", rf"(?<![\w./-]){_YEAR}-?W(?P<w>\d\d)(?![\w-])", _week),
         DateRule("month", rf"(?<![\w./-]){_YEAR}-(?P<m>0[1-9]|1[0-2])(?![\w-]|\.\d)", _year_and_month),
         DateRule(
             "year_last", rf"(?<![\w./-])(?P<a>\d\d?)(?P<sep>[/.])(?P<b>\d\d?)[/.]{_YEAR}(?![\w/-]|\.\d)", _year_last

@@ -13,7 +13,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from clawbot.memory.dates import ranges
@@ -40,10 +39,8 @@ _WEEKDAY = lazy_re(
     re.IGNORECASE,
 )
 _SUFFIX = lazy_re(r"\.(?:md|markdown|mdx|org|txt)\Z", re.IGNORECASE)
-# No letter or digit may follow, but the T of a time or a character of another script.
-_END = r"(?![0-9]|(?!T\d)[A-Za-z])"
 _LONGEST_DAYS = 100
-_DAY_FIRST_BY_DOTS = "."
+_MONTHS = 12
 _ANY_DAY = date(2000, 1, 1)  # dummy reference: relative dates name nothing
 # Territories that write the month before the day.
 _MONTH_FIRST = lazy_re(r"[a-z]+_(?:US|PH|CN|TW|JP|KR)\b|(?:zh|ja|ko)\b", re.IGNORECASE)
@@ -58,24 +55,6 @@ class Named(Struct, frozen=True):
     is_ambiguous: bool = False
 
 
-class _Form(Struct, frozen=True):
-    pattern: str
-    like: tuple[str, ...]
-    ends: bool = False
-    path: bool = False
-
-
-class _Table(Struct, frozen=True):
-    parts: Mapping[str, str]
-    forms: tuple[_Form, ...]
-
-
-class _Patterns(Struct, frozen=True):
-    begins: tuple[re.Pattern[str], ...]
-    ends: tuple[re.Pattern[str], ...]
-    paths: tuple[re.Pattern[str], ...]
-
-
 def named(text: str, order: Order | None = None, *, at_end: bool = False) -> Named | None:
     """What `text` (a name without suffix, a heading, a value) begins with, after an optional weekday; with `at_end`,
     what it ends with otherwise. `order` reads the ambiguous ones. None if it is no day, week, month or quarter."""
@@ -83,14 +62,14 @@ def named(text: str, order: Order | None = None, *, at_end: bool = False) -> Nam
     if not _YEAR.search(plain):
         return None
     start = weekday.end() if (weekday := _WEEKDAY.match(plain)) else 0
-    for pattern in _patterns().begins:
+    for pattern in _patterns("begins"):
         if (match := pattern.match(plain, start)) and (found := _read(match, order)):
             return _extended(found, order)
     for each in dates_in(plain[start:], _ANY_DAY):
         is_exact = each.precision == "day" and each.start == each.end and _YEAR.search(each.text)
         if is_exact and plain.startswith(each.text, start):
             return Named(ranges.day(each.start), plain[start + len(each.text) :])
-    for pattern in _patterns().ends if at_end else ():
+    for pattern in _patterns("ends") if at_end else ():
         if (match := pattern.search(plain)) and (found := _read(match, order)):
             return Named(found.period, plain[: match.start()], found.is_ambiguous)
     return None
@@ -114,7 +93,7 @@ def named_path(path: str, order: Order | None = None) -> Named | None:
         return None
     if found := named(name, order, at_end=True):
         return found
-    tails = (pattern.search("/".join((*folders, name))) for pattern in _patterns().paths)
+    tails = (pattern.search("/".join((*folders, name))) for pattern in _patterns("path"))
     found = next((read for match in tails if match and (read := _read(match, order))), None)
     by_folder = next(filter(None, (named(folder, order) for folder in reversed(folders))), None)
     return found or (Named(by_folder.period, name, by_folder.is_ambiguous) if by_folder else None)
@@ -124,21 +103,19 @@ def order_in(name: str) -> Order | None:
     """The order that the name of a note shows: 25-04-2026 has the day first."""
     found = _YEAR_LAST.search(name)
     first, second = (int(found[1]), int(found[3])) if found else (0, 0)
-    if not (first and second) or max(first, second) > 31 or min(first, second) > 12 or max(first, second) <= 12:
-        return None
-    return "day" if first > 12 else "month"
+    is_shown = 0 < min(first, second) <= _MONTHS < max(first, second) <= 31
+    return ("day" if first > second else "month") if is_shown else None
 
 
 def is_ambiguous(name: str) -> bool:
     """Whether the name of a note has a day and a month that can't be told apart: 03-04-2026."""
     found = _YEAR_LAST.search(name)
-    return found is not None and found[1] != found[3] and 0 < int(found[1]) <= 12 and 0 < int(found[3]) <= 12
+    return found is not None and found[1] != found[3] and max(int(found[1]), int(found[3])) <= _MONTHS
 
 
 def order_of_locale(environment: Mapping[str, str]) -> Order | None:
     """The order of the locale, in the order of POSIX; None if that names no place."""
-    names = (environment[name] for name in ("LC_ALL", "LC_TIME", "LANG") if environment.get(name))
-    wanted = next(names, "").partition(".")[0]
+    wanted = next(filter(None, map(environment.get, ("LC_ALL", "LC_TIME", "LANG"))), "").partition(".")[0]
     if wanted in ("", "C", "POSIX", "en"):
         return None
     return "month" if _MONTH_FIRST.match(wanted) else "day"
@@ -152,62 +129,45 @@ def weekday_or_time(rest: str) -> bool:
 
 
 @cache
-def _patterns() -> _Patterns:
-    """The compiled forms, by where they are looked for. Blocks: reads the table once."""
-    text = files("clawbot.memory.dates").joinpath("names.toml").read_text(encoding="utf-8")
-    table = msgspec.convert(tomllib.loads(text), _Table)
+def _patterns(where: Literal["begins", "ends", "path"]) -> tuple[re.Pattern[str], ...]:
+    """The compiled forms for the beginning of a name, its end, or the last folders with it. Blocks: reads the table."""
+    table = tomllib.loads(files("clawbot.memory.dates").joinpath("names.toml").read_text(encoding="utf-8"))
     months = any_of({*MONTH_NUMBERS, MONTH})
-    parts = {**table.parts, "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}
-
-    def compiled(form: _Form, before: str, after: str) -> re.Pattern[str]:
-        pattern = re.sub(r"\{([A-Z]\w*)\}", lambda found: parts[found[1]], form.pattern)
-        return re.compile(f"{before}(?:{pattern}){after}", re.IGNORECASE)
-
-    names = [form for form in table.forms if not form.path]
-    return _Patterns(
-        tuple(compiled(form, "", _END) for form in names),
-        tuple(compiled(form, r"(?<![^\s_(\[-])(?<!\d[-_ ])", r"[)\]]?\Z") for form in names if form.ends),
-        tuple(compiled(form, r"(?:^|/)", r"\Z") for form in table.forms if form.path),
-    )
+    parts = {**table["parts"], "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}
+    before, after = {
+        # No letter or digit may follow, but the T of a time or a character of another script.
+        "begins": ("", r"(?![0-9]|(?!T\d)[A-Za-z])"),
+        "ends": (r"(?<![^\s_(\[-])(?<!\d[-_ ])", r"[)\]]?\Z"),
+        "path": (r"(?:^|/)", r"\Z"),
+    }[where]
+    forms = (form for form in table["forms"] if form.get(where, where == "begins" and "path" not in form))
+    patterns = (re.sub(r"\{([A-Z]\w*)\}", lambda found: parts[found[1]], form["pattern"]) for form in forms)
+    return tuple(re.compile(f"{before}(?:{pattern}){after}", re.IGNORECASE) for pattern in patterns)
 
 
 def _read(match: re.Match[str], order: Order | None) -> Named | None:
     """The period of a match; None for an impossible one, such as 31 February."""
-    groups = {name: text for name, text in match.groupdict().items() if text}
-    rest = match.string[match.end() :]
+    groups = {name.rstrip("2"): text for name, text in match.groupdict().items() if text}
+    is_ambiguous = False
+    if "a" in groups:
+        first, second, by_dots = int(groups["a"]), int(groups["b"]), "s" not in groups
+        is_ambiguous = first != second and max(first, second) <= _MONTHS and not by_dots
+        day_first = first > _MONTHS or (second <= _MONTHS and (by_dots or order == "day"))
+        groups |= zip("dm" if day_first else "md", (groups["a"], groups["b"]), strict=True)
     try:
-        if "a" in groups:
-            return _year_last(groups, rest, order)
-        return Named(_period(groups), rest)
+        period = None if is_ambiguous and order is None else _period(groups)
     except ValueError:
         return None
-
-
-def _year_last(groups: Mapping[str, str], rest: str, order: Order | None) -> Named | None:
-    year, first, second = int(groups["y"]), int(groups["a"]), int(groups["b"])
-    separator = groups.get("s", _DAY_FIRST_BY_DOTS)
-    is_ambiguous = first != second and max(first, second) <= 12 and separator != _DAY_FIRST_BY_DOTS
-    if is_ambiguous and order is None:
-        return Named(None, rest, is_ambiguous=True)
-    day_first = first > 12 or (second <= 12 and (separator == _DAY_FIRST_BY_DOTS or order == "day"))
-    day, month = (first, second) if day_first else (second, first)
-    return Named(ranges.day(date(year, month, day)), rest, is_ambiguous)
+    return Named(period, match.string[match.end() :], is_ambiguous)
 
 
 def _period(groups: Mapping[str, str]) -> Period:
-    """Raises ValueError for an impossible one."""
-
-    def number(*names: str) -> int | None:
-        return next((int(groups[name]) for name in names if name in groups), None)
-
-    year = number("y", "y2") or 0
-    if (week := number("w", "w2")) is not None:
-        monday = date.fromisocalendar(year, week, 1)
+    """The days of a match, by its groups. Raises ValueError for impossible ones."""
+    year, name = int(groups["y"]), groups.get("n", "").lower()
+    if "w" in groups:
+        monday = date.fromisocalendar(year, int(groups["w"]), 1)
         return ranges.days_from(monday, int(groups["wd"]) - 1) if "wd" in groups else ranges.week_of(monday)
-    if quarter := number("q"):
-        return ranges.quarter(year, quarter)
-    month, name = number("m", "m2"), groups.get("n") or groups.get("n2") or ""
-    if month is None:
-        month = MONTH_NUMBERS.get(name.lower()) or month_number(name)
-    day = number("d", "d2")
-    return ranges.month(year, month) if day is None else ranges.day(date(year, month, day))
+    if "q" in groups:
+        return ranges.quarter(year, int(groups["q"]))
+    month = int(groups.get("m", 0)) or MONTH_NUMBERS.get(name) or month_number(name)
+    return ranges.day(date(year, month, int(groups["d"]))) if "d" in groups else ranges.month(year, month)

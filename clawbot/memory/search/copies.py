@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from msgspec import structs
 
@@ -14,11 +14,9 @@ from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of
 from clawbot.memory.values import Hit
 from clawbot.text.copies import fold
 
-_DEEPEST = 6  # levels of headings
-
 
 def without_repetition(
-    reader: ChunkReader, ranked: RankedLines, files: Mapping[int, FileRow], words: Collection[str], *, newest: bool
+    reader: ChunkReader, ranked: RankedLines, files: Mapping[int, FileRow], words: Set[str], *, newest: bool
 ) -> RankedLines:
     """`ranked` with each text once, and what each stands for; `words` are those of the question, whose numbers are
     asked for. Without `newest`, the best of equal lines is kept. Blocks."""
@@ -58,20 +56,14 @@ def _about(path: str) -> str:
 
 
 def _headings(reader: ChunkReader, rows: Sequence[ChunkRow]) -> dict[int, str]:
-    """The texts of all headings above lines, by the id of the lowest one."""
+    """The text of each heading above lines, with those above it, by its id."""
     found: dict[int, ChunkRow] = {}
     wanted = {row.heading for row in rows if row.heading is not None}
-    lowest = set(wanted)
-    for _ in range(_DEEPEST):
-        new = reader.rows(wanted - found.keys()) if wanted - found.keys() else ()
+    while wanted and (new := reader.rows(wanted)):
         found |= {row.id: row for row in new}
-        wanted = {row.heading for row in new if row.heading is not None}
+        wanted = {row.heading for row in new if row.heading is not None} - found.keys()
     texts: dict[int, str] = {}
-    for number in lowest:
-        chain: list[str] = []
-        row = found.get(number)
-        while row is not None and len(chain) < _DEEPEST:
-            chain.append(row.text)
-            row = found.get(row.heading) if row.heading is not None else None
-        texts[number] = "\n".join(chain)
+    # A heading is behind the one above it.
+    for number, row in sorted(found.items()):
+        texts[number] = f"{texts.get(row.heading or -1, '')}\n{row.text}"
     return texts

@@ -198,7 +198,7 @@ class SearchEngine:
         found = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
         words = tuple(word for each in wordings for word in each.question.words)
         names_days = any(each.question.days for each in wordings)
-        folded = without_repetition(reader, found, scope.files, words, newest=not names_days)
+        folded = without_repetition(reader, found, scope.files, frozenset(words), newest=not names_days)
         ranked = folded.first(weights.ranked)
         around = read_lines(reader, ranked.ids, weights.gap)
         return LineResults(ranked, around, scope.files, budget, weights, words, warnings, misspelt, names_days)
