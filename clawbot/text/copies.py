@@ -41,6 +41,7 @@ _TOKEN = lazy_re(
     rf"|(?:(?![{CJK}])[^\W\d_])+(?:['’][^\W\d_]+)*[+#]*"
     r"|(?P<mark>[?？!<>=$]|[^\w\s!-/:-@\[-`{-~\u2000-\u206f\u3000-\u303f\uff00-\uffef])"
 )
+_TICKS = ("[ ]", "[x]")
 _ARTICLES = frozenset({"a", "an", "the"})
 _PARTICLES = frozenset("的了呢啊呀哦嘛")
 _SPOKEN = "!！·…—–"
@@ -81,7 +82,7 @@ def said_in(text: str) -> Said:
     for line in plain_forms(text).split("\n"):
         lead = _LEAD.match(line)
         if lead and lead["tick"]:
-            values.append("[ ]" if lead["tick"].isspace() else "[x]")
+            values.append(_TICKS[not lead["tick"].isspace()])
         for token in _TOKEN.finditer(line, lead.end() if lead else 0):
             word = token[0].lower()
             if token["value"] or word in CALENDAR_WORDS:
@@ -117,9 +118,14 @@ def fold(
         # All copies of a text, newest first; of more than a few variants, those of all that nobody asks for.
         asked = [ats for values, ats in variants.items() if len(variants) <= VISIBLE or not wanted.isdisjoint(values)]
         rest = [at for ats in variants.values() if ats not in asked for at in ats]
-        for ats in [*asked, rest] if rest else asked:
-            at, *others = sorted(ats, key=lambda each: ages[each], reverse=True)
-            kept.append(Kept(at, min(ats), _more(texts, days, at, others) if others else None))
+        parts = [sorted(ats, key=lambda each: ages[each], reverse=True) for ats in ([*asked, rest] if rest else asked)]
+        places = [min(ats) for ats in parts]
+        if len({tuple(value for value in values if value not in _TICKS) for values in variants}) == 1:
+            # Done or not: the newest state first.
+            parts.sort(key=lambda ats: ages[ats[0]], reverse=True)
+            places.sort()
+        for place, (at, *others) in zip(places, parts, strict=True):
+            kept.append(Kept(at, place, _more(texts, days, at, others) if others else None))
     return sorted(kept, key=lambda each: each.place)
 
 

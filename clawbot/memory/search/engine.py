@@ -113,6 +113,7 @@ def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
 SMALL_CHUNKS = 8_000
 """An index with at most this many chunks is read entirely for each search: 40 ms of CPU."""
 
+_REPEATED = 8
 _WORDS_COUNT = "There are no vectors for this search: words are used although text_weight is 0."
 
 
@@ -195,10 +196,15 @@ class SearchEngine:
 
         wordings = [Wording(understood(each.text), vector) for each, vector in zip(corrected, vectors, strict=True)]
         lines = self._lines(search, scope)
-        found = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
         words = tuple(word for each in wordings for word in each.question.words)
         names_days = any(each.question.days for each in wordings)
-        folded = without_repetition(reader, found, scope.files, frozenset(words), newest=not names_days)
+        # Where repetition takes most of the promising lines, more of them are looked at.
+        for factor in (1, _REPEATED):
+            wider = weights.model_copy(update={"promising": factor * weights.promising})
+            found = LineRanking(lines, scope, wider, search.should_stop).rank(wordings)
+            folded = without_repetition(reader, found, scope.files, frozenset(words), newest=not names_days)
+            if len(folded.ids) >= weights.ranked or len(found.ids) <= weights.promising // 2 or search.should_stop():
+                break
         ranked = folded.first(weights.ranked)
         around = read_lines(reader, ranked.ids, weights.gap)
         return LineResults(ranked, around, scope.files, budget, weights, words, warnings, misspelt, names_days)

@@ -116,10 +116,6 @@ class LineSource(Struct, frozen=True):
         return self.reader.vectors(ids.tolist()) if self.matrix is None else self.matrix.rows(ids)
 
 
-SPARE = 8
-"""So many times the lines to rank are compared for repetition: what is behind it would have no place otherwise."""
-
-
 class RankedLines(Struct, frozen=True):
     """Ids of lines, best first, with their scores (0 to 1), telling words (by number), and what each stands for.
     `partial`: time ran out."""
@@ -191,7 +187,7 @@ class LineRanking:
         says = self._has_evidence(table, wordings)[places] & ~table.columns.is_heading[places]
         says |= alone >= self._weights.least_score
         places, scores = places[says], scores[says]
-        order = np.lexsort((places, -scores))[: self._weights.ranked * SPARE]
+        order = np.lexsort((places, -scores))[: self._weights.promising]
         places, scores = places[order], np.clip(scores[order], 0, 1)
         asked = _telling_words(wordings, table, places)
         return RankedLines(table.ids[places].tolist(), scores.tolist(), partial, asked)
