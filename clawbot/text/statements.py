@@ -25,7 +25,7 @@ _REQUEST = lazy_re(
     r"(?:please|can you|could you|would you|will you|show|read|list|open|search|find|run|execute|create|write|"
     r"explain|help|tell me|give me|fix|make|overwrite|replace|change|delete|remove|rename|move|copy|edit|add|"
     r"append|grep|draw|translate|summari[sz]e|calculate|compute|compare|convert|suggest|recommend|plan|think|play|"
-    r"let me (?:see|know)|/|\$ )\b|请(?!记)|帮我(?!记)|帮忙|你(?:能|会|可以|来)|看看|读一?下|列出|打开|搜索|运行|"
+    r"let me (?:see|know)|/|\$ )\b|请(?!记)|[帮给]我(?!记)|帮忙|你(?:能|会|可以|来)|看看|读一?下|列出|打开|搜索|运行|"
     r"执行|创建|解释|告诉我|写|画|算|翻译|总结|推荐|讲|把|在.{1,40}(?:搜索|查找)",
     _FLAGS,
 )

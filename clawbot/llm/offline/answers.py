@@ -88,7 +88,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
         "请重新发送消息。",
     ),
     # files
-    "shown": ("`{what}`:\n\n{block}", "`{what}`:\n\n{block}"),
+    "shown": ("`{what}`:\n\n{block}", "`{what}`：\n\n{block}"),
     "shortened": ("\n\nShortened: {shown} of {total} lines.", "\n\n已截短：共 {total} 行，显示了 {shown} 行。"),
     "missing": ("There is no `{path}` in the workspace.", "工作区里没有 `{path}`。"),
     "file_exists": ("`{path}` exists already, and is left as it is.", "`{path}` 已经存在，没有改动。"),

@@ -44,7 +44,10 @@ _SUMMARY_FRAME = lazy_re(r"^#.*$|^- \(none\)$", re.MULTILINE)
 _PROGRAM = lazy_re(r"`(?:/[a-z]|offline`|clawbot )|\[quoted: [^\]\n]*\]")
 _YESTERDAY = lazy_re(r"\byesterday\b|昨[天晚日]", re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
-_HAN_STOP = lazy_re("|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING}, key=len, reverse=True)))
+_WEEKDAYS = {f"周{day}" for day in "一二三四五六日"}  # who asks for one means it
+_HAN_STOP = lazy_re(
+    "|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING, "要"} - _WEEKDAYS, key=len, reverse=True))
+)
 _NAMED = lazy_re("叫什么名字?|叫[做作]?|名叫|名字(?:叫做?|是)?|姓名")
 _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
 
@@ -243,13 +246,17 @@ def _from_here(turn: Turn, question: str, hits: Sequence[RecalledLine] = ()) -> 
     """What was stated on it earlier in this conversation and does not stand in the notes; "" when nothing."""
     wanted = telling(question)
     known = [words(hit.text) for hit in hits]
-    found = ((len(wanted & telling(text)), key, text) for key, text in _said(turn) if words(text) not in known)
-    # One character of Chinese may be part of another word.
-    least = max(min(2 if detect(question) == "zh" else 1, len(wanted)), len(wanted) / 2)
+    found = ((_weight(wanted & telling(text)), key, text) for key, text in _said(turn) if words(text) not in known)
+    least = max(min(2, _weight(wanted)), _weight(wanted) / 2)
     fits = [(count, key, text) for count, key, text in found if count and count >= least
             and not (is_question(text) or (asks(text) and not marks(text)))]  # fmt: skip
     _, key, text = max(fits, key=lambda fit: (fit[0], -len(telling(fit[2]))), default=(0, "", ""))
     return say(turn.language, key, quotes=quote(text)) if key else ""
+
+
+def _weight(tokens: frozenset[str]) -> int:
+    """How much `tokens` tell: a character of Chinese, which may be part of another word, half as much as a word."""
+    return sum(min(2, len(token)) for token in tokens)
 
 
 def _said(turn: Turn) -> Iterator[tuple[str, str]]:

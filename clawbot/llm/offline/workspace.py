@@ -18,6 +18,7 @@ from clawbot.text.secrets import holds_secret, redact
 from clawbot.text.topics import words
 
 MAX_FACT = 4_000  # characters that one note may hold; more belongs into a file of its own
+NOTES_SHOWN = 8
 LOOKED_FOR = 900  # characters of the pattern that looks for facts in the notes; grep takes a thousand
 
 Looked = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
@@ -35,6 +36,7 @@ _SMALL_TALK = ("thanks", "praise", "blamed", "chat", "agreed", "hello")
 _DAYS = [lazy_re(rf"\b(?:{day})\b|{han}", re.IGNORECASE) for day, han in (
     ("today|tonight", "今[天晚日]"), ("tomorrow", "明[天早晚日]"), ("day after tomorrow", "后天"))]  # fmt: skip
 _MISSING = lazy_re(r"(?P<path>[^\n]{1,300}?) does not exist\.")
+_NOTE = r"^\s*[-*+] (?!\*\*(?:Session|Source|Reason))\S"  # a line that states something in a note
 _CLAUSE = lazy_re(r"[^\w ]+|_")
 _FOUND = lazy_re(r"(?:\./)?(?P<path>memory\.md|memory/[^:\n]{1,400}\.md):(?P<line>\d{1,7}):(?P<text>.*)", re.IGNORECASE)
 
@@ -146,14 +148,17 @@ def _statement_before(turn: Turn) -> str:
 
 
 def list_files(turn: Turn, intent: Intent) -> Plan:
-    """Show what a folder holds: the one that is named, that of the notes, or the workspace."""
-    if intent.kind == "notes" and "list" in turn.tools:
-        [outcome] = yield [PlannedCall("list", {"path": "memory"})]
-        if outcome.is_error and not outcome.declined:
-            return say(turn.language, "no_notes")
-        return failed(turn, outcome) if outcome.is_error else block(turn.language, "memory", outcome.text)
+    """Show what a folder holds: the one that is named, or the workspace; of the notes the newest lines."""
+    if intent.kind == "notes" and "grep" in turn.tools:
+        [outcome] = yield [PlannedCall("grep", {"pattern": _NOTE, "glob": "*.md"})]
+        found = [line for line in map(_FOUND.fullmatch, outcome.text.splitlines()) if line]
+        newest = sorted(found, key=lambda line: (line["path"].startswith("memory/"), line["path"], int(line["line"])))
+        quotes = [quote(bare(line["text"]), f"{line['path']}:{line['line']}") for line in newest[-NOTES_SHOWN:]]
+        if not outcome.is_error and quotes:
+            return say(turn.language, "newest_first", quotes="\n\n".join(reversed(quotes)))
+        return failed(turn, outcome) if outcome.declined else say(turn.language, "no_notes")
     path = intent.path or "."
-    return (yield from _call(turn, PlannedCall("list", {"path": path}), path))
+    return (yield from _call(turn, PlannedCall("list", {"path": path}), intent.path or "workspace"))
 
 
 def read_file(turn: Turn, intent: Intent) -> Plan:

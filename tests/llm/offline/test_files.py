@@ -19,7 +19,6 @@ def some() -> Files:
     [
         ("list files", "memory/\nAGENTS.md\nnotes.md"),
         ("看看工作区有什么文件", "memory/\nAGENTS.md\nnotes.md"),
-        ("show me my notes", "2026-11-01.md"),
         ("show AGENTS.md", "# Rules\n\nBe kind."),
         ("读一下 AGENTS.md", "# Rules\n\nBe kind."),
         ("run `ls -la`", "total 4"),

@@ -348,7 +348,8 @@ class TestRecall:
     async def test_nothing_found_is_one_line(self, said: str, reply: str) -> None:
         answer = await Talk().say(said)
         assert answer.startswith(reply)
-        assert len(answer) < 40
+        assert len(answer) < 90
+        assert "\n" not in answer
 
     @pytest.mark.parametrize(
         "answer", ["No results.", "[1, 2]", '{"results": null}', '{"results": [3, {"path": 1}]}', ""]
@@ -377,7 +378,9 @@ class TestConversation:
         ("said", "asked", "lead"),
         [
             ("My dog is called Bruno and he is 4 years old.", "how old is Bruno?", "You said in this conversation"),
-            ("我的猫叫咪咪。", "我的猫叫什么名字?", "你在这次对话里说过"),
+            ("我的猫叫咪咪。", "我的猫叫什么名字?", "你在这次会话里说过"),
+            ("我叫小林", "我叫什么名字？", "你在这次会话里说过"),
+            ("周五给水管工打电话", "周五要做什么？", "你在这次会话里说过"),
         ],
     )
     async def test_what_was_said_a_minute_ago_is_found_whatever_else_the_notes_hold(
@@ -413,7 +416,7 @@ class TestConversation:
         await talk.say("where is my proxy?")
         reply = await talk.say(asked)
         assert reply.startswith(lead)
-        assert reply.endswith(f"\n\n> {said}\n>\n> where is my proxy?")
+        assert reply.endswith(f"\n\n> {said}")
 
 
 async def test_a_result_with_the_line_that_fits_gives_no_other_line() -> None:
@@ -520,7 +523,7 @@ class TestTheTalkBefore:
         asked = [("user", "", f"who paints boat {number}?") for number in range(7)]
         reply = await self.talk([*said, *asked]).say("what did we talk about last time?")
         lines = [line.removeprefix("> ") for line in reply.splitlines() if line.startswith("> ")]
-        assert lines == [*(f"I own {number} boats" for number in range(7)), "who paints boat 6?"]
+        assert lines == [f"I own {number} boats" for number in range(7)]
 
     @pytest.mark.parametrize("said", [[], [("agent", "", "hello"), ("user", "", "thanks")]])
     async def test_may_hold_nothing(self, said: Sequence[tuple[str, str, str]]) -> None:
