@@ -56,16 +56,18 @@ class KeysInOrder(Front):
             if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
                 self.set_timer(SCREEN_POLL, self._take_typed)
                 return
-            event = self._typed.popleft()
-            if isinstance(self.focused, TextField):
-                if isinstance(event, AltKey) and self.focused.has_modes:
+            event, field = self._typed.popleft(), self.focused
+            pumps = (field or self.screen).ancestors_with_self
+            if isinstance(field, TextField):
+                if isinstance(event, AltKey) and field.has_modes:
                     self._typed.extendleft(reversed(event.apart))
                     continue
-                await self._type(self.focused, event)
+                if await self._type(field, event):
+                    continue
             else:
-                self._held_until = monotonic() + MAX_HELD
                 await super().on_event(event)
-                await self._follow((self.focused or self.screen).ancestors_with_self)
+            self._held_until = monotonic() + MAX_HELD
+            await self._follow(pumps)
 
     def _is_loading(self) -> bool:
         """Return whether the screen loads what the next key is for, and may take its time."""
@@ -86,13 +88,15 @@ class KeysInOrder(Front):
         self._held_until = 0.0
         await self._take_typed()
 
-    async def _type(self, field: TextField, event: Key | Paste) -> None:
+    async def _type(self, field: TextField, event: Key | Paste) -> bool:
+        """Pass `event` to `field`; return whether it has taken effect: Enter sends messages that do."""
         self.app_focus = True
         if isinstance(event, Paste):
             event.stop()
             await field.on_event(event)
-            return
+            return True
         bound = not field.claims(event.key) and await self._check_bindings(event.key, priority=True)
         if not (bound or await field.take_key(event)):
             await self._check_bindings(event.key)
         await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
+        return event.key != "enter"

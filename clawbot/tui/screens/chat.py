@@ -95,6 +95,7 @@ class ChatScreen(Screen[None]):
         # The order of events is that of clawbot.agent.events.
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
         self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
+        self.stashes = False  # a text is being put aside or taken back
         self.recent: list[str] = []  # what was chosen in the palette, the last first
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
 
@@ -220,8 +221,8 @@ class ChatScreen(Screen[None]):
 
     @property
     def is_loading(self) -> bool:
-        """Whether the next keys wait for the list that Tab completes from."""
-        return self.composer.picks_first
+        """Whether the next keys wait for the list that Tab completes from, or for a text that is put aside."""
+        return self.composer.picks_first or self.stashes
 
     def hint(self, text: str, seconds: float) -> None:
         """Show `text` at the end of the status line for some seconds."""
@@ -351,6 +352,7 @@ class ChatScreen(Screen[None]):
         if self.runtime is None:
             return
         file = self.runtime.paths.drafts_file
+        self.stashes = True
         if text := prompt.expanded(prompt.text):
             prompt.take("")
             await self.drafts.put(file, text)
@@ -359,6 +361,7 @@ class ChatScreen(Screen[None]):
             self._hand_back(text)
         else:
             self.hint(_("nothing was put aside"), 2.0)
+        self.stashes = False
 
     def action_recall(self) -> None:
         """Take the last queued input back into the prompt."""
