@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 POLL = 0.1  # seconds between two checks whether input is still wanted
 READ = 4096  # bytes
 LINE_BREAKS = ("\x1b\r", "\x1b\n")  # Alt+Enter of terminals that send Esc before a key; Textual reads it as Enter
-# Keys as xterm's modifyOtherKeys and as kitty's protocol spell them. Textual returns no text for some that type it, such
-# as Shift+Space, and those of the keypad.
+# Keys as xterm's modifyOtherKeys and as kitty's protocol spell them. Textual returns no text for some that type it: for
+# Shift+Space, and for those of the keypad.
 _OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~")
 _CODED_KEY = re.compile(r"\x1b\[(\d+)(?:;(\d+))?u")
 _SHIFT, _LOCKS = 1, 64 + 128
@@ -42,8 +42,8 @@ BYTES = "clawbot.c1"  # what becomes of a byte that is no UTF-8: the control cha
 PATIENCE = 2.0  # seconds of silence in which the rest of a paste or of an answer comes
 MAX_PASTE = 2**24  # characters; a longer paste is delivered in parts
 
-# How input is split: by ECMA-48, and with the F1 of the Linux console, the mouse of X10, that of xterm to the left of or
-# above the window, and the Shift+Delete of rxvt, which it doesn't allow. Only what begins like `_SURE` can't be Alt with a key.
+# How input is split: by ECMA-48, and with the F1 of the Linux console, the mouse of X10, that of xterm beyond the left
+# edge, and the Shift+Delete of rxvt, which it doesn't allow. Only what begins like `_SURE` can't be Alt with a key.
 _STRING = r"\x1b(?:\][\dlL]|P[\d!$+>|]|_G)[^\x00-\x1f\x7f\x9c]*"
 _OTHER = r"\x1b[]PX^_][^\x00-\x1f\x7f\x9c]{0,200}"  # a string if its end comes at once
 _C1 = {chr(0x80 + number): f"\x1b{chr(0x40 + number)}" for number in (0x10, 0x18, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F)}
@@ -53,8 +53,10 @@ _TOKEN = re.compile(
     rf"|(?P<answer>{_OTHER}(?:\x07|\x9c|\x1b\\)"
     rf"|{_STRING}(?:\x07|\x9c|\x1b\\|(?=[\x00-\x1a\x1c-\x1f\x7f]|\x1b[^\\]))"
     r"|\x1b\[(?!\d+\$)[0-?]+[ -/]*(?=[^ -~]))"
-    rf"|(?P<held>(?:{_STRING}\x1b?|{_OTHER}\x1b?|\x1bO?|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{{,2}}|\[|<[-\d;]*|[0-?]*[ -/]*))\Z)"
-    r"|(?P<key>\x1b\[(?:\[[A-E]|M[^\x00-\x1f]{3}|<[-\d;]*[mM]|\d+\$|(?![M[])[0-?]*[ -/]*[@-~])|\x1bO?[^\x1b]|\x1b|[^\x1b])"
+    rf"|(?P<held>(?:{_STRING}\x1b?|{_OTHER}\x1b?|\x1bO?"
+    r"|\x1b\[(?!\d+\$)(?:M[^\x00-\x1f]{,2}|\[|<[-\d;]*|[0-?]*[ -/]*))\Z)"
+    r"|(?P<key>\x1b\[(?:\[[A-E]|M[^\x00-\x1f]{3}|<[-\d;]*[mM]|\d+\$|(?![M[])[0-?]*[ -/]*[@-~])"
+    r"|\x1bO?[^\x1b]|\x1b|[^\x1b])"
 )
 _PASTED = re.compile(r"(?P<end>\x1b\[201~)|(?P<held>\x1b(?:\[(?:2(?:0(?:1)?)?)?)?\Z)|(?P<text>\x1b|[^\x1b]+)")
 
@@ -180,7 +182,7 @@ class KeyParser(XTermParser):
             text, modifiers = chr(int(coded[1])).translate(_KEYPAD), int(coded[2] or 1) - 1
             if text.isprintable() and not modifiers & ~(_SHIFT | _LOCKS):
                 return [Key(keys[0].key, text.upper() if modifiers & _SHIFT else text)]
-        if behind.removeprefix("O")[1:] or not behind or not (keys and keys[0].character or sequence in WORD_KEYS):
+        if behind.removeprefix("O")[1:] or not behind or not ((keys and keys[0].character) or sequence in WORD_KEYS):
             return keys
         return [AltKey(keys[0], [Key("escape", None), *(key for char in behind for key in parse(char))])]
 

@@ -146,6 +146,30 @@ IN_FIELDS: list[tuple[Sequence[str], str]] = [
     ((ctrl("f"), *"bc", HOME, "a"), "❯ abc"),
     ((ctrl("p"), *"abc def", ctrl("w"), "x"), "❯ abc x"),
     ((FIND, *"abc", LEFT, DELETE, "d"), "/ abd"),
+    ((FIND, *"abc", BACK, "d"), "/ abd"),
+    ((FIND, *"bc", HOME, "a"), "/ abc"),
+    ((FIND, *"abc def", ctrl("w"), "x"), "/ abc x"),
+    ((FIND, *"abc", ctrl("u"), "x"), "/ x"),
+    ((ctrl("l"), *"abc", ctrl("u"), "x"), "❯ x"),
+    ((ctrl("r"), *"a", f"{BEGIN}b\rc{END}", LEFT, "X"), "❯ ab Xc"),
+    ((ctrl("f"), *"abc", HOME, RIGHT, BACK, "X"), "❯ Xbc"),
+    ((ctrl("p"), *"中文字", BACK, "x"), "❯ 中文x"),
+    # In a screen that the one before opens.
+    ((ctrl("r"), ctrl("t"), *"abc", BACK, "d"), "abd"),
+    ((ctrl("r"), ctrl("t"), *"bc", HOME, "a"), "abc"),
+    ((ctrl("r"), ctrl("t"), *"abc", LEFT, "X"), "abXc"),
+    ((ctrl("r"), ctrl("t"), *"abc def", ctrl("w"), "x"), "abc x"),
+    ((ctrl("r"), ctrl("t"), *"abc", ctrl("u"), "x"), "x"),
+    ((ctrl("l"), ctrl("k"), *"deep", ENTER, *"abc", BACK, *"def"), "  •••••\n"),
+    ((ctrl("l"), ctrl("k"), *"deep", ENTER, *"abc", ctrl("u"), *"de"), "  ••\n"),
+    ((ctrl("l"), ctrl("k"), *"deep", ENTER, f"{BEGIN}ab{END}", *"cd"), "  ••••\n"),
+    ((ctrl("l"), ctrl("k"), *"deep", ENTER, *"abc", HOME, DELETE, "d"), "  •••\n"),
+    ((ctrl("l"), ctrl("k"), *"dee", BACK, *"ep", ENTER, *"ab", BACK), "  •\n"),
+    ((*"/edit new.md", ENTER, *"abc", BACK, "d"), "1  abd"),
+    ((*"/edit new.md", ENTER, *"bc", HOME, "a"), "1  abc"),
+    ((*"/edit new.md", ENTER, *"abc", LEFT, "X"), "1  abXc"),
+    ((*"/edit new.md", ENTER, *"abc def", ctrl("w"), "x"), "1  abc x"),
+    ((*"/edit", ENTER, *"new.md", ENTER, *"a", TAB, "b", BACK, "c"), "1  a   c"),
 ]
 STATUS = re.compile(r" (?:INSERT |NORMAL |VISUAL |V-LINE )?main ·|   queued:")  # the line below the prompt
 PAIRS = -1.0
@@ -227,5 +251,21 @@ def test_keys_of_a_burst_take_effect_in_their_order(machine: Machine, script: Ca
         for keys, line in IN_FIELDS:
             type_keys(chat, keys, timing)
             chat.wait_for(line)
-            chat.send(ESC)
-            chat.wait_for(lambda screen: prompt_of(screen) == "")
+            leave(chat)
+    for timing in TIMINGS:
+        assert play(chat, (*"/edit", ENTER, ESC, *"ab", BACK, "c"), "ac", timing) == ""
+        assert play(chat, (*"abc", ctrl("s"), "d", BACK, ctrl("s"), "x"), "abcx", timing) == ""
+
+
+def leave(chat: Terminal) -> None:
+    """Go back to the prompt, without what was written."""
+    for _ in range(4):
+        chat.send(ESC)
+        chat.feed_until("Ask, or /", seconds=1)
+        if "Ask, or /" in chat.text and not set("│╭") & set(chat.text):
+            return
+        if "d discard" in chat.text:
+            chat.send("d")
+            chat.wait_for("Ask, or /")
+            return
+    raise AssertionError(chat.text)
