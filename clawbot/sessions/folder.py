@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from clawbot.sessions.entries import ENTRY_TYPES, PADDING, Header, as_object, decode_header
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
-from clawbot.sessions.forgotten import Forgotten, read_forgotten, session_of
+from clawbot.sessions.forgotten import read_forgotten, session_of
 from clawbot.sessions.lines import HEAD_BYTES, ByteSource
 from clawbot.sessions.names import SUBAGENTS, SUFFIX
 from clawbot.sessions.offsets import ENTRY_START, HEADER
@@ -30,8 +30,7 @@ _OWN_FILE = re.compile(
 
 FOREIGN_FORMS: tuple[tuple[str, str, str], ...] = (
     # What the file is; the program and version that it was seen in; a pattern found in its first lines.
-    ("Claude Code transcripts", "Claude Code 1.0 to 2.1", r'"(?:parentUuid|leafUuid|isSidechain)"\s*:'),
-    ("Claude Code transcripts", "Claude Code 2.0", r'"type"\s*:\s*"(?:file-history-snapshot|queue-operation)"'),
+    ("Claude Code transcripts", "Claude Code 1.0 to 2.1", r'"(?:parentUuid|leafUuid|isSidechain)"\s*:|"file-history-'),
     ("Codex rollouts", "Codex 0.44", r'"type"\s*:\s*"(?:session_meta|response_item|turn_context|event_msg)"'),
     ("Codex rollouts", "Codex 0.2", r'"record_type"\s*:\s*"state"|"instructions"\s*:.{0,9000}"git"\s*:'),
     ("ChatGPT exports", "chatgpt.com, 2023 to 2026", r'"mapping"\s*:\s*\{|"current_node"\s*:'),
@@ -113,10 +112,8 @@ def read_folder(folder: Path, names: Iterable[str] | None = None, *, every: bool
     for name in sorted(names) if every else ():
         if name != SUBAGENTS and not is_transcript(name) and not _OWN_FILE.fullmatch(name):
             other = _look(f"{folder}/{name}")
-            if f"{SUFFIX}.deleted." in name:
-                foreign[name] = _DELETED
-            elif other.kind:
-                foreign[name] = other.kind
+            if kind := other.kind or (_DELETED if f"{SUFFIX}.deleted." in name else ""):
+                foreign[name] = kind
             else:
                 copies[name] = f"{other.header.id if other.header else session_of(name)}{SUFFIX}"
     return FolderContent({name: each.header for name, each in found.items() if name not in copies}, copies, foreign)
@@ -148,7 +145,7 @@ def is_transcript(name: str) -> bool:
 
 def foreign_kind(path: Path) -> str:
     """What the file at `path` is if it is no transcript; "" for a transcript, and for an empty file, which may become
-    one. Blocks. Raises OSError."""
+    one. Blocks."""
     kind = _look(str(path)).kind
     return "" if kind == EMPTY else kind
 
@@ -239,19 +236,13 @@ def _copies(folder: Path, found: dict[str, _Seen]) -> dict[str, str]:
         used, others = names[0], names[1:]
         if session in forgotten.sessions and session_of(used) != session:
             copies[used] = f"{session}{SUFFIX}"
-        if not others:
-            continue
         same = [name for name in others if len({found[used].first, found[name].first, ""}) < 3]
         # What was forgotten of a session is recorded under the name of its file.
-        for name in same if not _is_touched(forgotten, used) else ():
+        for name in same if not forgotten.is_whole(used) and not forgotten.mark(used) else ():
             if found[name].size > found[used].size and contains(folder / name, folder / used):
                 used = name
         copies |= {name: used for name in (names[0], *same) if name != used}
     return copies
-
-
-def _is_touched(forgotten: Forgotten, name: str) -> bool:
-    return forgotten.is_whole(name) or bool(forgotten.mark(name))
 
 
 def contains(longer: Path, shorter: Path) -> bool:
@@ -259,9 +250,8 @@ def contains(longer: Path, shorter: Path) -> bool:
     the last ones is enough."""
     try:
         with ByteSource.open(longer) as long, ByteSource.open(shorter) as short:
-            size = short.size
-            start = max(0, size - _COMPARED_BYTES)
-            end = short.read(start, size)
+            start = max(0, short.size - _COMPARED_BYTES)
+            end = short.read(start, start + _COMPARED_BYTES)
             whole = end[: end.rfind(b"\n") + 1] or end
             return long.read(start, start + len(whole)) == whole
     except OSError:

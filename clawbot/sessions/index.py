@@ -123,10 +123,6 @@ class IndexState:
         self._raw.pop(key, None)
         self.changed = True
 
-    def hide(self, key: str) -> None:
-        """Leave out the record of `key`, which stays in the file until another session takes the key."""
-        self.records.pop(key)
-
     def take(self, raw: dict[str, Any], path: Path) -> None:
         """Add the content of the file. If two keys differ only in spelling, the newer record wins."""
         for name, value in raw.items():

@@ -267,7 +267,7 @@ def _recognise(state: IndexState, folder: Path, content: FolderContent, busy: Ca
             used.add(better)
             state.put(structs.replace(record, session_file=better, turns=None))
         elif name in content.copies if better else content.foreign.get(name, EMPTY) not in (EMPTY, UNREADABLE):
-            state.hide(record.key)
+            del state.records[record.key]
 
 
 def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | None) -> None:

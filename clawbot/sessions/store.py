@@ -6,7 +6,6 @@ All calls block and are thread-safe; call them in a thread from the event loop.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -236,12 +235,7 @@ class SessionStore:
         Raises SessionLockedError while it is open elsewhere."""
         record = self.find(name)
         with self.borrow(record) as opened:
-            path = opened.transcript.path
-            before = path.stat()
-            named = self.named(opened, title)
-        with suppress(OSError):
-            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        return named
+            return self.named(opened, title)
 
     def named(self, opened: OpenSession, title: str, by: str = "") -> SessionRecord:
         """Record `title`, the user's name for the open session or that of the model `by`, in its transcript and in the
@@ -334,17 +328,15 @@ class SessionStore:
         with store_errors("read", path):
             found = record_of(path, survey(path), record.key)
         began, last = record.session_started_at, record.last_interaction_at
-        only_jobs = found.turns and not (last or found.last_interaction_at)
-        stray = record.key.endswith(f":{record.session_id.lower()}")
+        last = max(last or 0, found.last_interaction_at or 0) or None
+        key, stray = record.key, f"agent:{self.agent_id}:{record.session_id.lower()}"
         return structs.replace(
             with_choices_of(record, found),
-            key=key_for(self.agent_id, f"agent:{self.agent_id}:{JOBS}{record.session_id}")
-            if only_jobs and stray
-            else record.key,
+            key=f"agent:{self.agent_id}:{JOBS}{short_name(key)}" if key == stray and found.turns and not last else key,
             turns=found.turns,
             title=record.title or found.title,
             session_started_at=began or found.session_started_at,
-            last_interaction_at=max(last or 0, found.last_interaction_at or 0) or None,
+            last_interaction_at=last,
             updated_at=record.updated_at or found.updated_at,
         )
 

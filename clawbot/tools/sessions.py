@@ -144,15 +144,11 @@ class SessionsReadTool(AsyncTool[TalkReadArguments]):
         A message may be one that is left out, such as a command: the last ones of them are looked into.
         """
         others = [one.name for one in list_transcripts(self._folder) if f"sessions/{one.name}" != current]
-        newest = sorted(others, key=lambda name: -last_spoken(self._folder / name))[:MOST_LOOKED_INTO]
-        spoken = {name: spoken_around(self._folder / name, "", MOST_AROUND) for name in newest}
-        at = {
-            name: max((one.timestamp for one in said if one.who == "user"), default=0) for name, said in spoken.items()
-        }
-        last = max(at, key=lambda name: at[name], default="")
-        if not last or not at[last]:
-            raise ToolError("There is no conversation before this one.")
-        return last
+        newest = sorted(others, key=lambda name: -last_spoken(self._folder / name))
+        for name in newest[:MOST_LOOKED_INTO]:
+            if any(one.who == "user" for one in spoken_around(self._folder / name, "", MOST_AROUND)):
+                return name
+        raise ToolError("There is no conversation before this one.")
 
     def _read(self, name: str, entry: str, around: int) -> list[Spoken]:
         """Blocks. Raises OSError, ToolError."""
