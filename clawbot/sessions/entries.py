@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from clawbot.clock import epoch_ms
-from clawbot.messages import AssistantMessage, Message, Usage, UserBlock, UserMessage, scrub
+from clawbot.messages import AssistantMessage, Message, Usage, UserBlock, UserMessage, is_timed, scrub
 from clawbot.sessions.envelopes import is_job
 
 FORMAT_VERSION = 3
@@ -132,7 +132,7 @@ def user_spoke_at(entries: Sequence[Entry]) -> int:
     """The time of the user's last message in `entries`, in milliseconds since the epoch; 0 if there is none."""
     for entry in reversed(entries):
         if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) and not entry.message.scheduled:
-            return entry.moment or entry.message.timestamp
+            return entry.message.timestamp if is_timed(entry.message) else entry.moment
     return 0
 
 

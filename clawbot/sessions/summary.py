@@ -108,7 +108,6 @@ class End(Struct, frozen=True):
 
 class _Role(Struct):
     role: str = ""
-    timestamp: Any = None
 
 
 class _Glance(Struct):
@@ -135,8 +134,8 @@ def read_title(path: Path) -> str:
         glance = _glance(raw)
         if glance is None or forgotten.holds(path.name, glance.id or ""):
             continue
-        message = _users_message(raw, glance)
-        if message is not None and (title := _title(message)):
+        said = _users_entry(raw, glance)
+        if said is not None and (title := _title(said)):
             return title
     return ""
 
@@ -194,7 +193,7 @@ def survey(path: Path) -> TranscriptSummary:
 
 
 def _note(summary: TranscriptSummary, glance: _Glance, raw: bytes, *, nameless: bool) -> None:
-    moment = iso_ms(glance.timestamp) or _milliseconds(glance.message)
+    moment = iso_ms(glance.timestamp)
     entry = decode_entry(raw, glance.type) if glance.type in ("model_change", "custom", "session_info") else None
     if summary.ended and _is_offer(entry):
         return
@@ -205,10 +204,10 @@ def _note(summary: TranscriptSummary, glance: _Glance, raw: bytes, *, nameless: 
     if glance.type != "session":
         summary.ended, summary.pending = "", False
     match glance.type:
-        case "message" if (message := _users_message(raw, glance)) is not None:
+        case "message" if (said := _users_entry(raw, glance)) is not None:
             summary.turns += 1
-            summary.spoke = summary.spoke if message.scheduled else max(summary.spoke, moment)
-            summary.title = summary.title or ("" if nameless else _title(message))
+            summary.spoke = max(summary.spoke, user_spoke_at((said,)))
+            summary.title = summary.title or ("" if nameless else _title(said))
         case "compaction":
             summary.compactions += 1
         case "model_change" | "custom" | "session_info" if not (nameless and glance.type == "session_info"):
@@ -248,21 +247,15 @@ def _is_offer(entry: Entry | None) -> bool:
     return isinstance(entry, CustomEntry) and entry.custom_type == OFFER
 
 
-def _milliseconds(message: _Role | None) -> int:
-    """The time in a message whose entry has none."""
-    stamp = message.timestamp if message is not None else None
-    return int(stamp) if isinstance(stamp, int | float) and 0 < stamp < 2**53 else 0
+def _users_entry(raw: bytes, glance: _Glance) -> MessageEntry | None:
+    entry = decode_entry(raw, "message") if glance.message is not None and glance.message.role == "user" else None
+    return entry if isinstance(entry, MessageEntry) else None
 
 
-def _users_message(raw: bytes, glance: _Glance) -> UserMessage | None:
-    if glance.message is None or glance.message.role != "user":
-        return None
-    entry = decode_entry(raw, "message")
-    return entry.message if isinstance(entry, MessageEntry) and isinstance(entry.message, UserMessage) else None
-
-
-def _title(message: UserMessage) -> str:
-    return "" if message.scheduled else title_of(users_words(message.text) or "")
+def _title(said: MessageEntry) -> str:
+    message = said.message
+    words = users_words(message.text) if isinstance(message, UserMessage) and not message.scheduled else None
+    return title_of(words or "")
 
 
 def _glance(raw: bytes) -> _Glance | None:

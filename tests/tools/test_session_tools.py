@@ -129,7 +129,7 @@ async def test_the_conversation_before_this_one_is_read_whatever_was_written_sin
     """Records of the memory are written to transcripts after their end, and a job is no talk with the user."""
     for name, more in {"later": {}, "now": {}, "job": {"scheduled": True}}.items():
         message = {"role": "user", "content": name, "timestamp": 2**41, **more}
-        write(tmp_path / f"{name}.jsonl", HEADER, entry(1, "", message=message))
+        write(tmp_path / f"{name}.jsonl", {**HEADER, "id": name}, entry(1, "", message=message))
     os.utime(tmp_path / "later.jsonl", (1, 1))
     answer = await read(toolbox(tmp_path), "last")
     assert answer["session"] == "later.jsonl"
