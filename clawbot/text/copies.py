@@ -48,10 +48,11 @@ _SPOKEN = "!！·…—–"
 
 
 class Said(Struct, frozen=True):
-    """What a text says: its `words`, and the `values` among them."""
+    """What a text says: its `words`, and the `values` among them. `is_short`: it needs its context."""
 
     words: tuple[str, ...]
     values: tuple[str, ...]
+    is_short: bool = False
 
 
 class More(Struct, frozen=True, omit_defaults=True):
@@ -91,7 +92,8 @@ def said_in(text: str) -> Said:
                 words += [] if word in _PARTICLES or word in _SPOKEN else [word.replace("？", "?")]
             elif word not in _ARTICLES:
                 words.append(stem(word.replace("’", "'")))
-    return Said(tuple(words), tuple(values)) if words else Said(tuple(values), ())
+    length = sum(1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
+    return Said(tuple(words), tuple(values), length < FEW_WORDS) if words else Said(tuple(values), (), is_short=True)
 
 
 def fold(
@@ -108,8 +110,7 @@ def fold(
     groups: dict[object, dict[tuple[str, ...], list[int]]] = {}
     for at, text in enumerate(texts):
         said = said_in(text)
-        is_short = sum(1.0 if len(word) > 1 or word.isascii() else 0.5 for word in said.words) < FEW_WORDS
-        about = said_in(contexts[at]).words if contexts is not None and is_short else ()
+        about = said_in(contexts[at]).words if contexts is not None and said.is_short else ()
         groups.setdefault((said.words, about), {}).setdefault(said.values, []).append(at)
 
     ages = [((days[at] or date.min) if newest else date.min, -at) for at in range(len(texts))]

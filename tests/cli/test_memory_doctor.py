@@ -175,3 +175,25 @@ async def test_one_is_counted_as_one(here: Here) -> None:
     found = (await findings(here, files=1, total_files=1, chunks=1, pending_vectors=1))[0]
     assert found.message.startswith("1 of 1 file in 1 piece,")
     assert found.message.endswith("; 1 piece waits for a vector")
+
+
+@pytest.mark.parametrize(
+    ("locale", "names", "state", "said"),
+    [
+        ("en_US.UTF-8", ("03-04-2026.md",), "warning", "is read as 4 March 2026, as LC_ALL, LC_TIME or LANG say"),
+        ("en_GB.UTF-8", ("03-04-2026.md", "05-06-2026.md"), "warning", "and 1 more note"),
+        ("C", ("03-04-2026.md",), "warning", "has no day"),
+        ("C", ("03-04-2026.md", "25-04-2026.md"), "ok", "3 April 2026, as other names in the folder show"),
+        ("C", ("2026-04-03.md", "25-04-2026.md"), "", ""),
+    ],
+)
+async def test_a_name_of_two_days_is_told(
+    here: Here, monkeypatch: pytest.MonkeyPatch, locale: str, names: tuple[str, ...], state: str, said: str
+) -> None:
+    monkeypatch.setenv("LC_ALL", locale)
+    (here.settings.workspace / "memory").mkdir(parents=True)
+    for name in names:
+        (here.settings.workspace / "memory" / name).write_text("- text")
+    found = (await findings(here))[1:]
+    assert [each.state for each in found] == ([state] if state else [])
+    assert all(said in each.message for each in found)

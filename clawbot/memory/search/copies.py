@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence, Set
 
 from msgspec import structs
@@ -16,7 +17,7 @@ from clawbot.text.copies import fold
 
 
 def without_repetition(
-    reader: ChunkReader, ranked: RankedLines, files: Mapping[int, FileRow], words: Set[str], *, newest: bool
+    reader: ChunkReader, ranked: RankedLines, *, files: Mapping[int, FileRow], words: Set[str], newest: bool
 ) -> RankedLines:
     """`ranked` with each text once, and what each stands for; `words` are those of the question, whose numbers are
     asked for. Without `newest`, the best of equal lines is kept. Blocks."""
@@ -47,6 +48,7 @@ def folded_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     return tuple(structs.replace(hits[each.at], more=each.more or hits[each.at].more) for each in kept)
 
 
+@functools.lru_cache(8_192)
 def _about(path: str) -> str:
     """What the names of a note and its folders say, besides days."""
     *folders, name = path.rpartition(".")[0].split("/")

@@ -3,6 +3,7 @@ a reader of the index."""
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from datetime import date
@@ -113,7 +114,11 @@ def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
 SMALL_CHUNKS = 8_000
 """An index with at most this many chunks is read entirely for each search: 40 ms of CPU."""
 
-_REPEATED = 8
+_ENOUGH = 2 / 3
+"""With a smaller share of different lines among the first ones, more lines are compared for repetition."""
+_WIDER = 4
+"""So many times the promising lines are compared where those are mostly repetition."""
+
 _WORDS_COUNT = "There are no vectors for this search: words are used although text_weight is 0."
 
 
@@ -198,14 +203,16 @@ class SearchEngine:
         lines = self._lines(search, scope)
         words = tuple(word for each in wordings for word in each.question.words)
         names_days = any(each.question.days for each in wordings)
-        # Where repetition takes most of the promising lines, more of them are looked at.
-        for factor in (1, _REPEATED):
-            wider = weights.model_copy(update={"promising": factor * weights.promising})
-            found = LineRanking(lines, scope, wider, search.should_stop).rank(wordings)
-            folded = without_repetition(reader, found, scope.files, frozenset(words), newest=not names_days)
-            if len(folded.ids) >= weights.ranked or len(found.ids) <= weights.promising // 2 or search.should_stop():
-                break
-        ranked = folded.first(weights.ranked)
+        found = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
+        fold = functools.partial(
+            without_repetition, reader, files=scope.files, words=frozenset(words), newest=not names_days
+        )
+        ranked = fold(found.first(weights.ranked))
+        if len(ranked.ids) < _ENOUGH * weights.ranked < len(found.ids):
+            if len(found.ids) > weights.promising // 2:
+                wider = weights.model_copy(update={"promising": _WIDER * weights.promising})
+                found = LineRanking(lines, scope, wider, search.should_stop).rank(wordings)
+            ranked = fold(found).first(weights.ranked)
         around = read_lines(reader, ranked.ids, weights.gap)
         return LineResults(ranked, around, scope.files, budget, weights, words, warnings, misspelt, names_days)
 
