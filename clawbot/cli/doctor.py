@@ -50,6 +50,7 @@ CHECKS: tuple[Check, ...] = (
     setup.mcp_servers,
     setup.hooks,
     setup.client,
+    setup.other_programs,
     storage.state_folder,
     storage.workspace,
     storage.log_file,

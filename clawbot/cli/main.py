@@ -19,6 +19,7 @@ COMMANDS = {
     "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
     "memory": ("clawbot.cli.memory", "Search the memory, forget from it; index status, update, check."),
+    "import": ("clawbot.cli.importing", "Import conversations and notes of other programs; undo it."),
     "hooks": ("clawbot.cli.hooks", "List and check hooks; switch one on or off."),
     "skills": ("clawbot.cli.skills", "List and check skills; trust those of a workspace."),
     "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),

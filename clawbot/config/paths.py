@@ -75,6 +75,7 @@ class Paths:
         self.workspaces = home / "workspaces"
         self.models = home / "models"
         self.local_file = home / "local.json"
+        self.imports = home / "imports"
         self.servers_file = home / "servers.json"
         self.serve_token = home / "serve.token"
         self.local_log = self.logs / "local-model.log"

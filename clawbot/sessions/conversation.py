@@ -138,7 +138,9 @@ def history_item(entry: Entry) -> HistoryItem | None:
 
 def _record_item(entry: CustomEntry) -> HistoryItem | None:
     if entry.custom_type == FORK:
-        return HistoryItem(entry.id, entry.moment, note=_("Forked. The original is unchanged."))
+        imported = isinstance(entry.data, dict) and "source" in entry.data
+        note = _("Imported. What follows was said here.") if imported else _("Forked. The original is unchanged.")
+        return HistoryItem(entry.id, entry.moment, note=note)
     offer = offer_of(entry)
     written = offer is not None and offer.phase == "end" and offer.writes
     return HistoryItem(entry.id, entry.moment, note=written_note(written), offer=offer) if written else None

@@ -7,7 +7,7 @@ All calls block and are thread-safe; call them in a thread from the event loop.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import tzinfo
 from pathlib import Path
@@ -301,6 +301,24 @@ class SessionStore:
                 record = structs.replace(record, key=key)
             state.put(record)
         return record
+
+    def add(self, records: Iterable[tuple[str, SessionRecord]]) -> None:
+        """List sessions whose transcripts were written whole, each with what a new key for it begins with. The folder
+        is not searched: there may be thousands."""
+        with store_errors("use the folder", self.folder):
+            ensure_private_dir(self.folder)
+        with self._index.edit() as state:
+            keys = {record.session_id: record.key for record in state.records.values()}
+            for stem, record in records:
+                began = moment_of(record.session_started_at or 0, self._zone)
+                key = keys.get(record.session_id) or fresh_key(self.agent_id, began, state.records, stem)
+                state.put(structs.replace(record, key=key))
+
+    def drop(self, session_ids: Collection[str]) -> None:
+        """List the sessions with these ids no more: their transcripts are gone."""
+        with self._index.edit() as state:
+            for key in [key for key, record in state.records.items() if record.session_id in session_ids]:
+                state.drop(key)
 
     def records(self) -> Sequence[SessionRecord]:
         """All sessions, including transcripts missing from the index; last used first."""

@@ -278,7 +278,7 @@ def _lines(path: Path, most: int = sys.maxsize) -> Iterator[bytes]:
 
 
 OPEN = "open"
-_ENDED = {OPEN: N_("open"), "daily": N_("daily"), "idle": N_("idle")}
+_ENDED = {OPEN: N_("open"), "daily": N_("daily"), "idle": N_("idle"), "imported": N_("imported")}
 # A prefix of an id that is looked up as one, even if a new session could have that name.
 _ID_START = re.compile(r"[0-9a-f-]{6,}")
 _MOST_NAMED = 8

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.clock import age
+from clawbot.importing.homes import FoundHome, found_homes
+from clawbot.text.interface import ngettext
 from clawbot.text.sanitize import tilde
 from clawbot.tui.render.items import NoticeItem
 from clawbot.tui.render.start import OFFLINE, TALKS_SHOWN, RecentTalk, StartItem, answering, is_said
@@ -27,15 +30,22 @@ async def welcome(chat: ChatScreen, runtime: RuntimeApi, now: datetime, *, anew:
         RecentTalk(each.session_id, each.title, f"{age(each.updated_at, now)} · {turns(each.turns)}")
         for each in others[:TALKS_SHOWN]
     ]
+    offers = [_offer(home) for home in await asyncio.to_thread(found_homes, runtime.paths)]
     told = answering(status.model, found, chat.keys.first("local_model"))
     items = list(chat.page.stack.items)
     shown = next((item for item in items if isinstance(item, StartItem)), None)
     if shown is not None and (is_said(items) or not anew):
-        shown.answers, shown.talks = told, talks
+        shown.answers, shown.talks, shown.offers = told, talks, offers
         chat.page.update(shown)
     elif not is_said(items):
         if anew:
             chat.page.clear()
             chat.page.append([item for item in items if isinstance(item, NoticeItem)])
-        start = StartItem(chat.page.size.height, told, tilde(status.workspace, Path.home()), talks)
+        start = StartItem(chat.page.size.height, told, tilde(status.workspace, Path.home()), talks, offers)
         chat.page.append([start])
+
+
+def _offer(home: FoundHome) -> str:
+    """What could be imported, and how."""
+    text = ngettext("{n} conversation of {program} found", "{n} conversations of {program} found", home.count)
+    return f"{text.format(n=home.count, program=home.label)}: {home.command}"

@@ -23,6 +23,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.hooks.discovery import find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
+from clawbot.importing.homes import found_homes
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
@@ -32,6 +33,14 @@ from clawbot.llm.staying import staying
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
+
+
+def other_programs(here: Here) -> Findings:
+    """Conversations of other programs that could be imported."""
+    return [
+        Finding("import", "ok", f"{home.count:,} conversations of {home.label} found", home.command)
+        for home in found_homes(here.paths)
+    ]
 
 
 def agents(here: Here) -> Findings:

@@ -74,13 +74,14 @@ def answering(model: ModelInfo, found: Sequence[ModelInfo], local_key: str) -> A
 
 @dataclass
 class StartItem(Item):
-    """The first page of a conversation: examples, or the last `talks` if there are any, the model and the folder of the
-    `notes`. Each example and each talk opens; `rows` is the height of the page."""
+    """The first page of a conversation: examples, or the last `talks` if there are any, the model, the folder of the
+    `notes`, and `offers`, what could be imported. Each example and each talk opens; `rows` is the height of the page."""
 
     rows: int
     answers: Answering
     notes: str = ""
     talks: Sequence[RecentTalk] = ()
+    offers: Sequence[str] = ()
 
     def lines(self, page: Page) -> list[StyledLine]:
         """With blank lines and whole sentences where there is room."""
@@ -92,6 +93,10 @@ class StartItem(Item):
         if airy:
             notes = _("{folder}, plain Markdown").format(folder=middle(self.notes, width - len(LEFT) - TERM))
             parts.append([_term(_("notes"), notes, width), _term("/help", _("keys and commands"), width)])
+        if self.offers:
+            never = [_("{command} hides this").format(command="clawbot import dismiss")] if airy else []
+            spans = [[StyledSpan(f"{LEFT}{text}", "tool-text")] for text in (*self.offers, *never)]
+            parts.append([line for each in spans for line in map(StyledLine, map(tuple, wrap(each, width)))])
         air = [BLANK] if airy else []
         return [line for part in parts for line in (*air, *part)] + air
 

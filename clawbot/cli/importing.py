@@ -1,0 +1,143 @@
+"""`clawbot import`: conversations and notes of other programs, and back again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from clawbot.cli.output import agent_option, answer, counted, draw, fail, json_option, options, say, shared_options
+from clawbot.clock import SystemClock
+from clawbot.config.load import load_settings
+from clawbot.config.paths import Paths, find_home
+from clawbot.importing.homes import dismiss
+from clawbot.importing.ledger import Ledger, MadeFile, MadeSession
+from clawbot.importing.runs import Importer, Outcome, undo_run
+from clawbot.sessions.store import SessionStore
+
+_EVERY = 25  # conversations between two updates of the line that shows how far it is
+_SHOWN = 10
+_BYTES_PER_TOKEN = 5  # of JSON lines, with their keys and times
+
+
+class PathGroup(click.Group):
+    """A group whose first word may also be a path: `clawbot import PATH` is `clawbot import from PATH`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
+            args = ["from", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=PathGroup)
+def command() -> None:
+    """Import conversations and notes: `clawbot import PATH`.
+
+    PATH is the folder of OpenClaw, pi, Claude Code or Codex (~/.openclaw, ~/.pi, ~/.claude, ~/.codex), or an export of
+    ChatGPT or Claude.ai (zip, folder, conversations.json).
+    """
+
+
+@command.command("from")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only print the counts.")
+@click.option("--notes", is_flag=True, help="Let the model write notes from the new conversations, at the next chat.")
+@options(agent_option("Who gets them."), shared_options)
+def from_path(path: Path, dry_run: bool, notes: bool, agent_id: str, file: Path | None, as_json: bool) -> None:
+    """Import what is new at PATH. Nothing is overwritten, and `import undo` takes it back.
+
+    With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied, beside,
+    same_files, skipped (counts by reason), remarks.
+    """
+    paths = Paths(find_home())
+    settings = load_settings(paths, config_file=file).settings.agent(agent_id)
+    paths.ensure_home()
+    clock = SystemClock()
+    store = SessionStore(paths.sessions(agent_id), clock, agent_id=agent_id)
+
+    def progress(count: int) -> None:
+        if sys.stderr.isatty() and count % _EVERY == 0:
+            draw(sys.stderr, counted(count, "conversation"))
+
+    ledger = Ledger(paths.imports)
+    importer = Importer(store, settings.workspace, ledger, clock, dry_run=dry_run, notes=notes, progress=progress)
+    try:
+        outcome = importer.run(path.expanduser())
+    except KeyboardInterrupt:
+        fail("Interrupted. What was imported so far is kept; the same command goes on with the rest.")
+    finally:
+        if sys.stderr.isatty():
+            draw(sys.stderr)
+    answer(as_json, outcome, _lines(outcome, dry_run=dry_run, notes=notes))
+
+
+def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
+    verb = "would be imported" if dry_run else "imported"
+    lines = [f"{outcome.program}: {counted(outcome.new, 'conversation')} {verb}"]
+    lines[0] += f" ({counted(outcome.messages, 'message')})" if outcome.messages else ""
+    for count, text in (
+        (outcome.grown, "grew and got their new messages"),
+        (outcome.parts, "were continued here; their new messages are conversations of their own"),
+        (outcome.subagents, "were held by sub-agents: clawbot sessions list --subagents NAME"),
+        (outcome.same, "have nothing new"),
+    ):
+        lines += [f"  {count:,} {text}"] if count else []
+    for names, text in ((outcome.copied, "copied to the workspace"), (outcome.beside, "put beside, the name is taken")):
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        lines += [f"  {counted(len(names), 'note')} {text}: {', '.join(names[:_SHOWN])}{more}"] if names else []
+    lines += [f"  left out: {reason} ({count:,})" for reason, count in outcome.skipped.items()]
+    lines += [f"  not imported: {remark}" for remark in outcome.remarks]
+    if notes and outcome.size:
+        tokens = f"about {outcome.size // _BYTES_PER_TOKEN:,} tokens"
+        lines.append(f"The next chat sends them to the model for notes: {tokens}.")
+    elif outcome.new and not dry_run:
+        lines.append("They can be searched and continued. No model has read them: --notes lets one write notes.")
+    if not dry_run and (outcome.new or outcome.grown or outcome.parts or outcome.copied or outcome.beside):
+        lines.append(f"To take it back: clawbot import undo {outcome.run}")
+    return lines
+
+
+@command.command("list")
+@json_option
+def list_runs(as_json: bool) -> None:
+    """List the imports, oldest first. With --json: an array of objects with id, time, program, path, agent, sessions,
+    files."""
+    found: list[dict[str, Any]] = []
+    for run, records in Ledger(Paths(find_home()).imports).runs():
+        kinds = [type(record) for record in records]
+        facts = {"id": run.id, "time": run.time, "program": run.program, "path": run.path, "agent": run.agent}
+        found.append({**facts, "sessions": kinds.count(MadeSession), "files": kinds.count(MadeFile)})
+    lines = (
+        f"{each['id']}  {each['program']:<11}  {counted(each['sessions'], 'conversation')}, "
+        f"{counted(each['files'], 'note')}  {each['path']}"
+        for each in found
+    )
+    answer(as_json, found, lines if found else ["Nothing was imported yet: clawbot import PATH"])
+
+
+@command.command()
+@click.argument("run_id", metavar="ID")
+@json_option
+def undo(run_id: str, as_json: bool) -> None:
+    """Take the import ID back: what it made, unless somebody used it since.
+
+    With --json: an object with sessions, shortened, files (counts) and stays (lines).
+    """
+    paths = Paths(find_home())
+    ledger = Ledger(paths.imports)
+    run, records = ledger.find(run_id)
+    store = SessionStore(paths.sessions(run.agent), SystemClock(), agent_id=run.agent)
+    undone = undo_run(store, ledger, run, records)
+    lines = [f"Removed: {counted(undone.sessions, 'conversation')}, {counted(undone.files, 'note')}."]
+    if undone.shortened:
+        lines.append(f"{counted(undone.shortened, 'conversation')} without the new messages again.")
+    answer(as_json, undone, lines + [f"Stays: {line}" for line in undone.stays])
+
+
+@command.command("dismiss")
+def dismiss_homes() -> None:
+    """Offer no import any more, neither on the first page nor in doctor."""
+    dismiss(Paths(find_home()))
+    say("No import is offered any more. `clawbot import PATH` still works.")

@@ -1,0 +1,185 @@
+"""Reads sessions of OpenClaw and of pi, whose transcripts have the format of ours: their lines are copied."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec import UNSET
+
+from clawbot.importing.source import (
+    Said,
+    Skipped,
+    Source,
+    Talk,
+    Unit,
+    files_in,
+    milliseconds,
+    small_json,
+    stamp_of,
+    text_in,
+)
+from clawbot.sessions.entries import as_object
+from clawbot.sessions.lines import ByteSource
+from clawbot.sessions.offsets import HEADER, EntrySpan, spans_backwards
+
+# The kinds of sessions by the words of their keys: `agent:main:cron:ID`.
+_KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "subagent", "acp": "subagent"}
+_KINDS |= dict.fromkeys(("group", "channel", "thread", "topic"), "group")
+# How jobs, heartbeats, system events and other agents begin what they say in the place of the user.
+_JOB = re.compile(r"\[cron:|Read HEARTBEAT\.md|System: \[|\[Subagent Context\]|\[heartbeat", re.IGNORECASE)
+_NAME = re.compile(r"(?P<stem>[^/]+?)\.jsonl(?:\.reset\.[^/]+)?")
+"""A transcript, also of a session that was reset. Deleted ones and backups are left out."""
+_OTHERS = re.compile(r"\.jsonl\.[^/]+\Z")
+_OUR_RECORDS = "clawbot."
+"""Types of entries that only this program may write: offers to memory, ends, forks."""
+
+
+def read_openclaw(root: Path, skipped: Skipped) -> Source:
+    """The state folder of OpenClaw at `root`, or of its earlier names. Blocks."""
+    units = [
+        unit
+        for folder in sorted((root / "agents").glob("*/sessions"))
+        if folder.is_dir() and not folder.is_symlink()
+        for unit in _units(folder, f"{folder.parent.name}/", _keys_in(folder), skipped)
+    ]
+    remarks = []
+    jobs = small_json(root / "cron" / "jobs.json")
+    listed = jobs.get("jobs") if isinstance(jobs, dict) else jobs
+    if isinstance(listed, list) and listed:
+        remarks.append(
+            f"{len(listed)} jobs in {root / 'cron/jobs.json'}: write them under `schedule:` (docs/schedule.md)"
+        )
+    skills = [path.parent for path in sorted(root.glob("skills/*/SKILL.md"))]
+    if skills:
+        remarks.append(f"{len(skills)} skills in {root / 'skills'}: list the folder under `skills.dirs` to use them")
+    for name, hint in (
+        ("openclaw.json", "clawbot config check"),
+        ("clawdbot.json", "clawbot config check"),
+        ("mcp.json", "clawbot mcp add --from"),
+    ):
+        if (root / name).is_file():
+            remarks.append(f"settings in {root / name}: {hint} {root / name}")
+    named = small_json(root / "openclaw.json") or small_json(root / "clawdbot.json")
+    return Source("openclaw", "OpenClaw", units, _workspaces(root, named), remarks)
+
+
+def read_pi(root: Path, skipped: Skipped) -> Source:
+    """The sessions of pi below `root` (`~/.pi`, `~/.pi/agent` or the folder of the sessions). Blocks."""
+    inside = (root / "agent" / "sessions", root / "sessions", root)
+    folder = next(each for each in inside if each.is_dir())
+    return Source("pi", "pi", list(_units(folder, "", {}, skipped)))
+
+
+def _workspaces(root: Path, settings: Any) -> list[Path]:
+    agents = settings.get("agents") if isinstance(settings, dict) else None
+    defaults = agents.get("defaults") if isinstance(agents, dict) else None
+    named = defaults.get("workspace") if isinstance(defaults, dict) else None
+    found = [Path(named).expanduser()] if isinstance(named, str) and named.startswith(("/", "~/")) else []
+    return [each for each in (*found, root / "workspace") if each.is_dir()][:1]
+
+
+def _keys_in(folder: Path) -> dict[str, tuple[str, str]]:
+    """By session id, the key and the name in sessions.json, which knows only live sessions."""
+    index = small_json(folder / "sessions.json")
+    found: dict[str, tuple[str, str]] = {}
+    for key, value in index.items() if isinstance(index, dict) else ():
+        ident = value.get("sessionId") if isinstance(value, dict) else None
+        if isinstance(ident, str):
+            label = value.get("label") or value.get("displayName")
+            found[ident] = (key, label if isinstance(label, str) else "")
+    return found
+
+
+def _units(folder: Path, owner: str, keys: dict[str, tuple[str, str]], skipped: Skipped) -> Iterator[Unit]:
+    taken: set[str] = set()
+    files = files_in(folder, lambda name: ".jsonl" in name, skipped)
+    names = {path.name for path, _ in files}
+    for path, state in files:
+        named = _NAME.fullmatch(path.name)
+        if named is None:
+            is_deleted = ".jsonl.deleted." in path.name
+            what = "deleted conversations" if is_deleted else "backups and lock files"
+            skipped[what] += 1 if is_deleted or _OTHERS.search(path.name) else 0
+            continue
+        try:
+            with ByteSource.open(path) as source:
+                ident = _ident(source, named["stem"])
+        except OSError:
+            ident = ""
+        if ident is None:
+            skipped["files that are no transcripts"] += 1
+        elif ident in taken or (ident != named["stem"] and f"{ident}.jsonl" in names and owner):
+            skipped["copies of conversations"] += 1
+        else:
+            taken.add(ident)
+            yield Unit(f"{owner}{path.name}", stamp_of(state), partial(_talks, path, f"{owner}{ident}", keys, skipped))
+
+
+def _ident(source: ByteSource, stem: str) -> str | None:
+    """The id of the session; None for a file of another format, which is told by its entries: a header may be torn."""
+    head = source.read(0, 64 * 1024).split(b"\n", 2)
+    header = as_object(head[0]) or {}
+    if header.get("type") == HEADER and isinstance(header.get("id"), str):
+        return str(header["id"])
+    second = as_object(head[1]) if len(head) > 1 else None
+    return stem if second and isinstance(second.get("id"), str) and "parentId" in second else None
+
+
+def _talks(path: Path, ident: str, keys: dict[str, tuple[str, str]], skipped: Skipped) -> Iterator[Talk]:
+    key, label = keys.get(ident.rpartition("/")[2], ("", ""))
+    kind = next((_KINDS[word] for word in key.split(":")[2:] if word in _KINDS), "")
+    with ByteSource.open(path) as source:
+        bad: list[int] = []
+        spans = list(spans_backwards(source, source.size, lambda offset, _text: bad.append(offset)))[::-1]
+        skipped["lines that can't be read"] += len(bad)
+        header = as_object(source.read(spans[0].start, spans[0].end)) if spans and spans[0].kind == HEADER else None
+        entries = [span for span in spans if span.kind != HEADER]
+        first = next((found for span in entries if (found := _user_text(_value(source, span)))), "")
+        yield Talk(
+            ident=ident,
+            said=_said(source, entries, spans, all_scheduled=kind in ("cron", "subagent")),
+            title=label,
+            cwd=str((header or {}).get("cwd") or ""),
+            began=milliseconds((header or {}).get("timestamp")) or int(path.stat().st_mtime * 1000),
+            kind=kind or ("cron" if _JOB.match(first) else ""),
+        )
+
+
+def _value(source: ByteSource, span: EntrySpan) -> dict[str, Any]:
+    return as_object(source.read(span.start, span.end)) or {} if span.kind == "message" else {}
+
+
+def _user_text(value: dict[str, Any]) -> str:
+    message = value.get("message")
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return ""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    return next(filter(None, map(text_in, blocks)), "")
+
+
+def _said(
+    source: ByteSource, entries: list[EntrySpan], spans: list[EntrySpan], *, all_scheduled: bool
+) -> Iterator[Said]:
+    ids = {span.id for span in entries}
+    for span in entries:
+        value = as_object(source.read(span.start, span.end))
+        if value is None:
+            continue
+        if str(value.get("customType") or "").startswith(_OUR_RECORDS):
+            value["customType"] = f"imported.{value['customType']}"
+        if (text := _user_text(value)) and (all_scheduled or _JOB.match(text)):
+            value["message"]["scheduled"] = True
+        kept = span.first_kept
+        if kept is None and span.first_kept_index is not None and 0 <= span.first_kept_index < len(spans):
+            kept = spans[span.first_kept_index].id
+        if kept is not None:
+            value["firstKeptEntryId"] = kept
+        parent = span.parent_id
+        if parent == span.id or (isinstance(parent, str) and parent not in ids):
+            parent = UNSET
+        yield Said(span.id, value, None if parent is UNSET else parent or "")

@@ -1,0 +1,328 @@
+"""Imports what is at a path, and takes such a run back."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from msgspec import Struct, field, structs
+
+from clawbot.clock import Clock, iso_utc
+from clawbot.files import PRIVATE_FILE, create_exclusive, digest_of, ensure_private_dir, erase, read_plain, write_atomic
+from clawbot.importing.claude_code import read_claude_code
+from clawbot.importing.codex import read_codex
+from clawbot.importing.exports import read_export
+from clawbot.importing.ledger import Ledger, MadeFile, MadeSession, ReadUnit, Record, Run
+from clawbot.importing.openclaw import read_openclaw, read_pi
+from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, UnreadableError, files_in, reading
+from clawbot.importing.write import Composer, OwnEnd, Target, ids_in, own_end
+from clawbot.sessions.errors import SessionLockedError
+from clawbot.sessions.forgotten import read_forgotten
+from clawbot.sessions.index import SessionRecord
+from clawbot.sessions.locks import SessionLock, holder_of
+from clawbot.sessions.names import SUBAGENTS, SUFFIX
+from clawbot.sessions.rotation import record_of
+from clawbot.sessions.store import SessionStore
+from clawbot.sessions.summary import survey
+
+BATCH = 500  # conversations between two updates of the index of sessions
+LARGEST_NOTE = 2 * 2**20
+MOST_NOTES = 10_000
+BESIDE = "imported"
+"""The folder of a workspace for files whose name is taken."""
+_NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
+_PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
+_RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
+
+
+class Outcome(Struct):
+    """What a run did, or would do: conversations that are new, that grew, that grew and were continued here (their new
+    part is a conversation of its own), that are the same, messages and bytes. `copied`, `beside` and `same` are files of the
+    workspace; `skipped` counts what was left out, by reason; `remarks` are lines about what is not imported."""
+
+    program: str
+    run: str = ""
+    new: int = 0
+    grown: int = 0
+    parts: int = 0
+    same: int = 0
+    subagents: int = 0
+    messages: int = 0
+    size: int = 0
+    copied: list[str] = field(default_factory=list)
+    beside: list[str] = field(default_factory=list)
+    same_files: int = 0
+    skipped: dict[str, int] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+
+class Undone(Struct):
+    """What an undo took back: conversations, new parts of them, files; and what stays, each with the reason."""
+
+    sessions: int = 0
+    shortened: int = 0
+    files: int = 0
+    stays: list[str] = field(default_factory=list)
+
+
+def recognise(path: Path, skipped: Skipped) -> Source:
+    """The program whose data is at `path`. Blocks. Raises ImportFailedError, OSError."""
+    if not path.exists():
+        raise ImportFailedError(f"There is no {path}.")
+    if path.is_dir():
+        if any(path.glob("agents/*/sessions")) or (path / "openclaw.json").is_file():
+            return read_openclaw(path, skipped)
+        if any(path.glob("projects/*/*.jsonl")) or (path.name == "projects" and any(path.glob("*/*.jsonl"))):
+            return read_claude_code(path, skipped)
+        if any(path.glob("**/rollout-*.jsonl*")):
+            return read_codex(path, skipped)
+        if any(each for each in ("agent/sessions/*/*", "sessions/*/*", "--*--/*") if any(path.glob(f"{each}.jsonl"))):
+            return read_pi(path, skipped)
+    found = read_export(path, skipped)
+    if found is None:
+        raise ImportFailedError(
+            f"{path} holds no conversations that can be imported.",
+            hint="Name the folder of OpenClaw, pi, Claude Code or Codex (~/.openclaw, ~/.pi, ~/.claude, ~/.codex), or an "
+            "export of ChatGPT or Claude.ai (zip, folder, conversations.json).",
+        )
+    return found
+
+
+class Importer:
+    """One run into the sessions of `store` and the `workspace`. `notes`: memory is to be offered the conversations;
+    `progress` is called with their number. All calls block."""
+
+    def __init__(
+        self,
+        store: SessionStore,
+        workspace: Path,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        dry_run: bool = False,
+        notes: bool = False,
+        progress: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._store, self._workspace, self._ledger, self._clock = store, workspace, ledger, clock
+        self._dry_run, self._notes, self._progress = dry_run, notes, progress
+        self._skipped = Skipped()
+        self._records: list[tuple[str, SessionRecord]] = []
+        self._entries: list[Record] = []
+
+    def run(self, path: Path) -> Outcome:
+        """Import what is new at `path`. What was done before an interruption is kept, and the next run goes on. Raises
+        ImportFailedError, SessionStoreError, OSError."""
+        path = Path(os.path.realpath(path))
+        self._source = source = recognise(path, self._skipped)
+        self._stamps, self._made = self._ledger.done(source.name, self._store.agent_id)
+        self._forgotten = read_forgotten(self._store.folder)
+        now = self._clock.now()
+        run = Run(
+            self._ledger.fresh_id(f"{now:%Y%m%d-%H%M%S}"), iso_utc(now), source.name, str(path), self._store.agent_id
+        )
+        self.outcome = Outcome(source.label, run.id, remarks=list(source.remarks))
+        self._run, self._entries = run.id, [run]
+        try:
+            for unit in source.units:
+                if self._stamps.get(unit.name) == unit.stamp:
+                    self.outcome.same += 1
+                    continue
+                try:
+                    for talk in reading(unit.talks()):
+                        self._take(talk)
+                        self._progress(self.outcome.new + self.outcome.grown + self.outcome.parts)
+                    self._entries.append(ReadUnit(unit.name, unit.stamp))
+                except UnreadableError as error:
+                    self._skipped[str(error)] += 1
+                if len(self._records) >= BATCH:
+                    self._save()
+            for folder in source.workspace:
+                self._copy_notes(folder)
+        finally:
+            self._save()
+        self.outcome.skipped = {reason: count for reason, count in sorted(self._skipped.items()) if count}
+        return self.outcome
+
+    def _take(self, talk: Talk) -> None:
+        folder = f"{SUBAGENTS}/{self._session_id(talk.parent)}/" if talk.parent else ""
+        files = self._made.get(talk.ident) or []
+        first = f"{folder}{self._session_id(talk.ident)}{SUFFIX}"
+        if not files and (self._store.folder / first).exists():
+            files = [first]  # the program was killed before it could record that
+        paths = [self._store.folder / file for file in files]
+        known: set[str] = set().union(*(ids_in(path) for path in paths if path.exists()))
+        if files and not paths[-1].exists():
+            self._skipped["conversations that were deleted here"] += 1
+            return
+        if any(self._forgotten.is_whole(Path(file).name) for file in (*files, first)):
+            self._skipped["conversations that were forgotten here"] += 1
+            return
+        end = own_end(paths[-1]) if files else None
+        grows = end is not None and not end.offered
+        file = files[-1] if grows else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
+        try:
+            written = self._write(talk, file, known, end if grows else None)
+        except SessionLockedError:
+            self._skipped["conversations that are open now"] += 1
+            return
+        if not written:
+            self.outcome.same += bool(known)
+            self._skipped["empty conversations"] += not known
+        elif talk.parent:
+            self.outcome.subagents += 1
+        else:
+            self.outcome.new += not files
+            self.outcome.grown += bool(files) and grows
+            self.outcome.parts += bool(files) and not grows
+
+    def _session_id(self, ident: str, part: int = 0) -> str:
+        return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))
+
+    def _write(self, talk: Talk, file: str, known: set[str], end: OwnEnd | None) -> bool:
+        path = self._store.folder / file
+        stem = f"{talk.kind}:{self._source.name}" if talk.kind else self._source.name
+        stem = f"subagent:{self._source.name}" if talk.parent else stem
+        key = f"agent:{self._store.agent_id}:{stem}"
+        pending = self._notes and not (talk.parent or talk.kind)
+        target = Target(path.stem, key, self._source.name, self._source.label, self._run, pending)
+        aside = Path(os.devnull) if self._dry_run else path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        with ExitStack() as undo:
+            if not self._dry_run:
+                ensure_private_dir(path.parent)
+                undo.callback(aside.unlink, missing_ok=True)
+            if end is not None:
+                lock = SessionLock(path)
+                lock.acquire(path.stem, self._clock)
+                undo.callback(lock.release)
+            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE), "wb") as sink:
+                rest = _copy(path, end.body, sink) if end is not None else ""
+                composer = Composer(sink, target, talk, known, here=end is not None)
+                written = composer.write()
+            self.outcome.messages += composer.messages
+            self.outcome.size += composer.size
+            if written and not self._dry_run:
+                aside.replace(path)
+                self._list(talk, path, f"{stem}-")
+                self._entries.append(MadeSession(talk.ident, file, end.body if end else 0, rest))
+                self._ledger.append(self._run, self._entries)
+                self._entries = []
+        return written
+
+    def _list(self, talk: Talk, path: Path, stem: str) -> None:
+        """The record of a transcript for the index, with its title and the time of its last message."""
+        summary = survey(path)
+        record = structs.replace(
+            record_of(path, summary, ""), title=summary.given or summary.title or None, model_override=None
+        )
+        with suppress(OSError):
+            os.utime(path, (record.updated_at / 1000, record.updated_at / 1000))
+        if not talk.parent:
+            self._records.append((stem, record))
+
+    def _save(self) -> None:
+        """Record what was read, and list the sessions that were made."""
+        if self._dry_run:
+            return
+        if any(not isinstance(each, Run) for each in self._entries):
+            self._ledger.append(self._run, self._entries)
+            self._entries = []
+        if self._records:
+            os.sync()
+            self._store.add(self._records)
+            self._records = []
+
+    def _copy_notes(self, folder: Path) -> None:
+        """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
+        found = files_in(folder, _is_note, self._skipped)
+        self._skipped["notes beyond the first 10,000"] += max(0, len(found) - MOST_NOTES)
+        for path, state in found[:MOST_NOTES]:
+            name = str(path.relative_to(folder))
+            if state.st_size > LARGEST_NOTE:
+                self._skipped["notes larger than 2 MiB"] += 1
+                continue
+            data = read_plain(path, LARGEST_NOTE, linked=False)
+            for place in (name, f"{BESIDE}/{self._source.name}/{name}"):
+                target = self._workspace / place
+                there = target.exists() or target.is_symlink()
+                if there and target.is_file() and read_plain(target, LARGEST_NOTE) == data:
+                    self.outcome.same_files += 1
+                    break
+                if not there and (self._dry_run or create_exclusive(target, data, below=self._workspace)):
+                    (self.outcome.copied if place == name else self.outcome.beside).append(place)
+                    self._entries.append(MadeFile(str(target), digest_of(data)))
+                    break
+
+
+def _is_note(name: str) -> bool:
+    *folders, last = name.split("/")
+    hidden = any(part.startswith(".") or part in _PASSED_OVER for part in folders)
+    return last.endswith(".md") and not last.startswith(".") and last != _RITUAL and not hidden
+
+
+def _copy(path: Path, size: int, sink) -> str:  # type: ignore[no-untyped-def]
+    """Write the first `size` bytes of `path` to `sink`; returns the rest."""
+    with path.open("rb") as file:
+        while size and (data := file.read(min(size, 1 << 20))):
+            sink.write(data)
+            size -= len(data)
+        return file.read().decode()
+
+
+def undo_run(store: SessionStore, ledger: Ledger, run: Run, records: list[Record]) -> Undone:
+    """Take back what the run made and what nobody used since. Blocks. Raises SessionStoreError, OSError."""
+    undone, kept, gone = Undone(), list[Record](), list[str]()
+    for record in reversed(records):
+        match record:
+            case MadeSession():
+                why = _undo_session(store.folder / record.file, record, run.id, undone)
+                if not why and not record.kept:
+                    gone.append(Path(record.file).stem)
+            case MadeFile():
+                why = _undo_file(Path(record.path), record.digest, undone)
+            case _:
+                continue
+        if why:
+            kept.append(record)
+            undone.stays.append(why)
+    store.drop(gone)
+    ledger.replace(run, kept[::-1])
+    return undone
+
+
+def _undo_session(path: Path, record: MadeSession, run_id: str, undone: Undone) -> str:
+    """Why the session stays; "" if it is taken back."""
+    if not path.exists():
+        return ""
+    if holder_of(path) is not None:
+        return f"{path.stem}: it is open now"
+    end = own_end(path)
+    if end is None:
+        return f"{path.stem}: it was continued here"
+    if end.run != run_id:
+        return f"{path.stem}: it grew in the import {end.run}; undo that one first"
+    if record.kept:
+        with path.open("rb") as file:
+            body = file.read(record.kept)
+        write_atomic(path, body + record.end.encode(), mode=PRIVATE_FILE)
+        undone.shortened += 1
+    else:
+        path.unlink()
+        undone.sessions += 1
+    return ""
+
+
+def _undo_file(path: Path, digest: str, undone: Undone) -> str:
+    try:
+        data = read_plain(path, LARGEST_NOTE)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f"{path}: {error.strerror or error}"
+    if digest_of(data) != digest:
+        return f"{path}: it was changed since"
+    erase(path)
+    undone.files += 1
+    return ""

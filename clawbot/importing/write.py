@@ -1,0 +1,161 @@
+"""Writes an imported conversation as a transcript of ours, whose end shows whether anybody continued it here.
+
+The end is a record that the conversation was imported, and the mark of an ended session. The record says that memory
+was offered all before it: nothing of it is sent to a model unless somebody continues the conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct, structs
+
+from clawbot.clock import iso_utc, moment_of
+from clawbot.importing.source import Said, Talk, entry_id, milliseconds, reading
+from clawbot.messages import ToolResultMessage, scrub
+from clawbot.sessions.conversation import context_items
+from clawbot.sessions.entries import (
+    FORK,
+    FORMAT_VERSION,
+    OFFER,
+    CustomEntry,
+    Entry,
+    Header,
+    MessageEntry,
+    SessionInfoEntry,
+    decode_entry,
+    encode_entry,
+    encode_header,
+)
+from clawbot.sessions.lines import ByteSource
+from clawbot.sessions.names import END_MARK
+from clawbot.sessions.offsets import HEADER, spans_backwards
+from clawbot.sessions.summary import given_title
+from clawbot.sessions.transcript import capped
+
+IMPORTED = "imported"
+"""The reason for the end of an imported session."""
+
+
+class OwnEnd(Struct, frozen=True):
+    """The end of a transcript that nobody continued: `body` is the number of bytes before it, `run` the import that
+    wrote it, `offered` whether memory was offered the conversation since."""
+
+    body: int
+    run: str
+    offered: bool
+
+
+class Target(Struct, frozen=True):
+    """What a transcript is written for: the session's id, the key in its header, the program's name and label, the run.
+    `pending`: memory is to be offered the conversation."""
+
+    session_id: str
+    key: str
+    program: str
+    label: str
+    run: str
+    pending: bool
+
+
+def own_end(path: Path) -> OwnEnd | None:
+    """Where the end that an import wrote begins; None if the session went on since. Blocks. Raises OSError."""
+    wanted, offered, body, run = [END_MARK, FORK], False, 0, ""
+    with ByteSource.open(path) as source:
+        for span in spans_backwards(source, source.size):
+            entry = decode_entry(source.read(span.start, span.end), span.kind)
+            kind = entry.custom_type if isinstance(entry, CustomEntry) else span.kind
+            if kind == OFFER and len(wanted) == 2:
+                offered = True
+            elif wanted and kind == wanted[0]:
+                del wanted[0]
+                body = span.start
+                data = entry.data if isinstance(entry, CustomEntry) and isinstance(entry.data, dict) else {}
+                run = str(data.get("run") or "")
+            else:
+                body = span.start if kind == "session_info" else body
+                return None if wanted or not run else OwnEnd(body, run, offered)
+    return None
+
+
+def ids_in(path: Path) -> set[str]:
+    """The ids of all entries of the transcript at `path`. Blocks. Raises OSError."""
+    with ByteSource.open(path) as source:
+        return {span.id for span in spans_backwards(source, source.size) if span.kind != HEADER}
+
+
+class Composer:
+    """Writes one transcript into `sink`, entry by entry, with its times. `known` are the ids of entries that an earlier
+    run wrote; if they are `here`, the sink begins with them, and new ones may follow them."""
+
+    def __init__(self, sink: IO[bytes], target: Target, talk: Talk, known: Collection[str], *, here: bool) -> None:
+        self.messages = self.size = 0
+        self._sink, self._target, self._talk, self._known = sink, target, talk, known
+        self._mark = entry_id(f"{talk.ident} mark")
+        # By each entry of this file, the last one up to it that a model would read.
+        self._read = {ident: ident for ident in known} if here else {}
+        self._last, self._at = "", talk.began
+
+    def write(self) -> bool:
+        """Write the new entries and the end; False, and nothing, if there are none."""
+        seen, new = {self._mark}, False
+        for said in reading(self._talk.said):
+            ident = said.id
+            while ident in seen:
+                ident = entry_id(f"{ident}'")
+            seen.add(ident)
+            if ident not in self._known:
+                self._entry(ident, said)
+                new = True
+            self._last = ident
+        if new:
+            self._end()
+        return new
+
+    def _entry(self, ident: str, said: Said) -> None:
+        what, parent = said.what, self._last if said.parent is None else said.parent
+        links = {"id": ident, "parentId": parent if parent in self._read else None}
+        if isinstance(what, dict):
+            self._at = milliseconds(what.get("timestamp")) or self._at
+            line = msgspec.json.encode(scrub({**what, **links})) + b"\n"
+            entry = decode_entry(line, str(what.get("type")))
+        else:
+            self._at = what.timestamp or self._at
+            entry = MessageEntry(id=ident, parent_id=links["parentId"], timestamp=self._time, message=capped(what))
+            line = encode_entry(entry)[1]
+        if not self._read:
+            self._header()
+        self._sink.write(line)
+        self.size += len(line)
+        self.messages += isinstance(entry, MessageEntry) and not isinstance(entry.message, ToolResultMessage)
+        is_read = entry is not None and context_items([entry])
+        self._read[ident] = ident if is_read else self._read.get(parent, "")
+
+    @property
+    def _time(self) -> str:
+        return iso_utc(moment_of(self._at))
+
+    def _header(self) -> None:
+        key, ident, began = self._target.key, self._target.session_id, self._talk.began or self._at
+        time = iso_utc(moment_of(min(began, self._at)))
+        header = Header(FORMAT_VERSION, ident, time, self._talk.cwd, session_key=key, fork=self._mark)
+        self._sink.write(encode_header(header))
+
+    def _end(self) -> None:
+        target, read = self._target, self._read[self._last]
+        taken = [] if target.pending else [["", read]]
+        data = {"source": target.program, "id": self._talk.ident, "run": target.run, "taken": taken}
+        ended = {"reason": IMPORTED, **({"pending": True} if target.pending else {})}
+        own: list[Entry] = [
+            CustomEntry(id=self._mark, custom_type=FORK, data=data),
+            CustomEntry(id=entry_id(f"{self._mark} end"), custom_type=END_MARK, data=ended),
+        ]
+        if title := given_title(self._talk.title):
+            own.insert(0, SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=target.label))
+        for entry in own:
+            linked = structs.replace(entry, parent_id=self._last, timestamp=self._time)
+            self._sink.write(encode_entry(linked)[1])
+            self._last = entry.id
