@@ -102,7 +102,8 @@ def _note_title(value: dict[str, Any], titles: dict[str, str]) -> None:
 def _line(at: int, value: dict[str, Any]) -> _Line:
     message = value.get("message")
     content = message.get("content") if isinstance(message, dict) else None
-    results = [isinstance(each, dict) and each.get("type") == "tool_result" for each in content or ()]
+    blocks = content if isinstance(content, list) else []
+    results = [isinstance(each, dict) and each.get("type") == "tool_result" for each in blocks]
     parent = value.get("parentUuid") or value.get("logicalParentUuid")
     boundary = value.get("subtype") == "compact_boundary" or value.get("isCompactSummary") is True
     return _Line(
@@ -112,7 +113,7 @@ def _line(at: int, value: dict[str, Any]) -> _Line:
         str(value.get("type")),
         value.get("isSidechain") is True,
         str(message.get("id") or "") if isinstance(message, dict) else "",
-        isinstance(content, list) and bool(results) and all(results),
+        bool(results) and all(results),
         boundary or "uuid" not in value,
     )
 

@@ -311,8 +311,9 @@ class SessionStore:
             keys = {record.session_id: record.key for record in state.records.values()}
             for stem, record in records:
                 began = moment_of(record.session_started_at or 0, self._zone)
-                key = keys.get(record.session_id) or fresh_key(self.agent_id, began, state.records, stem)
-                state.put(structs.replace(record, key=key))
+                key = f"agent:{self.agent_id}:{stem}{began:%Y%m%d-%H%M}"
+                key = f"{key}-{record.session_id[:8]}" if key in state.records else key
+                state.put(structs.replace(record, key=keys.get(record.session_id, key)))
 
     def drop(self, session_ids: Collection[str]) -> None:
         """List the sessions with these ids no more: their transcripts are gone."""
