@@ -205,22 +205,13 @@ class Importer:
             self.outcome.size += composer.size
             if written and not self._dry_run:
                 aside.replace(path)
-                self._list(talk, path, f"{stem}-")
+                record = _record(path)
+                if not talk.parent:
+                    self._records.append((f"{stem}-", record))
                 self._entries.append(MadeSession(talk.ident, file, end.body if end else 0, rest))
                 self._ledger.append(self._run, self._entries)
                 self._entries = []
         return written
-
-    def _list(self, talk: Talk, path: Path, stem: str) -> None:
-        """The record of a transcript for the index, with its title and the time of its last message."""
-        summary = survey(path)
-        record = structs.replace(
-            record_of(path, summary, ""), title=summary.given or summary.title or None, model_override=None
-        )
-        with suppress(OSError):
-            os.utime(path, (record.updated_at / 1000, record.updated_at / 1000))
-        if not talk.parent:
-            self._records.append((stem, record))
 
     def _save(self) -> None:
         """Record what was read, and list the sessions that were made."""
@@ -246,14 +237,25 @@ class Importer:
             data = read_plain(path, LARGEST_NOTE, linked=False)
             for place in (name, f"{BESIDE}/{self._source.name}/{name}"):
                 target = self._workspace / place
-                there = target.exists() or target.is_symlink()
-                if there and target.is_file() and read_plain(target, LARGEST_NOTE) == data:
-                    self.outcome.same_files += 1
-                    break
-                if not there and (self._dry_run or create_exclusive(target, data, below=self._workspace)):
-                    (self.outcome.copied if place == name else self.outcome.beside).append(place)
-                    self._entries.append(MadeFile(str(target), digest_of(data)))
-                    break
+                with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
+                    if target.is_file() and read_plain(target, LARGEST_NOTE) == data:
+                        self.outcome.same_files += 1
+                        break
+                    if os.path.lexists(target):
+                        continue
+                    if self._dry_run or create_exclusive(target, data, below=self._workspace):
+                        (self.outcome.copied if place == name else self.outcome.beside).append(place)
+                        self._entries.append(MadeFile(str(target), digest_of(data)))
+                        break
+
+
+def _record(path: Path) -> SessionRecord:
+    """The record of an imported transcript for the index; the file gets the time of the last message."""
+    summary = survey(path)
+    record = record_of(path, summary, "")
+    with suppress(OSError):
+        os.utime(path, (record.updated_at / 1000, record.updated_at / 1000))
+    return structs.replace(record, title=summary.given or summary.title or None, model_override=None)
 
 
 def _is_note(name: str) -> bool:
@@ -273,13 +275,17 @@ def _copy(path: Path, size: int, sink) -> str:  # type: ignore[no-untyped-def]
 
 def undo_run(store: SessionStore, ledger: Ledger, run: Run, records: list[Record]) -> Undone:
     """Take back what the run made and what nobody used since. Blocks. Raises SessionStoreError, OSError."""
-    undone, kept, gone = Undone(), list[Record](), list[str]()
+    undone, kept = Undone(), list[Record]()
+    gone, shorter = list[str](), list[Path]()
     for record in reversed(records):
         match record:
             case MadeSession():
                 why = _undo_session(store.folder / record.file, record, run.id, undone)
-                if not why and not record.kept:
-                    gone.append(Path(record.file).stem)
+                path = store.folder / record.file
+                if not why and record.kept and path.exists() and "/" not in record.file:
+                    shorter.append(path)
+                elif not why:
+                    gone.append(path.stem)
             case MadeFile():
                 why = _undo_file(Path(record.path), record.digest, undone)
             case _:
@@ -288,6 +294,7 @@ def undo_run(store: SessionStore, ledger: Ledger, run: Run, records: list[Record
             kept.append(record)
             undone.stays.append(why)
     store.drop(gone)
+    store.add(("", _record(path)) for path in shorter)
     ledger.replace(run, kept[::-1])
     return undone
 

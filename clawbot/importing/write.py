@@ -97,7 +97,7 @@ class Composer:
         self._mark = entry_id(f"{talk.ident} mark")
         # By each entry of this file, the last one up to it that a model would read.
         self._read = {ident: ident for ident in known} if here else {}
-        self._last, self._at = "", talk.began
+        self._last, self._leaf, self._at = "", "", talk.began
 
     def write(self) -> bool:
         """Write the new entries and the end; False, and nothing, if there are none."""
@@ -111,6 +111,7 @@ class Composer:
                 self._entry(ident, said)
                 new = True
             self._last = ident
+            self._leaf = ident if self._read.get(ident) else self._leaf
         if new:
             self._end()
         return new
@@ -145,8 +146,8 @@ class Composer:
         self._sink.write(encode_header(header))
 
     def _end(self) -> None:
-        target, read = self._target, self._read[self._last]
-        taken = [] if target.pending else [["", read]]
+        target, parent = self._target, self._leaf
+        taken = [] if target.pending else [["", self._read.get(parent, "")]]
         data = {"source": target.program, "id": self._talk.ident, "run": target.run, "taken": taken}
         ended = {"reason": IMPORTED, **({"pending": True} if target.pending else {})}
         own: list[Entry] = [
@@ -156,6 +157,6 @@ class Composer:
         if title := given_title(self._talk.title):
             own.insert(0, SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=target.label))
         for entry in own:
-            linked = structs.replace(entry, parent_id=self._last, timestamp=self._time)
+            linked = structs.replace(entry, parent_id=parent or None, timestamp=self._time)
             self._sink.write(encode_entry(linked)[1])
-            self._last = entry.id
+            parent = entry.id

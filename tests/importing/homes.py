@@ -19,6 +19,7 @@ CHINESE = (
     ("备份照片的服务器在哪里？", "在地下室的蓝色柜子里。"),
     ("谁负责浇花？", "玛莎每天早上七点浇花。"),
 )
+Words = Iterable[tuple[str, str]]
 WORDS = {"en": ENGLISH, "zh": CHINESE}
 TORN = b'{"type":"user","message":{"role":"us'
 UNKNOWN = {"type": "hologram", "id": "feedf00d", "uuid": "feed", "payload": {"type": "hologram"}, "parentId": None}
@@ -72,7 +73,7 @@ def pi_lines(number: int, words: Iterable[tuple[str, str]], version: int = 3) ->
             add("message", message={"role": "toolResult", "isError": False, "timestamp": BEGAN_MS, **result})
         reply = {"role": "assistant", "content": [{"type": "text", "text": answered}], "model": "claude-opus-4"}
         add("message", message={**reply, "provider": "anthropic", "stopReason": "stop", "timestamp": BEGAN_MS})
-    add("custom", customType="openclaw.cache-ttl", data={"at": 1})
+        add("custom", customType="openclaw.cache-ttl", data={"at": 1})
     if version == 1:
         plain = [{name: value for name, value in line.items() if name not in ("id", "parentId")} for line in lines[1:]]
         return [{name: value for name, value in header.items() if name != "version"}, *plain]
@@ -276,7 +277,7 @@ def chatgpt_item(number: int, words: Iterable[tuple[str, str]]) -> dict[str, Any
     parent = node("profile", said("user", profile, metadata=hidden), parent)
     for place, (asked, answered) in enumerate(words):
         content = {"content_type": "multimodal_text", "parts": [{"content_type": "image_asset_pointer"}, asked]}
-        parent = node(f"u{place}", said("user", content if place else text(asked)), parent)
+        parent = node(f"u{place}", said("user", content if place == 1 else text(asked)), parent)
         if not place:
             node("left", said("assistant", text("an answer that was taken back")), parent)
             code = {"content_type": "code", "language": "unknown", "text": "import os; os.system('rm -rf /')"}
