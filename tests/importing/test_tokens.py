@@ -1,0 +1,106 @@
+"""No model reads what was imported unless somebody continues it, or asks for notes."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from clawbot.agent.agent import Agent
+from clawbot.importing.ledger import Ledger
+from clawbot.importing.runs import Importer
+from clawbot.sessions.summary import SessionSummary
+from tests.agent.fakes import says
+from tests.agent.gate_host import PurposeModel, notes, talk
+from tests.agent.keeping_house import BEGIN, DAILY, MinuteClock, open_agent, store_in
+from tests.importing import homes
+
+START = int((datetime(2026, 11, 20, 9, tzinfo=UTC) - BEGIN).total_seconds() / 60)
+DAY = 24 * 60
+LONG = [*homes.ENGLISH, *((f"question {n} about the geese", "corn and barley " * 50) for n in range(60))]
+
+
+def model() -> PurposeModel:
+    return PurposeModel(flush=notes("- something\n"), slug=[says("a-name")], title=[says("A title")])
+
+
+def bring(folder: Path, program: str, *, with_notes: bool = False) -> list[SessionSummary]:
+    theirs = folder / "theirs"
+    theirs.mkdir(parents=True)
+    path = homes.HOMES[program](theirs, LONG)
+    store = store_in(folder, START)
+    Importer(store, folder / "workspace", Ledger(folder / "imports"), MinuteClock(START), notes=with_notes).run(path)
+    return [*store.list()]
+
+
+async def leave(agent: Agent) -> None:
+    await agent.ended.settled()
+    await agent.deps.hooks.settled() if agent.deps.hooks else None
+    await agent.close()
+
+
+async def two_days(folder: Path, brain: PurposeModel) -> None:
+    """Say hello on one day, and on the next."""
+    for day in (0, 1, 2):
+        agent = await open_agent(folder, brain, START + day * DAY, DAILY, interactive=True)
+        agent.deps.workspace.mkdir(exist_ok=True)
+        agent.ended.wake()
+        await talk(agent, "hello again")
+        await leave(agent)
+
+
+def sent(brain: PurposeModel) -> list[tuple[str, int]]:
+    """What was sent to the model: the purpose of each call, and its size in characters."""
+    return [
+        (request.purpose, len(request.system) + sum(len(message.text) for message in request.messages))
+        for request in brain.requests
+    ]
+
+
+@pytest.mark.parametrize("program", list(homes.HOMES))
+async def test_the_days_after_the_move_cost_what_a_fresh_start_costs(program: str, tmp_path: Path) -> None:
+    moved, fresh = tmp_path / "a", tmp_path / "b"
+    assert bring(moved, program)
+    fresh.mkdir()
+    if (moved / "workspace").exists():
+        shutil.copytree(moved / "workspace", fresh / "workspace")
+    after, before = model(), model()
+    await two_days(moved, after)
+    await two_days(fresh, before)
+    assert sent(after) == sent(before)
+    assert not any("corn" in message.text for request in after.requests for message in request.messages)
+
+
+async def test_of_a_conversation_that_goes_on_memory_is_offered_what_is_said_here(tmp_path: Path) -> None:
+    newest = bring(tmp_path, "claude-code")[0]
+    brain = model()
+    agent = await open_agent(tmp_path, brain, START, DAILY, session=newest.session_id, interactive=True)
+    agent.deps.workspace.mkdir(exist_ok=True)
+    await talk(agent, "the gander is called Otto")
+    assert any("corn" in message.text for message in brain.of("chat")[0].messages)
+    await talk(agent, "/new")
+    await leave(agent)
+    # Too long for the window of this model: a summary takes the place of the old messages, and no memory is offered them.
+    others = [request for request in brain.requests if request.purpose not in ("chat", "title", "summary")]
+    assert {request.purpose for request in others} >= {"slug"}
+    assert not any("corn" in message.text for request in others for message in request.messages)
+    (note,) = (tmp_path / "workspace/memory").glob("*-*-*-*.md")
+    assert "Otto" in note.read_text()
+    assert "corn" not in note.read_text()
+
+
+async def test_with_notes_memory_is_offered_each_conversation_once(tmp_path: Path) -> None:
+    assert len(bring(tmp_path, "chatgpt", with_notes=True)) == len(store_in(tmp_path).pending()) == 2
+    brain, calls = model(), []
+    for day in (0, 1):
+        agent = await open_agent(tmp_path, brain, START + day, interactive=True)
+        agent.deps.workspace.mkdir(exist_ok=True)
+        agent.ended.wake()
+        await leave(agent)
+        calls.append(len(brain.of("flush")))
+    assert calls[0] == calls[1] > 0
+    assert store_in(tmp_path).pending() == []
+    texts = "".join(message.text for request in brain.of("flush") for message in request.messages)
+    assert all(f"question {number} about" in texts for number in range(60))
