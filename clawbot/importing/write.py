@@ -118,22 +118,26 @@ class Composer:
 
     def _entry(self, ident: str, said: Said) -> None:
         what, parent = said.what, self._last if said.parent is None else said.parent
-        links = {"id": ident, "parentId": parent if parent in self._read else None}
+        entry: Entry | None
+        parent_id = parent if parent in self._read else None
         if isinstance(what, dict):
             self._at = milliseconds(what.get("timestamp")) or self._at
-            line = msgspec.json.encode(scrub({**what, **links})) + b"\n"
+            line = msgspec.json.encode(scrub({**what, "id": ident, "parentId": parent_id})) + b"\n"
             entry = decode_entry(line, str(what.get("type")))
+            if entry is None:  # kept, but of no use to anybody
+                entry, line = encode_entry(
+                    CustomEntry(id=ident, parent_id=parent_id, custom_type="imported.unreadable", data=what)
+                )
         else:
             self._at = what.timestamp or self._at
-            entry = MessageEntry(id=ident, parent_id=links["parentId"], timestamp=self._time, message=capped(what))
+            entry = MessageEntry(id=ident, parent_id=parent_id, timestamp=self._time, message=capped(what))
             line = encode_entry(entry)[1]
         if not self._read:
             self._header()
         self._sink.write(line)
         self.size += len(line)
         self.messages += isinstance(entry, MessageEntry) and not isinstance(entry.message, ToolResultMessage)
-        is_read = entry is not None and context_items([entry])
-        self._read[ident] = ident if is_read else self._read.get(parent, "")
+        self._read[ident] = ident if context_items([entry]) else self._read.get(parent, "")
 
     @property
     def _time(self) -> str:

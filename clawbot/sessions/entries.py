@@ -327,7 +327,7 @@ def _decode_loosely(raw: bytes, kind: str) -> Entry | None:
         found["timestamp"] = ""
     message = found.get("message")
     wanted: type[Entry] = ENTRY_TYPES[kind]
-    if isinstance(message, dict) and message.get("role") in _HOOK_ROLES:
+    if isinstance(message, dict) and str(message.get("role")) in _HOOK_ROLES:
         found, wanted = {**message, **found, "type": "custom_message"}, CustomMessageEntry
         found["customType"] = str(found.get("customType") or "hook")
     elif isinstance(message, dict):
@@ -349,7 +349,7 @@ def _tidied(message: dict[str, Any]) -> dict[str, Any]:
     message["content"] = "" if content is None else content
     stamp = message.get("timestamp")
     message["timestamp"] = int(stamp) if isinstance(stamp, int | float) and abs(stamp) < 2**53 else 0
-    if message.get("role") == "assistant" and message.get("stopReason") not in _STOP_REASONS:
+    if message.get("role") == "assistant" and str(message.get("stopReason")) not in _STOP_REASONS:
         message["stopReason"] = "stop"
     if message.get("usage") is not None:
         message["usage"] = _tidied_usage(message["usage"])

@@ -171,11 +171,23 @@ def claude_code(home: Path, words: Iterable[tuple[str, str]] = ENGLISH) -> Path:
     ]
     put_lines(folder / f"{uid(1)}.jsonl", [*extra, *first], TORN)
     second = claude_code_lines(2, words)
-    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "b1", "parentUuid": None, "timestamp": at(50)}
+    boundary: dict[str, Any] = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "uuid": "b1",
+        "parentUuid": None,
+        "timestamp": at(50),
+    }
     boundary |= {"logicalParentUuid": second[-1]["uuid"], "isSidechain": False, "sessionId": uid(2)}
-    summary = {"type": "user", "uuid": "b2", "parentUuid": "b1", "timestamp": at(51), "isCompactSummary": True}
+    summary: dict[str, Any] = {
+        "type": "user",
+        "uuid": "b2",
+        "parentUuid": "b1",
+        "timestamp": at(51),
+        "isCompactSummary": True,
+    }
     summary["message"] = {"role": "user", "content": "This session is being continued from a previous conversation"}
-    after = {"type": "user", "uuid": "b3", "parentUuid": "b2", "timestamp": at(52)}
+    after: dict[str, Any] = {"type": "user", "uuid": "b3", "parentUuid": "b2", "timestamp": at(52)}
     after["message"] = {"role": "user", "content": "after the compaction"}
     put_lines(folder / f"{uid(2)}.jsonl", [*second, UNKNOWN, boundary, summary, after])
     put_lines(
@@ -233,7 +245,7 @@ def codex(home: Path, words: Iterable[tuple[str, str]] = ENGLISH) -> Path:
     lines[0]["payload"]["source"] = source
     put_lines(day / f"rollout-2026-03-05T09-10-00-{uid(2)}.jsonl", lines)
     put_lines(root / "archived_sessions" / f"rollout-2026-03-04T09-00-00-{uid(3)}.jsonl", codex_lines(3, words))
-    old = [{"id": uid(4), "timestamp": at(0), "instructions": None}, {"record_type": "state"}]
+    old: list[dict[str, Any]] = [{"id": uid(4), "timestamp": at(0), "instructions": None}, {"record_type": "state"}]
     for asked, answered in words:
         old.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": asked}]})
         old.append({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": answered}]})
@@ -345,7 +357,7 @@ def claude_ai_item(number: int, words: Iterable[tuple[str, str]], *, tree: bool 
 def claude_ai(home: Path, words: Iterable[tuple[str, str]] = ENGLISH) -> Path:
     folder = home / "data-2026-03-05"
     folder.mkdir()
-    items = [claude_ai_item(1, words), claude_ai_item(2, words, tree=True), 7]
+    items: list[Any] = [claude_ai_item(1, words), claude_ai_item(2, words, tree=True), 7]
     (folder / "conversations.json").write_text(json.dumps(items, ensure_ascii=False))
     (folder / "memories.json").write_text("[]")
     (folder / "users.json").write_text("[]")

@@ -298,5 +298,3 @@ def test_a_job_of_openclaw_is_no_conversation_of_the_user(tmp_path: Path) -> Non
     place.run()
     job = next(each for each in place.store.list() if ":cron:" in each.key)
     assert not any("Read the feeds" in line.text for line in spoken_part(job.path).said)
-
-

@@ -1,0 +1,249 @@
+"""Damaged, strange and hostile data of other programs: what can be read arrives, nothing else is opened or run."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import zipfile
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clawbot.importing import runs, source
+from clawbot.importing.source import ImportFailedError, Skipped, array_items, lines_of, milliseconds
+from tests.clocks import StillClock
+from tests.importing import homes
+from tests.importing.test_import import COUNTS, Place, paths, place_of, said
+
+QUESTION = homes.ENGLISH[0][0]
+STRANGE: tuple[Any, ...] = (
+    None,
+    7,
+    -1.5,
+    10**30,
+    "",
+    "x",
+    "\ud800",
+    [],
+    [[]],
+    [None, 3],
+    {},
+    {"type": {}},
+    True,
+    "9" * 50,
+    [{"a": 1}],
+)
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """`value` with one of its parts replaced by something strange."""
+    places: list[tuple[Any, Any]] = []
+
+    def walk(part: Any) -> None:
+        for key in part if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else ():
+            places.append((part, key))
+            walk(part[key])
+
+    value = deepcopy(value)
+    walk(value)
+    part, key = chance.choice(places)
+    if chance.random() < 0.3 and isinstance(part, dict):
+        del part[key]
+    else:
+        part[key] = chance.choice(STRANGE)
+    return value
+
+
+LINES: dict[str, tuple[Callable[..., list[dict[str, Any]]], str]] = {
+    "openclaw": (homes.pi_lines, "agents/main/sessions/{id}.jsonl"),
+    "claude-code": (homes.claude_code_lines, "projects/-work/{id}.jsonl"),
+    "codex": (homes.codex_lines, "sessions/2026/03/05/rollout-2026-03-05T09-00-00-{id}.jsonl"),
+}
+
+
+@pytest.mark.parametrize("program", [*LINES, "chatgpt", "claude-ai"])
+def test_whatever_is_strange_in_one_conversation_the_others_arrive(program: str, tmp_path: Path) -> None:
+    place = place_of(program, tmp_path)
+    chance = random.Random(7)
+    if program in LINES:
+        lines_for, name = LINES[program]
+        for number in range(100, 300):
+            file = place.path / name.format(id=homes.uid(number))
+            lines = [
+                mutated(line, chance) if chance.random() < 0.2 else line for line in lines_for(number, homes.ENGLISH)
+            ]
+            text = "".join(json.dumps(line) + chance.choice(("\n", "\r\n", "\n\n", "\x00\n")) for line in lines)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(
+                text.encode() if number % 9 else b"\xef\xbb\xbf" + text.encode()[:-9].replace(b"hens", b"h\xff")
+            )
+    else:
+        item_for = homes.chatgpt_item if program == "chatgpt" else homes.claude_ai_item
+        items = [mutated(item_for(number, homes.ENGLISH), chance) for number in range(100, 400)]
+        items = [item_for(1, homes.ENGLISH), *items, item_for(2, homes.ENGLISH)]
+        place.path = place.path if place.path.is_dir() else place.path.parent
+        (place.path / "conversations.json").write_text(json.dumps(items))
+    outcome = place.run()
+    assert outcome.new > 150
+    good = [path for path in paths(place) if QUESTION in said(path)]
+    assert len(good) > 120
+    assert place.run().new == 0
+    assert not place.undo(outcome.run).stays
+    assert paths(place) == []
+
+
+EXPORTS: dict[str, tuple[bytes, int]] = {
+    "cut off": (
+        json.dumps([homes.chatgpt_item(1, homes.ENGLISH), homes.chatgpt_item(2, homes.ENGLISH)])[:-40].encode(),
+        1,
+    ),
+    "one item": (json.dumps([homes.chatgpt_item(1, homes.ENGLISH)]).encode(), 1),
+    "byte order mark": (b"\xef\xbb\xbf" + json.dumps([homes.chatgpt_item(1, homes.ENGLISH)]).encode(), 1),
+    "control characters": (json.dumps([homes.chatgpt_item(1, homes.ENGLISH)]).replace("coop", "co\top").encode(), 1),
+    "deep": (json.dumps([homes.chatgpt_item(1, homes.ENGLISH)])[:-1].encode() + b"," + b"[" * 200_000, 1),
+    "no list": (json.dumps(homes.chatgpt_item(1, homes.ENGLISH)).encode(), 1),
+    "other things in it": (json.dumps([7, None, "x", homes.claude_ai_item(1, homes.ENGLISH)]).encode(), 1),
+}
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("name", list(EXPORTS))
+def test_of_a_damaged_export_the_rest_arrives(name: str, zipped: bool, tmp_path: Path) -> None:
+    data, count = EXPORTS[name]
+    path = tmp_path / ("x.zip" if zipped else "conversations.json")
+    if zipped:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("conversations.json", data)
+    else:
+        path.write_bytes(data)
+    place = Place(tmp_path / "ours", path, StillClock())
+    assert place.run().new == count
+
+
+def test_split_files_are_one_export(tmp_path: Path) -> None:
+    place = place_of("chatgpt", tmp_path)
+    homes.chatgpt(place.path.parent, split=True)
+    assert place.run().new == 2
+
+
+def test_a_conversation_of_any_size_takes_a_bounded_part_of_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "LARGEST_TALK", 2**21)
+    path = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as file:
+        file.write(b"[" + json.dumps(homes.chatgpt_item(1, homes.ENGLISH)).encode() + b',{"mapping": {"')
+        for _ in range(64):
+            file.write(b"a" * 2**20)
+    skipped = Skipped()
+    read = 0
+
+    class Counting:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def read(self, size: int) -> bytes:
+            nonlocal read
+            read += size
+            return bytes(self.inner.read(size))
+
+    with zipfile.ZipFile(path) as archive, archive.open("conversations.json") as file:
+        assert len(list(array_items(Counting(file), skipped))) == 1  # type: ignore[arg-type]
+    assert read < 2**24
+    assert skipped == {"ends of files that can't be read": 1}
+
+
+def test_a_damaged_archive_is_counted_and_what_was_read_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("conversations-000.json", json.dumps([homes.chatgpt_item(1, homes.ENGLISH)]))
+        archive.writestr("conversations-001.json", json.dumps([homes.chatgpt_item(2, homes.ENGLISH)]))
+    data = path.read_bytes()
+    at = data.rindex(b"blue coop")
+    path.write_bytes(data[:at] + b"red  coop" + data[at + 9 :])
+    place = Place(tmp_path / "ours", path, StillClock())
+    outcome = place.run()
+    assert outcome.skipped["damaged or encrypted files in the archive"] == 1
+    assert outcome.new >= 1
+
+
+@pytest.mark.parametrize("program", list(LINES))
+def test_links_pipes_and_foreign_folders_are_not_read(program: str, tmp_path: Path) -> None:
+    place = place_of(program, tmp_path)
+    name = LINES[program][1]
+    secret = tmp_path / "secret.jsonl"
+    homes.put_lines(secret, LINES[program][0](50, homes.ENGLISH))
+    (place.path / name.format(id=homes.uid(50))).symlink_to(secret)
+    os.mkfifo(place.path / name.format(id=homes.uid(51)))
+    (place.path / name.format(id=homes.uid(52))).mkdir()
+    done = threading.Event()
+    outcomes: list[runs.Outcome] = []
+
+    def work() -> None:
+        outcomes.append(place.run())
+        done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    assert done.wait(30)
+    assert outcomes[0].new == COUNTS[program]
+    assert outcomes[0].skipped["links and special files"] >= 2
+
+
+def test_lines_of_any_length_are_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source, "LONGEST_LINE", 1000)
+    good = [{"n": number} for number in range(3)]
+    long = json.dumps({"x": "y" * 5000}).encode() + b"\n"
+    file = homes.put_lines(
+        tmp_path / "a.jsonl", [good[0], long, b"\x00" * 3000 + b"\n", good[1], long[:999] + b"\n", good[2]]
+    )
+    skipped = Skipped()
+    found = list(lines_of(file, skipped))
+    assert [value for _, value in found] == good
+    with file.open("rb") as opened:
+        for at, value in found:
+            opened.seek(at)
+            assert json.loads(opened.readline()) == value
+    assert skipped == {"lines longer than 32 MiB": 2, "lines that can't be read": 1}
+
+
+def test_fifty_megabytes_of_one_conversation_arrive(tmp_path: Path) -> None:
+    place = place_of("claude-code", tmp_path)
+    file = place.path / "projects/-work" / f"{homes.uid(1)}.jsonl"
+    lines = homes.claude_code_lines(1, [*homes.ENGLISH, *((f"q{n}", "z" * 500_000) for n in range(100))])
+    homes.put_lines(file, lines)
+    assert file.stat().st_size > 50_000_000
+    assert place.run().new == 2
+    assert sum("q99" in said(path) for path in paths(place)) == 1
+
+
+@pytest.mark.parametrize("name", ["nothing", "empty", "text.zip", "notes.json", "conversations.json"])
+def test_what_is_no_data_of_these_programs_is_refused_with_a_hint(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    if name == "empty":
+        path.mkdir()
+    elif name != "nothing":
+        path.write_text("hello" if "zip" in name else "[]")
+    with pytest.raises(ImportFailedError):
+        runs.recognise(path, Skipped())
+
+
+TIMES: list[tuple[Any, int]] = [
+    ("2026-03-05T09:00:00Z", 1772701200000),
+    ("2026-03-05T09:00:00.000+00:00", 1772701200000),
+    (1772701200, 1772701200000),
+    (1772701200.25, 1772701200250),
+    (1772701200000, 1772701200000),
+    *((strange, 0) for strange in (None, "", "soon", -5, float("nan"), float("inf"), 10**40, True)),
+    ([], 0),
+    ({}, 0),
+]
+
+
+@pytest.mark.parametrize(("value", "found"), TIMES)
+def test_times_of_all_forms(value: Any, found: int) -> None:
+    assert milliseconds(value) == found
