@@ -129,10 +129,10 @@ class SharedServices:
         self.paths = Paths(find_home())
         self.agent_id = options.agent or MAIN_AGENT
         self.paths.ensure_home()
-        load_env(self.paths)
+        left_out = load_env(self.paths).notices
         self.loaded = self._load()
         self.agent_settings: AgentSettings = self.loaded.settings.agent(self.agent_id)
-        self.notices = [Notice(level="warning", text=text) for text in self.loaded.notices]
+        self.notices = [Notice(level="warning", text=text) for text in (*left_out, *self.loaded.notices)]
         self._start_log()
         zone = self.agent_settings.timezone
         self.consent = ServerConsent(self.paths.servers_file)

@@ -11,6 +11,7 @@ import click
 
 from clawbot.cli.output import answer, json_option, print_json, say, shared_options, tell
 from clawbot.config.document import scalar
+from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
@@ -38,8 +39,10 @@ def show(file: Path | None, as_json: bool) -> None:
 @json_option
 def check(file: Path | None, as_json: bool) -> None:
     """Check FILE, or your own settings: prints ok, or one line for each mistake. Exits with 1 if there is a mistake."""
+    paths = Paths(find_home())
     try:
-        loaded = load_settings(Paths(find_home()), config_file=file)
+        left_out = load_env(paths).notices
+        loaded = load_settings(paths, config_file=file)
     except ConfigError as error:
         if as_json:
             problems = [problem._asdict() for problem in error.problems]
@@ -47,7 +50,7 @@ def check(file: Path | None, as_json: bool) -> None:
         for line in () if as_json else [error] if error.hint else error.problems:
             tell(str(line))
         sys.exit(1)
-    _answer(as_json, {"ok": True, "problems": []}, ["ok"], loaded.notices)
+    _answer(as_json, {"ok": True, "problems": []}, ["ok"], (*left_out, *loaded.notices))
 
 
 @command.command()

@@ -6,39 +6,56 @@ import os
 import re
 from collections.abc import Iterator
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from clawbot.config.errors import config_error, read_text, text_of
 from clawbot.config.paths import Paths
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
+from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# NUL would end the variable; lone surrogates can't be encoded in UTF-8.
-_UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff]")
+# NUL would end the variable; lone surrogates can't be encoded in UTF-8, and U+FFFD is what was not UTF-8.
+_UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff\ufffd]")
 
 
-def load_env(paths: Paths) -> list[str]:
+class EnvFile(NamedTuple):
+    """The variables of a `.env` file, and a notice for each line that is none; no text of the file is in it."""
+
+    values: dict[str, str]
+    notices: tuple[str, ...] = ()
+
+
+def read_env(paths: Paths) -> EnvFile:
+    """The variables of the `.env` file; none without a file. Raises ConfigError if it cannot be read. Blocks."""
+    try:
+        text = read_text(paths.env_file, errors="replace")
+    except FileNotFoundError:
+        return EnvFile({})
+    found: dict[str, str] = {}
+    notices: list[str] = []
+    for binding in _bindings(text):
+        name, value, line = binding.key, binding.value, binding.original.string.strip()
+        if name and value is not None and not _UNWRITABLE.search(name + value):
+            found[name] = value
+        elif binding.error or (name and not line.startswith("export ")):
+            notice = _("{place}: expected NAME=value; the line is left out")
+            notices.append(notice.format(place=f"{paths.env_file}:{binding.original.line}"))
+    return EnvFile(found, tuple(notices))
+
+
+def load_env(paths: Paths) -> EnvFile:
     """Add the variables of the `.env` file to the environment, without replacing existing ones.
 
-    Returns the names added. A missing file is fine; raises ConfigError if it cannot be read or a line is not
-    `NAME=value`.
+    Returns those that were added. Raises ConfigError if the file cannot be read.
     """
-    try:
-        text = read_text(paths.env_file)
-    except FileNotFoundError:
-        return []
-    found: dict[str, str] = {}
-    for binding in _bindings(text):
-        if binding.error:
-            raise config_error(f"{paths.env_file}:{binding.original.line}", "expected NAME=value")
-        if binding.key and binding.value is not None and binding.key not in os.environ:
-            found[binding.key] = binding.value
-    os.environ.update(found)
-    return list(found)
+    values, notices = read_env(paths)
+    added = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(added)
+    return EnvFile(added, notices)
 
 
 def save_key(paths: Paths, name: str, value: str) -> None:

@@ -62,8 +62,8 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
-    """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8."""
+def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> str:
+    """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8 (with `errors`)."""
     place = str(path)
     try:
         # Reading a pipe would block, and it would be empty the second time.
@@ -87,7 +87,7 @@ def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
     if len(data) > limit:
         raise config_error(place, f"is larger than {limit // 1024} KB")
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-8-sig", errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise config_error(f"{place}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error

@@ -1,35 +1,42 @@
-"""Migrates keys of related programs: each is moved to its place here or ignored, with a notice.
+"""Migrates keys of related programs: each is moved to its place here or ignored, with one notice for all.
 
-A key in no table stays and is reported as unknown. So does a key that restricts an agent (`tools.deny`): nobody may
-believe that it has an effect.
+legacy.toml has the keys. One that is in no table stays and is reported as unknown, except in a file that another program
+wrote. A key that restricts an agent is never ignored (clawbot.config.legacy_tools).
 """
 
 from __future__ import annotations
 
+import tomllib
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import PurePath
 from typing import Any
 
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from clawbot.config.errors import ConfigProblem
+from clawbot.config.legacy_models import move_model_list, move_providers
+from clawbot.config.legacy_tools import RESTRICTS, move_restrictions
+from clawbot.config.mcp_file import as_server
+from clawbot.config.mover import Mover
 from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_schedule import HEARTBEAT
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
 from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
 
-# Keys without a counterpart, and those that the other program's setup writes. `*` is an agent.
+# How the memory is searched. Old path and new path; `*` is an agent, the same on both sides.
+RENAMED = (
+    ("agents.*.memory.embedding_provider", "agents.*.memory_search.provider"),
+    ("agents.*.memory.embedding_model", "agents.*.memory_search.model"),
+    ("agents.*.memory.chunk_size", "agents.*.memory_search.chunking.tokens"),
+    ("agents.*.memory.chunk_overlap", "agents.*.memory_search.chunking.overlap"),
+    ("agents.*.memory.search_weights.vector", "agents.*.memory_search.query.hybrid.vector_weight"),
+    ("agents.*.memory.search_weights.keyword", "agents.*.memory_search.query.hybrid.text_weight"),
+    ("agents.*.memory_search.remote.base_url", "agents.*.memory_search.remote.api_base"),
+    ("memory.search", "agents.defaults.memory_search"),
+)
 IGNORED = (
-    ("the server here is `clawbot serve`, with settings of its own (`serve`)", "gateway"),
-    ("`/new` and `/reset` begin a new session", "session.reset_triggers"),
-    ("sessions and their index lie in the state folder", "session.store session.main_key session.maintenance"),
-    (
-        "there are no channels, only the terminal",
-        """
-        channels bindings messages session.scope session.dm_scope session.identity_links
-        session.reset_by_channel session.send_policy session.agent_to_agent
-        session.parent_fork_max_tokens agents.*.envelope_timezone
-        """,
-    ),
     ("files beside the workspace's memory are named in memory_search.extra_paths", "memory.qmd.paths"),
     ("memory_search.sources says what is searched", "memory.qmd.include_default_memory memory.qmd.sessions.enabled"),
     ("exported transcripts lie in the state folder, as memory/qmd/<agent>/sessions", "memory.qmd.sessions.export_dir"),
@@ -45,124 +52,105 @@ IGNORED = (
     ("while a provider fails, notes are found by their words", "agents.*.memory_search.fallback"),
     ("the provider offline has its model in the program", "agents.*.memory_search.local"),
     ("embeddings are requested as needed", "agents.*.memory_search.remote.batch"),
-    ("nothing asks for newer versions any more", "updates"),
-    (
-        "it has no counterpart here",
-        """
-        meta wizard update plugins commands browser agents.*.time_format agents.*.skip_bootstrap
-        agents.*.models agents.*.image_max_dimension_px agents.*.compaction.mode
-        agents.*.compaction.max_history_share agents.*.compaction.identifier_policy
-        agents.*.compaction.identifier_instructions agents.*.compaction.quality_guard
-        agents.*.compaction.post_compaction_sections agents.*.compaction.post_index_sync
-        agents.*.compaction.mid_turn_precheck agents.*.compaction.max_active_transcript_bytes
-        agents.*.compaction.notify_user agents.*.compaction.truncate_after_compaction
-        agents.*.memory_search.experimental
-        """,
-    ),
+    ("it has no counterpart here", "agents.*.memory_search.experimental"),
 )
 
 
-class Mover:
-    """The data and marks of one layer while keys are moved."""
+@lru_cache(maxsize=1)
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(files("clawbot.config").joinpath("legacy.toml").read_text(encoding="utf-8"))
 
-    def __init__(self, layer: Layer) -> None:
-        self.data = layer.data
-        self.marks = dict(layer.marks)
-        self.problems: list[ConfigProblem] = []
-        self.notices: list[str] = []
 
-    def find(self, pattern: str) -> list[KeyPath]:
-        """The paths that match `pattern`, in either spelling; `*` matches any key."""
-        found: list[tuple[KeyPath, Any]] = [((), self.data)]
-        for step in pattern.split("."):
-            found = [
-                ((*path, key), value[key])
-                for path, value in found
-                for key in (value if isinstance(value, dict) else ())
-                if step in ("*", to_snake(key))
-            ]
-        return [path for path, _ in found]
+class Moved(Mover):
+    """A layer with the keys of other programs moved: `notices` has a line for all of them, `problems` what is wrong.
+    `is_foreign`: another program wrote the file, and keys that nobody knows are no mistakes of the user."""
 
-    def at(self, path: KeyPath) -> Any:
-        """The value at `path`."""
-        value: Any = self.data
-        for step in path:
-            value = value[step]
-        return value
+    is_foreign = False
 
-    def tell(self, path: KeyPath, text: str) -> None:
-        """Add a notice about `path`."""
-        self.notices.append(f"{self.marks[path].place}: {dotted(path)}{text}")
+    @property
+    def layer(self) -> Layer:
+        return Layer(self.data, self.marks)
 
-    def remove(self, path: KeyPath) -> None:
-        """Remove the value at `path`. Surrounding mappings stay, even if empty: they may define an agent."""
-        del self.at(path[:-1])[path[-1]]
+    def spare(self, path: KeyPath, value: object) -> bool:
+        """Whether the unknown key `path` is ignored, with a notice: in a file of another program, if it restricts
+        nothing."""
+        if not self.is_foreign or RESTRICTS.search(to_snake(str(path[-1]))) or _restricts(value):
+            return False
+        self.left_out(path, "nothing is known of it")
+        return True
 
-    def ignore(self, path: KeyPath, why: str) -> None:
-        """Remove the value at `path` and add a notice."""
-        self.remove(path)
-        self.tell(path, f" is ignored: {why}")
 
-    def write(self, path: KeyPath, value: Any, mark: Mark) -> None:
-        """Set `path` to `value`; everything below it gets the origin `mark`."""
-        data, path = self._way_to(path, mark)
-        data[str(path[-1])] = value
-        self.marks[path] = mark
-        if isinstance(value, list):
-            self.marks |= {(*path, index): mark for index in range(len(value))}
+def _restricts(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_restricts, value))
+    return isinstance(value, dict) and any(RESTRICTS.search(to_snake(k)) or _restricts(v) for k, v in value.items())
 
-    def move(self, old: KeyPath, new: KeyPath) -> None:
-        """Move the value at `old` to `new` and add a notice."""
-        value = self.take(old)
-        self.tell(old, f" is read as {dotted(new)}")
-        self.put(value, old, new)
 
-    def take(self, path: KeyPath) -> Any:
-        """Remove and return a value, with the mappings that become empty."""
-        parents: list[Any] = [self.data]
-        for step in path[:-1]:
-            parents.append(parents[-1][step])
-        value = parents[-1].pop(path[-1])
-        for parent, step in zip(reversed(parents[:-1]), reversed(path[:-1]), strict=True):
-            if parent[step]:
-                break
-            del parent[step]
-        return value
+def modernise(layer: Layer, file: str) -> Moved:
+    """Move the keys of other programs in the layer of `file`."""
+    mover, tables = Moved(layer, file), _tables()
+    of = tables["openclaw"]
+    found = [key for key in of["keys"].split() if mover.find(key)]
+    named = PurePath(file).stem in of["files"].split()
+    mover.is_foreign = named or len(found) > 2 or any(map(mover.find, of["setup"].split()))
+    _idle_alone(mover)
+    if any(map(mover.find, ("hooks.path", "hooks.token", "hooks.mappings", "hooks.presets", "hooks.gmail"))):
+        for path in mover.find("hooks.enabled"):
+            mover.ignore(path, "hooks here are Python, in folders of their own (docs/writing-hooks.md)")
+    _list_of_agents(mover)
+    for group in tables["moved"]:
+        _rename(mover, group["keys"])
+    _rename(mover, RENAMED)
+    if found or named:
+        move_restrictions(mover, tables["tools"])
+        move_providers(mover, tables)
+        _mcp_servers(mover)
+    if any(map(mover.find, tables["litellm"]["keys"].split())):
+        move_model_list(mover, tables)
+    for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, heartbeats):
+        rule(mover)
+    _respell_values(mover, tables["values"])
+    for why, patterns in (*((group["why"], group["keys"]) for group in tables["ignored"]), *IGNORED):
+        for path in [path for pattern in patterns.split() for path in mover.find(pattern)]:
+            mover.ignore(path, why)
+    return mover
 
-    def put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
-        """Store `value`, taken from `old`, at `new`; a problem if another value is already there."""
-        data, path = self._way_to(new, self.marks[old])
-        self._join(data, value, old, path)
 
-    def _way_to(self, path: KeyPath, mark: Mark) -> tuple[dict[str, Any], KeyPath]:
-        """The mapping that contains `path`, created if missing, and the path as spelled there."""
-        data = self.data
-        way: KeyPath = ()
-        for step in path[:-1]:
-            key = self._spelled(data, step)
-            if not isinstance(data.get(key), dict):
-                data[key] = {}
-            data, way = data[key], (*way, key)
-            self.marks.setdefault(way, mark)
-        return data, (*way, self._spelled(data, path[-1]))
+def _rename(mover: Mover, pairs: Any) -> None:
+    for old, new in pairs:
+        for path in mover.find(old):
+            to = _filled(new, old, path)
+            if old == "agents.*.max_concurrent" and mover.find(".".join(map(str, to))):
+                continue
+            mover.move(path, to)
 
-    def _join(self, data: dict[str, Any], value: Any, old: KeyPath, new: KeyPath) -> None:
-        present = data.get(str(new[-1]))
-        if isinstance(present, dict) and isinstance(value, dict):
-            for child, item in value.items():
-                self._join(present, item, (*old, child), (*new, self._spelled(present, child)))
-        elif present is not None:
-            text = f"means the same as {dotted(new)}, which is written in {self.marks[new].place}"
-            self.problems.append(ConfigProblem(self.marks[old].place, dotted(old), text))
-        else:
-            data[str(new[-1])] = value
-            moved = {path: mark for path, mark in self.marks.items() if path[: len(old)] == old}
-            self.marks |= {(*new, *path[len(old) :]): mark for path, mark in moved.items()}
 
-    @staticmethod
-    def _spelled(data: dict[str, Any], key: str | int) -> str:
-        """`key` as already spelled in `data`, if present."""
-        return next((present for present in data if to_snake(present) == to_snake(str(key))), str(key))
+def _respell_values(mover: Mover, values: Any) -> None:
+    """Values that have another name here; "" for none, which leaves the default."""
+    for pattern, names in values.items():
+        for path in mover.find(pattern):
+            new = names.get(str(mover.at(path)))
+            if new == "":
+                mover.ignore(path, "the default is the nearest")
+            elif new is not None:
+                mover.write(path, new, mover.marks[path])
+
+
+def _mcp_servers(mover: Mover) -> None:
+    """Servers in the form of other programs; one that can't be read stays, and is a mistake."""
+    for path in mover.find("mcp.servers.*"):
+        try:
+            server, left = as_server(mover.at(path))
+        except (ValueError, ValidationError):
+            continue
+        mark = mover.marks[path]
+        for key in left:
+            mover.left_out((*path, key), "servers have no such key here")
+            mover.marks.setdefault((*path, key), mark)
+        mover.take(path)
+        mover.write(path, {}, mark)
+        for key, value in server.items():
+            mover.write((*path, key), value, mark)
 
 
 _NEW: KeyPath = ("schedule", HEARTBEAT)
@@ -197,12 +185,10 @@ def _move_heartbeat(mover: Mover, path: KeyPath) -> None:
         marks |= dict.fromkeys(known or {}, mover.marks[(*path, key)])
     if job["enabled"] is False:
         job.pop("every", None)
-    mover.tell(path, f" is read as {dotted(_NEW)}")
-    if left:
-        mover.notices.append(
-            f"{mark.place}: of {dotted(path)}, {', '.join(left)} is ignored: it has no counterpart here"
-        )
-    mover.remove(path)
+    mover.renamed(path, _NEW)
+    for key in left:
+        mover.left_out((*path, key), "it has no counterpart here")
+    mover.take(path)
     for key in job:
         mover.marks.setdefault((*path, key), marks[key])
     mover.put(job, path, _NEW)
@@ -227,48 +213,7 @@ def _every(value: Any) -> dict[str, Any]:
     return {"every": f"{seconds:g}s"} if seconds else {"enabled": False}
 
 
-# Old path and new path; `*` is an agent, the same on both sides. Order matters: a rule sees the result of earlier ones.
-RENAMED = (
-    ("agent", "agents.defaults"),
-    ("agents.entries.*", "agents.*"),
-    ("agents.*.user_timezone", "agents.*.timezone"),
-    ("agents.*.bootstrap_max_chars", "agents.*.bootstrap.max_chars"),
-    ("agents.*.bootstrap_total_max_chars", "agents.*.bootstrap.total_max_chars"),
-    ("agents.*.model.fallbacks", "agents.*.fallbacks"),
-    ("agents.*.model.primary", "agents.*.model"),
-    ("agents.*.compaction.timeout_seconds", "agents.*.compaction.timeout"),
-    ("agents.*.memory.embedding_provider", "agents.*.memory_search.provider"),
-    ("agents.*.memory.embedding_model", "agents.*.memory_search.model"),
-    ("agents.*.memory.chunk_size", "agents.*.memory_search.chunking.tokens"),
-    ("agents.*.memory.chunk_overlap", "agents.*.memory_search.chunking.overlap"),
-    ("agents.*.memory.search_weights.vector", "agents.*.memory_search.query.hybrid.vector_weight"),
-    ("agents.*.memory.search_weights.keyword", "agents.*.memory_search.query.hybrid.text_weight"),
-    ("agents.*.memory_search.remote.base_url", "agents.*.memory_search.remote.api_base"),
-    ("memory.search", "agents.defaults.memory_search"),
-    ("hooks.internal.enabled", "hooks.enabled"),
-    ("hooks.internal.load.extra_dirs", "hooks.dirs"),
-    ("hooks.internal.entries", "hooks.entries"),
-    ("session.idle_minutes", "session.reset.idle_minutes"),
-    ("session.reset_by_type.dm", "session.reset_by_type.direct"),
-)
 _LAST_HOUR = 23
-
-
-def modernise(layer: Layer) -> tuple[Layer, list[ConfigProblem], list[str]]:
-    """`layer` with old keys moved, the problems of moving, and a notice for each moved or ignored key."""
-    mover = Mover(layer)
-    _idle_alone(mover)
-    _list_of_agents(mover)
-    for old, new in RENAMED:
-        for path in mover.find(old):
-            mover.move(path, _filled(new, old, path))
-    for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, heartbeats):
-        rule(mover)
-    for why, patterns in IGNORED:
-        for pattern in patterns.split():
-            for path in mover.find(pattern):
-                mover.ignore(path, why)
-    return Layer(mover.data, mover.marks), mover.problems, mover.notices
 
 
 def _filled(pattern: str, old: str, path: KeyPath) -> KeyPath:
@@ -295,7 +240,7 @@ def _list_of_agents(mover: Mover) -> None:
         mover.take(path)
         for index, item in enumerate(items):
             name = item.pop("id")
-            mover.notices.append(f"{mover.marks[path].place}: {dotted(path)}[{index}] is read as agents.{name}")
+            mover.renamed((*path, index), ("agents", name))
             mover.put(item, (*path, index), ("agents", name))
 
 
@@ -304,11 +249,10 @@ def _hours(mover: Mover) -> None:
     for path in mover.find("session.reset.at_hour") + mover.find("session.reset_by_type.*.at_hour"):
         hour = mover.take(path)
         if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
-            text = f"expected an hour from 0 to {_LAST_HOUR}"
-            mover.problems.append(ConfigProblem(mover.marks[path].place, dotted(path), text))
+            mover.problem(path, f"expected an hour from 0 to {_LAST_HOUR}")
             continue
         new = ("session", "reset", "at") if len(path) == 3 else ("session", "reset_by_type", path[2], "at")
-        mover.tell(path, f" is read as {dotted(new)}")
+        mover.renamed(path, new)
         mover.put(f"{hour:02d}:00", path, new)
 
 
@@ -330,8 +274,7 @@ def _wildcards(mover: Mover) -> None:
         items = mover.at(path)
         for index, item in enumerate(items if isinstance(items, list) else ()):
             if isinstance(item, str) and any(mark in item for mark in "*?["):
-                place = mover.marks.get((*path, index), mover.marks[path]).place
-                mover.notices.append(f"{place}: {dotted((*path, index))}: {_told(item)}")
+                mover.tell((*path, index), f": {_told(item)}")
 
 
 def _local_provider(mover: Mover) -> None:

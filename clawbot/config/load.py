@@ -22,13 +22,16 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
+from clawbot.config.env import read_env
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.keys import KeyMap
 from clawbot.config.legacy import modernise
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import read_servers
+from clawbot.config.mover import marks_of
 from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
+from clawbot.config.references import resolve_layer
 from clawbot.config.schema import Settings, deep_merge
 from clawbot.config.schema_backends import BrokenBackend, MemorySettings
 from clawbot.config.schema_context import BUILTIN_COMPACTION
@@ -102,13 +105,14 @@ def load_settings(
     `overrides` are the values from the command line, with dotted keys (`agents.main.model`) or nested. Relative paths
     in it start at the state folder, so the caller resolves them first. Raises ConfigError with every problem.
     """
-    layers = [_read(shipped("config.yaml"), origin=DEFAULT)[0]]
+    layers = [respell(read_layer(shipped("config.yaml"), origin=DEFAULT)[0], Settings)[0]]
     problems: list[ConfigProblem] = []
     notices: list[str] = []
+    by_environment = False
     file = config_file or paths.config_file
     files: tuple[Path, ...] = ()
     try:
-        layer, problems, notices = _read(file)
+        layer, problems, notices, by_environment = _read(file, paths)
         layers.append(layer)
         files = (file,)
     except FileNotFoundError as error:
@@ -136,16 +140,18 @@ def load_settings(
     if goes_by_machine and (problem := zone_problem(os.environ)):
         notices.append(problem)
     notices += (*_rare_keys(settings, whole), *_unused_keys(settings, whole))
-    lasting = not secrets and _is_of_program(settings)
+    lasting = not secrets and not by_environment and _is_of_program(settings)
     origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
     return LoadedSettings(settings, origins, files, tuple(notices), lasting)
 
 
-def _read(file: Path, *, origin: str | None = None) -> tuple[Layer, list[ConfigProblem], list[str]]:
-    layer, problems = read_layer(file, origin=origin)
-    layer, moved, notices = modernise(layer)
-    layer, unknown = respell(layer, Settings)
-    return layer, problems + moved + unknown, notices
+def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], list[str], bool]:
+    """The settings of the user's `file`, with problems and notices, and whether variables decide values."""
+    layer, problems = read_layer(file)
+    moved = modernise(layer, str(file))
+    layer, unset, by_environment = resolve_layer(moved.layer, lambda: {**read_env(paths).values, **os.environ})
+    layer, unknown = respell(layer, Settings, moved.spare)
+    return layer, [*problems, *moved.problems, *unset, *unknown], list(moved.notices()), by_environment
 
 
 def _command_line(overrides: Mapping[str, Any]) -> Layer:
@@ -156,14 +162,14 @@ def _command_line(overrides: Mapping[str, Any]) -> Layer:
         for step in reversed(parents):
             nested = {step: nested}
         data = deep_merge(data, nested)
-    return Layer(data, dict(_marks_of(data, Mark(COMMAND_LINE, COMMAND_LINE))))
+    return Layer(data, dict(marks_of(data, Mark(COMMAND_LINE, COMMAND_LINE))))
 
 
 def _switches(file: Path) -> Layer:
     """The hook switches as a layer of settings."""
     entries = {name: {"enabled": on} for name, on in read_switches(file).enabled.items()}
     data = {"hooks": {"entries": entries}} if entries else {}
-    return Layer(data, dict(_marks_of(data, Mark(ORIGIN, str(file)))))
+    return Layer(data, dict(marks_of(data, Mark(ORIGIN, str(file)))))
 
 
 def _added_servers(file: Path) -> tuple[Layer, tuple[str, ...]]:
@@ -173,14 +179,7 @@ def _added_servers(file: Path) -> tuple[Layer, tuple[str, ...]]:
     except FileNotFoundError:
         return Layer({}, {}), ()
     data: dict[str, Any] = {"mcp": {"servers": read.servers}}
-    return Layer(data, dict(_marks_of(data, Mark(MCP_ORIGIN, str(file))))), read.notices
-
-
-def _marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
-    yield path, mark
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in items:
-        yield from _marks_of(item, mark, (*path, key))
+    return Layer(data, dict(marks_of(data, Mark(MCP_ORIGIN, str(file))))), read.notices
 
 
 def _join(layers: list[Layer]) -> Layer:

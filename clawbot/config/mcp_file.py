@@ -1,34 +1,35 @@
 """`mcp.json` in the state folder: the MCP servers that `clawbot mcp add` keeps, in the form that other programs use.
 
-The usual form is `{"mcpServers": {NAME: {"command": ..., "args": [...], "env": {...}}}}`, or `url` and `headers`. Some
-programs write `servers`, `context_servers`, `serverUrl`, `httpUrl`, `disabled` or `${env:NAME}`: these are read too.
-Keys with another meaning, and entries that can't be servers, are left out and named.
+The usual form is `{"mcpServers": {NAME: {"command": ..., "args": [...], "env": {...}}}}`, or `url` and `headers`. The
+forms of other programs (mcp_shapes.toml) are read too, also TOML. Keys with another meaning, and entries that can't be
+servers, are left out and named.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 from pydantic import ValidationError
 
-from clawbot.config.errors import config_error, text_of
+from clawbot.config.errors import config_error, read_text, text_of
 from clawbot.config.schema_mcp import McpServer, is_server_name
 from clawbot.config.source import dotted, read_layer
 from clawbot.config.spelling import explain
 from clawbot.files import ensure_private_dir, locked, write_atomic
 
 ORIGIN = "clawbot mcp add"
-_ROOTS = ("mcpServers", "servers", "context_servers")
-_IGNORED = ("startTimeout", "type", "transport", "disabled", "source")
-_OTHER_NAMES = {"serverUrl": "url", "httpUrl": "url", **dict.fromkeys(_IGNORED, "")}
-_KINDS = ("stdio", "local", "http", "streamable-http", "streamableHttp", "streamable_http")
-_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-# What another program asks its user for.
-_INPUT = re.compile(r"\$\{input:[^}]*\}")
+_REFERENCE = re.compile(r"\$?\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+# What another program fills in: the answer of its user, the folder that it has open, the text of a file.
+_INPUT = re.compile(r"\$\{(?:(?:input|command|config|secret):[^}]*|(?:workspace|file)\w*[^}]*|/)\}|\{file:[^}]*\}")
+# A time limit above it counts milliseconds, as in Gemini CLI and opencode.
+_MOST_SECONDS = 1000
 _LONGEST_NAME = 32
 
 
@@ -41,9 +42,20 @@ class ReadServers(NamedTuple):
     left_out: Mapping[str, Any] = {}
 
 
+@lru_cache(maxsize=1)
+def _shapes() -> dict[str, Any]:
+    return tomllib.loads(files("clawbot.config").joinpath("mcp_shapes.toml").read_text(encoding="utf-8"))
+
+
 def read_servers(file: Path) -> ReadServers:
     """The servers of `file`, in the usual form. Blocks. Raises FileNotFoundError, and ConfigError for a file that holds
     none."""
+    if file.suffix == ".toml":
+        try:
+            return servers_of(tomllib.loads(read_text(file)), str(file))
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            where = re.search(r"line (\d+)", str(error))
+            raise config_error(f"{file}:{where[1]}" if where else str(file), "broken TOML") from None
     layer, problems = read_layer(file)
     read = servers_of(layer.data, str(file))
     return read._replace(notices=(*map(str, problems), *read.notices))
@@ -51,27 +63,57 @@ def read_servers(file: Path) -> ReadServers:
 
 def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
     """The servers of a `document` in the usual form; `place` names it in errors. Raises ConfigError."""
-    nested = document.get("mcp")
-    inner = nested.get("servers") if isinstance(nested, Mapping) else None
-    found: Any = next((document[root] for root in _ROOTS if root in document), inner)
-    if not isinstance(found, Mapping):
+    found = _entries(document)
+    if found is None:
         raise config_error(place, 'expected `{"mcpServers": {NAME: {"command": ..., "args": [...]}}}`')
+    off, only = (set(map(str, _listed(document, _shapes()[key]))) for key in ("off", "only"))
     servers: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
     left_out: dict[str, Any] = {}
     for name, entry in found.items():
         own = _safe_name(name, servers)
         try:
-            servers[own], skipped = _entry(entry)
+            servers[own], skipped = as_server(entry)
         except ValueError as error:
             left_out[name] = entry
             notices.append(f"{place}: mcpServers.{name}: {problem_in(error)}; the server is left out")
             continue
+        if name in off or (only and name not in only):
+            servers[own]["enabled"] = False
         if own != name:
             notices.append(f"The server {name!r} is called {own} here.")
         if skipped:
             notices.append(f"{own}: not taken over: {', '.join(skipped)}.")
     return ReadServers(servers, tuple(notices), left_out)
+
+
+def _at(document: Mapping[str, Any], root: str) -> Any:
+    value: Any = document
+    for step in root.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value
+
+
+def _listed(document: Mapping[str, Any], roots: Iterable[str]) -> Iterable[Any]:
+    return (name for root in roots if isinstance(listed := _at(document, root), list) for name in listed)
+
+
+def _entries(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The entries by name, wherever the document has them; None for none. A document may be nothing but entries, and
+    Continue lists them with their names."""
+    for root in _shapes()["roots"]:
+        found = _at(document, root)
+        if isinstance(found, list) and found and all(isinstance(entry, Mapping) and "name" in entry for entry in found):
+            found = {str(entry["name"]): entry for entry in found}
+        if isinstance(found, Mapping) and (
+            "." in root or root.endswith("ervers") or any(map(_is_entry, found.values()))
+        ):
+            return found
+    return document if document and all(map(_is_entry, document.values())) else None
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool({"command", "cmd", "url", "uri", "serverUrl", "httpUrl"} & value.keys())
 
 
 def problem_in(error: ValueError) -> str:
@@ -94,26 +136,90 @@ def _safe_name(name: str, taken: Mapping[str, Any]) -> str:
     return own
 
 
-def _entry(entry: Any) -> tuple[dict[str, Any], list[str]]:
+def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
     """One server as settings, and the keys that were left out. Raises ValueError, see `problem_in`."""
     if not isinstance(entry, Mapping):
         raise ValueError("expected a mapping with `command` or `url`")
+    shapes = _shapes()
     kind = entry.get("type", entry.get("transport", "stdio" if "command" in entry else "http"))
-    if kind not in _KINDS:
+    if kind not in shapes["kinds"]:
         raise ValueError(f"{kind!r} is a transport that is not supported; expected stdio or http")
     known = set(McpServer.model_fields)
     taken: dict[str, Any] = {}
     left_out = []
-    for key, value in entry.items():
-        own = _OTHER_NAMES.get(key, key)
-        if own in known and not (own == "tools" and isinstance(value, list)):
-            taken[own] = _with_references(value)
-        elif own:
+    named = {key: shapes["names"].get(key, key) for key in entry}
+    for key, own in named.items():
+        own = "only" if own == "tools" and isinstance(entry[key], list) else own
+        if own in known or own in ("denied", "only", "env_vars", "env_http_headers", "bearer_token_env_var"):
+            taken[own] = _plain(own, entry[key])
+        elif key not in shapes["silent"]["keys"].split():
             left_out.append(key)
+    _join_command(taken)
+    _join_variables(taken)
+    _join_tools(taken)
     if entry.get("disabled") in (True, "true"):
         taken["enabled"] = False
     McpServer.model_validate(taken)
     return taken, left_out + sorted(set(_INPUT.findall(repr(taken))))
+
+
+def _plain(key: str, value: Any) -> Any:
+    """A value in our form: `${env:NAME}` as `${NAME}`, numbers of the environment as text, milliseconds as seconds."""
+    if key == "timeout" and isinstance(value, int | float) and not isinstance(value, bool):
+        return value / 1000 if value >= _MOST_SECONDS else value
+    if key in ("env", "headers") and isinstance(value, Mapping):
+        return {name: _text(item) for name, item in value.items() if item is not None}
+    if key == "args" and isinstance(value, list):
+        return [_text(item) for item in value]
+    return _with_references(value)
+
+
+def _text(value: Any) -> Any:
+    """A number or switch as text, a secret of OpenClaw (`{source: env, id: NAME}`) as a reference."""
+    if isinstance(value, Mapping) and value.get("source") == "env":
+        return f"${{{value.get('id')}}}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else _with_references(value)
+
+
+def _join_command(taken: dict[str, Any]) -> None:
+    """A command in one list (opencode), or with its arguments and environment below it (Zed)."""
+    command = taken.get("command")
+    if isinstance(command, Mapping) and "path" in command:
+        below = {key: _plain(key, command[key]) for key in ("args", "env") if key in command}
+        taken |= below | {"command": command["path"]}
+    elif isinstance(command, list) and command and all(isinstance(word, str) for word in command):
+        more = taken.get("args", [])
+        taken |= {"command": command[0], "args": [*command[1:], *more] if isinstance(more, list) else more}
+
+
+def _join_variables(taken: dict[str, Any]) -> None:
+    """Codex names variables: those of the environment, those with the values of headers, the one with the token."""
+    names, tokens = taken.pop("env_vars", []), taken.pop("env_http_headers", {})
+    if not isinstance(names, list) or not isinstance(tokens, Mapping):
+        raise ValueError("expected a list of names as env_vars, and headers with names as env_http_headers")
+    named = (each.get("name") if isinstance(each, Mapping) else each for each in names)
+    headers = {header: f"${{{name}}}" for header, name in tokens.items()}
+    if token := taken.pop("bearer_token_env_var", ""):
+        headers["Authorization"] = f"Bearer ${{{token}}}"
+    for key, more in (("env", {str(name): f"${{{name}}}" for name in named}), ("headers", headers)):
+        if more:
+            taken[key] = more | dict(taken.get(key) or {})
+
+
+def _join_tools(taken: dict[str, Any]) -> None:
+    """Tools that others leave out, or have alone, are denied: the first pattern that fits counts."""
+    denied, only = taken.pop("denied", []), taken.pop("only", ["*"])
+    if not isinstance(denied, list) or not isinstance(only, list):
+        raise ValueError("expected a list of tools")
+    rules = dict.fromkeys(map(str, denied), "deny")
+    if "*" not in only:
+        usual = taken.get("approval", "ask")
+        rules = dict.fromkeys(map(str, only), usual) | rules
+        rules = {name: rules[name] for name in sorted(rules, key=lambda name: rules[name] != "deny")} | {"*": "deny"}
+    if rules:
+        taken["tools"] = rules | dict(taken.get("tools") or {})
 
 
 def _with_references(value: Any) -> Any:

@@ -23,7 +23,9 @@ def is_server_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
-def _check_url(url: str) -> str:
+def check_url(url: str) -> str:
+    if "$" in url or "{env:" in url:
+        return url  # checked when the server starts
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise expected("an address such as https://example.org/path")
@@ -48,10 +50,11 @@ class McpServer(SettingsSection):
     args: list[str] = Field([])
     """Its arguments."""
     env: dict[VariableName, str] = Field({})
-    """What it has in its environment besides PATH, HOME and the locale. `${NAME}` takes the value of a variable."""
+    """What it has in its environment besides PATH, HOME and the locale. `${NAME}` takes the value of a variable, here and
+    in every other text of a server."""
     cwd: StatePath | None = None
     """The folder in which it starts; null for your home folder."""
-    url: Annotated[str, AfterValidator(_check_url)] | None = None
+    url: Annotated[str, AfterValidator(check_url)] | None = None
     """The address of a server that speaks streamable HTTP."""
     headers: dict[Annotated[str, AfterValidator(_check_header)], SecretStr] = Field({})
     """Headers of each request, such as `Authorization: "Bearer ${TOKEN}"`."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pydantic import SecretStr
@@ -90,9 +90,12 @@ def _places_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iter
             yield from _places_of(name, named, (*path, key, DEFAULTS))
 
 
-def respell(layer: Layer, schema: type[SettingsSection]) -> tuple[Layer, list[ConfigProblem]]:
-    """`layer` with the keys of `schema`, and a problem for each unknown or duplicate key."""
-    speller = _Speller(layer.marks, schema)
+def respell(
+    layer: Layer, schema: type[SettingsSection], spare: Callable[[KeyPath, object], bool] = lambda *_: False
+) -> tuple[Layer, list[ConfigProblem]]:
+    """`layer` with the keys of `schema`, and a problem for each duplicate key, and each unknown one with its value that
+    `spare` does not leave out."""
+    speller = _Speller(layer.marks, schema, spare)
     data = speller.section(layer.data, schema, (), ())
     return Layer(data, speller.marks), speller.problems
 
@@ -100,9 +103,12 @@ def respell(layer: Layer, schema: type[SettingsSection]) -> tuple[Layer, list[Co
 class _Speller:
     """Walks through data and schema in parallel; `old` paths are the file's, `new` ones the schema's."""
 
-    def __init__(self, marks: dict[KeyPath, Mark], root: type[SettingsSection]) -> None:
+    def __init__(
+        self, marks: dict[KeyPath, Mark], root: type[SettingsSection], spare: Callable[[KeyPath, object], bool]
+    ) -> None:
         self.old_marks = marks
         self.root = root
+        self.spare = spare
         self.marks: dict[KeyPath, Mark] = {}
         self.problems: list[ConfigProblem] = []
 
@@ -116,6 +122,8 @@ class _Speller:
             if name not in fields:
                 name = key
             annotation = fields[name].annotation if name in fields else extras
+            if annotation is None and self.spare((*old, key), value):
+                continue
             if annotation is None:
                 text = unknown_key(key, list(fields), _place_of(to_snake(key), self.root))
                 self._problem((*old, key), (*new, key), text)

@@ -116,6 +116,8 @@ def expand_path(value: Any, info: ValidationInfo) -> Path:
     there."""
     home: Path = (info.context or {}).get("home") or find_home()
     text = str(value).strip()
+    if text.startswith("$"):
+        return Path(text)  # of an MCP server, which resolves it when it starts
     if text == _STATE_FOLDER or text.startswith(f"{_STATE_FOLDER}/"):
         return home / text[len(_STATE_FOLDER) :].lstrip("/")
     return home / expand_tilde(value)

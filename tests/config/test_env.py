@@ -21,22 +21,38 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
 
 
 def test_no_file_is_no_error(paths: Paths) -> None:
-    assert load_env(paths) == []
+    assert load_env(paths) == ({}, ())
 
 
 def test_variables_are_set_where_the_environment_has_none(paths: Paths) -> None:
     paths.home.mkdir()
     paths.env_file.write_text("# keys\nexport FIRST_KEY='one'\nSECOND_KEY=two # a word\nEMPTY\nTHIRD=$FIRST_KEY\n")
     os.environ["SECOND_KEY"] = "already"
-    assert load_env(paths) == ["FIRST_KEY", "THIRD"]
+    assert list(load_env(paths).values) == ["FIRST_KEY", "THIRD"]
     assert (os.environ["FIRST_KEY"], os.environ["SECOND_KEY"], os.environ["THIRD"]) == ("one", "already", "$FIRST_KEY")
 
 
-def test_a_line_that_is_no_variable_is_named_without_its_text(paths: Paths) -> None:
+# Lines that are no variables, as editors, shells and people leave them.
+BAD_LINES = (
+    b"sk-secret is my key",
+    b"sk-secret",
+    b"KEY 'sk-secret'",
+    b'KEY="sk-secret',
+    b"set KEY = 'sk-secret",
+    b"KEY: sk-secret",
+    "\u5bc6\u94a5\uff1ask-secret".encode(),
+    b"KEY=sk-secret\xff",
+    b"KEY=sk-\x00secret",
+)
+
+
+@pytest.mark.parametrize("line", BAD_LINES)
+def test_a_line_that_is_no_variable_costs_that_line_and_is_named_without_its_text(paths: Paths, line: bytes) -> None:
     paths.home.mkdir()
-    paths.env_file.write_text("A=1\nsk-secret is my key\n")
-    with pytest.raises(ConfigError, match=r"\.env:2: expected NAME=value$"):
-        load_env(paths)
+    paths.env_file.write_bytes(b"A_KEY=1\n" + line + b"\nB_KEY=2\n")
+    values, notices = load_env(paths)
+    assert values == {"A_KEY": "1", "B_KEY": "2"}
+    assert notices == (f"{paths.env_file}:2: expected NAME=value; the line is left out",)
 
 
 def test_a_file_that_cannot_be_read_is_a_clear_error(paths: Paths) -> None:
@@ -52,7 +68,7 @@ def test_a_saved_key_is_private_and_works_at_once(paths: Paths) -> None:
     assert paths.env_file.stat().st_mode & 0o777 == 0o600
     assert paths.home.stat().st_mode & 0o777 == 0o700
     assert os.environ.pop("A_KEY") == "value"
-    assert load_env(paths) == ["A_KEY"]
+    assert list(load_env(paths).values) == ["A_KEY"]
 
 
 def test_a_file_that_others_may_read_becomes_private(paths: Paths) -> None:

@@ -46,7 +46,7 @@ def test_the_usual_file_of_other_programs_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [{}, {"mcpServers": []}, {"mcpServers": None}, {"mcp": {"time": {"type": "local"}}}]
+    "document", [{}, {"mcpServers": []}, {"mcpServers": None}, {"mcp": {"time": {"type": "local"}}}, {"mcp": 5}]
 )
 def test_what_holds_no_servers_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"x\.json"):
@@ -66,17 +66,18 @@ WRONG: dict[str, tuple[Any, str]] = {
     "http without url": ({"type": "http", "headers": {}}, "expected either `command` or `url`"),
     "both": ({"command": "x", "url": "https://example.org"}, "expected either `command` or `url`"),
     "command empty": ({"command": ""}, "command: expected"),
-    "command a list": ({"command": ["uvx", "x"]}, "command: expected text"),
-    "command an object": ({"command": {"path": "uvx", "args": []}}, "command: expected text"),
+    "command a list of no texts": ({"command": ["uvx", 5]}, "command: expected text"),
+    "command an object": ({"command": {"file": "uvx", "args": []}}, "command: expected text"),
+    "tools a text": ({"command": "x", "excludeTools": "shell"}, "expected a list of tools"),
+    "variables a text": ({"command": "x", "env_vars": "A"}, "expected a list of names"),
     "args a text": ({"command": "x", "args": "-y x"}, "args: expected a list"),
-    "args with a number": ({"command": "x", "args": ["--port", 80]}, "args[1]: expected text"),
+    "args with a mapping": ({"command": "x", "args": ["--port", {}]}, "args[1]: expected text"),
     "env a list": ({"command": "x", "env": ["A=b"]}, "env: expected"),
-    "env not text": ({"command": "x", "env": {"PORT": 8080}}, "env.PORT: expected text"),
-    "env null": ({"command": "x", "env": {"PORT": None}}, "env.PORT: expected text"),
+    "env not text": ({"command": "x", "env": {"PORT": [8080]}}, "env.PORT: expected text"),
     "env name": ({"command": "x", "env": {"A B": "c"}}, "the name of an environment variable"),
     "url a file": ({"url": "file:///etc/passwd"}, "url: expected an address"),
     "url a number": ({"url": 8080}, "url: expected"),
-    "header a number": ({"url": "https://example.org", "headers": {"X": 1}}, "headers.X: expected"),
+    "header a list": ({"url": "https://example.org", "headers": {"X": [1]}}, "headers.X: expected"),
     "enabled a word": ({"command": "x", "enabled": "perhaps"}, "enabled: expected true or false"),
     "secret": ({"url": "https://me:swordfish@example.org/"}, "without a password"),
 }
@@ -137,13 +138,98 @@ FILES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "mcp-config.json of Copilot": (
         '{"mcpServers": {"a": {"type": "local", "command": "x", "tools": ["*"], "args": []}}}',
         {"a": {"command": "x", "args": []}},
-        ("a: not taken over: tools.",),
+        (),
     ),
     "settings.json of Zed": (
         '// Zed\n{"context_servers": {"a": {"source": "custom", "command": "x", "args": [], "env": {}},'
         ' "b": {"command": {"path": "x", "args": []}}}}',
-        {"a": {"command": "x", "args": [], "env": {}}},
-        ("b: command: expected text",),
+        {"a": {"command": "x", "args": [], "env": {}}, "b": {"command": "x", "args": []}},
+        (),
+    ),
+    "opencode.json": (
+        '{"$schema": "https://opencode.ai/config.json", "mcp": {"a": {"type": "local", "command": ["npx", "-y", "x"],'
+        ' "environment": {"PORT": 8080, "KEY": "{env:KEY}", "OFF": null}, "enabled": false, "timeout": 5000},'
+        ' "b": {"type": "remote", "url": "https://example.org/mcp", "headers": {"A": "Bearer {env:T}"}, "oauth": {}}}}',
+        {
+            "a": {
+                "command": "npx",
+                "args": ["-y", "x"],
+                "env": {"PORT": "8080", "KEY": "${KEY}"},
+                "enabled": False,
+                "timeout": 5,
+            },
+            "b": {"url": "https://example.org/mcp", "headers": {"A": "Bearer ${T}"}},
+        },
+        ("b: not taken over: oauth.",),
+    ),
+    "config.toml of Codex": (
+        'model = "gpt-5"\nsandbox_mode = "read-only"\n[mcp_servers.docs]\ncommand = "npx"\nargs = ["-y", "docs"]\n'
+        'startup_timeout_sec = 20\ntool_timeout_sec = 45\nenv_vars = ["DOCS_KEY"]\nenabled_tools = ["find"]\n'
+        '[mcp_servers.docs.env]\nLEVEL = "2"\n[mcp_servers."far.off"]\nurl = "https://example.org/mcp"\n'
+        'bearer_token_env_var = "FAR_TOKEN"\nhttp_headers = { X = "1" }\nenv_http_headers = { Y = "FAR_Y" }\n',
+        {
+            "docs": {
+                "command": "npx",
+                "args": ["-y", "docs"],
+                "timeout": 45,
+                "env": {"DOCS_KEY": "${DOCS_KEY}", "LEVEL": "2"},
+                "tools": {"find": "ask", "*": "deny"},
+            },
+            "far-off": {
+                "url": "https://example.org/mcp",
+                "headers": {"Y": "${FAR_Y}", "Authorization": "Bearer ${FAR_TOKEN}", "X": "1"},
+            },
+        },
+        ("'far.off' is called far-off here",),
+    ),
+    "settings.json of Gemini": (
+        '{"theme": "x", "mcp": {"excluded": ["b"]}, "mcpServers": {"a": {"httpUrl": "https://example.org/mcp",'
+        ' "timeout": 30000, "trust": true, "excludeTools": ["rm"]}, "b": {"command": "x", "cwd": "$HOME/x",'
+        ' "includeTools": ["look", "rm"], "excludeTools": ["rm"]}}}',
+        {
+            "a": {"url": "https://example.org/mcp", "timeout": 30, "tools": {"rm": "deny"}},
+            "b": {
+                "command": "x",
+                "cwd": "$HOME/x",
+                "tools": {"rm": "deny", "look": "ask", "*": "deny"},
+                "enabled": False,
+            },
+        },
+        ("a: not taken over: trust.",),
+    ),
+    "openclaw.json": (
+        '{gateway: {port: 1}, mcp: {sessionIdleTtlMs: 5, servers: {a: {command: "x", workingDirectory: "/tmp",'
+        ' env: {N: 5}}, b: {url: "https://example.org/mcp", transport: "sse"}}}}',
+        {"a": {"command": "x", "cwd": "/tmp", "env": {"N": "5"}}},
+        ("b: 'sse' is a transport",),
+    ),
+    "mcporter.json": (
+        '{"mcpServers": {"a": {"description": "x", "baseUrl": "https://example.org/mcp", "auth": "oauth"},'
+        ' "b": {"command": "npx", "args": ["x"], "allowedTools": ["one"]}}}',
+        {
+            "a": {"url": "https://example.org/mcp"},
+            "b": {"command": "npx", "args": ["x"], "tools": {"one": "ask", "*": "deny"}},
+        },
+        ("a: not taken over: auth.",),
+    ),
+    "config.yaml of Goose": (
+        "GOOSE_MODEL: x\nextensions:\n  dev: {type: builtin, enabled: true}\n  a: {type: stdio, cmd: uvx, args: [x],"
+        " envs: {K: v}, enabled: false, timeout: 300}\n  b: {type: streamable_http, uri: 'https://example.org/mcp'}\n",
+        {
+            "a": {"command": "uvx", "args": ["x"], "env": {"K": "v"}, "enabled": False, "timeout": 300},
+            "b": {"url": "https://example.org/mcp"},
+        },
+        ("dev: 'builtin' is a transport",),
+    ),
+    "config.yaml of Continue": (
+        "name: x\nmcpServers:\n  - name: My Files\n    command: npx\n    args: [x]\n",
+        {"My-Files": {"command": "npx", "args": ["x"]}},
+        ("'My Files' is called My-Files",),
+    ),
+    "bare.json": (
+        '{"a": {"command": "x"}, "b": {"url": "https://example.org/mcp"}}',
+        {"a": {"command": "x"}, "b": {"url": "https://example.org/mcp"}},
+        (),
     ),
     "twice.json": (
         '{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}, "b": {"command": "z"}}}',

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.cli.extensions import fixes
-from clawbot.config.env import load_env
+from clawbot.config.env import read_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
@@ -95,13 +95,15 @@ def configuration(here: Here) -> Findings:
 
 
 def env_file(here: Here) -> Findings:
-    """Whether the `.env` file is readable."""
+    """Whether the `.env` file is readable, and its lines that are no variables."""
     file = here.paths.env_file
+    fix = f"{here.environ.get('EDITOR') or 'nano'} {quoted(file)}"
     try:
-        load_env(here.paths)
+        left_out = read_env(here.paths).notices
     except ClawbotError as error:
-        return [Finding("env", "problem", f"{error}", f"{here.environ.get('EDITOR') or 'nano'} {quoted(file)}")]
-    return [Finding("env", "ok", f"{file} can be read")] if file.exists() else []
+        return [Finding("env", "problem", f"{error}", fix)]
+    found = [Finding("env", "warning", notice, fix) for notice in left_out]
+    return [Finding("env", "ok", f"{file} can be read"), *found] if file.exists() else []
 
 
 def keys(here: Here) -> Findings:

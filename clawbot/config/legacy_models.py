@@ -1,0 +1,195 @@
+"""Moves the models of related programs to an agent's `model`, `fallbacks`, `api_base` and key: OpenClaw's
+`models.providers`, and LiteLLM's `model_list`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from clawbot.config.mover import Mover
+from clawbot.config.paths import DEFAULTS
+from clawbot.config.references import name_in
+from clawbot.config.source import KeyPath
+from clawbot.text.interface import N_
+
+# OpenClaw takes the name of a variable for a key, too.
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+_OTHER_SERVER = N_("one agent has one address; give this model to an agent of its own (docs/configuration.md)")
+_ELSEWHERE = N_("write the key to .env of the state folder, and its name as api_key_env")
+_CHOICE = N_("these are no fallbacks of the first model: `/model` and `model` choose another one")
+_PROXY = N_("it is for the proxy; to use one that runs, write `model: openai/NAME` and its `api_base`")
+_MODELS = ("subagents.model", "compaction.model", "compaction.memory_flush.model")
+
+
+class _Provider(NamedTuple):
+    """litellm's `prefix` of its models, its `address` (`api_base` and the key as settings; None undoes what an agent
+    inherits), and the `windows` of its models. `known`: litellm finds the models without the address."""
+
+    prefix: str
+    address: Mapping[str, Any]
+    windows: Mapping[str, int]
+    known: bool
+
+
+def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
+    """Move OpenClaw's `models.providers` to the agents that use them, and name all models as litellm does."""
+    given = {str(path[2]): _provider(mover, path, table) for path in mover.find("models.providers.*")}
+    aliases = {
+        str(mover.at(path)).lower(): str(path[3])
+        for path in (*mover.find("agents.*.models.*.alias"), *mover.find("agents.*.models.*"))
+        if path[-1] == "alias"
+    }
+
+    def of(ref: str) -> tuple[str, _Provider]:
+        ref = aliases.get(ref.lower(), ref)
+        name = ref.partition("/")[0] if "/" in ref else "anthropic"
+        prefix = table["providers"].get(name, name)
+        return ref if "/" in ref else f"{name}/{ref}", given.get(name) or _Provider(prefix, {}, {}, known=True)
+
+    chosen = {str(path[1]): mover.at(path) for path in mover.find("agents.*.model") if isinstance(mover.at(path), str)}
+    refs = {agent: of(ref) for agent, ref in chosen.items() if "/" in ref or ref.lower() not in ("auto", "offline", "")}
+    usual = refs.get(DEFAULTS)
+    for agent, (ref, provider) in refs.items():
+        mark = mover.marks[("agents", agent, "model")]
+        model = ref.partition("/")[2]
+        inherited = usual[1].address if usual and agent != DEFAULTS else {}
+        window = {"context_tokens": provider.windows[model]} if model in provider.windows else {}
+        found = dict.fromkeys(inherited) | dict(provider.address) | window
+        present = {str(path[2]) for path in mover.find(f"agents.{agent}.*")}
+        for key, value in ({"model": f"{provider.prefix}/{model}"} | found).items():
+            if key == "model" or key not in present:
+                mover.write(("agents", agent, key), value, mark)
+
+    def renamed(path: KeyPath, ref: str) -> str | None:
+        """The name of a model beside that of its agent; None if only another address has it."""
+        own = refs.get(str(path[1]), usual)
+        full, provider = of(ref)
+        is_other = own is not None and provider is not own[1]
+        if is_other and own is not None and (not provider.known or provider.prefix == own[1].prefix):
+            mover.left_out(path, _OTHER_SERVER)
+            return None
+        return f"{provider.prefix}/{full.partition('/')[2]}"
+
+    for path in mover.find("agents.*.fallbacks"):
+        listed = [each for each in mover.at(path) if isinstance(each, str)] if isinstance(mover.at(path), list) else []
+        mover.write(path, [name for each in listed if (name := renamed(path, each))], mover.marks[path])
+    for path in (path for key in _MODELS for path in mover.find(f"agents.*.{key}")):
+        if isinstance(mover.at(path), str) and (name := renamed(path, mover.at(path))):
+            mover.write(path, name, mover.marks[path])
+        else:
+            mover.take(path)
+
+
+def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provider:
+    """The provider at `path`, which is taken out of the settings."""
+    mark, entry, name = mover.marks[path], mover.take(path), str(path[2])
+    entry = entry if isinstance(entry, dict) else {}
+    usual, protocol = table["providers"].get(name, name), table["protocols"].get(entry.get("api"), "openai")
+    known = usual in table["litellm"]["providers"].split() and (protocol != "anthropic" or name == "anthropic")
+    prefix = usual if known else protocol
+    base = entry.get("baseUrl", entry.get("base_url"))
+    address: dict[str, Any] = {}
+    if isinstance(base, str):
+        address["api_base"] = base.rstrip("/").removesuffix("/v1") if prefix == "ollama" else base
+    if prefix != "ollama" and "apiKey" in entry:
+        address |= _key(mover, (*path, "apiKey"), entry["apiKey"])
+    models = entry.get("models")
+    sized = [each for each in (models if isinstance(models, list) else ()) if isinstance(each, dict)]
+    windows = {
+        str(each.get("id")): each["contextWindow"] for each in sized if isinstance(each.get("contextWindow"), int)
+    }
+    mover.marks.setdefault(path, mark)
+    mover.renamed(path, ("agents", "*", "api_base"))
+    return _Provider(prefix, address, {} if known else windows, known)
+
+
+def _key(mover: Mover, path: KeyPath, key: object) -> dict[str, str]:
+    """The key at `path` as settings: by the name of its variable if it has one."""
+    if isinstance(key, dict) and key.get("source") == "env" and isinstance(key.get("id"), str):
+        return {"api_key_env": key["id"]}
+    if not isinstance(key, str) or not key:
+        mover.left_out(path, _ELSEWHERE)
+        return {}
+    name = name_in(key) or (key if _VARIABLE.fullmatch(key) else "")
+    return {"api_key_env": name} if name else {"api_key": key}
+
+
+def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
+    """Move the first model of LiteLLM's `model_list` to `agents.defaults`; those in its group, and those that are named
+    as its fallbacks, become fallbacks if they need no other address."""
+    litellm = table["litellm"]
+    entries: list[tuple[KeyPath, str, dict[str, Any]]] = []
+    for path in mover.find("model_list"):
+        listed, mark = mover.at(path), mover.marks[path]
+        for index, entry in enumerate(listed if isinstance(listed, list) else ()):
+            params = entry.get("litellm_params") if isinstance(entry, dict) else None
+            if isinstance(params, dict) and _is_chat(entry, params):
+                mover.marks.setdefault((*path, index), mark)
+                entries.append(((*path, index), str(entry.get("model_name")), params))
+    declared = _declared(mover)
+    for place, name, params in entries[:1]:
+        mark = mover.marks[place]
+        settings = {"model": _full(params)} | _address(mover, place, params)
+        settings |= {new: params[old] for old, new in litellm["params"].items() if old in params}
+        options = {key: params[key] for key in litellm["options"].split() if key in params}
+        settings |= {"options": options} if options else {}
+        group, rest = {name, *declared.get(name, ())}, entries[1:]
+        near = [each for each in rest if each[1] in group and _is_near(each[2], params)]
+        for path, *_ in (each for each in rest if each not in near):
+            mover.left_out(path, _CHOICE)
+        settings |= {"fallbacks": [_full(each) for *_, each in near]} if near else {}
+        for key, value in settings.items():
+            mover.write(("agents", DEFAULTS, key), value, mark)
+        mover.renamed(place, ("agents", DEFAULTS, "model"))
+    for old, new in litellm["moved"].items():
+        for path in mover.find(old):
+            mover.move(path, tuple(new.split(".")))
+    for key in litellm["keys"].split():
+        for path in mover.find(key):
+            if key == "model_list":
+                mover.take(path)
+            else:
+                mover.ignore(path, _PROXY)
+
+
+def _is_chat(entry: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Whether the entry is one model for conversations, rather than a pattern or a model of embeddings, images, …"""
+    info = entry.get("model_info")
+    mode = info.get("mode", "chat") if isinstance(info, dict) else "chat"
+    model = params.get("model")
+    return isinstance(model, str) and "*" not in model and mode in ("chat", "responses") and "embed" not in model
+
+
+def _full(params: Mapping[str, Any]) -> str:
+    """litellm's full name of a model: those without a provider are OpenAI's or Anthropic's."""
+    model = params["model"]
+    if "/" in model:
+        return str(model)
+    provider = params.get("custom_llm_provider") or ("anthropic" if model.startswith("claude") else "openai")
+    return f"{provider}/{model}"
+
+
+def _address(mover: Mover, path: KeyPath, params: Mapping[str, Any]) -> dict[str, Any]:
+    base = params.get("api_base") or params.get("base_url")
+    key = _key(mover, path, params["api_key"]) if params.get("api_key") else {}
+    return ({"api_base": base} if base else {}) | key
+
+
+def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether the address of `other` is that of `one`, or none is needed for it."""
+    address = ("api_base", "base_url", "api_key")
+    same = all(one.get(key) == other.get(key) for key in address)
+    provider = _full(one).partition("/")[0]
+    is_usual = not one.get("api_base") and not one.get("base_url") and bool(name_in(str(one.get("api_key", "$X_Y"))))
+    return same or (is_usual and provider != _full(other).partition("/")[0])
+
+
+def _declared(mover: Mover) -> dict[str, list[str]]:
+    """The fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
+    found: dict[str, list[str]] = {}
+    for section in ("router_settings", "litellm_settings"):
+        for path in mover.find(f"{section}.fallbacks"):
+            for each in mover.at(path) if isinstance(mover.at(path), list) else ():
+                found |= {str(name): names for name, names in each.items() if isinstance(names, list)} if isinstance(each, dict) else {}  # fmt: skip # noqa: E501
+    return found

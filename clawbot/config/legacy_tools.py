@@ -1,0 +1,131 @@
+"""Moves what restricts an agent in OpenClaw's settings. What has no exact counterpart here is a problem that says where
+to write it: nobody may believe that a restriction holds which does not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from clawbot.config.mover import Mover
+from clawbot.config.paths import DEFAULTS
+from clawbot.config.source import KeyPath
+from clawbot.text.interface import _
+
+RESTRICTS = re.compile(
+    "allow|approv|block|confirm|deny|denied|disable|elevat|exec|forbid|permi|polic|read_?only|restrict|safe|sandbox"
+)
+"""What the keys of restrictions are called, also those that no table has."""
+_NAME = re.compile(r"(?!bundle-mcp)[A-Za-z0-9_-]+")
+_RULE = re.compile(r"[A-Za-z0-9_*?-]+")
+
+
+def move_restrictions(mover: Mover, tools: Mapping[str, Any]) -> None:
+    """Move denied tools and commands, and refuse what can't be honoured. `tools`: the table of names."""
+    for path in mover.find("$include"):
+        mover.refuse(path, _("the files that it names are not read, whatever they restrict: copy their keys here"))
+    shared: set[str] = set()
+    for path, agent in _both(mover, "deny"):
+        denied = _deny(mover, path, agent, tools, shared)
+        shared = denied if path[0] == "tools" else shared
+    for path in mover.find("tools.subagents.tools.deny"):
+        listed, mark = mover.take(path), mover.marks[path]
+        found, unknown = _ours(map(str, listed if isinstance(listed, list) else [listed]), tools)
+        if wide := sorted(name for name in unknown if not _NAME.fullmatch(name)):
+            text = _("{names}: unknown here; name the tools in agents.{agent}.subagents.deny")
+            mover.problem(path, text.format(names=", ".join(wide), agent=DEFAULTS))
+        mover.write(("agents", DEFAULTS, "subagents", "deny"), sorted(found | unknown), mark)
+        mover.renamed(path, ("agents", DEFAULTS, "subagents", "deny"))
+    for path, agent in (*_both(mover, "profile"), *_both(mover, "allow")):
+        _refuse_others(mover, path, agent, tools)
+    for key in ("by_provider", "sandbox", "subagents"):
+        for path, agent in _both(mover, key):
+            text = _("this holds in another way here: write agents.{agent}.tools.deny or agents.{agent}.subagents.deny")
+            mover.refuse(path, text.format(agent=agent))
+    for path in mover.find("agents.*.sandbox"):
+        section = mover.at(path)
+        if isinstance(section, dict) and section.get("mode", "off") == "off":
+            mover.ignore(path, "it has no counterpart here")
+        else:
+            text = _("the sandbox is another one here: write agents.{agent}.tools.shell.sandbox: required")
+            mover.refuse(path, text.format(agent=path[1]))
+    for path, agent in _both(mover, "exec"):
+        _commands(mover, path, agent)
+
+
+def _both(mover: Mover, key: str) -> Iterator[tuple[KeyPath, str]]:
+    """The paths of `key` in the tools of all agents and of single ones, each with its agent."""
+    found = [*mover.find(f"tools.{key}"), *mover.find(f"agents.*.tools.{key}")]
+    return ((path, DEFAULTS if path[0] == "tools" else str(path[1])) for path in found)
+
+
+def _ours(names: Iterable[str], tools: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    """Our tools that do what OpenClaw's tools `names` do, patterns and groups included; and the names that nobody
+    knows."""
+    own = tools["all"].split()
+    known = {name: name for name in own} | dict.fromkeys(tools["without"].split(), "") | tools["names"]
+    found: set[str] = set()
+    unknown: set[str] = set()
+    for name in names:
+        fits = [meant for theirs, meant in known.items() if fnmatchcase(theirs, name.lower())]
+        found |= {each for meant in fits for each in meant.split()}
+        unknown |= set() if fits and "*" not in name else {name}
+    return found, unknown
+
+
+def _deny(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, Any], shared: set[str]) -> set[str]:
+    """Move a list of denied tools; an agent's own does not replace that of all agents (`shared`)."""
+    listed, mark = mover.take(path), mover.marks[path]
+    names = {str(name) for name in (listed if isinstance(listed, list) else [listed])}
+    found, unknown = _ours(names, tools)
+    rules = {"mcp__*" if name == "bundle-mcp" else name for name in unknown}
+    if groups := sorted(name for name in rules if not _RULE.fullmatch(name)):
+        text = _(
+            "{groups}: unknown here; name the tools in agents.{agent}.tools.deny or agents.{agent}.permissions.deny"
+        )
+        mover.problem(path, text.format(groups=", ".join(groups), agent=agent))
+    patterns = sorted(name for name in rules.difference(groups) if "*" in name)
+    denied = found | shared | rules.difference(groups, patterns)
+    mover.write(("agents", agent, "tools", "deny"), sorted(denied), mark)
+    if patterns:
+        mover.write(("agents", agent, "permissions", "deny"), patterns, mark)
+    mover.renamed(path, ("agents", agent, "tools", "deny"))
+    return denied
+
+
+def _refuse_others(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, Any]) -> None:
+    """Refuse a list of the only tools, or a profile of them, unless that has all of ours."""
+    value = mover.at(path)
+    allowed, _unknown = _ours(map(str, value), tools) if isinstance(value, list) else (set(), set())
+    others = sorted(set(tools["all"].split()) - allowed)
+    if value in tools["whole"].split() or value == ["*"] or value == []:
+        mover.ignore(path, "every tool here is in it")
+        return
+    text = _(
+        "a list of the only tools has no counterpart: deny the others with agents.{agent}.tools.deny: [{others}], and "
+        "MCP's with agents.{agent}.permissions.deny: [mcp__*]"
+    )
+    mover.refuse(path, text.format(agent=agent, others=", ".join(others)))
+
+
+def _commands(mover: Mover, path: KeyPath, agent: str) -> None:
+    """Move what `exec` says of commands: whether all are denied, or asked about, or only some may run."""
+    section, mark = mover.at(path), mover.marks[path]
+    if not isinstance(section, dict):
+        return
+    level, ask = section.get("security", section.get("mode")), section.get("ask")
+    shell: KeyPath = ("agents", agent, "tools", "shell")
+    if level == "deny":
+        mover.write((*shell, "approval"), "deny", mark)
+        mover.renamed(path, (*shell, "approval"))
+    elif level == "allowlist" or section.get("host") == "sandbox":
+        key, meant = ("security", "allow") if level == "allowlist" else ("host", "sandbox: required")
+        text = _("write {key}; commands that it does not name are asked about")
+        if meant != "allow":
+            text = _("the sandbox is another one here: write {key}")
+        mover.refuse((*path, key if key in section else "mode"), text.format(key=f"agents.{agent}.tools.shell.{meant}"))
+    elif ask == "always":
+        mover.write((*shell, "approval"), "ask", mark)
+    if mover.find(".".join(map(str, path))):
+        mover.ignore(path, "each command here asks, unless tools.shell.allow or permissions name it")

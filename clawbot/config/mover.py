@@ -1,0 +1,166 @@
+"""The data of one settings file while keys of related programs are moved to their place here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from clawbot.config.errors import ConfigProblem
+from clawbot.config.source import KeyPath, Layer, Mark, dotted
+from clawbot.config.spelling import to_snake
+from clawbot.text.interface import _
+
+_MOST_NAMES = 12
+
+
+def marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
+    """`mark` for `path` and everything below it."""
+    yield path, mark
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        yield from marks_of(item, mark, (*path, key))
+
+
+def _some(paths: Iterable[KeyPath]) -> str:
+    """The keys of one reason, the same one of several agents once."""
+    agents = {path[1] for path in paths if path[0] == "agents" and len(path) > 2}
+    star = {path: ("agents", "*", *path[2:]) if len(agents) > 1 and path[1:2] and path[1] in agents else path
+            for path in paths}  # fmt: skip
+    names = list(dict.fromkeys(map(dotted, star.values())))
+    more = [f"+{len(names) - _MOST_NAMES}"] if len(names) > _MOST_NAMES else []
+    return ", ".join([*names[:_MOST_NAMES], *more])
+
+
+class Mover:
+    """The data and marks of one layer while keys are moved."""
+
+    def __init__(self, layer: Layer, file: str) -> None:
+        self.data = layer.data
+        self.marks = dict(layer.marks)
+        self.file = file
+        self.problems: list[ConfigProblem] = []
+        self._notices: list[str] = []
+        self._moved: list[tuple[KeyPath, KeyPath]] = []
+        self._ignored: dict[str, list[KeyPath]] = {}
+
+    def find(self, pattern: str) -> list[KeyPath]:
+        """The paths that match `pattern`, in either spelling; `*` matches any key."""
+        found: list[tuple[KeyPath, Any]] = [((), self.data)]
+        for step in pattern.split("."):
+            found = [
+                ((*path, key), value[key])
+                for path, value in found
+                for key in (value if isinstance(value, dict) else ())
+                if step in ("*", to_snake(key))
+            ]
+        return [path for path, _ in found]
+
+    def at(self, path: KeyPath) -> Any:
+        """The value at `path`."""
+        value: Any = self.data
+        for step in path:
+            value = value[step]
+        return value
+
+    def tell(self, path: KeyPath, text: str) -> None:
+        """Add a notice about `path`."""
+        self._notices.append(f"{self.marks[path].place}: {dotted(path)}{text}")
+
+    def refuse(self, path: KeyPath, text: str) -> None:
+        """Remove the value at `path` and add a problem."""
+        self.take(path)
+        self.problem(path, text)
+
+    def problem(self, path: KeyPath, text: str) -> None:
+        """Add a problem at `path`."""
+        self.problems.append(ConfigProblem(self.marks[path].place, dotted(path), text))
+
+    def ignore(self, path: KeyPath, why: str) -> None:
+        """Remove the value at `path`; the notice names it with all others."""
+        self.take(path)
+        self.left_out(path, why)
+
+    def left_out(self, path: KeyPath, why: str) -> None:
+        """Name `path` in the notice about ignored keys."""
+        self._ignored.setdefault(why, []).append(path)
+
+    def notices(self) -> Iterator[str]:
+        """The notices: one for all moved keys, one for all ignored ones, then the others."""
+        moved = [f"{dotted(old)} is read as {dotted(new)}" for old, new in self._moved]
+        if len(moved) == 1:
+            yield f"{self.marks[self._moved[0][0]].place}: {moved[0]}"
+        elif moved:
+            text = _("{file}: {n} keys of other programs have another name here: {keys}")
+            pairs = ", ".join(f"{dotted(old)} → {dotted(new)}" for old, new in self._moved)
+            yield text.format(file=self.file, n=len(moved), keys=pairs)
+        if len(ignored := [path for paths in self._ignored.values() for path in paths]) == 1:
+            text = _("{place}: {key} is ignored: {why}")
+            place, (why,) = self.marks[ignored[0]].place, self._ignored
+            yield text.format(place=place, key=dotted(ignored[0]), why=_(why))
+        elif ignored:
+            text = _("{file}: {n} keys of other programs have no effect here: {keys}")
+            groups = (f"{_some(paths)} ({_(why)})" for why, paths in self._ignored.items())
+            yield text.format(file=self.file, n=len(ignored), keys="; ".join(groups))
+        yield from self._notices
+
+    def write(self, path: KeyPath, value: Any, mark: Mark) -> None:
+        """Set `path` to `value`; everything below it gets the origin `mark`."""
+        data, path = self._way_to(path, mark)
+        data[str(path[-1])] = value
+        self.marks |= marks_of(value, mark, path)
+
+    def move(self, old: KeyPath, new: KeyPath) -> None:
+        """Move the value at `old` to `new` and add a notice."""
+        self.put(self.take(old), old, new)
+        self.renamed(old, new)
+
+    def renamed(self, old: KeyPath, new: KeyPath) -> None:
+        """Name `old` in the notice about moved keys."""
+        self._moved.append((old, new))
+
+    def take(self, path: KeyPath) -> Any:
+        """Remove and return a value, with the mappings that become empty; an agent stays."""
+        parents: list[Any] = [self.data]
+        for step in path[:-1]:
+            parents.append(parents[-1][step])
+        value = parents[-1].pop(path[-1])
+        for at in range(len(path) - 1, 0, -1):
+            if parents[at] or (at == 2 and path[0] == "agents" and path[1] != "entries"):
+                break
+            del parents[at - 1][path[at - 1]]
+        return value
+
+    def put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
+        """Store `value`, taken from `old`, at `new`; a problem if another value is already there."""
+        data, path = self._way_to(new, self.marks[old])
+        self._join(data, value, old, path)
+
+    def _way_to(self, path: KeyPath, mark: Mark) -> tuple[dict[str, Any], KeyPath]:
+        """The mapping that contains `path`, created if missing, and the path as spelled there."""
+        data = self.data
+        way: KeyPath = ()
+        for step in path[:-1]:
+            key = self._spelled(data, step)
+            if not isinstance(data.get(key), dict):
+                data[key] = {}
+            data, way = data[key], (*way, key)
+            self.marks.setdefault(way, mark)
+        return data, (*way, self._spelled(data, path[-1]))
+
+    def _join(self, data: dict[str, Any], value: Any, old: KeyPath, new: KeyPath) -> None:
+        present = data.get(str(new[-1]))
+        if isinstance(present, dict) and isinstance(value, dict):
+            for child, item in value.items():
+                self._join(present, item, (*old, child), (*new, self._spelled(present, child)))
+        elif present is not None:
+            text = f"means the same as {dotted(new)}, which is written in {self.marks[new].place}"
+            self.problems.append(ConfigProblem(self.marks[old].place, dotted(old), text))
+        else:
+            data[str(new[-1])] = value
+            moved = {path: mark for path, mark in self.marks.items() if path[: len(old)] == old}
+            self.marks |= {(*new, *path[len(old) :]): mark for path, mark in moved.items()}
+
+    @staticmethod
+    def _spelled(data: dict[str, Any], key: str | int) -> str:
+        """`key` as already spelled in `data`, if present."""
+        return next((present for present in data if to_snake(present) == to_snake(str(key))), str(key))
