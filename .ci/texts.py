@@ -9,6 +9,7 @@ import ast
 import io
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -44,6 +45,9 @@ def texts_of_the_code() -> Catalog:
         place = (file.relative_to(CHECKOUT).as_posix(), 0)
         for text in texts_in(file.read_text(encoding="utf-8")):
             found.add(text, locations=[place])
+    legacy = CHECKOUT / "clawbot/config/legacy.toml"
+    for group in tomllib.loads(legacy.read_text(encoding="utf-8"))["ignored"]:
+        found.add(group["why"], locations=[(legacy.relative_to(CHECKOUT).as_posix(), 0)])
     return found
 
 

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from clawbot.config.keys import ACTIONS, KeyMap
-from clawbot.config.legacy import IGNORED, RENAMED
+from clawbot.config.legacy import ignored_keys, renamed_keys
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
 from clawbot.config.spelling import extras_of, items_of, section_of
@@ -56,7 +56,8 @@ Short commands keep what was checked in `config.yaml.snapshot` beside your file 
 files above, the home folder and the program are the same to the byte. Settings that hold a key in clear are never kept
 there: name a variable (`api_key_env`), and `clawbot memory search` takes 0.15 s less. The file can be deleted.
 
-Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what the environment has already wins.
+Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what the environment has already wins. A line
+that is no `NAME=value` is left out, and named without its text.
 
 ## How values are written
 
@@ -67,6 +68,11 @@ Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what th
 - **Sizes**: `64kb`, `2mb`, `1gb` (of 1024), or a number of bytes.
 - **Switches**: `true` and `false`, also `yes`, `no`, `on`, `off`.
 - **Paths**: `~` is your home folder. `~/.clawbot` always means the state folder, wherever `CLAWBOT_HOME` puts it.
+- **Variables**: `${NAME}`, `${NAME:-default}` and `$NAME` are replaced in every text, and so are the spellings of
+  other programs: `${env:NAME}`, `{env:NAME}`, `os.environ/NAME`. One that is not set is a mistake, and so is what
+  another program fills in (`${input:key}`). `$$` is a plain `$`. In prompts `$NAME` stays as it is, and commands
+  (`allow`, `ask`, `deny`, `network`) stay to the byte. Settings with a reference are not kept in the snapshot; name
+  keys by `api_key_env`.
 - **YAML** is read by the rules of version 1.2: `off` and `04:00` are text. A key written twice is an error.
 
 ## Commands that run without asking
@@ -140,9 +146,20 @@ A word is what ctrl+left takes for one: a run of letters, digits and Chinese; a 
 There is one register, and nothing of `:`, `/`, marks and macros.
 """
 _LEGACY_HEAD = """\
-## Older keys
+## Files of other programs
 
-These are read as what they mean here, and a notice says so. `<agent>` is `defaults` or an agent. Beside them,
+`openclaw.json` (also of its older names) and LiteLLM's `config.yaml` can be given as they are, with `--config` or as
+your own file. Keys are moved to their place here, or ignored with one notice that names them. `models.providers` gives
+the agents that use it `api_base` and the key, by the name of its variable where it has one; an agent has one address,
+so fallbacks of another provider are left out. Of `model_list` the first chat model and those in its group are taken.
+
+**What restricts is kept, or refuses the start** with the place to write it here: `tools.deny` becomes
+`agents.<agent>.tools.deny` with our names (`exec` is `shell`), and `exec.security: deny` is
+`tools.shell.approval: deny`. Lists of the only tools (`tools.allow`, most profiles), lists of the only commands,
+sandboxes, `byProvider` and `$include` have no exact counterpart. A key that nobody knows is ignored in such a file,
+unless its name speaks of a restriction.
+
+These keys are read as what they mean here. `<agent>` is `defaults` or an agent. Beside them,
 `agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`
 (also in `session.reset_by_type`), and `session.idle_minutes` without `session.reset` as the mode `idle`. The provider
 `local` is `offline`. `memory_search.experimental.session_memory` puts `sessions` among the sources or takes it out.
@@ -155,7 +172,7 @@ These are read as what they mean here, and a notice says so. `<agent>` is `defau
 _IGNORED_HEAD = """\
 ### Ignored
 
-Keys of the same family that have no counterpart here do not stop the program: a notice names each. Neither does a
+Keys of the same family that have no counterpart here do not stop the program: one notice names them. Neither does a
 mistake in `memory.backend` or in the section of a backend: the builtin index answers then. Any other unknown key is an
 error.
 
@@ -237,8 +254,11 @@ def reference() -> str:
     parts = [_MARKDOWN_HEAD, *_tables(Settings, "")]
     rows = (f"| `{action.name}` | {KeyMap().shown(action.name)} | {action.meaning} |\n" for action in ACTIONS)
     parts += [_KEYS_HEAD + "".join(rows), _VI]
-    parts.append(_LEGACY_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in RENAMED).replace("*", "<agent>"))
-    ignored = ((", ".join(f"`{key}`" for key in keys.split()).replace("*", "<agent>"), why) for why, keys in IGNORED)
+    parts.append(
+        _LEGACY_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in renamed_keys()).replace("*", "<agent>")
+    )
+    listed = ((", ".join(f"`{key}`" for key in keys.split()), why) for why, keys in ignored_keys())
+    ignored = ((keys.replace("*", "<agent>"), why) for keys, why in listed)
     parts.append(_IGNORED_HEAD + "".join(f"| {places} | {why} |\n" for places, why in ignored))
     return "\n".join(parts)
 

@@ -40,13 +40,13 @@ def config_error(place: str, text: str, *, key: str = "", hint: str = "") -> Con
     return ConfigError([ConfigProblem(place, key, text)], hint=hint)
 
 
-def nearest(word: str, words: list[str]) -> str:
-    """The most similar of `words`, or ""."""
+def nearest(word: str, words: list[str], *, least: float = 0.6) -> str:
+    """The most similar of `words`, or "" if none is similar by `least` (0 to 1)."""
     # Deferred: settings without a mistake need none.
     from difflib import get_close_matches
 
     folded = {known.replace("_", "").lower(): known for known in words}
-    found = get_close_matches(word.replace("_", "").lower(), list(folded), n=1)
+    found = get_close_matches(word.replace("_", "").lower(), list(folded), n=1, cutoff=least)
     return folded[found[0]] if found else ""
 
 

@@ -1,7 +1,7 @@
 """Migrates keys of related programs: each is moved to its place here or ignored, with one notice for all.
 
-legacy.toml has the keys. One that is in no table stays and is reported as unknown, except in a file that another program
-wrote. A key that restricts an agent is never ignored (clawbot.config.legacy_tools).
+legacy.toml has the keys. One that is in no table stays and is reported as unknown, except in a file that another
+program wrote. A key that restricts an agent is never ignored (clawbot.config.legacy_tools).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from clawbot.config.mcp_file import as_server
 from clawbot.config.mover import Mover
 from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_schedule import HEARTBEAT
-from clawbot.config.source import KeyPath, Layer, Mark, dotted
+from clawbot.config.source import KeyPath, Layer, dotted
 from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
+from clawbot.text.interface import N_
 
 # How the memory is searched. Old path and new path; `*` is an agent, the same on both sides.
 RENAMED = (
@@ -56,9 +57,26 @@ IGNORED = (
 )
 
 
+_FEW = 2
+_HOOKS = "hooks here are Python, in folders of their own (docs/writing-hooks.md)"
+_UNKNOWN = N_("nothing is known of it")
+_NO_SUCH_KEY = N_("servers have no such key here")
+_DEFAULT = N_("the default is the nearest")
+
+
 @lru_cache(maxsize=1)
 def _tables() -> dict[str, Any]:
     return tomllib.loads(files("clawbot.config").joinpath("legacy.toml").read_text(encoding="utf-8"))
+
+
+def renamed_keys() -> list[tuple[str, str]]:
+    """All keys that have another name here, each with that."""
+    return [(old, new) for group in _tables()["moved"] for old, new in group["keys"]] + list(RENAMED)
+
+
+def ignored_keys() -> list[tuple[str, str]]:
+    """All keys that are ignored, separated by blanks, each group after its reason."""
+    return [(group["why"], group["keys"]) for group in _tables()["ignored"]] + list(IGNORED)
 
 
 class Moved(Mover):
@@ -76,7 +94,7 @@ class Moved(Mover):
         nothing."""
         if not self.is_foreign or RESTRICTS.search(to_snake(str(path[-1]))) or _restricts(value):
             return False
-        self.left_out(path, "nothing is known of it")
+        self.left_out(path, _UNKNOWN)
         return True
 
 
@@ -89,40 +107,43 @@ def _restricts(value: object) -> bool:
 def modernise(layer: Layer, file: str) -> Moved:
     """Move the keys of other programs in the layer of `file`."""
     mover, tables = Moved(layer, file), _tables()
-    of = tables["openclaw"]
-    found = [key for key in of["keys"].split() if mover.find(key)]
-    named = PurePath(file).stem in of["files"].split()
-    mover.is_foreign = named or len(found) > 2 or any(map(mover.find, of["setup"].split()))
+    is_related = _recognise(mover, tables["openclaw"])
     _idle_alone(mover)
-    if any(map(mover.find, ("hooks.path", "hooks.token", "hooks.mappings", "hooks.presets", "hooks.gmail"))):
-        for path in mover.find("hooks.enabled"):
-            mover.ignore(path, "hooks here are Python, in folders of their own (docs/writing-hooks.md)")
+    _webhooks(mover)
     _list_of_agents(mover)
-    for group in tables["moved"]:
-        _rename(mover, group["keys"])
-    _rename(mover, RENAMED)
-    if found or named:
+    for old, new in renamed_keys():
+        for path in mover.find(old):
+            to = _filled(new, old, path)
+            if old != "agents.*.max_concurrent" or not mover.find(".".join(map(str, to))):
+                mover.move(path, to)
+    if is_related:
         move_restrictions(mover, tables["tools"])
         move_providers(mover, tables)
         _mcp_servers(mover)
-    if any(map(mover.find, tables["litellm"]["keys"].split())):
-        move_model_list(mover, tables)
+    move_model_list(mover, tables["litellm"])
     for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, heartbeats):
         rule(mover)
     _respell_values(mover, tables["values"])
-    for why, patterns in (*((group["why"], group["keys"]) for group in tables["ignored"]), *IGNORED):
+    for why, patterns in ignored_keys():
         for path in [path for pattern in patterns.split() for path in mover.find(pattern)]:
             mover.ignore(path, why)
     return mover
 
 
-def _rename(mover: Mover, pairs: Any) -> None:
-    for old, new in pairs:
-        for path in mover.find(old):
-            to = _filled(new, old, path)
-            if old == "agents.*.max_concurrent" and mover.find(".".join(map(str, to))):
-                continue
-            mover.move(path, to)
+def _recognise(mover: Moved, table: Any) -> bool:
+    """Whether any key is one of OpenClaw's alone. Its name, what its setup writes, or several such keys make it a file
+    that nobody wrote by hand."""
+    found = [key for key in table["keys"].split() if mover.find(key)]
+    named = PurePath(mover.file).stem in table["files"].split()
+    mover.is_foreign = named or len(found) > _FEW or any(map(mover.find, table["setup"].split()))
+    return named or bool(found)
+
+
+def _webhooks(mover: Mover) -> None:
+    """`hooks.enabled` beside the keys of webhooks is theirs."""
+    if any(map(mover.find, ("hooks.path", "hooks.token", "hooks.mappings", "hooks.presets", "hooks.gmail"))):
+        for path in mover.find("hooks.enabled"):
+            mover.ignore(path, _HOOKS)
 
 
 def _respell_values(mover: Mover, values: Any) -> None:
@@ -131,7 +152,7 @@ def _respell_values(mover: Mover, values: Any) -> None:
         for path in mover.find(pattern):
             new = names.get(str(mover.at(path)))
             if new == "":
-                mover.ignore(path, "the default is the nearest")
+                mover.ignore(path, _DEFAULT)
             elif new is not None:
                 mover.write(path, new, mover.marks[path])
 
@@ -145,7 +166,7 @@ def _mcp_servers(mover: Mover) -> None:
             continue
         mark = mover.marks[path]
         for key in left:
-            mover.left_out((*path, key), "servers have no such key here")
+            mover.left_out((*path, key), _NO_SUCH_KEY)
             mover.marks.setdefault((*path, key), mark)
         mover.take(path)
         mover.write(path, {}, mark)

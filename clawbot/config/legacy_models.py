@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from clawbot.config.mover import Mover
@@ -35,11 +35,7 @@ class _Provider(NamedTuple):
 def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
     """Move OpenClaw's `models.providers` to the agents that use them, and name all models as litellm does."""
     given = {str(path[2]): _provider(mover, path, table) for path in mover.find("models.providers.*")}
-    aliases = {
-        str(mover.at(path)).lower(): str(path[3])
-        for path in (*mover.find("agents.*.models.*.alias"), *mover.find("agents.*.models.*"))
-        if path[-1] == "alias"
-    }
+    aliases = {str(mover.at(path)).lower(): str(path[3]) for path in mover.find("agents.*.models.*.alias")}
 
     def of(ref: str) -> tuple[str, _Provider]:
         ref = aliases.get(ref.lower(), ref)
@@ -117,40 +113,40 @@ def _key(mover: Mover, path: KeyPath, key: object) -> dict[str, str]:
 
 def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
     """Move the first model of LiteLLM's `model_list` to `agents.defaults`; those in its group, and those that are named
-    as its fallbacks, become fallbacks if they need no other address."""
-    litellm = table["litellm"]
-    entries: list[tuple[KeyPath, str, dict[str, Any]]] = []
-    for path in mover.find("model_list"):
-        listed, mark = mover.at(path), mover.marks[path]
-        for index, entry in enumerate(listed if isinstance(listed, list) else ()):
-            params = entry.get("litellm_params") if isinstance(entry, dict) else None
-            if isinstance(params, dict) and _is_chat(entry, params):
-                mover.marks.setdefault((*path, index), mark)
-                entries.append(((*path, index), str(entry.get("model_name")), params))
-    declared = _declared(mover)
+    as its fallbacks, become fallbacks if they need no other address. `table`: LiteLLM's keys."""
+    entries = list(_chat_models(mover))
     for place, name, params in entries[:1]:
-        mark = mover.marks[place]
-        settings = {"model": _full(params)} | _address(mover, place, params)
-        settings |= {new: params[old] for old, new in litellm["params"].items() if old in params}
-        options = {key: params[key] for key in litellm["options"].split() if key in params}
-        settings |= {"options": options} if options else {}
-        group, rest = {name, *declared.get(name, ())}, entries[1:]
-        near = [each for each in rest if each[1] in group and _is_near(each[2], params)]
-        for path, *_ in (each for each in rest if each not in near):
+        group, mark = {name, *_declared(mover).get(name, ())}, mover.marks[place]
+        near = [each for each in entries[1:] if each[1] in group and _is_near(each[2], params)]
+        for path, *_rest in (each for each in entries[1:] if each not in near):
             mover.left_out(path, _CHOICE)
-        settings |= {"fallbacks": [_full(each) for *_, each in near]} if near else {}
+        options = {key: params[key] for key in table["options"].split() if key in params}
+        settings = {
+            "model": _full(params),
+            **_address(mover, place, params),
+            **{new: params[old] for old, new in table["params"].items() if old in params},
+            **({"options": options} if options else {}),
+            **({"fallbacks": [_full(each) for *_rest, each in near]} if near else {}),
+        }
         for key, value in settings.items():
             mover.write(("agents", DEFAULTS, key), value, mark)
         mover.renamed(place, ("agents", DEFAULTS, "model"))
-    for old, new in litellm["moved"].items():
-        for path in mover.find(old):
-            mover.move(path, tuple(new.split(".")))
-    for key in litellm["keys"].split():
-        for path in mover.find(key):
-            if key == "model_list":
-                mover.take(path)
-            else:
-                mover.ignore(path, _PROXY)
+    for path in mover.find("model_list"):
+        mover.take(path)
+    for path, new in [(path, new) for old, new in table["moved"].items() for path in mover.find(old)]:
+        mover.move(path, tuple(new.split(".")))
+    for path in [path for key in table["keys"].split() for path in mover.find(key)]:
+        mover.ignore(path, _PROXY)
+
+
+def _chat_models(mover: Mover) -> Iterator[tuple[KeyPath, str, dict[str, Any]]]:
+    """The models for conversations, each with its path, its name for users, and litellm's parameters."""
+    for path in mover.find("model_list"):
+        listed = mover.at(path)
+        for index, entry in enumerate(listed if isinstance(listed, list) else ()):
+            params = entry.get("litellm_params") if isinstance(entry, dict) else None
+            if isinstance(params, dict) and _is_chat(entry, params):
+                yield (*path, index), str(entry.get("model_name")), params
 
 
 def _is_chat(entry: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
@@ -187,9 +183,8 @@ def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _declared(mover: Mover) -> dict[str, list[str]]:
     """The fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
-    found: dict[str, list[str]] = {}
-    for section in ("router_settings", "litellm_settings"):
-        for path in mover.find(f"{section}.fallbacks"):
-            for each in mover.at(path) if isinstance(mover.at(path), list) else ():
-                found |= {str(name): names for name, names in each.items() if isinstance(names, list)} if isinstance(each, dict) else {}  # fmt: skip # noqa: E501
-    return found
+    lists = (
+        mover.at(path) for path in (*mover.find("router_settings.fallbacks"), *mover.find("litellm_settings.fallbacks"))
+    )
+    each = (entry for listed in lists if isinstance(listed, list) for entry in listed if isinstance(entry, dict))
+    return {str(name): names for entry in each for name, names in entry.items() if isinstance(names, list)}

@@ -11,12 +11,16 @@ from typing import Any
 from clawbot.config.mover import Mover
 from clawbot.config.paths import DEFAULTS
 from clawbot.config.source import KeyPath
-from clawbot.text.interface import _
+from clawbot.text.interface import N_, _
 
 RESTRICTS = re.compile(
     "allow|approv|block|confirm|deny|denied|disable|elevat|exec|forbid|permi|polic|read_?only|restrict|safe|sandbox"
 )
 """What the keys of restrictions are called, also those that no table has."""
+_SANDBOX = N_("the sandbox is another one here: write agents.{agent}.tools.shell.sandbox: required")
+_NONE = N_("it has no counterpart here")
+_ALL_IN_IT = N_("every tool here is in it")
+_ASKED = N_("each command here asks, unless tools.shell.allow or permissions name it")
 _NAME = re.compile(r"(?!bundle-mcp)[A-Za-z0-9_-]+")
 _RULE = re.compile(r"[A-Za-z0-9_*?-]+")
 
@@ -30,26 +34,18 @@ def move_restrictions(mover: Mover, tools: Mapping[str, Any]) -> None:
         denied = _deny(mover, path, agent, tools, shared)
         shared = denied if path[0] == "tools" else shared
     for path in mover.find("tools.subagents.tools.deny"):
-        listed, mark = mover.take(path), mover.marks[path]
-        found, unknown = _ours(map(str, listed if isinstance(listed, list) else [listed]), tools)
-        if wide := sorted(name for name in unknown if not _NAME.fullmatch(name)):
-            text = _("{names}: unknown here; name the tools in agents.{agent}.subagents.deny")
-            mover.problem(path, text.format(names=", ".join(wide), agent=DEFAULTS))
-        mover.write(("agents", DEFAULTS, "subagents", "deny"), sorted(found | unknown), mark)
-        mover.renamed(path, ("agents", DEFAULTS, "subagents", "deny"))
+        _deny_subagents(mover, path, tools)
     for path, agent in (*_both(mover, "profile"), *_both(mover, "allow")):
         _refuse_others(mover, path, agent, tools)
-    for key in ("by_provider", "sandbox", "subagents"):
-        for path, agent in _both(mover, key):
-            text = _("this holds in another way here: write agents.{agent}.tools.deny or agents.{agent}.subagents.deny")
-            mover.refuse(path, text.format(agent=agent))
+    for path, agent in (pair for key in ("by_provider", "sandbox", "subagents") for pair in _both(mover, key)):
+        text = _("this holds in another way here: write agents.{agent}.tools.deny or agents.{agent}.subagents.deny")
+        mover.refuse(path, text.format(agent=agent))
     for path in mover.find("agents.*.sandbox"):
         section = mover.at(path)
         if isinstance(section, dict) and section.get("mode", "off") == "off":
-            mover.ignore(path, "it has no counterpart here")
+            mover.ignore(path, _NONE)
         else:
-            text = _("the sandbox is another one here: write agents.{agent}.tools.shell.sandbox: required")
-            mover.refuse(path, text.format(agent=path[1]))
+            mover.refuse(path, _(_SANDBOX).format(agent=path[1]))
     for path, agent in _both(mover, "exec"):
         _commands(mover, path, agent)
 
@@ -94,13 +90,23 @@ def _deny(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, Any], sha
     return denied
 
 
+def _deny_subagents(mover: Mover, path: KeyPath, tools: Mapping[str, Any]) -> None:
+    listed, mark = mover.take(path), mover.marks[path]
+    found, unknown = _ours(map(str, listed if isinstance(listed, list) else [listed]), tools)
+    if wide := sorted(name for name in unknown if not _NAME.fullmatch(name)):
+        text = _("{groups}: unknown here; name the tools in agents.{agent}.subagents.deny")
+        mover.problem(path, text.format(groups=", ".join(wide), agent=DEFAULTS))
+    mover.write(("agents", DEFAULTS, "subagents", "deny"), sorted(found | unknown), mark)
+    mover.renamed(path, ("agents", DEFAULTS, "subagents", "deny"))
+
+
 def _refuse_others(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, Any]) -> None:
     """Refuse a list of the only tools, or a profile of them, unless that has all of ours."""
     value = mover.at(path)
     allowed, _unknown = _ours(map(str, value), tools) if isinstance(value, list) else (set(), set())
     others = sorted(set(tools["all"].split()) - allowed)
-    if value in tools["whole"].split() or value == ["*"] or value == []:
-        mover.ignore(path, "every tool here is in it")
+    if str(value) in tools["whole"].split() or value == [] or (isinstance(value, list) and "*" in value):
+        mover.ignore(path, _ALL_IN_IT)
         return
     text = _(
         "a list of the only tools has no counterpart: deny the others with agents.{agent}.tools.deny: [{others}], and "
@@ -114,18 +120,16 @@ def _commands(mover: Mover, path: KeyPath, agent: str) -> None:
     section, mark = mover.at(path), mover.marks[path]
     if not isinstance(section, dict):
         return
-    level, ask = section.get("security", section.get("mode")), section.get("ask")
-    shell: KeyPath = ("agents", agent, "tools", "shell")
-    if level == "deny":
-        mover.write((*shell, "approval"), "deny", mark)
-        mover.renamed(path, (*shell, "approval"))
-    elif level == "allowlist" or section.get("host") == "sandbox":
-        key, meant = ("security", "allow") if level == "allowlist" else ("host", "sandbox: required")
-        text = _("write {key}; commands that it does not name are asked about")
-        if meant != "allow":
-            text = _("the sandbox is another one here: write {key}")
-        mover.refuse((*path, key if key in section else "mode"), text.format(key=f"agents.{agent}.tools.shell.{meant}"))
-    elif ask == "always":
-        mover.write((*shell, "approval"), "ask", mark)
+    key = "security" if "security" in section else "mode"
+    level = section.get(key)
+    if level == "deny" or section.get("ask") == "always":
+        approval: KeyPath = ("agents", agent, "tools", "shell", "approval")
+        mover.write(approval, "deny" if level == "deny" else "ask", mark)
+        mover.renamed(path, approval)
+    if level == "allowlist":
+        text = _("write agents.{agent}.tools.shell.allow; commands that it does not name are asked about")
+        mover.refuse((*path, key), text.format(agent=agent))
+    if section.get("host") == "sandbox":
+        mover.refuse((*path, "host"), _(_SANDBOX).format(agent=agent))
     if mover.find(".".join(map(str, path))):
-        mover.ignore(path, "each command here asks, unless tools.shell.allow or permissions name it")
+        mover.ignore(path, _ASKED)

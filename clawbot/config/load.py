@@ -133,8 +133,7 @@ def load_settings(
         problems = []
     if settings is None or problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
-    secrets = list(_secrets_in(settings))
-    for secret in secrets:
+    for secret in (secrets := list(_secrets_in(settings))):
         remember_secret(secret)
     goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
     if goes_by_machine and (problem := zone_problem(os.environ)):

@@ -147,9 +147,9 @@ def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
     known = set(McpServer.model_fields)
     taken: dict[str, Any] = {}
     left_out = []
-    named = {key: shapes["names"].get(key, key) for key in entry}
+    names = {**shapes["names"], **({"tools": "only"} if isinstance(entry.get("tools"), list) else {})}
+    named = {key: names.get(key, key) for key in entry}
     for key, own in named.items():
-        own = "only" if own == "tools" and isinstance(entry[key], list) else own
         if own in known or own in ("denied", "only", "env_vars", "env_http_headers", "bearer_token_env_var"):
             taken[own] = _plain(own, entry[key])
         elif key not in shapes["silent"]["keys"].split():

@@ -47,36 +47,39 @@ def name_in(text: str) -> str:
 
 
 def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str:
-    """`text` with its references replaced by the values in `environ`; without `words`, `$NAME` stays. Values of secret names are kept out of the log from then on. Raises UnresolvedError."""
+    """`text` with its references replaced by the values in `environ`; without `words`, `$NAME` stays.
+
+    Values of secret names are kept out of the log from then on. Raises UnresolvedError.
+    """
     if not any(sign in text for sign in _SIGNS):
         return text
 
     def value_of(found: re.Match[str]) -> str:
         if found["plain"]:
             return "$"
-        name, default = found["litellm"] or found["word"] or found["alone"], None
-        if name is not None and not found["litellm"] and not words:
-            return found[0]
-        if name is None:
-            body = _BODY.fullmatch(found["body"] or found["braces"])
-            if body is None:
-                if not _FOREIGN.fullmatch(found["body"] or found["braces"]):
-                    return found[0]  # `${NAME%.*}` of a shell, `${a.b}` of a template
-                text = _("{reference} is filled in by another program only")
-                hint = _("Write ${NAME} and set NAME; $$ is a plain $.")
-                raise UnresolvedError(text.format(reference=found[0]), hint=hint)
-            name, default = body["name"], body["default"]
-        value = environ.get(name) or default
-        if value is None and name == "userHome":
-            value = str(Path.home())
-        if value is None:
-            hint = _("Set {name} in the environment or in .env of the state folder; $$ is a plain $.")
-            raise UnresolvedError(_("the variable {name} is not set").format(name=name), hint=hint.format(name=name))
-        if is_secret_name(name):
-            remember_secret(value)
-        return value
+        if found["word"] or found["alone"]:
+            return _value(found["word"] or found["alone"], None, environ) if words else found[0]
+        inner = found["body"] or found["braces"] or found["litellm"]
+        if body := _BODY.fullmatch(inner):
+            return _value(body["name"], body["default"], environ)
+        if not _FOREIGN.fullmatch(inner):
+            return found[0]  # `${NAME%.*}` of a shell, `${a.b}` of a template
+        reference = _("{reference} is filled in by another program only").format(reference=found[0])
+        raise UnresolvedError(reference, hint=_("Write ${NAME} and set NAME; $$ is a plain $."))
 
     return _REFERENCE.sub(value_of, text)
+
+
+def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
+    """The value of the variable `name`, `default` if it has none. Raises UnresolvedError if there is neither."""
+    usual = str(Path.home()) if name == "userHome" else default  # of VS Code and Cursor
+    value = environ.get(name) or usual
+    if value is None:
+        hint = _("Set {name} in the environment or in .env of the state folder; $$ is a plain $.")
+        raise UnresolvedError(_("the variable {name} is not set").format(name=name), hint=hint.format(name=name))
+    if is_secret_name(name):
+        remember_secret(value)
+    return value
 
 
 def resolve_layer(layer: Layer, environ: Callable[[], Mapping[str, str]]) -> tuple[Layer, list[ConfigProblem], bool]:

@@ -24,8 +24,10 @@ def is_server_name(name: str) -> bool:
 
 
 def check_url(url: str) -> str:
+    """Return `url` if it is an address without a password; one with a reference is checked when the server starts.
+    Raises PydanticCustomError."""
     if "$" in url or "{env:" in url:
-        return url  # checked when the server starts
+        return url
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise expected("an address such as https://example.org/path")
@@ -50,8 +52,8 @@ class McpServer(SettingsSection):
     args: list[str] = Field([])
     """Its arguments."""
     env: dict[VariableName, str] = Field({})
-    """What it has in its environment besides PATH, HOME and the locale. `${NAME}` takes the value of a variable, here and
-    in every other text of a server."""
+    """What it has in its environment besides PATH, HOME and the locale. `${NAME}` takes the value of a variable, here
+    and in every other text of a server."""
     cwd: StatePath | None = None
     """The folder in which it starts; null for your home folder."""
     url: Annotated[str, AfterValidator(check_url)] | None = None

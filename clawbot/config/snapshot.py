@@ -38,6 +38,7 @@ log = logging.getLogger(__name__)
 _SECTIONS = ("agents", "memory", "tui", "logging")
 """What short commands read. The other sections are loaded when somebody asks for them."""
 
+_READ = (".py", ".toml")
 _MAGIC = b"clawbot settings 1\n"
 _DIGEST_BYTES = 32
 # Extension types of the encoding.
@@ -81,7 +82,7 @@ def _inputs(paths: Paths, config_file: Path | None) -> _Inputs | None:
     """None if the content can't be read, or does not decide the settings alone."""
     user = config_file or paths.config_file
     packages = Path(msgspec.__file__).parents[1]
-    own = (shipped("config.yaml"), *sorted(Path(__file__).parent.glob("*.py")))
+    own = (shipped("config.yaml"), *sorted(each for each in Path(__file__).parent.iterdir() if each.suffix in _READ))
     of_user = (user, paths.switches_file, paths.mcp_file)
     try:
         # Each installation changes the folder of the packages.

@@ -6,6 +6,7 @@ snake_case and camelCase are the same key. Names chosen by users (of agents, hoo
 
 from __future__ import annotations
 
+import itertools
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -72,11 +73,30 @@ def is_secret(annotation: Any) -> bool:
     return SecretStr in kinds(annotation)
 
 
-def _place_of(name: str, root: type[SettingsSection]) -> str:
-    """The dotted path of the topmost key `name` below `root`; "" if there is none or several."""
-    found = sorted(_places_of(name, root, ()), key=len)
-    alone = len(found) == 1 or (len(found) > 1 and len(found[0]) < len(found[1]))
-    return dotted(found[0]) if alone else ""
+# Steps between sections within which a key of the same name is what was meant.
+_NEAR = 2
+
+
+def _place_of(path: KeyPath, root: type[SettingsSection]) -> str:
+    """The dotted path of the nearest other key below `root` with the last name of `path`; "" if none is near, or
+    several are. The entries of agents count as the top: most keys are in them."""
+    name, agent = to_snake(str(path[-1])), path[1] if path[0] == "agents" and len(path) > 2 else DEFAULTS
+    found: dict[int, set[KeyPath]] = {}
+    for other in _places_of(name, root, ()):
+        at = tuple(agent if step == DEFAULTS and other[0] == "agents" else step for step in other)
+        found.setdefault(_steps(_section(path), _section(at)), set()).add(at)
+    nearest_ones = found[min(found)] if found else set()
+    return dotted(nearest_ones.pop()) if len(nearest_ones) == 1 and min(found) <= _NEAR else ""
+
+
+def _section(path: KeyPath) -> KeyPath:
+    return path[2:-1] if path[0] == "agents" else path[:-1]
+
+
+def _steps(one: KeyPath, other: KeyPath) -> int:
+    """The steps from one section to another, up and down."""
+    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return len(one) + len(other) - 2 * common
 
 
 def _places_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iterator[KeyPath]:
@@ -125,7 +145,7 @@ class _Speller:
             if annotation is None and self.spare((*old, key), value):
                 continue
             if annotation is None:
-                text = unknown_key(key, list(fields), _place_of(to_snake(key), self.root))
+                text = unknown_key(key, list(fields), _place_of((*new, key), self.root))
                 self._problem((*old, key), (*new, key), text)
             elif name in result:
                 self._problem((*old, key), (*new, name), "is written twice, in both spellings")
@@ -166,13 +186,16 @@ _LIMITS = {
     "less_than_equal": "at most {le:g}",
     "string_too_short": "text that is not empty",
 }
+# Similarity from which another key was meant.
+_ALIKE = 0.75
 # Maximum length of a value shown in a message.
 _SHOWN = 60
 
 
 def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
-    """The message for a key that is not among `known`; `elsewhere` is the path of an existing key of that name."""
-    meant = nearest(key, known) or elsewhere
+    """The message for a key that is not among `known`; `elsewhere` is the path of an existing key of that name, which
+    was meant rather than one that looks like it."""
+    meant = elsewhere or nearest(key, known, least=_ALIKE)
     return f"unknown key; did you mean {meant}?" if meant else f"unknown key; expected one of {', '.join(known)}"
 
 

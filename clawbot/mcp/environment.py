@@ -49,7 +49,7 @@ def _address(url: str, environ: Mapping[str, str]) -> str:
     try:
         return check_url(resolve(url, environ))
     except ValueError as error:
-        raise UnresolvedError(f"{url}: {error}") from None
+        raise UnresolvedError(f"{url}: expected {error}") from None
 
 
 def _usual(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -47,15 +47,3 @@ def test_what_restricts_and_can_t_be_kept_says_where_to_write_it(sample: dict[st
     assert len(found) == len(sample["problems"]), found
     for wanted in sample["problems"]:
         assert any(problem.startswith(" ".join(wanted.split())) for problem in found), (wanted, found)
-
-
-@pytest.mark.parametrize("sample", FILES, ids=lambda sample: str(sample["name"]))
-def test_files_are_read_alike_under_the_name_of_ours(sample: dict[str, Any]) -> None:
-    file = Path("config.yaml" if sample["file"].endswith("yaml") else "other.json5")
-    file.write_text(sample["text"], encoding="utf-8")
-    try:
-        load_settings(Paths(find_home()), config_file=file)
-    except ConfigError as error:
-        assert len(error.problems) == len(sample.get("problems", ())) or all(
-            "unknown key" in problem.text for problem in error.problems
-        )

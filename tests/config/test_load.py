@@ -116,6 +116,34 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
             "serve, logging",
         ),
         ("model: offline", "1: model: unknown key; did you mean agents.defaults.model?"),
+        # The same last name first.
+        *(
+            (text, f"unknown key; did you mean {meant}?")
+            for text, meant in {
+                "agents: {defaults: {memory_flush: {}}}": "agents.defaults.compaction.memory_flush",
+                "agents: {main: {memoryFlush: {}}}": "agents.main.compaction.memory_flush",
+                "agents: {defaults: {compaction: {memorySearch: {}}}}": "agents.defaults.memory_search",
+                "agents: {main: {tools: {allow: [x]}}}": "agents.main.tools.shell.allow",
+                "agents: {main: {compaction: {quit_timeout: 5s}}}": "agents.main.compaction.memory_flush.quit_timeout",
+                "compaction: {}": "agents.defaults.compaction",
+                "timezone: UTC": "agents.defaults.timezone",
+                "mcp: {extra_paths: []}": "agents.defaults.memory_search.extra_paths",
+                "memory: {provider: openai}": "agents.defaults.memory_search.provider",
+                "session: {mode: daily}": "session.reset.mode",
+            }.items()
+        ),
+        # Nothing far.
+        *(
+            (text, "unknown key; expected one of ")
+            for text in (
+                "secret: {}",
+                "toolset: {}",
+                "cronjobs: {}",
+                "agents: {main: {prune: 5}}",
+                "workspaces: {}",
+                "agents: {main: {enabled: 5}}",
+            )
+        ),
         (
             "tui: {softTrim: {}}",
             "1: tui.softTrim: unknown key; did you mean agents.defaults.context_pruning.soft_trim?",

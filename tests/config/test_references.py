@@ -1,0 +1,132 @@
+"""References to variables in settings: the spellings of several programs, and what stays as it is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clawbot.config.errors import ConfigError
+from clawbot.config.load import LoadedSettings, load_settings
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.references import UnresolvedError, name_in, resolve
+
+ENVIRON = {"userHome": "/home/me", "HOST": "example.org", "A_KEY": "swordfish-1", "EMPTY": "", "lower": "x"}
+
+RESOLVED = {
+    "${HOST}": "example.org",
+    "$HOST": "example.org",
+    "$lower": "x",
+    "os.environ/HOST": "example.org",
+    "{env:HOST}": "example.org",
+    "${env:HOST}": "example.org",
+    "${NONE:-other}": "other",
+    "${EMPTY:-other}": "other",
+    "${NONE:-}": "",
+    "${env:NONE:-http://a:1}": "http://a:1",
+    "https://$HOST:80/${lower}?k={env:A_KEY}": "https://example.org:80/x?k=swordfish-1",
+    "Bearer $A_KEY": "Bearer swordfish-1",
+    "${userHome}": "/home/me",
+    # A plain dollar.
+    "$$HOST": "$HOST",
+    "$${HOST}": "${HOST}",
+    "costs $5, or 5$": "costs $5, or 5$",
+    "pa$word": "pa$word",
+    "^A|B$": "^A|B$",
+    "US$HOST": "US$HOST",
+    "${a.b} and ${HOST%.*}": "${a.b} and ${HOST%.*}",
+    "an os.environ/HOST inside": "an os.environ/HOST inside",
+    "{name} {environ} {}": "{name} {environ} {}",
+}
+
+
+@pytest.mark.parametrize("text", RESOLVED)
+def test_a_reference_is_replaced_by_its_value(text: str) -> None:
+    assert resolve(text, ENVIRON) == RESOLVED[text]
+
+
+UNRESOLVED = {
+    "${NONE}": "NONE is not set",
+    "$NONE": "NONE is not set",
+    "os.environ/NONE": "NONE is not set",
+    "{env:NONE}": "NONE is not set",
+    "x/$NONE/y": "NONE is not set",
+    "${workspaceFolder}/x": "workspaceFolder is not set",
+    "${input:api-key}": r"\$\{input:api-key\} is filled in by another program",
+    "${command:pick}": "is filled in by another program",
+    "${config:a.b}": "is filled in by another program",
+    "{file:~/.key}": "is filled in by another program",
+}
+
+
+@pytest.mark.parametrize("text", UNRESOLVED)
+def test_what_has_no_value_is_refused_by_name(text: str) -> None:
+    with pytest.raises(UnresolvedError, match=UNRESOLVED[text]):
+        resolve(text, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("${A_B}", "A_B"), ("$A_B", "A_B"), ("os.environ/a", "a"), ("{env:A}", "A"), ("${env:A}", "A"), (" ${A} ", "A"),
+     ("${A:-b}", ""), ("x${A}", ""), ("$$", ""), ("A", ""), ("", "")],
+)  # fmt: skip
+def test_the_name_of_a_text_that_is_one_reference(text: str, name: str) -> None:
+    assert name_in(text) == name
+
+
+def load(text: str, env: str = "") -> LoadedSettings:
+    paths = Paths(find_home())
+    paths.home.mkdir(parents=True, exist_ok=True)
+    paths.env_file.write_text(env)
+    paths.config_file.write_text(text)
+    return load_settings(paths)
+
+
+def test_every_string_of_the_settings_is_resolved_also_by_the_file_of_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATA", "/data")
+    loaded = load(
+        "agents: {defaults: {workspace: $DATA/notes, api_base: 'http://${HOST}/v1', api_key: os.environ/SOME_KEY,\n"
+        "  memory_search: {extra_paths: ['${DATA}/vault', {path: '{env:DATA}/x', pattern: '*.md'}]}}}\n"
+        "schedule: {morning: {every: 1h, prompt: 'Say ${HOST}, not $HOST or $5'}}\n",
+        "HOST=example.org\nDATA=/other\nSOME_KEY=swordfish-2\n",
+    )
+    agent = loaded.settings.agent("main")
+    assert agent.workspace == Path("/data/notes")
+    assert agent.api_base == "http://example.org/v1"
+    assert agent.api_key is not None
+    assert agent.api_key.get_secret_value() == "swordfish-2"
+    assert [str(getattr(each, "path", each)) for each in agent.memory_search.extra_paths] == ["/data/vault", "/data/x"]
+    assert loaded.settings.schedule.jobs["morning"].prompt == "Say example.org, not $HOST or $5"
+    assert not loaded.lasting
+    assert "HOST" not in os.environ
+
+
+def test_commands_stay_to_the_byte_and_a_file_without_references_is_kept() -> None:
+    loaded = load(
+        "agents: {defaults: {tools: {shell: {allow: ['echo ${HOME} $PATH']}}, permissions: {ask: ['shell(x $A)']}}}"
+    )
+    assert loaded.settings.agent("main").tools.shell.allow == ["echo ${HOME} $PATH"]
+    assert loaded.lasting
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "agents: {main: {api_key: '${NO_SUCH_KEY}'}}",
+            "agents.main.api_key: the variable NO_SUCH_KEY is not set. Set",
+        ),
+        ("agents:\n  main: {workspace: $NO_SUCH/x}", "config.yaml:2: agents.main.workspace: the variable NO_SUCH is"),
+        ("skills: {dirs: [a, '${input:x}']}", "skills.dirs[1]: ${input:x} is filled in by another program only"),
+    ],
+)
+def test_a_setting_that_can_t_be_resolved_is_named_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(text)
+    assert said in str(caught.value.problems[0])
+
+
+def test_a_server_of_mcp_is_resolved_when_it_starts_and_costs_no_start_of_the_program() -> None:
+    loaded = load("mcp: {servers: {far: {url: 'https://${NO_SUCH}/mcp', headers: {A: 'Bearer ${NO_SUCH}'}}}}")
+    assert list(loaded.settings.mcp.named()) == ["far"]

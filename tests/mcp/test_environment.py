@@ -1,0 +1,53 @@
+"""How a server is started: the references in all its texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clawbot.config.references import UnresolvedError
+from clawbot.config.schema_mcp import McpServer, McpSettings
+from clawbot.mcp.environment import start_of
+
+ENVIRON = {"PROGRAM": "/opt/x", "DATA": "/data", "HOST": "example.org", "TOKEN": "swordfish-9", "PATH": "/bin"}
+
+
+def test_every_text_of_a_server_is_resolved() -> None:
+    server = McpServer.model_validate(
+        {
+            "command": "${PROGRAM}",
+            "args": ["$DATA", "{env:HOST}", "${NONE:-5}", "for F in *; do echo $FILE $DATA; done", "$$HOST"],
+            "env": {"A": "os.environ/TOKEN", "B": "${env:HOST}"},
+            "cwd": "${DATA}/sub",
+        }
+    )
+    start, _ = start_of(server, McpSettings(), ENVIRON)
+    assert start.command == "/opt/x"
+    assert start.args == ("/data", "example.org", "5", "for F in *; do echo $FILE $DATA; done", "$HOST")
+    assert (start.env["A"], start.env["B"], start.cwd) == ("swordfish-9", "example.org", "/data/sub")
+
+
+def test_an_address_is_resolved_and_checked() -> None:
+    server = McpServer.model_validate({"url": "https://${HOST}/mcp", "headers": {"Authorization": "Bearer $TOKEN"}})
+    start, _ = start_of(server, McpSettings(), ENVIRON)
+    assert (start.url, start.headers) == ("https://example.org/mcp", {"Authorization": "Bearer swordfish-9"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"command": "${NONE}"}, "NONE is not set"),
+        (
+            {"command": "x", "args": ["--key", "${input:api-key}"]},
+            r"\$\{input:api-key\} is filled in by another program",
+        ),
+        ({"command": "x", "cwd": "${workspaceFolder}/a"}, "workspaceFolder is not set"),
+        ({"command": "x", "env": {"A": "{file:~/k}"}}, "filled in by another program"),
+        ({"url": "https://${HOST}/mcp", "headers": {"A": "Bearer ${input:token}"}}, "filled in by another program"),
+        ({"url": "${PROGRAM}"}, "expected an address"),
+    ],
+)
+def test_what_can_t_be_resolved_is_named_and_nothing_starts(entry: dict[str, Any], said: str) -> None:
+    with pytest.raises(UnresolvedError, match=said):
+        start_of(McpServer.model_validate(entry), McpSettings(), ENVIRON)
