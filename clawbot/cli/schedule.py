@@ -23,6 +23,7 @@ from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.runtime import Runtime, RuntimeOptions
+from clawbot.scheduling.importing import change_jobs, jobs_from, read_jobs
 from clawbot.scheduling.jobs import Job, Pause, jobs_of
 from clawbot.scheduling.ledger import Ledger, Record
 from clawbot.scheduling.runner import JobSkippedError, JobState, Ran, RunJob, Schedule
@@ -30,6 +31,7 @@ from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
 from clawbot.sessions.reset import expiry, policy_of, type_of
 from clawbot.sessions.store import SessionStore
 from clawbot.signals import on_interruption
+from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,40 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
             warn(f"{job.name}: {ran[0].status}: {ran[0].error}")
     if any(each.status == "failed" for each in ran):
         sys.exit(1)
+
+
+@command.command("import")
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--on", is_flag=True, help="Switch on those that were on.")
+@shared_options
+def import_jobs(source: Path, on: bool, file: Path | None, as_json: bool) -> None:
+    """Add the jobs of another program's cron/jobs.json, switched off. Those of a known name are left out.
+
+    `schedule: {NAME: {enabled: true}}` in your settings switches one on. With --json: an array of objects with name,
+    enabled, settings, leftOut and problem ("": added).
+    """
+    paths, now = Paths(find_home()), SystemClock().now()
+    settings = load_settings(paths, config_file=file).settings
+    added: dict[str, dict[str, Any]] = {}
+    rows = []
+    for job in jobs_from(read_jobs(source), now):
+        problem = job.problem or (_("there is a job of this name") if job.name in settings.schedule.all_jobs else "")
+        entry = job.settings | {"enabled": on and job.enabled}
+        entry |= {"agent": job.agent} if job.agent in settings.agent_ids else {}
+        rows.append(
+            {
+                "name": job.name,
+                "enabled": entry["enabled"],
+                "settings": entry,
+                "leftOut": job.left_out,
+                "problem": problem,
+            }
+        )
+        added |= {} if problem else {job.name: entry}
+    if added:
+        change_jobs(paths.jobs_file, added)
+    lines = [f"{row['name']}  {row['problem'] or (_('on') if row['enabled'] else _('off'))}" for row in rows]
+    answer(as_json, rows, lines or [_("There are no jobs in it.")])
 
 
 def _schedule(file: Path | None, agent_id: str | None) -> Schedule:

@@ -222,7 +222,8 @@ def _read(key: str, value: Any) -> dict[str, Any] | None:
     if key == "every":
         return _every(value)
     if key == "active_hours" and isinstance(value, dict) and {"start", "end"} <= value.keys():
-        return {key: f"{value['start']}-{value['end']}"}
+        zone = value.get("timezone", "user")
+        return {key: f"{value['start']}-{value['end']}"} | ({} if zone in ("user", "local") else {"tz": zone})
     return None
 
 

@@ -106,18 +106,20 @@ def load_settings(
     in it start at the state folder, so the caller resolves them first. Raises ConfigError with every problem.
     """
     layers = [respell(read_layer(shipped("config.yaml"), origin=DEFAULT)[0], Settings)[0]]
-    problems: list[ConfigProblem] = []
+    jobs, problems = _imported_jobs(paths.jobs_file)
     notices: list[str] = []
     by_environment = False
     file = config_file or paths.config_file
     files: tuple[Path, ...] = ()
     try:
-        layer, problems, notices, by_environment = _read(file, paths)
-        layers.append(layer)
+        layer, found, notices, by_environment = _read(file, paths)
+        layers += (jobs, layer)
+        problems += found
         files = (file,)
     except FileNotFoundError as error:
         if config_file is not None:
             raise config_error(str(config_file), "does not exist") from error
+        layers.append(jobs)
     servers, left_out = _added_servers(paths.mcp_file)
     notices += left_out
     for over in (_switches(paths.switches_file), servers, _command_line(overrides or {})):
@@ -135,10 +137,7 @@ def load_settings(
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     for secret in (secrets := list(_secrets_in(settings))):
         remember_secret(secret)
-    goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
-    if goes_by_machine and (problem := zone_problem(os.environ)):
-        notices.append(problem)
-    notices += (*_rare_keys(settings, whole), *_unused_keys(settings, whole))
+    notices += (*_machine_zone(settings), *_rare_keys(settings, whole), *_unused_keys(settings, whole))
     lasting = not secrets and not by_environment and _is_of_program(settings)
     origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
     return LoadedSettings(settings, origins, files, tuple(notices), lasting)
@@ -179,6 +178,16 @@ def _added_servers(file: Path) -> tuple[Layer, tuple[str, ...]]:
         return Layer({}, {}), ()
     data: dict[str, Any] = {"mcp": {"servers": read.servers}}
     return Layer(data, dict(marks_of(data, Mark(MCP_ORIGIN, str(file))))), read.notices
+
+
+def _imported_jobs(file: Path) -> tuple[Layer, list[ConfigProblem]]:
+    """The jobs of `clawbot schedule import` as a layer of settings."""
+    try:
+        layer, problems = read_layer(file)
+    except FileNotFoundError:
+        return Layer({}, {}), []
+    layer, unknown = respell(layer, Settings)
+    return layer, problems + unknown
 
 
 def _join(layers: list[Layer]) -> Layer:
@@ -255,6 +264,13 @@ def _shared_keys(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
         place = ("tui", "keys", name)
         text = f"{key} is the key of {other}, too; give {other} another one, or none"
         yield ConfigProblem(whole.marks[place].place, dotted(place), text)
+
+
+def _machine_zone(settings: Settings) -> Iterator[str]:
+    """A notice if an agent goes by the zone of the machine, and TZ names none."""
+    goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
+    if goes_by_machine and (problem := zone_problem(os.environ)):
+        yield problem
 
 
 def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:

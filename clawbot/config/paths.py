@@ -68,6 +68,7 @@ class Paths:
         self.mcp_file = home / "mcp.json"
         self.mcp_tools = home / "mcp-tools"
         self.schedule_file = home / "schedule.json"
+        self.jobs_file = home / "jobs.json"
         self.history_file = home / "history.jsonl"
         self.look_file = home / "look.json"
         self.drafts_file = home / "drafts.json"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from clawbot.config.paths import MAIN_AGENT
-from clawbot.config.values import Duration, SettingsSection, Switch, expected
+from clawbot.config.values import Duration, SettingsSection, Switch, ZoneName, expected
 from clawbot.text.numbers import whole_number
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -16,6 +17,13 @@ _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _DAYS_OF_MONTH = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _PART = re.compile(r"(?:\*|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d{1,9}))?", re.ASCII)
 _EXAMPLE = '"0 8 * * mon-fri"'
+_MACROS = {
+    "@hourly": "0 * * * *",
+    **dict.fromkeys(("@daily", "@midnight"), "0 0 * * *"),
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    **dict.fromkeys(("@yearly", "@annually"), "0 0 1 1 *"),
+}
 
 
 class _Field(NamedTuple):
@@ -60,7 +68,9 @@ class Cron(NamedTuple):
 
 def parse_cron(text: str) -> Cron:
     """Parse a cron expression. Raises PydanticCustomError with what was expected."""
-    words = text.lower().split()
+    words = _MACROS.get(text.strip().lower(), text).lower().split()
+    if words[:1] and words[0].startswith("@"):
+        raise expected(f"one of {', '.join(_MACROS)}")
     if len(words) != len(_FIELDS):
         raise expected(f"five fields, minute hour day month weekday, such as {_EXAMPLE}")
     minutes, hours, days, months, weekdays = (_numbers(word, field) for word, field in zip(words, _FIELDS, strict=True))
@@ -71,9 +81,21 @@ def parse_cron(text: str) -> Cron:
 
 
 def check_cron(text: str) -> str:
-    """`text` with single spaces. Raises PydanticCustomError if it is not a cron expression."""
+    """`text` with single spaces, `@daily` and the like written out. Raises PydanticCustomError if it is not a cron
+    expression."""
     parse_cron(text)
-    return " ".join(text.split())
+    return " ".join(_MACROS.get(text.strip().lower(), text).split())
+
+
+def check_moment(text: str) -> str:
+    """`text` in ISO 8601, with or without a zone. Raises PydanticCustomError if it is not a day with a time."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if ":" not in text or not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+            raise ValueError
+    except ValueError:
+        raise expected('a moment such as "2027-03-01 08:00", or with a zone "2027-03-01T08:00+01:00"') from None
+    return moment.isoformat(sep=" " if moment.tzinfo is None else "T", timespec="seconds")
 
 
 def _numbers(word: str, field: _Field) -> tuple[int, ...]:
@@ -121,6 +143,7 @@ HEARTBEAT = "heartbeat"
 RESET = "reset"
 
 _SHORTEST = 60
+_FIRST_YEAR, _LAST_YEAR = 1970, 9000
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _SESSION = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}", re.IGNORECASE)
 _EVENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -173,6 +196,7 @@ def check_job_name(name: str) -> str:
 
 Interval = Annotated[Duration, AfterValidator(_check_every)]
 CronText = Annotated[str, AfterValidator(check_cron)]
+Moment = Annotated[str, AfterValidator(check_moment)]
 SessionName = Annotated[str, AfterValidator(_check_session)]
 EventName = Annotated[str, AfterValidator(_check_event)]
 Hours = Annotated[str, BeforeValidator(_hours)]
@@ -181,14 +205,19 @@ CatchUp = Literal["once", "skip"]
 
 
 class JobSettings(SettingsSection):
-    """One job. Either `cron` or `every` says when, either `prompt` or `event` says what."""
+    """One job. One of `cron`, `every` and `at` says when, either `prompt` or `event` says what."""
 
     enabled: Switch = True
     """Whether it runs automatically. `clawbot schedule run NAME` works either way."""
     cron: CronText | None = None
-    """When: minute, hour, day, month and weekday in the agent's zone."""
+    """When: minute, hour, day, month and weekday in the job's zone; or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+    `@yearly`."""
     every: Interval | None = None
     """When: an interval, counted from the epoch."""
+    at: Moment | None = None
+    """When: one time, in the job's zone unless it names another (`2027-03-01T08:00+01:00`)."""
+    tz: ZoneName | None = None
+    """The job's zone, an IANA name; null for the agent's."""
     prompt: Text | None = None
     """The prompt of the agent's turn."""
     event: EventName | None = None
@@ -200,12 +229,12 @@ class JobSettings(SettingsSection):
     catch_up: CatchUp = "once"
     """After missed runs: `once` runs it a single time, `skip` not at all."""
     active_hours: Hours | None = None
-    """Only in these hours, such as 08:00-22:00, in the agent's zone; null for all."""
+    """Only in these hours, such as 08:00-22:00, in the job's zone; null for all."""
 
     @model_validator(mode="after")
     def _says_when_and_what(self) -> Self:
-        if (self.cron is None) == (self.every is None):
-            raise expected("either cron or every in a job", show=False)
+        if [self.cron, self.every, self.at].count(None) != 2:
+            raise expected("one of cron, every and at in a job", show=False)
         if (self.prompt is None) == (self.event is None):
             raise expected("either prompt or event in a job", show=False)
         return self
@@ -220,6 +249,8 @@ class HeartbeatSettings(SettingsSection):
     """When, in place of `every`."""
     every: Interval = 1800.0
     """How often."""
+    tz: ZoneName | None = None
+    """The zone of its times, an IANA name; null for the agent's."""
     prompt: Text | None = None
     """The prompt; null for the shipped text."""
     agent: str = MAIN_AGENT
@@ -229,7 +260,7 @@ class HeartbeatSettings(SettingsSection):
     catch_up: CatchUp = "skip"
     """After missed runs, see the jobs."""
     active_hours: Hours | None = None
-    """Only in these hours, such as 08:00-22:00, in the agent's zone; null for all."""
+    """Only in these hours, such as 08:00-22:00, in its zone; null for all."""
 
 
 class ScheduleSettings(SettingsSection):

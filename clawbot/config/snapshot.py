@@ -83,7 +83,7 @@ def _inputs(paths: Paths, config_file: Path | None) -> _Inputs | None:
     user = config_file or paths.config_file
     packages = Path(msgspec.__file__).parents[1]
     own = (shipped("config.yaml"), *sorted(each for each in Path(__file__).parent.iterdir() if each.suffix in _READ))
-    of_user = (user, paths.switches_file, paths.mcp_file)
+    of_user = (user, paths.switches_file, paths.mcp_file, paths.jobs_file)
     try:
         # Each installation changes the folder of the packages.
         installed = (clawbot.__version__, sys.version, packages, packages.stat().st_mtime_ns)

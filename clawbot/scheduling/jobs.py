@@ -31,6 +31,15 @@ class Every(Struct, frozen=True, tag="every"):
         return f"every {format_duration(self.seconds)}"
 
 
+class Once(Struct, frozen=True, tag="at"):
+    """Runs one time: at `moment` in ISO 8601, by the wall clock if it names no zone."""
+
+    moment: str
+
+    def __str__(self) -> str:
+        return f"at {self.moment}"
+
+
 class Pause(Struct, frozen=True, tag="pause"):
     """Runs after `minutes` without a user message, and at the times of the cron expression `daily` ("": none). Its
     times can't be predicted: each look at the schedule asks whether the session is over."""
@@ -60,13 +69,13 @@ class Job(Struct, frozen=True, kw_only=True):
     """A scheduled job of the agent `agent_id`.
 
     `prompt` is sent to the model ("" for the default heartbeat), `event` to the hooks. `session_key` is the session of
-    its turn. `zone` is the user's IANA zone, None for the machine's.
+    its turn. `zone` is the IANA zone of its times, None for the machine's.
     """
 
     name: str
     agent_id: str
     kind: Kind
-    when: CronTime | Every | Pause
+    when: CronTime | Every | Once | Pause
     session_key: str
     prompt: str = ""
     event: str = ""
@@ -103,15 +112,21 @@ def _job(settings: Settings, name: str, entry: JobSettings | HeartbeatSettings) 
         name=name,
         agent_id=entry.agent,
         kind="heartbeat" if name == HEARTBEAT else "event" if event else "prompt",
-        when=CronTime(entry.cron) if entry.cron else Every(int(entry.every or 0)),
+        when=_when(entry),
         session_key=f"agent:{entry.agent}:{entry.session or f'cron:{name}'}",
         prompt=entry.prompt or "",
         event=event,
         catch_up=entry.catch_up,
         enabled=entry.enabled,
         hours=Hours(*parse_hours(entry.active_hours)) if entry.active_hours else None,
-        zone=agent.timezone,
+        zone=entry.tz or agent.timezone,
     )
+
+
+def _when(entry: JobSettings | HeartbeatSettings) -> CronTime | Every | Once:
+    if isinstance(entry, JobSettings) and entry.at:
+        return Once(entry.at)
+    return CronTime(entry.cron) if entry.cron else Every(int(entry.every or 0))
 
 
 def _reset(settings: Settings, agent_id: str) -> Job:

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
@@ -42,8 +43,8 @@ _NOTHING = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|(?:[-*+]|\d+[.)])(?:\s+\[[ xX]?\])
 
 
 def prompt_of(job: Job, now: datetime) -> str:
-    """The model's prompt for `job` at `now` (in the user's zone), including the current time."""
-    text = job.prompt or HEARTBEAT_PROMPT
+    """The model's prompt for `job` at `now`, including the current time in the job's zone."""
+    text, now = job.prompt or HEARTBEAT_PROMPT, now.astimezone(ZoneInfo(job.zone)) if job.zone else now
     zone = job.zone or now.tzname() or "UTC"
     return f"{text}\n\nCurrent time: {now:%A}, {now.day} {now:%B %Y}, {now:%H:%M} ({zone})"
 

@@ -20,7 +20,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from clawbot.config.schema_schedule import Cron, parse_cron
-from clawbot.scheduling.jobs import CronTime, Every, Hours, Job, Pause
+from clawbot.scheduling.jobs import CronTime, Every, Hours, Job, Once, Pause
 
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,7 +80,11 @@ def is_active(job: Job, moment: datetime) -> bool:
     return job.hours is None or local.hour * 60 + local.minute in job.hours
 
 
-def _next(when: CronTime | Every, zone: tzinfo | None, after: datetime) -> datetime | None:
+def _next(when: CronTime | Every | Once, zone: tzinfo | None, after: datetime) -> datetime | None:
+    if isinstance(when, Once):
+        moment = datetime.fromisoformat(when.moment)
+        start = moment.astimezone(UTC) if moment.tzinfo else _first_shown(moment.replace(tzinfo=UTC), zone)
+        return start if start > after else None
     if isinstance(when, Every):
         fire: datetime | None = _interval(when.seconds).get_next_fire_time(None, _whole(after) + _SECOND)
         return fire

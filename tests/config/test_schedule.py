@@ -40,13 +40,21 @@ def test_the_heartbeat_is_shipped_and_off() -> None:
 @pytest.mark.parametrize(
     ("job", "said"),
     [
-        ("a: {prompt: x}", "2: schedule.a: expected either cron or every in a job"),
-        ("a: {every: 5m, cron: '0 8 * * *', prompt: x}", "2: schedule.a: expected either cron or every in a job"),
+        ("a: {prompt: x}", "2: schedule.a: expected one of cron, every and at in a job"),
+        ("a: {every: 5m, cron: '0 8 * * *', prompt: x}", "2: schedule.a: expected one of cron, every and at in a job"),
         ("a: {every: 5m}", "2: schedule.a: expected either prompt or event in a job"),
         ("a: {every: 5m, prompt: x, event: y}", "2: schedule.a: expected either prompt or event in a job"),
         ("a: {every: 30s, prompt: x}", "2: schedule.a.every: expected a duration of whole seconds, 1m at least, found"),
         ("a: {every: 90.5s, prompt: x}", "expected a duration of whole seconds"),
         ("a: {cron: '0 8 * *', prompt: x}", "2: schedule.a.cron: expected five fields"),
+        ("a: {cron: '@reboot', prompt: x}", "2: schedule.a.cron: expected one of @hourly, @daily"),
+        ("a: {cron: '@every 5m', prompt: x}", "expected one of @hourly"),
+        ("a: {at: tomorrow, prompt: x}", '2: schedule.a.at: expected a moment such as "2027-03-01 08:00"'),
+        ("a: {at: 2027-03-01, prompt: x}", "expected a moment such as"),
+        ("a: {at: '2027-02-30 08:00', prompt: x}", "expected a moment such as"),
+        ("a: {at: '0001-01-01 08:00', prompt: x}", "expected a moment such as"),
+        ("a: {at: '2027-03-01 08:00', every: 5m, prompt: x}", "expected one of cron, every and at"),
+        ("a: {every: 5m, tz: Europe/Berln, prompt: x}", "did you mean Europe/Berlin?"),
         ("a: {cron: '60 8 * * *', prompt: x}", "expected 0 to 59 as the minute of a cron expression"),
         ("a: {cron: '0 8 * * mo', prompt: x}", "expected 0 to 7 or sun to sat as the weekday"),
         ("a: {cron: '0 8 31 2,4 *', prompt: x}", "expected a day that one of its months has"),
@@ -88,6 +96,23 @@ def test_a_mistake_is_named_with_line_key_and_what_was_expected(tmp_path: Path, 
 )
 def test_weekdays_have_crons_numbers(field: str, weekdays: tuple[int, ...]) -> None:
     assert parse_cron(f"0 8 * * {field}").weekdays == weekdays
+
+
+@pytest.mark.parametrize(
+    ("word", "same"),
+    [
+        ("@hourly", "0 * * * *"),
+        ("@daily", "0 0 * * *"),
+        ("@Midnight", "0 0 * * *"),
+        (" @weekly ", "0 0 * * 0"),
+        ("@monthly", "0 0 1 * *"),
+        ("@yearly", "0 0 1 1 *"),
+        ("@annually", "0 0 1 1 *"),
+    ],
+)
+def test_words_of_cron_are_written_out(tmp_path: Path, word: str, same: str) -> None:
+    settings = load(tmp_path, f"schedule: {{a: {{cron: '{word}', prompt: x}}}}")
+    assert settings.schedule.jobs["a"].cron == same
 
 
 def test_steps_lists_and_names() -> None:

@@ -30,6 +30,7 @@ def test_a_heartbeat_asks_for_the_file_and_tells_the_time() -> None:
 
 
 def test_a_prompt_of_ones_own_is_told_with_the_time() -> None:
+    assert prompt_of(job(prompt="看看", zone="Asia/Shanghai"), NOW).endswith("15:30 (Asia/Shanghai)")
     assert prompt_of(job(prompt="看看"), NOW) == "看看\n\nCurrent time: Saturday, 21 November 2026, 08:30 (CET)"
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.scheduling.jobs import Hours, Job
+from clawbot.scheduling.jobs import Hours, Job, Once
 from clawbot.scheduling.triggers import is_active, last_fire, next_fire
 from tests.scheduling.jobs import BERLIN, at, job
 
@@ -43,6 +43,25 @@ def fires(wanted: Job, after: datetime, count: int = 3) -> list[str]:
 )
 def test_days_are_crons(cron: str, days: list[str]) -> None:
     assert fires(job(cron), at("2026-11-01T00:00")) == [f"{day} 08:00+0000" for day in days]
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "utc"),
+    [
+        ("2026-12-24 08:00:00", "UTC", "2026-12-24T08:00"),
+        ("2026-12-24 08:00:00", "Asia/Shanghai", "2026-12-24T00:00"),
+        ("2026-12-24T08:00:00+01:00", "Asia/Shanghai", "2026-12-24T07:00"),
+        ("2027-03-28 02:30:00", BERLIN, "2027-03-28T01:00"),  # the end of the gap
+        ("2027-10-31 02:30:00", BERLIN, "2027-10-31T00:30"),  # the first of two
+    ],
+)
+def test_one_moment_fires_once(moment: str, zone: str, utc: str) -> None:
+    once = Job(name="a", agent_id="main", kind="prompt", when=Once(moment), session_key="x", prompt="y", zone=zone)
+    assert next_fire(once, at("2026-11-01T00:00")) == at(utc)
+    assert next_fire(once, at(utc)) is None
+    assert last_fire(once, at("2026-11-01T00:00"), at(utc)) == at(utc)
+    assert last_fire(once, at(utc), at("2028-01-01T00:00")) is None
+    assert once.timing == f"at {moment}"
 
 
 def test_a_leap_day_is_found() -> None:
