@@ -64,7 +64,7 @@ def command(context: click.Context) -> None:
 @click.argument("query", nargs=-1, required=True)
 @click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
 @click.option("--max-chars", type=click.IntRange(min=1), metavar="N", help="Characters of all snippets together.")
-@click.option("--min-score", type=click.FloatRange(0, 1), metavar="X", help="Minimum score; profile classic only.")
+@click.option("--min-score", type=click.FloatRange(0, 1), metavar="X", help="Minimum score of a hit.")
 @day_options("Notes of this day or")
 @click.option("--path", metavar="PATH", help="Only this file, folder or glob.")
 @one_agent

@@ -47,7 +47,7 @@ def hit_lines(result: SearchResult) -> Iterator[str]:
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
-        yield f"{hit.score:.3f} {clean_line(_place(hit))}{' (earlier)' if hit.earlier else ''}"
+        yield f"{hit.shown_score:.3f} {clean_line(_place(hit))}{' (earlier)' if hit.earlier else ''}"
         yield clean(hit.snippet).strip("\n")
         if hit.more is not None:
             yield f"  ({clean_line(and_more(hit.more))})"

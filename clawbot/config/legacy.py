@@ -34,6 +34,8 @@ RENAMED = (
     ("agents.*.memory.chunk_overlap", "agents.*.memory_search.chunking.overlap"),
     ("agents.*.memory.search_weights.vector", "agents.*.memory_search.query.hybrid.vector_weight"),
     ("agents.*.memory.search_weights.keyword", "agents.*.memory_search.query.hybrid.text_weight"),
+    ("agents.*.memory.max_results", "agents.*.memory_search.query.max_results"),
+    ("agents.*.memory.min_score", "agents.*.memory_search.query.min_score"),
     ("agents.*.memory_search.remote.base_url", "agents.*.memory_search.remote.api_base"),
     ("memory.search", "agents.defaults.memory_search"),
 )

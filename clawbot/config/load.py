@@ -28,7 +28,7 @@ from clawbot.config.keys import KeyMap
 from clawbot.config.legacy import modernise
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import read_servers
-from clawbot.config.mover import marks_of
+from clawbot.config.mover import READ_AS, marks_of
 from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.references import resolve_layer
@@ -75,7 +75,23 @@ def _is_known(name: str) -> bool:
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 _MAPPING_KEY = "[key]"
-_CLASSIC_KEYS = ("tokens", "overlap", "min_score", "candidate_multiplier", "mmr", "temporal_decay")
+# The keys of one profile, and what decides in the other.
+_BY_STRUCTURE = "`lines` splits text by its structure, up to chunking.piece_chars"
+_BY_TOKENS = "`classic` splits text by chunking.tokens"
+_OF_PROFILE = {
+    "tokens": ("classic", _BY_STRUCTURE),
+    "overlap": ("classic", _BY_STRUCTURE),
+    "candidate_multiplier": ("classic", "`lines` has as many candidates as query.lines.promising"),
+    "mmr": ("classic", "`lines` puts results in the order of their scores"),
+    "temporal_decay": (
+        "classic",
+        "in `lines` age lowers no score; of two values of a thing the newer is first",
+    ),
+    "piece_chars": ("lines", _BY_TOKENS),
+    "code_chars": ("lines", _BY_TOKENS),
+    "max_chars": ("lines", "`classic` is limited by query.max_results"),
+    "lines": ("lines", "`classic` ranks by query.hybrid"),
+}
 _OF_BACKENDS = frozenset(
     {"backend", *(name for name, field in MemorySettings.model_fields.items() if section_of(field.annotation))}
 )
@@ -137,7 +153,8 @@ def load_settings(
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     for secret in (secrets := list(_secrets_in(settings))):
         remember_secret(secret)
-    notices += (*_machine_zone(settings), *_rare_keys(settings, whole), *_unused_keys(settings, whole))
+    notices += (*_machine_zone(settings), *_rare_keys(settings, whole))
+    notices = _with_unused_keys(notices, settings, whole)
     lasting = not secrets and not by_environment and _is_of_program(settings)
     origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
     return LoadedSettings(settings, origins, files, tuple(notices), lasting)
@@ -283,15 +300,25 @@ def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:
         )
 
 
-def _unused_keys(settings: Settings, whole: Layer) -> Iterator[str]:
-    """A notice for each key of the profile `classic` that is set for agents with another one alone."""
+def _with_unused_keys(notices: Sequence[str], settings: Settings, whole: Layer) -> list[str]:
+    """`notices` with one for each unused key, instead of that it was moved."""
+    unused = dict(_unused_keys(settings, whole))
+    moved = {f"{mark.place}: {mark.key}{READ_AS}{dotted(path)}" for path in unused for mark in [whole.marks[path]]}
+    return [*(notice for notice in notices if notice not in moved), *unused.values()]
+
+
+def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[KeyPath, str]]:
+    """Yield each key of one profile that is set only for agents with the other one, and a notice. Defaults say nothing,
+    unless they are in an older key."""
     for path, mark in whole.marks.items():
-        if path[2:3] == ("memory_search",) and path[-1] in _CLASSIC_KEYS:
+        if path[2:3] == ("memory_search",) and path[-1] in _OF_PROFILE:
+            profile, instead = _OF_PROFILE[str(path[-1])]
             owner, value = settings.agents[str(path[1])], attrgetter(dotted(path[3:]))
             heirs = settings.agents.values() if path[1] == DEFAULTS else [owner]
-            is_used = any(heir.memory_search.profile == "classic" for heir in heirs)
-            if not is_used and value(owner.memory_search) != value(MemorySearchSettings()):
-                yield f"{mark.place}: {dotted(path)} has no effect: only the profile `classic` uses it"
+            is_used = any(heir.memory_search.profile == profile for heir in heirs)
+            if not is_used and (mark.key or value(owner.memory_search) != value(MemorySearchSettings())):
+                text = f"has no effect: only the profile `{profile}` uses it; {instead}"
+                yield path, f"{mark.place}: {mark.key or dotted(path)} {text}"
 
 
 def _problem(error: ErrorDetails, whole: Layer) -> ConfigProblem:

@@ -12,6 +12,8 @@ from clawbot.text.interface import _
 
 _MOST_NAMES = 12
 
+READ_AS = " is read as "
+
 
 def marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
     """`mark` for `path` and everything below it."""
@@ -86,7 +88,7 @@ class Mover:
 
     def notices(self) -> Iterator[str]:
         """The notices: one for all moved keys, one for all ignored ones, then the others."""
-        moved = [f"{dotted(old)} is read as {dotted(new)}" for old, new in self._moved]
+        moved = [f"{dotted(old)}{READ_AS}{dotted(new)}" for old, new in self._moved]
         if len(moved) == 1:
             yield f"{self.marks[self._moved[0][0]].place}: {moved[0]}"
         elif moved:
@@ -158,7 +160,9 @@ class Mover:
         else:
             data[str(new[-1])] = value
             moved = {path: mark for path, mark in self.marks.items() if path[: len(old)] == old}
-            self.marks |= {(*new, *path[len(old) :]): mark for path, mark in moved.items()}
+            self.marks |= {
+                (*new, *path[len(old) :]): mark._replace(key=mark.key or dotted(path)) for path, mark in moved.items()
+            }
 
     @staticmethod
     def _spelled(data: dict[str, Any], key: str | int) -> str:

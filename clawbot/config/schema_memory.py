@@ -255,10 +255,10 @@ class HybridSettings(SettingsSection):
     enabled: Switch = True
     """Off: vectors alone, where there are any."""
     vector_weight: Share | None = None
-    """Weight of vectors; null for the profile's own (lines 0.3, classic 0.7). The two weights are scaled to sum
-    to 1."""
+    """Weight of vectors; null for 0.7. The two weights are scaled to sum to 1; in the profile `lines`, 0.7 and 0.3
+    leave the weights of `query.lines` as they are, and others shift them in proportion."""
     text_weight: Share | None = None
-    """Weight of words; null for the profile's own (lines 0.7, classic 0.3)."""
+    """Weight of words; null for 0.3."""
     candidate_multiplier: Annotated[int, Field(ge=1, le=20)] = 4
     """Number of candidates for each result, in the profile `classic`."""
     mmr: MmrSettings = MmrSettings()
@@ -306,11 +306,12 @@ class QuerySettings(SettingsSection):
     """What a search returns."""
 
     max_results: Positive | None = None
-    """Maximum number of results of one search; null for the profile's own (lines 24, classic 6)."""
+    """Maximum number of results of a search that states none, null for 6; four times as many in the profile `lines`,
+    whose results are short."""
     max_chars: Positive = 2_500
     """Characters of all results together, in the profile `lines`."""
     min_score: Share | None = None
-    """Results with a lower score are dropped, in the profile `classic`; null for 0.35."""
+    """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
     max_injected_chars: Positive = 6_000
     """Characters that one search may add to the context, with file names and line numbers, whatever the model
     requests."""

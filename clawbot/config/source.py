@@ -85,10 +85,12 @@ _RULES = (
 
 
 class Mark(NamedTuple):
-    """The origin of a value: `origin` for the user, `place` (file and line) for errors."""
+    """The origin of a value: `origin` for the user, `place` (file and line) for errors, and the dotted `key` in the
+    file if it was moved from there."""
 
     origin: str
     place: str
+    key: str = ""
 
 
 class Layer(NamedTuple):

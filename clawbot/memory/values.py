@@ -3,6 +3,7 @@ it."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
@@ -38,9 +39,6 @@ class Reranker(Protocol):
 MAX_QUERIES = 4
 """Maximum number of wordings per search."""
 
-MIN_SCORE_UNUSED = "`min_score` has no effect: only the profile `classic` uses it."
-"""The warning of a search that ignores it, since its scores are on another scale."""
-
 
 class Issue(Struct, frozen=True):
     """Why a file was not indexed: its `path` and one clear line."""
@@ -53,7 +51,7 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     """A search.
 
     `queries` are one to four wordings of one question; their results are fused. `max_results` (a count), `max_chars`
-    (characters of all snippets) and `min_score` (0 to 1, profile `classic`) default to the settings. `after` and
+    (characters of all snippets) and `min_score` (0 to 1) default to the settings. `after` and
     `before` are the first and last allowed date of a note. `path` is a path, a folder or a glob, relative to the
     workspace. `sources` are the allowed sources, `without` is an excluded transcript (`sessions/….jsonl`). `prefix`:
     the user is typing, so a word at the very end of a query may be incomplete (profile `lines`).
@@ -102,6 +100,11 @@ class Hit(Struct, frozen=True, rename="camel"):
     origin: Origin = "file"
     earlier: bool = False
     more: More | None = None
+
+    @property
+    def shown_score(self) -> float:
+        """The score with three decimals, rounded down: as a minimum score it keeps this hit."""
+        return math.floor(self.score * 1_000 + 1e-6) / 1_000
 
     @property
     def place(self) -> str:

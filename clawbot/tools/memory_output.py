@@ -164,7 +164,7 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
         "path": well_formed(hit.path),
         "startLine": hit.start_line,
         "endLine": hit.end_line,
-        "score": round(hit.score, 3),
+        "score": hit.shown_score,
         "snippet": shown.snippet,
         "source": hit.source,
         "origin": hit.origin,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -328,18 +329,31 @@ def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("agents: {defaults: {memory_search: {query: {min_score: 0.35}}}}", ["1: defaults.query.min_score"]),
-        ("agents:\n  main:\n    memorySearch:\n      query: {minScore: 0.9}\n", ["4: main.query.min_score"]),
-        ("memory: {search: {query: {minScore: 0.35}}}", ["1: defaults.query.min_score"]),
+        ("agents: {defaults: {memory_search: {query: {min_score: 0.35}}}}", []),
+        ("agents: {defaults: {memory_search: {chunking: {tokens: 99}}}}", ["1: agents.defaults.chunking.tokens"]),
         (
-            "agents: {defaults: {memory_search: {query: {min_score: 0.3}}}, old: {memory_search: {profile: classic}}}",
+            "agents: {defaults: {memory_search: {chunking: {tokens: 99}}}, old: {memory_search: {profile: classic}}}",
             [],
         ),
         (
-            "agents: {main: {memory_search: {query: {min_score: 0.3}}}, old: {memory_search: {profile: classic}}}",
-            ["1: main.query.min_score"],
+            "agents: {main: {memory_search: {chunking: {tokens: 99}}}, old: {memory_search: {profile: classic}}}",
+            ["1: agents.main.chunking.tokens"],
         ),
-        ("agents: {defaults: {memory_search: {profile: classic, query: {min_score: 0.3}}}}", []),
+        ("agents: {defaults: {memory_search: {profile: classic, chunking: {tokens: 99}}}}", []),
+        (
+            "agents: {main: {memory: {chunkSize: 400, chunkOverlap: 80, searchWeights: {vector: 0.7}}}}",
+            ["1: agents.main.memory.chunkSize", "1: agents.main.memory.chunkOverlap"],
+        ),
+        ("agent: {memorySearch: {chunking: {overlap: 9}}}", ["1: agent.memorySearch.chunking.overlap"]),
+        ("memory: {search: {query: {hybrid: {mmr: {lambda: 0}}}}}", ["1: memory.search.query.hybrid.mmr"]),
+        (
+            "agents: {list: [{id: a, memorySearch: {query: {hybrid: {candidateMultiplier: 9}}}}]}",
+            ["1: agents.list[0].memorySearch.query.hybrid.candidateMultiplier"],
+        ),
+        (
+            "agents: {main: {memory: {chunkSize: 99}, memorySearch: {profile: classic}}}",
+            [],
+        ),
         ("agents: {defaults: {memory_search: {query: {min_score: null, hybrid: {mmr: {enabled: true}}}}}}", []),
         ("agents: {defaults: {memory_search: {query: {max_results: 6, hybrid: {vector_weight: 0.7}}}}}", []),
         (
@@ -347,23 +361,34 @@ def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
             "        hybrid:\n          candidate_multiplier: 1\n          mmr: {lambda: 0}\n"
             "          temporal_decay:\n            enabled: true\n            half_life_days: 1\n",
             [
-                "4: defaults.chunking.tokens",
-                "4: defaults.chunking.overlap",
-                "7: defaults.query.hybrid.candidate_multiplier",
-                "8: defaults.query.hybrid.mmr",
-                "9: defaults.query.hybrid.temporal_decay",
+                "4: agents.defaults.chunking.tokens",
+                "4: agents.defaults.chunking.overlap",
+                "7: agents.defaults.query.hybrid.candidate_multiplier",
+                "8: agents.defaults.query.hybrid.mmr",
+                "9: agents.defaults.query.hybrid.temporal_decay",
+            ],
+        ),
+        (
+            "agents:\n  main:\n    memory_search:\n      profile: classic\n"
+            "      chunking: {piece_chars: 99, code_chars: 9}\n"
+            "      query: {max_chars: 9, lines: {term: 1, rare: 2}}\n",
+            [
+                "5: agents.main.chunking.piece_chars",
+                "5: agents.main.chunking.code_chars",
+                "6: agents.main.query.max_chars",
+                "6: agents.main.query.lines",
             ],
         ),
     ],
 )
-def test_a_key_of_the_profile_classic_is_told_where_no_agent_has_it(text: str, told: list[str]) -> None:
-    loaded = load(text)
-    ending = " has no effect: only the profile `classic` uses it"
-    found = [notice for notice in loaded.notices if notice.endswith(ending)]
+def test_a_key_of_one_profile_is_told_once_where_no_agent_has_it(text: str, told: list[str]) -> None:
+    notices = load(text).notices
+    found = [each.partition(" has no effect: only the profile `") for each in notices if "no effect" in each]
     file = Paths(find_home()).config_file
-    assert sorted(each.replace(".memory_search", "").removeprefix(f"{file}:") for each in found) == sorted(
-        f"{place} agents.{key}{ending}" for place, key in (each.split(" ") for each in told)
-    )
+    assert sorted(each.replace(".memory_search", "").removeprefix(f"{file}:") for each, _, _ in found) == sorted(told)
+    assert all(re.fullmatch("(classic|lines)` uses it; .+", why) for _, _, why in found)
+    places = [each for each, _, _ in found]
+    assert not [each for each in notices if " is read as " in each and each.startswith(tuple(places or ("-",)))]
 
 
 def test_a_settings_file_with_every_default_has_no_notice() -> None:

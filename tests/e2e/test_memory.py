@@ -76,26 +76,25 @@ def test_what_was_told_in_a_talk_that_ended_is_found_on_screen_and_by_the_comman
 
 
 QUESTION = "preferred programming language"
-UNUSED = "`min_score` has no effect: only the profile `classic` uses it."
 SCORED_CALL = """
 turns:
   - expect: {{user: language}}
     reply: {{tool_calls: [{{name: memory_search, arguments: {{query: {question}, maxResults: 6, {score}}}}}]}}
-  - expect: {{tool_result: {{contains: ["偏好TypeScript", "`min_score` has no effect"]}}}}
+  - expect: {{tool_result: {{contains: ["偏好TypeScript"]}}}}
     reply: TypeScript.
 """
 
 
 @pytest.fixture
 def preferences(machine: Machine) -> Machine:
-    """A machine whose memory knows a preference that the scores of `lines` put at .31."""
+    """A machine whose memory knows a preference that has .31 of a perfect line's score."""
     machine.workspace.mkdir(parents=True)
     notes = "# 长期记忆\n\n## 用户偏好\n\n- 偏好TypeScript > JavaScript\n- 编辑器: VS Code\n- 我们使用 Postgres\n"
     (machine.workspace / "MEMORY.md").write_text(notes, encoding="utf-8")
     return machine
 
 
-@pytest.mark.parametrize("score", ["minScore: 0.35", "min_score: 0.9"])
+@pytest.mark.parametrize("score", ["minScore: 0.35", "min_score: 0.4", 'min_score: "0.35"', "min_score: 0"])
 def test_a_least_score_of_the_model_loses_nothing(
     preferences: Machine, script: Callable[[str], Path], score: str
 ) -> None:
@@ -104,28 +103,38 @@ def test_a_least_score_of_the_model_loses_nothing(
     assert (done.returncode, done.stdout) == (0, "TypeScript.\n"), done.stderr
 
 
-def test_a_least_score_on_the_command_line_loses_nothing_and_is_told(preferences: Machine) -> None:
+def test_a_least_score_on_the_command_line_drops_what_is_shown_below_it(preferences: Machine) -> None:
     preferences.run("chat", "-p", "I play the oboe in an orchestra", "--model", "offline")
     without = preferences.run("memory", "search", QUESTION)
     assert "偏好TypeScript > JavaScript" in without.stdout
-    for score in ("0.35", "0.9"):
+    shown = [line.split()[0] for line in without.stdout.splitlines() if "MEMORY.md:" in line]
+    for score in ("0.35", *shown, "1"):
         found = preferences.run("memory", "search", QUESTION, "--min-score", score)
-        assert (found.returncode, found.stdout, found.stderr) == (0, without.stdout, f"clawbot: {UNUSED}\n")
-    as_data = json.loads(preferences.run("memory", "search", QUESTION, "--min-score", "0.9", "--json").stdout)
-    assert (len(as_data["results"]), as_data["notes"]) == (without.stdout.count("MEMORY.md"), [UNUSED])
+        kept = [line.split()[0] for line in found.stdout.splitlines() if "MEMORY.md:" in line]
+        assert (found.returncode, found.stderr) == (0, "")
+        assert kept == [each for each in shown if float(each) >= float(score)]
+    as_data = json.loads(preferences.run("memory", "search", QUESTION, "--min-score", shown[0], "--json").stdout)
+    assert f"{as_data['results'][0]['score']:.3f}" == shown[0]
+
+
+COMMON = "maxResults: 6, minScore: 0.35, hybrid: {vectorWeight: 0.7, textWeight: 0.3}"
 
 
 @pytest.mark.parametrize(
-    "settings", ["memorySearch: {query: {minScore: 0.35}}", "memory_search: {query: {min_score: 0.9}}"]
+    "settings",
+    [
+        "agents: {defaults: {memorySearch: {query: {minScore: 0.35}}}}",
+        f"agents: {{defaults: {{memorySearch: {{query: {{{COMMON}}}}}}}}}",
+        f"memory: {{search: {{query: {{{COMMON}}}}}}}",
+        f"agent: {{memorySearch: {{query: {{{COMMON}}}}}}}",
+        "agents: {main: {memory: {minScore: 0.35, maxResults: 6, searchWeights: {vector: 0.7, keyword: 0.3}}}}",
+    ],
 )
-def test_a_least_score_in_the_settings_loses_nothing_and_is_told(preferences: Machine, settings: str) -> None:
+def test_the_usual_numbers_of_older_settings_change_no_result(preferences: Machine, settings: str) -> None:
     without = preferences.run("memory", "search", QUESTION)
-    preferences.configure(f"agents:\n  defaults:\n    {settings}\n")
-    found = preferences.run("memory", "search", QUESTION)
-    assert (found.stdout, found.stderr) == (without.stdout, "")
-    notice = "config.yaml:3: agents.defaults.memory_search.query.min_score has no effect"
-    for told in (preferences.run("config", "check").stderr, preferences.run("chat", "-p", "/status").stderr):
-        assert told.count(notice) == told.count("no effect") == 1
+    preferences.configure(settings + "\n")
+    assert preferences.run("memory", "search", QUESTION).stdout == without.stdout
+    assert "no effect" not in preferences.run("config", "check").stderr
 
 
 def test_a_least_score_counts_in_the_profile_classic(preferences: Machine) -> None:

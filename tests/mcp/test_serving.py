@@ -19,7 +19,6 @@ from mcp.types import CallToolResult, TextContent
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.mcp.frames import Answered, Call, Lost, Start, Started, Stop
-from clawbot.memory.values import MIN_SCORE_UNUSED
 from clawbot.serve.token import load_token
 from tests.mcp.test_worker import Talk
 
@@ -52,8 +51,8 @@ async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: 
         assert found["results"][0]["path"] == "memory/2026-11-01.md"
 
         assert "min_score" not in listed[0].input_schema["properties"]
-        scored = json.loads(text_of(await client.call_tool("memory_search", {"query": "代理端口", "minScore": 0.9})))
-        assert (scored["results"], scored["notes"]) == (found["results"], [MIN_SCORE_UNUSED])
+        scored = json.loads(text_of(await client.call_tool("memory_search", {"query": "代理端口", "minScore": 0.35})))
+        assert (scored["results"], "notes" in scored) == (found["results"], False)
 
         kept = await client.call_tool("memory_append", {"content": "- 喜欢用空格。 password: hunter2-swordfish-9"})
         assert (kept.is_error, "1 secret left out" in text_of(kept)) == (False, True)

@@ -12,7 +12,6 @@ import pytest
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_serve import ServeToolSettings
-from clawbot.memory.values import MIN_SCORE_UNUSED
 from clawbot.messages import ToolSpec
 from clawbot.serve import answers
 from clawbot.serve.tools import Call, is_denied, read_call, with_action
@@ -62,18 +61,18 @@ async def test_the_table_of_statuses(workspace: Path, monkeypatch: pytest.Monkey
         assert (await server.ask(INVOKE, io.BytesIO(b" " * (answers.BODY_BYTES + 1))))[0] == 413
 
 
-@pytest.mark.parametrize("score", [{"minScore": 0.35}, {"min_score": 0.9}, {"minScore": "1"}])
-async def test_a_least_score_loses_nothing_and_is_told_once(
+@pytest.mark.parametrize("score", [{"minScore": 0.35}, {"min_score": 0}, {"minScore": "0.35"}, {"min_score": 0.99}])
+async def test_a_least_score_is_accepted_and_drops_what_is_below_it(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, score: dict[str, Any]
 ) -> None:
     async with asked(monkeypatch) as server:
         call = {"query": "which port opens early", "maxResults": 6}
         _, without, _ = await server.ask(INVOKE, {"tool": "memory_search", "args": call})
         status, answer, _ = await server.ask(INVOKE, {"tool": "memory_search", "args": call | score})
-    assert (status, results(answer)) == (200, results(without))
-    assert results(answer)
-    assert answer["result"]["details"]["notes"] == [MIN_SCORE_UNUSED]
-    assert answer["result"]["content"][0]["text"].count(MIN_SCORE_UNUSED) == 1
+    least = float(next(iter(score.values())))
+    assert (status, results(answer)) == (200, results(without) if least < 0.9 else [])
+    assert results(without)
+    assert "min_score" not in answer["result"]["content"][0]["text"]
 
 
 async def test_a_body_that_does_not_come_and_a_tool_that_fails(

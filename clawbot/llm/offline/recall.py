@@ -27,10 +27,10 @@ from clawbot.text.topics import words
 MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8
 LAST_TALK, MOST_AROUND = "sessions_read", 40
 PAUSE_MS = 3 * 3_600_000  # after such a pause what was said before was another time
-NEAR = 0.25  # a hit that scores less is near at best: nobody may be told that it answers
-OTHER_WORDS, OTHER_LANGUAGE = 0.4, 0.3  # least score of a hit without a word of the question
+NEAR = 0.58  # a hit that scores less is near at best: nobody may be told that it answers
+OTHER_WORDS, OTHER_LANGUAGE = 0.7, 0.62  # least score of a hit without a word of the question
 WORD_STEM = 5  # so many letters tell words apart
-OF_BEST = 0.6  # a hit that scores less than this share of the best is not quoted beside it
+OF_BEST = 0.82  # a hit that scores less than this share of the best is not quoted beside it
 
 _FACTS = ("remember", "recall", "ask", "statement")
 _WRITTEN = ("create", "append")

@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from clawbot.config.schema_memory import HybridSettings, TemporalDecaySettings
 
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
+"""The weights of the formula; other settings count by how they differ from these."""
 LEAST_SCORE = 0.35
 MOST_CANDIDATES = 200
+BY_WORDS = "No result has a score of {score:g}: these contain words of the question."
 SNIPPET_UNITS = 700
 """Maximum length of a snippet in UTF-16 code units."""
 
@@ -62,16 +64,19 @@ class ClassicResults(Struct, frozen=True):
         return [entry.row.text for entry in self.entries[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The entries with at least the minimum score; if there are none, those that contain the words."""
+        """The entries with at least the minimum score; if there are none, those that contain the words, with a
+        warning if a score was stated."""
         entries = [self.entries[number] for number in reordered(len(self.entries), order)]
         kept = [entry for entry in entries if entry.score >= self.budget.score]
+        warnings = self.warnings
         if not kept:
             kept = [entry for entry in entries if entry.text is not None and entry.score > 0]
+            warnings += (BY_WORDS.format(score=self.budget.score),) if kept and self.budget.states_score else ()
         hits = folded_hits([self._hit(entry) for entry in kept])[: self.budget.results]
         spent = accumulate(len(hit.snippet) for hit in hits)
         # Without a limit of characters all of them; at least one in any case.
         fitting = sum(self.budget.chars is None or chars <= self.budget.chars for chars in spent)
-        return Ranked(hits[: max(1, fitting)], self.partial, self.warnings)
+        return Ranked(hits[: max(1, fitting)], self.partial, warnings)
 
     def _hit(self, entry: ClassicEntry) -> Hit:
         row = entry.row

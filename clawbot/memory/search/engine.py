@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.memory.lexicon import Lexicon
-from clawbot.memory.search.classic import LEAST_SCORE, ClassicSearch, token_set
+from clawbot.memory.search.classic import LEAST_SCORE, TEXT_WEIGHT, VECTOR_WEIGHT, ClassicSearch, token_set, weights_of
 from clawbot.memory.search.copies import without_repetition
 from clawbot.memory.search.features import Wording, with_nearest
 from clawbot.memory.search.outline import OutlineCache
@@ -21,16 +21,17 @@ from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked,
 from clawbot.memory.search.question import Question, understand
 from clawbot.memory.search.rank import TEXT_SHARE, VECTOR_SHARE, LineRanking, LineSource
 from clawbot.memory.search.results import LineResults, read_lines
+from clawbot.memory.search.scale import on_scale
 from clawbot.memory.search.scope import FileScope, Sources, scope_of
 from clawbot.memory.search.shortlist import WORTH_CHOOSING
 from clawbot.memory.search.spelling import IndexWords, Spelling, WordCache
 from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import id_range_of
 from clawbot.memory.translations import Thesaurus
-from clawbot.memory.values import MAX_QUERIES, MIN_SCORE_UNUSED, Hit, SearchRequest, Source, without_copies
+from clawbot.memory.values import MAX_QUERIES, Hit, Mode, SearchRequest, Source, without_copies
 
 if TYPE_CHECKING:
-    from clawbot.config.schema_memory import LineWeights, MemorySearchSettings, QuerySettings
+    from clawbot.config.schema_memory import HybridSettings, LineWeights, MemorySearchSettings, QuerySettings
     from clawbot.memory.store.records import IdRange
 
 
@@ -41,7 +42,8 @@ TALKS_SHARE = 3
 """While enough notes match, one in this many results may come from a transcript."""
 
 LINE_RESULTS, CLASSIC_RESULTS = 24, 6
-"""Results of a search in each profile, unless it says otherwise. Lines are short: their characters are the limit."""
+"""Results of a search in each profile, unless it says otherwise. Lines are short: their characters are the limit, and
+`query.max_results` counts in proportion."""
 
 # A transcript hit with this share of its words in one note is redundant: the session's note quotes it.
 _SAME_WORDS = 0.8
@@ -71,7 +73,7 @@ class JoinedRanking:
         """The best of both by score, within the budget. Blocks."""
         talks = self._talks.results(self._part(order, of_notes=False))
         told = self._describe(talks.hits)
-        weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 6)) for hit in told)
+        weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 3)) for hit in told)
         said = [hit for hit in weighed if hit.score >= self._budget.score]
         if self._notes is None:
             return Ranked(tuple(_fitting(said, self._budget)), talks.partial, talks.warnings)
@@ -161,18 +163,25 @@ class SearchEngine:
         Notes and transcripts are ranked separately and then joined; `describe` adds speaker and time to hits of
         transcripts.
         """
-        request, query = search.request, search.settings.query
+        request = search.request
         budget = budget_of(request, search.settings)
         with search.reader.snapshot():
             talks_of = self._sources.part(search.reader.files(), "sessions")[0]
             has_talks = "sessions" in request.sources and bool(talks_of)
             notes = self._rank_source(search, "memory", budget) if "memory" in request.sources else None
             if notes is None or has_talks:
-                weight = query.transcript_weight if notes else 1.0
+                weight = self._talk_weight(search) if notes else 1.0
                 talks = self._rank_source(search, "sessions", budget)
                 notes = JoinedRanking(notes, talks, weight, budget, describe)
             self._was_asked = True
             return notes
+
+    def _talk_weight(self, search: Search) -> float:
+        """The factor on the scores of transcripts, on the scale of the profile."""
+        query = search.settings.query
+        if search.settings.profile == "classic":
+            return query.transcript_weight
+        return on_scale(query.transcript_weight, mode_of(query.hybrid, has_vectors=any(search.vectors)))
 
     def _rank_source(self, search: Search, source: Source, budget: Budget) -> Ranking:
         """The ranking of one source. Blocks."""
@@ -184,8 +193,6 @@ class SearchEngine:
         if settings.profile == "classic":
             classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, search.today)
             return classic.rank(queries, vectors, search.should_stop, warnings)
-        if request.min_score:
-            warnings = (*warnings, MIN_SCORE_UNUSED)
         weights = weighed(settings.query, has_vectors=any(vectors))
         thesaurus, speakers = Thesaurus(Lexicon.load(), IndexWords(reader, self._words)), reader.speakers()
         finished = not request.prefix
@@ -214,7 +221,8 @@ class SearchEngine:
                 found = LineRanking(lines, scope, wider, search.should_stop).rank(wordings)
             ranked = fold(found).first(weights.ranked)
         around = read_lines(reader, ranked.ids, weights.gap)
-        return LineResults(ranked, around, scope.files, budget, weights, words, warnings, misspelt, names_days)
+        mode = mode_of(settings.query.hybrid, has_vectors=any(vectors))
+        return LineResults(ranked, around, scope.files, budget, weights, words, warnings, mode, misspelt, names_days)
 
     def _lines(self, search: Search, scope: FileScope) -> LineSource:
         """Where to read lines: with all of them in memory, if that pays, the ranking is better."""
@@ -237,10 +245,19 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     is_classic = settings.profile == "classic"
     # The profile classic limits results, not characters, unless requested.
     chars = request.max_chars or (None if is_classic else query.max_chars)
-    scores = (request.min_score, query.min_score, LEAST_SCORE)
-    score = next(each for each in scores if each is not None) if is_classic else 0.0
-    usual = query.max_results or (CLASSIC_RESULTS if is_classic else LINE_RESULTS)
-    return Budget(max(1, request.max_results or usual), chars, score, (max(1, usual), query.max_chars))
+    stated = query.min_score if request.min_score is None else request.min_score
+    score = stated if stated is not None else LEAST_SCORE if is_classic else 0.0
+    usual = query.max_results or CLASSIC_RESULTS
+    usual = usual if is_classic else usual * LINE_RESULTS // CLASSIC_RESULTS
+    most, stated_most = max(1, usual), max(1, request.max_results or usual)
+    return Budget(stated_most, chars, score, (most, query.max_chars), states_score=stated is not None)
+
+
+def mode_of(hybrid: HybridSettings, *, has_vectors: bool) -> Mode:
+    """What the lines of a search are ranked by."""
+    if not has_vectors:
+        return "fts-only"
+    return "hybrid" if hybrid.enabled and hybrid.text_weight != 0 else "vector-only"
 
 
 _BY_MEANING = ("meaning", "note_meaning", "echo")
@@ -248,7 +265,7 @@ _BY_WORDS = ("term", "exact", "section", "note", "together", "answer")
 
 
 def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
-    """The line weights, scaled by the configured weights of vectors and words; 0.3 and 0.7 leave them unchanged.
+    """The line weights, scaled by the configured weights of vectors and words; 0.7 and 0.3 leave them unchanged.
 
     Without vectors there is nothing to balance.
     """
@@ -256,10 +273,8 @@ def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
     if not has_vectors:
         # `exact` balances the vector score, and has no counterpart without it.
         return weights.model_copy(update={"exact": 0.0})
-    vector = VECTOR_SHARE if hybrid.vector_weight is None else hybrid.vector_weight
-    text = TEXT_SHARE if hybrid.text_weight is None else hybrid.text_weight
-    if not hybrid.enabled:
-        vector, text = VECTOR_SHARE, 0.0
+    vector, text = weights_of(hybrid) if hybrid.enabled else (1.0, 0.0)
+    vector, text = vector * VECTOR_SHARE / VECTOR_WEIGHT, text * TEXT_SHARE / TEXT_WEIGHT
     total = vector + text
     by_meaning, by_words = vector / total / VECTOR_SHARE, text / total / TEXT_SHARE
     scaled = {

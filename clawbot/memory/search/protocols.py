@@ -105,7 +105,8 @@ class Matrix(Protocol):
 
 
 class Budget(Struct, frozen=True):
-    """The limits of a search: number of `results`, total `chars` (None: no limit), minimum `score`.
+    """The limits of a search: number of `results`, total `chars` (None: no limit), minimum `score`, and whether the
+    user or the model states that.
 
     `usual` are the results and characters of a search that says nothing about them (None: no limit): what is beyond
     follows behind these, and changes nothing of them.
@@ -115,6 +116,7 @@ class Budget(Struct, frozen=True):
     chars: int | None
     score: float
     usual: tuple[int, int | None] = (sys.maxsize, None)
+    states_score: bool = False
 
 
 class Ranked(Struct, frozen=True):

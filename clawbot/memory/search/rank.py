@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 
 VECTOR_SHARE, TEXT_SHARE = 0.3, 0.7
+"""What vectors and words weigh in `LineWeights`."""
 
 _SAMPLE = 500
 """Lines compared with a question to estimate the background similarity: 1 ms."""

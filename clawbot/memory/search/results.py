@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, reordered
 from clawbot.memory.search.rank import RankedLines
+from clawbot.memory.search.scale import on_scale
 from clawbot.memory.search.spelling import also_searched
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.updates import Statement, newest_first
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of, origin_of
-from clawbot.memory.values import Hit, Source
+from clawbot.memory.values import Hit, Mode, Source
 from clawbot.text.language import CJK
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import INVISIBLE, plain_forms
@@ -271,7 +272,7 @@ _COMPARED = 24
 class LineResults(Struct, frozen=True):
     """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id; `words` are those of the
     question, `misspelt` those that were replaced, with what took their place. `names_days`: it asks for days, which
-    may be earlier ones."""
+    may be earlier ones. Scores are on the scale of `mode`."""
 
     ranked: RankedLines
     lines: Mapping[int, ResultLine]
@@ -280,6 +281,7 @@ class LineResults(Struct, frozen=True):
     weights: LineWeights
     words: tuple[str, ...]
     warnings: tuple[str, ...]
+    mode: Mode
     misspelt: Mapping[str, Sequence[str]] = {}
     names_days: bool = False
 
@@ -287,8 +289,10 @@ class LineResults(Struct, frozen=True):
         return [self.lines[number].row.text for number in self.ranked.ids[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The results: ranges of lines within the budget, each with its best line's own score, whatever the order."""
-        places = reordered(len(self.ranked.ids), order)
+        """The results: ranges of lines within the budget, each with its best line's own score, whatever the order.
+        Those below the minimum score are left out."""
+        shares = dict(zip(self.ranked.ids, self.ranked.scores, strict=True))
+        places = reordered(len(shares), order)
         in_time = newest_first([self._statement(place) for place in places[: 0 if self.names_days else _COMPARED]])
         earlier = {self.ranked.ids[places[at]] for at in in_time.earlier}
         places[: len(in_time.order)] = [places[at] for at in in_time.order]
@@ -300,12 +304,15 @@ class LineResults(Struct, frozen=True):
         for each in ranges:
             if not left:
                 break
-            best = self.lines[ids[each.rank]].row
-            hit = self._hit(each, best, self.ranked.scores[places[each.rank]], min(left, each.chars or left))
+            best = max(filter(shares.__contains__, range(each.first, each.last + 1)), key=lambda number: shares[number])
+            score = on_scale(shares[best], self.mode)
+            if score < self.budget.score:
+                continue
+            hit = self._hit(each, self.lines[best].row, score, min(left, each.chars or left))
             repeated = [same for number in range(each.first, each.last + 1) if (same := more.get(number))]
             hit = replace(hit, more=max(repeated, key=lambda same: same.count, default=None))
             left -= len(hit.snippet)
-            hits.append(replace(hit, earlier=True) if best.id in earlier else hit)
+            hits.append(replace(hit, earlier=True) if ids[each.rank] in earlier else hit)
         told = also_searched(self.misspelt, (hit.snippet for hit in hits))
         return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *told))
 
@@ -321,9 +328,7 @@ class LineResults(Struct, frozen=True):
             # Blank lines exceed the counted characters.
             snippet = cut_around("\n".join(row.text for row in rows), chars, self.words)
         lines = rows[0].start_line, last_line(rows[-1])
-        return Hit(
-            file.path, *lines, round(score, 6), snippet, file.source, best.start_line, origin=origin_of(best.flags)
-        )
+        return Hit(file.path, *lines, score, snippet, file.source, best.start_line, origin=origin_of(best.flags))
 
 
 def read_lines(reader: ChunkReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:

@@ -56,7 +56,7 @@ NOTHING_YET = N_(
 )
 MODES = {"hybrid": N_("hybrid"), "fts-only": N_("words only"), "vector-only": N_("meaning only")}
 # A best score below which a search without a word in common has found nothing much.
-WEAK = 0.3
+WEAK = 0.62
 BY_MEANING = N_("no note holds these words: what is nearest in meaning")
 SEARCH_ERRORS = (ClawbotError, OSError)
 

@@ -17,6 +17,7 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatRequest, FinalPart, Purpose, StreamPart, TextPart
+from clawbot.memory.search.scale import on_scale
 from clawbot.messages import (
     AssistantMessage,
     Message,
@@ -109,8 +110,9 @@ def searched(*results: dict[str, Any]) -> Files:
 
 
 def hit(path: str, line: int, snippet: str, score: float = 0.5, origin: str = "file") -> dict[str, Any]:
-    """A result as the tool answers it."""
-    return {"path": path, "startLine": line, "snippet": snippet, "score": score, "origin": origin}
+    """A result as the tool answers it; `score` is the share of a perfect line's."""
+    shown = on_scale(score, "hybrid")
+    return {"path": path, "startLine": line, "snippet": snippet, "score": shown, "origin": origin}
 
 
 def _words(text: str) -> set[str]:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import LineWeights, MemorySearchSettings
 from clawbot.memory.search import engine
+from clawbot.memory.search.engine import Search
 from clawbot.memory.search.results import joined
+from clawbot.memory.search.scale import on_scale
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import ChunkRow
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.values import MIN_SCORE_UNUSED, SearchRequest
+from clawbot.memory.values import Mode, SearchRequest
 from tests.memory.search.notes import TODAY, Searcher, build, write
 
 NOTES = {
@@ -239,14 +241,44 @@ def test_scores_are_shares_and_fall(ways: Searcher) -> None:
     )
 
 
-@pytest.mark.parametrize("score", [0.0, 0.35, 1.0])
-def test_a_least_score_is_of_another_scale_and_ignored(ways: Searcher, score: float) -> None:
-    without = ways.ask("proxy port certificate")
-    query = ways.settings.query.model_copy(update={"min_score": 1.0})
-    ways.settings = ways.settings.model_copy(update={"query": query})
-    found = ways.ask("proxy port certificate", min_score=score)
-    assert found.hits == without.hits
-    assert found.warnings == ((MIN_SCORE_UNUSED,) if score else ())
+@pytest.mark.parametrize("vectors", [True, False])
+@pytest.mark.parametrize("query", ["proxy port certificate", "which port does the proxy use", "额度不足", "dentist"])
+def test_the_least_score_drops_the_hits_below_it_and_changes_no_other(
+    ways: Searcher, query: str, vectors: bool
+) -> None:
+    ways.ask(query)  # a process that has searched once reads the whole index
+    hits = ways.ask(query, vectors=vectors).hits
+    for score in (0.0, 0.35, *(hit.score for hit in hits), 1.0):
+        found = ways.ask(query, vectors=vectors, min_score=score)
+        assert (found.hits, found.warnings) == (tuple(hit for hit in hits if hit.score >= score), ())
+    lower = ways.settings.query.model_copy(update={"min_score": hits[0].score})
+    ways.settings = ways.settings.model_copy(update={"query": lower})
+    assert {hit.score for hit in ways.ask(query, vectors=vectors).hits} == {hits[0].score}
+    assert ways.ask(query, vectors=vectors, min_score=0.0).hits == hits
+
+
+@pytest.mark.parametrize("order", [None, [4, 0, 2], [1, 1, 99], range(59, -1, -1)])
+@pytest.mark.parametrize("score", [0.2, 0.35, 0.5, 0.6, 0.75])
+def test_a_reordered_line_is_filtered_by_the_score_it_shows(
+    ways: Searcher, score: float, order: Sequence[int] | None
+) -> None:
+    def results(least: float) -> dict[str, float]:
+        request = SearchRequest(queries=("proxy port certificate",), min_score=least)
+        search = Search(ways.reader, request, (None,), ways.settings, TODAY, ways.matrix)
+        return {hit.place: hit.score for hit in ways.engine.rank(search).results(order).hits}
+
+    ways = Searcher(ways.reader, weights=_narrow())
+    everything = results(0.0)
+    assert results(score) == {place: own for place, own in everything.items() if own >= score}
+
+
+@pytest.mark.parametrize("mode", get_args(Mode))
+def test_the_scale_keeps_the_order_and_three_decimals(mode: Mode) -> None:
+    scores = [on_scale(share / 100, mode) for share in range(101)]
+    assert (scores[0], scores[-1]) == (0, 1)
+    assert scores == sorted(set(scores))
+    assert all(score == round(score, 3) for score in scores)
+    assert on_scale(0.7, mode) * on_scale(0.5, mode) == pytest.approx(on_scale(0.35, mode), abs=1e-3)
 
 
 def test_results_keep_to_their_budget(tmp_path: Path) -> None:
@@ -362,7 +394,10 @@ def test_weights_of_the_settings_scale_the_legs(tmp_path: Path) -> None:
         return Searcher(IndexReader(path), settings).load().best("doctor clinic")
 
     assert "car park" in best({"vector_weight": 0.0, "text_weight": 1.0})
-    assert best({}) == best({"vector_weight": 0.3, "text_weight": 0.7})
+    shipped = Searcher(IndexReader(path)).load().ask("doctor clinic").hits
+    for same in ({}, {"vector_weight": 0.7, "text_weight": 0.3}, {"vector_weight": 0.7}, {"text_weight": 0.3}):
+        settings = MemorySearchSettings.model_validate({"query": {"hybrid": same}})
+        assert Searcher(IndexReader(path), settings).load().ask("doctor clinic").hits == shipped
 
 
 def test_by_meaning_alone_words_count_nothing(tmp_path: Path) -> None:

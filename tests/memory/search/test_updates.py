@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from clawbot.memory.search.engine import Search
 from clawbot.memory.search.protocols import Ranking
 from clawbot.memory.search.results import LineResults
+from clawbot.memory.search.scale import on_scale
 from clawbot.memory.search.updates import LONGEST, Statement, newest_first
 from clawbot.memory.values import SearchRequest
 from tests.memory.search.notes import TODAY, Searcher, build
@@ -171,7 +172,8 @@ def ranked(path: Path) -> tuple[Ranking, dict[str, float]]:
     request = SearchRequest(queries=(RENT,))
     found = searcher.engine.rank(Search(searcher.reader, request, (None,), searcher.settings, TODAY))
     assert isinstance(found, LineResults)
-    return found, dict(zip(found.texts(60), (round(score, 6) for score in found.ranked.scores), strict=True))
+    scores = [on_scale(share, "fts-only") for share in found.ranked.scores]
+    return found, dict(zip(found.texts(60), scores, strict=True))
 
 
 def test_a_line_that_moves_keeps_its_own_score(tmp_path: Path) -> None:

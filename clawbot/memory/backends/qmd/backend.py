@@ -29,7 +29,6 @@ from clawbot.memory.documents.walking import FileState
 from clawbot.memory.search.copies import folded_hits
 from clawbot.memory.sync.watcher import Watcher
 from clawbot.memory.values import (
-    MIN_SCORE_UNUSED,
     Counts,
     Hit,
     IndexStatus,
@@ -56,6 +55,7 @@ LINES_BEFORE, LINES_AFTER = 1, 2
 
 _MODES: dict[str, Mode] = {"search": "fts-only", "vsearch": "vector-only", "query": "hybrid"}
 _LATE = "Files changed a moment ago are not searched yet."
+_RANKED = "`min_score` has no effect: the scores of qmd are on a scale of its own."
 
 
 def open_qmd(context: BackendContext) -> MemoryBackend:
@@ -118,7 +118,7 @@ class QmdBackend(FileBackend):
         answers = await self._asker.ask(request.queries, names, wanted * SPARE)
         hits = await asyncio.to_thread(lambda: folded_hits(tuple(self._hits(request, answers)))[:wanted])
         provider = FOLDER if self._embeds else "none"
-        warnings = (*([_LATE] if late else ()), *([MIN_SCORE_UNUSED] if request.min_score else ()))
+        warnings = (*([_LATE] if late else ()), *([_RANKED] if request.min_score else ()))
         return SearchResult(hits, _MODES[self._settings.search_mode], provider, "", warnings=warnings)
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
