@@ -131,10 +131,15 @@ async def run_here(agent: Agent, job: Job) -> str:
             await agent.hooks.ask(agent.hooks.event(ScheduledJob, job=job.name, name=job.event))
             return ""
         case "heartbeat":
-            text = await asyncio.to_thread(_heartbeat_file, agent.deps.workspace)
-            if reason := skip_reason(text, busy=agent.status.busy):
-                raise JobSkippedError(reason, postponed=agent.status.busy)
+            await check_heartbeat(agent.deps.workspace, busy=agent.status.busy)
     return await take_turn(agent, prompt_of(job, agent.deps.clock.now()))
+
+
+async def check_heartbeat(workspace: Path, *, busy: bool = False) -> None:
+    """Raise JobSkippedError if there is nothing to do, ClawbotError if HEARTBEAT.md can't be read. Before a session is
+    opened for it, so that none is left behind."""
+    if reason := skip_reason(await asyncio.to_thread(_heartbeat_file, workspace), busy=busy):
+        raise JobSkippedError(reason, postponed=busy)
 
 
 async def take_turn(agent: Agent, prompt: str) -> str:
@@ -167,9 +172,10 @@ async def take_turn(agent: Agent, prompt: str) -> str:
 
 
 def _heartbeat_file(workspace: Path) -> str | None:
-    """The text of HEARTBEAT.md, if it exists. Blocks; raises ClawbotError if it can't be read."""
+    """The text of HEARTBEAT.md, if it exists; "" for a workspace that is not made yet. Blocks; raises ClawbotError if
+    it can't be read."""
     try:
-        return read_guarded(workspace, FILE_NAME)
+        return read_guarded(workspace, FILE_NAME) if workspace.exists() else ""
     except RefusedFileError as error:
         raise ClawbotError(f"{FILE_NAME} is not read: it {error}.") from error
 

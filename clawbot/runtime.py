@@ -16,7 +16,7 @@ from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import Notice
 from clawbot.agent.slash import CommandInfo
 from clawbot.agent.status_types import AgentInfo
-from clawbot.background import Background, jobs_for, take_turn
+from clawbot.background import Background, check_heartbeat, jobs_for, take_turn
 from clawbot.config.env import save_key
 from clawbot.hooks.events import RuntimeStart, SessionStart
 from clawbot.llm.process import let_stay
@@ -114,6 +114,9 @@ class Runtime:
 
     async def _do_elsewhere(self, job: Job) -> str:
         """Run `job` in a session of its own, possibly of another agent. Raises ClawbotError, JobSkippedError."""
+        if job.kind == "heartbeat":
+            is_own = job.agent_id == self.services.agent_id
+            await check_heartbeat(self.services.workspace if is_own else self.settings.agent(job.agent_id).workspace)
         runtime = await _open_for(job, self.services)
         try:
             return await runtime.schedule.run(job)

@@ -187,7 +187,7 @@ def _held(files: int, total: int, chunks: int) -> str:
 def _vectors(status: IndexStatus) -> str:
     if status.fallback is not None and status.fallback.since is None:
         return f"none: {status.fallback.in_words}"
-    if status.provider == "none":
+    if status.provider == "none" or status.mode == "fts-only":
         return "none: searching by words alone"
     dimensions = status.details.get("dimensions")
     shape = f", {dimensions} dimensions" if dimensions is not None else ""

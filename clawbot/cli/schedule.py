@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 import click
 
+from clawbot.background import check_heartbeat
 from clawbot.cli.completion import job_names
 from clawbot.cli.one_turn import tell_beside
 from clawbot.cli.output import answer, fail, fitted, options, print_json, say, say_content, shared_options, warn
@@ -26,7 +27,7 @@ from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.scheduling.importing import change_jobs, jobs_from, read_jobs
 from clawbot.scheduling.jobs import Job, Pause, jobs_of
 from clawbot.scheduling.ledger import Ledger, Record
-from clawbot.scheduling.runner import JobSkippedError, JobState, Ran, RunJob, Schedule
+from clawbot.scheduling.runner import NOTHING_OVER, JobSkippedError, JobState, Ran, RunJob, Schedule
 from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
 from clawbot.sessions.reset import expiry, policy_of, type_of
 from clawbot.sessions.store import SessionStore
@@ -171,9 +172,15 @@ async def _run(schedule: Schedule, job: Job | None, runner: RunJob) -> list[Ran]
 
 
 def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
-    """Runs a job in a Runtime of its own. Due jobs of a busy session are postponed."""
+    """Runs a job in a Runtime of its own, if it has anything to do. Due jobs of a busy session are postponed."""
+    paths = Paths(find_home())
+    settings = load_settings(paths, config_file=file).settings
 
     async def run_job(job: Job) -> str:
+        if job.kind == "reset" and not by_hand and not await asyncio.to_thread(session_is_over, settings, paths, job):
+            raise JobSkippedError(NOTHING_OVER)
+        if job.kind == "heartbeat":
+            await check_heartbeat(settings.agent(job.agent_id).workspace)
         options = RuntimeOptions(agent=job.agent_id, session=job.session_key, config_file=file).unattended()
         try:
             runtime = await Runtime.open(options)
@@ -202,7 +209,7 @@ def _print_lines(ran: Sequence[Ran]) -> None:
 def _row(state: JobState) -> tuple[str, str, str, str, str]:
     job = state.job
     never = "when its time has come" if isinstance(job.when, Pause) else "never due"
-    due = f"next {_local(job, state.next_due)}" if state.next_due else never
+    due = f"{'due since' if state.is_due else 'next'} {_local(job, state.next_due)}" if state.next_due else never
     return job.name, job.agent_id, job.timing, due if job.enabled else "off", _last(job, state.record)
 
 

@@ -74,7 +74,7 @@ class QmdSessions(SettingsSection):
 
 
 class QmdSettings(SettingsSection):
-    """The backend `qmd`, a program of its own (`npm install -g @tobilu/qmd`, Node 22 or later)."""
+    """The backend `qmd`, a program of its own (`npm install -g @tobilu/qmd@latest`, Node 22 or later)."""
 
     command: str = Field("qmd", min_length=1)
     """The program: a name on the PATH, or a path."""

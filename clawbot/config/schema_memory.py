@@ -313,8 +313,8 @@ class QuerySettings(SettingsSection):
     min_score: Share | None = None
     """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
     max_injected_chars: Positive = 6_000
-    """Characters that one search may add to the context, with file names and line numbers, whatever the model
-    requests."""
+    """Characters of the whole answer to one search, with file names and line numbers, whatever the model requests.
+    Its frame takes about 400."""
     timeout: Duration = 30.0
     """Time limit of a search; after it the search returns what it has. A search on the command line waits as long for
     the provider."""

@@ -282,7 +282,8 @@ class _Opener:
             raise PackageError(f"{made.problem}.", provider=name, hint=_OTHER_MODEL)
         if not isinstance(made, ChatModel):
             what = f"{extension.point.value} of the package {extension.distribution} made no model"
-            raise PackageError(f"{what}: {type(made).__name__}.", provider=name, hint=_OTHER_MODEL)
+            lacking = ", ".join(name for name in ("info", "stream", "warm", "aclose") if not hasattr(made, name))
+            raise PackageError(f"{what}: {type(made).__name__}. It lacks: {lacking}.", provider=name, hint=_OTHER_MODEL)
         return made
 
     def _full_ref(self, ref: str) -> str:

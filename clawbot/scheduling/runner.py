@@ -33,6 +33,7 @@ HEARTBEAT_PROMPT = (
 )
 BUSY = "a turn is running"
 NO_FILE = f"there is no {FILE_NAME}"
+NOTHING_OVER = "the session is not over"
 EMPTY_FILE = f"{FILE_NAME} holds no tasks"
 DUPLICATE = "the same reply as last time"
 # An identical reply within this time is not shown again.
@@ -155,16 +156,18 @@ class Ran(Struct, frozen=True, kw_only=True):
 
 
 class JobState(Struct, frozen=True):
-    """A job, its record, and its next due time (UTC; None: never)."""
+    """A job, its record, its next due time (UTC; None: never), and whether that has come."""
 
     job: Job
     record: Record | None
     next_due: datetime | None
+    is_due: bool = False
 
 
 class Schedule:
-    """The jobs `jobs` with their ledger. `is_over` decides whether a job with a Pause is to run now; without it (when
-    the caller ends sessions itself) such jobs never run. Sync methods block: call them in a thread."""
+    """The jobs `jobs` with their ledger. `is_over` decides whether a job with a Pause is to run now, and whether a
+    reset has anything to do; without it (when the caller ends sessions itself) jobs with a Pause never run. Sync
+    methods block: call them in a thread."""
 
     def __init__(
         self, jobs: Sequence[Job], ledger: Ledger, clock: Clock, is_over: Callable[[Job], bool] | None = None
@@ -194,7 +197,13 @@ class Schedule:
     def states(self, now: datetime) -> list[JobState]:
         """The state of every job at `now`; changes nothing."""
         records, now = self.ledger.read(), now.astimezone(UTC)
-        return [_state(job, records.get(job.key), now) for job in self.jobs]
+        return [self._state(job, records.get(job.key), now) for job in self.jobs]
+
+    def _state(self, job: Job, record: Record | None, now: datetime) -> JobState:
+        as_armed = armed(job, record, now)
+        has_work = job.kind != "reset" or self._is_over is None or self._is_over(job)
+        due = due_moment(job, as_armed, now) if has_work and not isinstance(job.when, Pause) else None
+        return JobState(job, record, due or next_moment(job, as_armed, now), is_due=due is not None)
 
     async def run_due(self, run: RunJob, now: datetime) -> list[Ran]:
         """Run the due jobs one after the other; a failure does not stop the others. Jobs claimed by another process are
@@ -260,12 +269,6 @@ async def _attempt(job: Job, run: RunJob) -> _End:
     except Exception as failure:
         log.exception("The job %s failed", job.key)
         return _End("failed", error=redact(f"{type(failure).__name__}: {failure}"))
-
-
-def _state(job: Job, record: Record | None, now: datetime) -> JobState:
-    as_armed = armed(job, record, now)
-    due = None if isinstance(job.when, Pause) else due_moment(job, as_armed, now)
-    return JobState(job, record, due or next_moment(job, as_armed, now))
 
 
 LONGEST_PAUSE = 60.0

@@ -61,10 +61,18 @@ class ChatRoutes:
 
     async def models(self, _: web.Request) -> web.Response:
         """List the agents."""
-        data = [
-            {"id": f"{OWNER}/{each}", "object": "model", "created": 0, "owned_by": OWNER} for each in self._agents.ids
-        ]
-        return as_json({"object": "list", "data": data})
+        return as_json({"object": "list", "data": [_model(each) for each in self._agents.ids]})
+
+    async def model(self, request: web.Request) -> web.Response:
+        """Describe one agent. Raises RefusalError."""
+        agent_id = agent_of(request.match_info["name"])
+        if agent_id not in self._agents.ids:
+            raise _no_agent(agent_id)
+        return as_json(_model(agent_id))
+
+    async def responses(self, _: web.Request) -> web.Response:
+        """Refuse OpenAI's newer protocol, so that a client uses the other one. Raises RefusalError."""
+        raise RefusalError(404, "not_found", "The Responses API is not served here: POST /v1/chat/completions answers.")
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         """Answer one message. Raises RefusalError."""
@@ -104,6 +112,16 @@ class ChatRoutes:
             yield room
 
 
+def _model(agent_id: str) -> dict[str, Any]:
+    return {"id": f"{OWNER}/{agent_id}", "object": "model", "created": 0, "owned_by": OWNER}
+
+
+def _no_agent(agent_id: str) -> RefusalError:
+    return RefusalError(
+        404, "model_not_found", f"There is no agent {one_line(agent_id, 80)}; GET /v1/models lists them."
+    )
+
+
 def _refused(error: ClawbotError, agent_id: str) -> RefusalError:
     """The answer when a conversation can't be opened because of `error`."""
     match error:
@@ -114,9 +132,7 @@ def _refused(error: ClawbotError, agent_id: str) -> RefusalError:
         case SessionStoreError():
             return RefusalError(400, "invalid_request", error.message)
         case ConfigError():
-            return RefusalError(
-                404, "model_not_found", f"There is no agent {one_line(agent_id, 80)}; GET /v1/models lists them."
-            )
+            return _no_agent(agent_id)
         case _:
             return RefusalError(502, "unavailable", str(error))
 

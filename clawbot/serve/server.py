@@ -137,6 +137,8 @@ def _app(
     app.router.add_get(HEALTH, health)
     app.router.add_get("/metrics", figures)
     app.router.add_get("/v1/models", chats.models)
+    app.router.add_get("/v1/models/{name:.+}", chats.model)
+    app.router.add_post("/v1/responses", chats.responses)
     app.router.add_post("/v1/chat/completions", chats.complete)
     app.router.add_post("/tools/invoke", tools.invoke)
     return app

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import uuid
@@ -81,7 +82,7 @@ def read_call(body: Mapping[str, Any], default_agent: str) -> Call:
     name = _text(body, "tool") or _text(body, "name")
     if not name:
         raise invalid("`tool` is missing: the name of the tool to call.")
-    given = body.get("args")
+    given = _arguments(body.get("args"))
     agent_id = _text(body, "agentId") or default_agent
     try:
         key = key_for(agent_id, _text(body, "sessionKey") or MAIN)
@@ -92,13 +93,21 @@ def read_call(body: Mapping[str, Any], default_agent: str) -> Call:
         raise invalid(f"`idempotencyKey` has more than {_LONGEST_KEY} characters.")
     return Call(
         tool=name,
-        arguments=dict(given) if isinstance(given, dict) else {},
+        arguments=given,
         agent_id=agent_id,
         key=key,
         action=_text(body, "action"),
         dry_run=body.get("dryRun") is True,
         repeat=repeat,
     )
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    """The arguments, also as the text of a JSON object, in which OpenAI's protocol has them; {} for anything else."""
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            given = msgspec.json.decode(given)
+    return dict(given) if isinstance(given, dict) else {}
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:

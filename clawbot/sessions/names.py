@@ -22,6 +22,7 @@ SUBAGENTS = "subagents"
 # An id becomes a file name, so it must not lead out of the folder.
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.IGNORECASE)
 _KEY = re.compile(r"agent:[^:\s/]+:\S+")
+_STAMP = re.compile(r"(?:(?:^|-)\d{8}-\d{4}(?:-\d{1,3})?)+$")
 # With the suffix `.jsonl.lock.json` a longer name could exceed the file system's limit of 255 bytes.
 LONGEST_NAME = 100
 
@@ -53,6 +54,12 @@ def key_for(agent_id: str, name: str) -> str:
 def short_name(key: str) -> str:
     """The name to type for `key`: `work` for `agent:main:work`."""
     return key.split(":", 2)[2] if _KEY.fullmatch(key) else key
+
+
+def stem_of(key: str) -> str:
+    """Return the name of `key` without a date and time from `fresh_key`; "" for the main session."""
+    name = _STAMP.sub("", short_name(key))
+    return "" if name == MAIN else name
 
 
 def fresh_key(agent_id: str, moment: datetime, taken: Container[str], stem: str = "") -> str:

@@ -25,7 +25,7 @@ from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_left_over
-from clawbot.sessions.names import END_MARK, JOBS, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name
+from clawbot.sessions.names import END_MARK, JOBS, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name, stem_of
 from clawbot.sessions.rotation import (
     adopt,
     bury,
@@ -258,8 +258,8 @@ class SessionStore:
             plan = plan_fork(transcript, at)
             with self._editing() as state, ExitStack() as locked:
                 now, known = self._clock.now(), self._known(state)
-                stem = short_name(record.previous_key or record.key)
-                key = fresh_key(self.agent_id, now, known, "" if stem == MAIN else f"{stem}-")
+                stem = stem_of(record.previous_key or record.key)
+                key = fresh_key(self.agent_id, now, known, f"{stem}-" if stem else "")
                 names = {each.name for each in known.values()}
                 new = NewFork(
                     session_id=str(uuid.uuid4()),

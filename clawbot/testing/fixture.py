@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
@@ -120,9 +121,13 @@ class ScriptedLLM:
         return [problem.message for problem in self.engine.problems()]
 
 
+# A file's name has no line break, and starts neither like a key nor like a list or mapping.
+_TEXT = re.compile(r"\n|^\s*(?:[\"']?\w+[\"']?\s*:(?:\s|$)|-\s|[\[{])")
+
+
 def scripted(source: str | Path | Turns, folder: Path) -> ScriptedLLM:
-    """Make a script from turns, multi-line YAML text or a file; the first two are stored in `folder`."""
-    if isinstance(source, Path) or (isinstance(source, str) and "\n" not in source):
+    """Make a script from turns, YAML text or a file; the first two are stored in `folder`."""
+    if isinstance(source, Path) or (isinstance(source, str) and not _TEXT.search(source)):
         return ScriptedLLM(Path(source).resolve())
     path = folder / f"script-{len(list(folder.glob('script-*.yaml'))) + 1}.yaml"
     path.write_text(source if isinstance(source, str) else _as_yaml(source), encoding="utf-8")

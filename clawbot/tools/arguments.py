@@ -7,7 +7,7 @@ import difflib
 import functools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -21,7 +21,9 @@ from clawbot.tools.protocol import Need, ToolError, ToolOutcome
 
 class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
     """The base class of argument structs. Optional fields have a default other than null, so that their schema stays
-    the plain one that every provider understands."""
+    the plain one that every provider understands. `spellings` maps names that other programs have for a field to it."""
+
+    spellings: ClassVar[Mapping[str, str]] = {}
 
 
 PathArgument = Annotated[str, Meta(description="In the workspace.", min_length=1)]
@@ -66,7 +68,7 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
     Raises ToolError that names the argument, what was expected and the valid names.
     """
     known, offered = _fields_of(arguments), schema_of(arguments)["properties"]
-    raw = {_spelled(name, known, raw): value for name, value in raw.items()}
+    raw = {_spelled(name, arguments, raw): value for name, value in raw.items()}
     for name in raw:
         if name not in known:
             near = difflib.get_close_matches(name, offered, n=1)
@@ -83,7 +85,7 @@ def ignorable(arguments: type[Arguments], given: Iterable[str], *, read_only: bo
     """Return the names in `given` without which a call does what was meant: those that explain it; for `read_only`
     tools also other unknown names, unless they are near a known one or say where."""
     known = _fields_of(arguments)
-    unknown = [name for name in given if _spelled(name, known, ()) not in known]
+    unknown = [name for name in given if _spelled(name, arguments, ()) not in known]
     far = [
         name for name in unknown if not _LOCATING.fullmatch(name) and not difflib.get_close_matches(name, known, n=1)
     ]
@@ -96,10 +98,11 @@ def _fields_of(arguments: type[Arguments]) -> dict[str, FieldInfo]:
     return {field.encode_name: field for field in msgspec.structs.fields(arguments)}
 
 
-def _spelled(name: str, known: Container[str], given: Container[str]) -> str:
-    """`max_results` for `maxResults`, if that is a known name and not given as well."""
+def _spelled(name: str, arguments: type[Arguments], given: Container[str]) -> str:
+    """`max_results` for `maxResults`, if that is a known name or a spelling of one and not given as well."""
     plain = _HUMP.sub(r"_\g<0>", name).lower()
-    return plain if plain in known and plain not in given else name
+    plain = arguments.spellings.get(plain, plain)
+    return plain if plain in _fields_of(arguments) and plain not in given else name
 
 
 def _in_words(problem: str) -> str:

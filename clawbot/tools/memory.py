@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from datetime import date
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field, structs
@@ -42,6 +42,9 @@ Current = Callable[[], str | None]
 recall."""
 
 log = logging.getLogger(__name__)
+
+LEAST_ROOM = 200
+"""Characters for the results of memory_search, however few its answer may have."""
 
 GET_LINES = 120
 """Default number of lines of memory_get."""
@@ -77,8 +80,8 @@ async def searched(
     """The matching hits; if `index` can't answer, the reason is returned as `disabled`. A session that may know none of
     the sources gets no hits, and `index` is not asked.
 
-    `snippets` limits the characters of all snippets, `whole` those of the results with their locations. The escaped
-    text must not exceed `output_max_chars`, or the toolbox would truncate the JSON.
+    `snippets` limits the characters of all snippets, `whole` those of the answer. The escaped text must not exceed
+    `output_max_chars`, or the toolbox would truncate the JSON.
     """
     try:
         found = await index.search(request) if request.sources else NOTHING
@@ -88,12 +91,15 @@ async def searched(
     except Exception as error:
         log.exception("the memory index failed")
         return outcome_of(failure_text(f"{type(error).__name__}: {error}".rstrip(": "), ""), "unavailable")
+    most, room = min(whole, output_max_chars), whole
     while True:
-        shown = fit(result.hits, snippets, whole, cite=cite)
+        shown = fit(result.hits, snippets, room, cite=cite)
         text = results_text(result, shown, citations, cite=cite)
-        if len(text) <= output_max_chars or not shown:
+        is_least = room <= LEAST_ROOM and len(text) <= output_max_chars
+        if len(text) <= most or is_least or not shown:
             return outcome_of(text, counted(len(shown), "hit") if shown else "no hits")
-        whole = min(whole, len(text)) // 2
+        # The frame of the answer takes a part of it.
+        room = max(room - len(text) + most, LEAST_ROOM) if room > LEAST_ROOM else room // 2
 
 
 class SearchArguments(Arguments, frozen=True):
@@ -197,6 +203,13 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
 
 class GetArguments(Arguments, frozen=True):
     """Arguments of `memory_get`."""
+
+    spellings: ClassVar[Mapping[str, str]] = {
+        "rel_path": "path",
+        "relative_path": "path",
+        "file_path": "path",
+        "file": "path",
+    }
 
     path: Annotated[str, Meta(description="As memory_search names it.")]
     from_: Annotated[int, Meta(description="First line.", ge=1)] | UnsetType = field(default=UNSET, name="from")

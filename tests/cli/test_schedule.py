@@ -131,6 +131,41 @@ def test_a_look_at_a_session_that_is_not_over_says_and_writes_nothing(home: Path
     assert options.session == "agent:main:main"
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "there is no HEARTBEAT.md"),
+        ("", "HEARTBEAT.md holds no tasks"),
+        ("# Heartbeat\n\n- [ ]\n", "HEARTBEAT.md holds no tasks"),
+        ("<!-- add tasks -->\n", "HEARTBEAT.md holds no tasks"),
+        ("- water the plants\n", ""),
+    ],
+)
+def test_a_heartbeat_without_tasks_opens_no_session(
+    home: Path, runtime: FakeRuntime, text: str | None, reason: str
+) -> None:
+    workspace = Paths(home).workspace("main")
+    workspace.mkdir()
+    if text is not None:
+        (workspace / "HEARTBEAT.md").write_text(text)
+    done = invoke("run", "heartbeat")
+    assert (reason in done.stderr, bool(runtime.opened)) == (True, not reason)
+
+
+def test_a_new_home_has_nothing_to_reset(home: Path, runtime: FakeRuntime) -> None:
+    rows = [row.split("  ") for row in invoke("list").stdout.splitlines()]
+    due = next(cell for cell in rows[0] if "next " in cell).strip().removeprefix("next ")
+    assert due > f"{SystemClock().now().astimezone():%Y-%m-%d %H:%M}"
+    assert "main/reset  skipped" in invoke("run").stdout
+    assert [options.session for options in runtime.opened] == []
+
+
+def test_what_is_overdue_is_not_next(home: Path, runtime: FakeRuntime) -> None:
+    make_due(home)
+    row = next(row for row in invoke("list").stdout.splitlines() if row.startswith("ask"))
+    assert "  due since 20" in row
+
+
 def test_list_as_json_in_the_users_zone(home: Path, runtime: FakeRuntime) -> None:
     with home.joinpath("config.yaml").open("a") as file:
         file.write("agents: {defaults: {timezone: Asia/Shanghai}}\n")

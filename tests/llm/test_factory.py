@@ -272,6 +272,10 @@ def make(model, settings):
 def refuse(model, settings):
     raise ValueError("no licence")
 NOTHING = lambda model, settings: 7
+class Half:
+    info = None
+    def stream(self, request): pass
+half = lambda model, settings: Half()
 """
 
 
@@ -294,7 +298,8 @@ async def test_a_package_brings_models_of_its_own(tmp_path: Path, monkeypatch: p
         ("acme_broken:refuse", "acme_broken:refuse of the package acme_broken can't be used: ValueError: no licence."),
         ("acme_broken:ABSENT", "can't be used: AttributeError"),
         ("acme_gone:make", "can't be used: ModuleNotFoundError"),
-        ("acme_broken:NOTHING", "acme_broken:NOTHING of the package acme_broken made no model: int."),
+        ("acme_broken:NOTHING", "acme_broken:NOTHING of the package acme_broken made no model: int. It lacks: info,"),
+        ("acme_broken:half", "made no model: Half. It lacks: warm, aclose."),
     ],
 )
 async def test_a_package_that_is_broken_is_named_and_hurts_no_other_model(

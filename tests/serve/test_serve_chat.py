@@ -151,6 +151,27 @@ async def test_a_failure_in_the_middle_of_a_stream_breaks_it_off(monkeypatch: py
         assert (await server.ask("/v1/models"))[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/models/clawbot/main", 200),
+        ("/v1/models/clawbot%2Fmain", 200),
+        ("/v1/models/main", 200),
+        ("/v1/models/clawbot", 200),
+        ("/v1/models/clawbot/nobody", 404),
+        ("/v1/models/gpt-4", 404),
+    ],
+)
+async def test_one_model_is_described(monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
+    async with asked(monkeypatch) as server:
+        found, answer, _ = await server.ask(path)
+        listed = (await server.ask("/v1/models"))[1]["data"]
+        _, refused, _ = await server.ask("/v1/responses", {"input": "hello"})
+    assert found == status
+    assert answer == listed[0] if status == 200 else answer["error"]["type"] == "model_not_found"
+    assert "/v1/chat/completions" in refused["error"]["message"]
+
+
 async def test_a_session_is_locked_against_the_screen_and_the_other_way(monkeypatch: pytest.MonkeyPatch) -> None:
     configure(idle="100ms")
     async with asked(monkeypatch) as server:

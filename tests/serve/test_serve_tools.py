@@ -41,6 +41,8 @@ async def test_the_table_of_statuses(workspace: Path, monkeypatch: pytest.Monkey
             status, answer, _ = await server.ask(INVOKE, {"tool": " memory_search ", "args": {"query": query}})
             assert status == 200
             assert answer["ok"] is True
+            as_text = json.dumps({"query": query})
+            assert results((await server.ask(INVOKE, {"tool": "memory_search", "args": as_text}))[1]) == results(answer)
             assert any("六点" in each or "six" in each for each in results(answer))
         for body, kind in (
             (b"{", "invalid_request"),
@@ -52,6 +54,8 @@ async def test_the_table_of_statuses(workspace: Path, monkeypatch: pytest.Monkey
             ({"tool": "memory_search", "agentId": "nobody"}, "invalid_request"),
             ({"tool": "memory_search", "args": {"quarry": "x"}}, "tool_error"),
             ({"tool": "memory_search", "args": "not an object"}, "tool_error"),
+            ({"tool": "memory_search", "args": "[]"}, "tool_error"),
+            ({"tool": "memory_search", "args": "[" * 50_000}, "tool_error"),
         ):
             status, answer, _ = await server.ask(INVOKE, body)
             assert (status, answer["ok"], answer["error"]["type"]) == (400, False, kind), body

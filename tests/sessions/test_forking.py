@@ -16,7 +16,7 @@ from clawbot.sessions.entries import FORK, KEPT_NOTES, NOTE, CompactionEntry, Cu
 from clawbot.sessions.errors import ForgottenSessionError, SessionStoreError, UnknownSessionError
 from clawbot.sessions.forgotten import finish, forget
 from clawbot.sessions.forking import fork_title
-from clawbot.sessions.names import END_MARK
+from clawbot.sessions.names import END_MARK, stem_of
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 from tests.faults import count_steps, run_killed
@@ -52,6 +52,23 @@ def entry_of(store: SessionStore, text: str) -> str:
     """The id of the message `text` in the main session."""
     main = lines(store, store.find("main").session_id)
     return str(next(line["id"] for line in main if text in json.dumps(line.get("message"), ensure_ascii=False)))
+
+
+@pytest.mark.parametrize(
+    ("key", "stem"),
+    [
+        ("agent:main:main", ""),
+        ("agent:main:20261125-2209", ""),
+        ("agent:main:20261125-2209-2", ""),
+        ("agent:main:20261125-2209-20261125-2209", ""),
+        ("agent:main:work", "work"),
+        ("agent:main:work-20261125-2209", "work"),
+        ("agent:main:work-20261125-2209-3-20261126-0900", "work"),
+        ("agent:main:plan-2026", "plan-2026"),
+    ],
+)
+def test_a_fork_is_named_after_what_the_user_named(key: str, stem: str) -> None:
+    assert stem_of(key) == stem
 
 
 def test_a_fork_is_a_session_of_its_own_that_names_its_parent(store: SessionStore) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatRequest, FinalPart
 from clawbot.messages import UserMessage
+
+HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
 pytest_plugins = ("pytester",)
 
@@ -97,6 +100,29 @@ def test_text_and_files_are_taken(scripted_llm: Callable[[Any], Any], tmp_path: 
         answer = httpx.post(url, json={"messages": []}, trust_env=False).json()
         assert answer["choices"][0]["message"]["content"] == "ok"
     assert len({llm.path for llm in models}) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "turns: [{reply: a}]",
+        '{"turns": [{"reply": "a"}]}',
+        "{turns: [{reply: a}]}",
+        "  turns: [{reply: a}]",
+        '"turns": [{reply: a}]',
+        "# one\nturns:\n  - reply: a\n",
+    ],
+)
+def test_yaml_on_one_line_is_text(scripted_llm: Callable[[Any], Any], text: str) -> None:
+    script = scripted_llm(text)
+    assert script.path.name.startswith("script-")
+    assert httpx.post(f"{script.serve()}/chat/completions", json=HELLO, trust_env=False).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "a b: c/missing.yaml", "-missing.yaml", "turns.yaml", "C:/x.yaml"])
+def test_the_name_of_a_file_is_no_text(scripted_llm: Callable[[Any], Any], name: str) -> None:
+    with pytest.raises(ClawbotError, match=f"{Path(name).name}.*can't be read"):
+        scripted_llm(name)
 
 
 def test_the_end_of_a_test_checks_its_scripts(pytester: pytest.Pytester) -> None:

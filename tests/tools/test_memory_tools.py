@@ -199,13 +199,24 @@ async def test_snippets_are_taken_whole_until_one_is_cut_at_a_line() -> None:
 
 async def test_the_setting_bounds_what_the_model_asks_for() -> None:
     index = FakeIndex(SearchResult((Hit("a.md", 1, 1, 1.0, "x" * 9_000, "memory"),), "hybrid", "o", "m"))
-    box = toolbox(index, injected=500)
-    answer = json.loads((await ask(box, query="x", maxChars=8_000)).text)
-    assert len(answer["results"][0]["snippet"]) > 300
-    assert len(msgspec.json.encode(answer["results"][0])) <= 500
-    assert index.requests[0].max_chars == 500
+    for most in (600, 926, 1_000, 4_000, 6_000):
+        text = (await ask(toolbox(index, injected=most), query="x", maxChars=8_000)).text
+        assert most - 60 < len(text) <= most, "the frame counts as well"
+        assert index.requests[-1].max_chars == most
+    box = toolbox(index, injected=100)
+    assert json.loads((await ask(box, query="x")).text)["results"][0]["snippet"], "something is shown in any case"
     answer = json.loads((await ask(box, query="x", max_chars=30)).text)
     assert len(answer["results"][0]["snippet"]) == 30
+
+
+@pytest.mark.parametrize("name", ["path", "relPath", "rel_path", "filePath", "file_path", "relativePath", "file"])
+async def test_the_path_of_a_note_has_the_names_of_other_programs(name: str) -> None:
+    box = toolbox(FakeIndex(files={"MEMORY.md": "one"}))
+    assert json.loads((await ask(box, "memory_get", **{name: "MEMORY.md"})).text)["text"] == "one"
+    assert [*box.specs[1].parameters["properties"]] == ["path", "from", "lines"]
+    both = await ask(box, "memory_get", path="MEMORY.md", relPath="other.md")
+    assert both.is_error
+    assert "Unknown argument `relPath`" in both.text
 
 
 async def test_the_answer_stays_whole_json_whatever_the_settings_allow() -> None:

@@ -18,4 +18,5 @@ Fitted by benchmarks/score_scale.py with the offline vectors; remote ones score 
 def on_scale(share: float, mode: Mode) -> float:
     """Return the score of `share` (0 to 1), with the three decimals that are shown and compared. The score of a product
     is the product of the scores."""
-    return round(share ** EXPONENTS[mode], 3)
+    score: float = share ** EXPONENTS[mode]
+    return round(score, 3)

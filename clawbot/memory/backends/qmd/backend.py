@@ -45,7 +45,7 @@ from clawbot.memory.values import (
 from clawbot.text.query import Term, parse_query
 
 FOLDER = "qmd"
-"""Below the folder of the memory indexes; each agent has a folder of its own in it."""
+"""The provider and model of its answers, and its folder below that of the indexes, with one for each agent in it."""
 
 SPARE = 3
 """How many times as many results are asked for, since some are left out by date, path or session."""
@@ -117,9 +117,8 @@ class QmdBackend(FileBackend):
         wanted = request.max_results or self._settings.limits.max_results
         answers = await self._asker.ask(request.queries, names, wanted * SPARE)
         hits = await asyncio.to_thread(lambda: folded_hits(tuple(self._hits(request, answers)))[:wanted])
-        provider = FOLDER if self._embeds else "none"
         warnings = (*([_LATE] if late else ()), *([_RANKED] if request.min_score else ()))
-        return SearchResult(hits, _MODES[self._settings.search_mode], provider, "", warnings=warnings)
+        return SearchResult(hits, _MODES[self._settings.search_mode], FOLDER, FOLDER, warnings=warnings)
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Update qmd's index, and its vectors if the search mode wants them. Raises QmdError."""
@@ -284,16 +283,16 @@ class QmdBackend(FileBackend):
                 source,
                 len({split_part(path)[0] for path, one in files.items() if one.source == source}),
                 len({split_part(state.path)[0] for state in listed if state.source == source}),
-                0,
+                sum(one.source == source for one in files.values()),
             )
             for source in self._library.names
         )
         size = sum(one.size for one in files.values())
         mode = self._settings.search_mode
         return IndexStatus(
-            provider=FOLDER if self._embeds else "none",
-            requested_provider=FOLDER if self._embeds else "none",
-            model="",
+            provider=FOLDER,
+            requested_provider=FOLDER,
+            model=FOLDER,
             remote=False,
             mode=_MODES[mode],
             files=sum(one.files for one in counts),

@@ -19,14 +19,18 @@ from msgspec import Struct
 
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.deadline import deadline
+from clawbot.files import RefusedFileError, read_guarded
 from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.values import Source
 from clawbot.text.sanitize import clean_line
 
-INSTALL = "Install it with `npm install -g @tobilu/qmd` (Node 22 or later), or name it in memory.qmd.command."
+INSTALL = "Install it with `npm install -g @tobilu/qmd@latest` (Node 22 or later), or name it in memory.qmd.command."
 
 LEAST_NODE = 22
 """The major version that qmd needs; older ones crash in the middle."""
+
+LEAST_VERSION = (2, 8)
+"""The version of qmd whose options are used. npm on an old Node installs a much older one."""
 
 LARGEST_ANSWER = 8 * 1024**2
 """Bytes of output."""
@@ -126,13 +130,30 @@ class QmdProgram:
         if len(output) > LARGEST_ANSWER:
             raise QmdError(f"qmd {arguments[0]} answered with more than {LARGEST_ANSWER >> 20} MB.")
         if code != 0:
-            raise await _failure(arguments[0], code, errors, environment)
+            failure = await _failure(arguments[0], code, errors, environment)
+            raise await asyncio.to_thread(_too_old, program) or failure
         return output
 
     async def version(self) -> str:
         """Its version, as `2.8.3`; empty if it does not say. Raises QmdError."""
         found = re.search(rb"\d+\.\d+\.\d+", await self.run("--version", seconds=10.0))
         return found[0].decode() if found else ""
+
+
+def _too_old(program: Path) -> QmdError | None:
+    """The error for a qmd that npm installed and that is older than LEAST_VERSION; None for others. Blocks."""
+    for folder in program.resolve().parents:
+        if folder.parts[-2:] != ("@tobilu", "qmd"):
+            continue
+        try:
+            version = str(msgspec.json.decode(read_guarded(folder, "package.json") or "{}").get("version"))
+        except (OSError, ValueError, AttributeError, RefusedFileError):
+            return None
+        found = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
+        if found and (int(found[1]), int(found[2])) < LEAST_VERSION:
+            least = ".".join(map(str, LEAST_VERSION))
+            return QmdError(f"qmd {clean_line(version, _SHOWN)} is too old: it needs {least} or later.", hint=INSTALL)
+    return None
 
 
 async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, str]) -> QmdError:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.cli.memory_output import status_lines
 from clawbot.memory.backends.qmd import following
 from clawbot.memory.backends.qmd.backend import QmdBackend
-from clawbot.memory.backends.qmd.program import QmdPlace, own_environment
+from clawbot.memory.backends.qmd.program import QmdError, QmdPlace, own_environment
 from tests.indexing.test_transcripts import talk
 from tests.memory.backends.qmd.stand_in import Machine, answer, ask, places
 from tests.memory.index_host import until
@@ -36,7 +37,7 @@ async def test_a_search_indexes_asks_and_reads_the_lines_from_the_file(machine: 
     [hit] = found.hits
     assert (hit.place, hit.line, hit.score) == ("MEMORY.md#L3-L4", 3, 0.8)
     assert hit.snippet == "- the proxy moved to port 8443\n- 喜欢乌龙茶"
-    assert (found.mode, found.provider, found.fallback) == ("fts-only", "none", None)
+    assert (found.mode, found.provider, found.model, found.fallback) == ("fts-only", "qmd", "qmd", None)
     assert [call.partition(" ")[0] for call in machine.calls] == ["update", "search"]
     assert machine.calls[1] == "search --json -n 18 -c main-memory -c main-notes -c main-sessions -- proxy"
     await ask(memory)
@@ -312,6 +313,9 @@ async def test_a_sync_reports_what_changed_and_force_begins_anew(machine: Machin
     assert ((await memory.sync()).unchanged, (await memory.sync(force=True)).added) == (2, 2)
     status = await memory.status(deep=True)
     assert (status.files, status.total_files, status.identity, status.dirty) == (2, 2, "qmd 2.8.3, search", False)
+    assert (status.provider, status.requested_provider, status.model) == ("qmd", "qmd", "qmd")
+    assert sum(one.chunks for one in status.source_counts) == status.chunks == 2
+    assert "words alone" in "\n".join(status_lines("main", status, None, {}))
     assert await memory.scrub()
     assert machine.calls[-1] == "cleanup"
     await memory.close()
@@ -380,6 +384,25 @@ async def test_vectors_that_fail_are_tried_again_later_and_later(machine: Machin
     machine.fails("")
     assert await memory._follower.embed() == 3_600
     await memory.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "is_too_old"),
+    [("0.9.0", True), ("2.7.11", True), ("1.0.0-beta.1", True), ("2.8.0", False), ("", False)],
+)
+async def test_a_failing_qmd_is_first_asked_for_its_age(machine: Machine, version: str, *, is_too_old: bool) -> None:
+    folder = machine.bin.parent / "lib" / "node_modules" / "@tobilu" / "qmd"
+    folder.mkdir(parents=True)
+    (folder / "package.json").write_text(json.dumps({"name": "@tobilu/qmd", "version": version}))
+    (machine.bin / "qmd").rename(folder / "qmd.js")
+    (machine.bin / "qmd").symlink_to(folder / "qmd.js")
+    machine.fails("exits")
+    backend = QmdBackend(machine.context())
+    with pytest.raises(QmdError) as caught:
+        await backend.sync()
+    await backend.close()
+    assert (f"qmd {version} is too old" in str(caught.value)) is is_too_old
+    assert ("@tobilu/qmd@latest" in caught.value.hint) is is_too_old
 
 
 async def test_the_first_update_is_tried_three_times(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
