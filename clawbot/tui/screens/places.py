@@ -106,7 +106,8 @@ class NoteRow(Row):
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
         """The score, the place, and below them what stands there."""
-        score = "" if self.score is None else f"{self.score:.2f}  "
+        # Rounded down: as a minimum score it keeps the place.
+        score = "" if self.score is None else f"{int(self.score * 100 + 1e-6) / 100:.2f}  "
         lines = [Content.assemble((score, "$foreground 70%"), self._place(self.room - width_of(score)))]
         if self.detail or self.snippet:
             day = f"{self.detail}  " if self.detail and self.snippet else self.detail
