@@ -124,8 +124,8 @@ def _reach(vi: Vi, text: str, cursor: int, found: re.Match[str], count: int) -> 
         return end and end._replace(start=cursor)
     span = move(text, cursor, motion, count, vi.found)
     if span and motion in "wW":
-        last = cursor + len(text[cursor : span.end].rstrip())
-        return span._replace(end=min(span.end, line_end(text, last)))  # not the next line with the last word of one
+        behind = cursor + len(text[cursor : span.end].rstrip())
+        return span._replace(end=min(span.end, line_end(text, behind)))  # not the next line with the last word of one
     return span
 
 
