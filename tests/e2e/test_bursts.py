@@ -195,12 +195,17 @@ def prompt_of(screen: str) -> str:
     return "" if text.startswith("Ask, or /") else text
 
 
+def shows(text: str) -> Callable[[str], bool]:
+    """Return whether the prompt of a screen holds `text`."""
+    return lambda screen: prompt_of(screen) == text
+
+
 def play(chat: Terminal, keys: Sequence[str], expected: str, timing: float, *, seconds: float = 10) -> str:
     """Type `keys` into an empty prompt, empty it again; return what was wrong with it."""
     type_keys(chat, keys, timing)
     wrong = ""
     try:
-        chat.wait_for(lambda screen: prompt_of(screen) == expected, seconds=seconds)
+        chat.wait_for(shows(expected), seconds=seconds)
     except AssertionError:
         wrong = f"{keys} at {timing}: {prompt_of(chat.text)!r}, not {expected!r}"
     chat.send(ALL, BACK)
@@ -233,7 +238,7 @@ def test_keys_of_a_burst_are_commands_of_vi(machine: Machine, script: Callable[[
         for signs, expected in IN_VI:
             type_keys(chat, [VI_KEYS.get(sign, sign) for sign in signs], timing)
             try:
-                chat.wait_for(lambda screen, text=expected: prompt_of(screen) == text, seconds=10)  # type: ignore[misc]
+                chat.wait_for(shows(expected), seconds=10)
             except AssertionError:
                 wrong.append(f"{signs} at {timing}: {prompt_of(chat.text)!r}, not {expected!r}")
             chat.send("ctrl+c")
