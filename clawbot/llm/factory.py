@@ -23,8 +23,8 @@ from clawbot.llm.errors import AuthenticationError, ContextOverflowError, ModelE
 from clawbot.llm.failures import loading_error
 from clawbot.llm.local import LocalModel
 from clawbot.llm.models import (
-    CHOSEN,
     AUTO,
+    CHOSEN,
     LOADS,
     OFFLINE,
     SCRIPT,

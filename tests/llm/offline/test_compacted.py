@@ -35,7 +35,7 @@ async def reply(*messages: Message) -> AssistantMessage:
 class TestResumed:
     @pytest.mark.parametrize(
         ("request_", "quoted"),
-        [("show a.md", "`a.md`:\n\n```text\nfirst line"), ("读一下 a.md", "`a.md`:\n\n```text\nfirst line")],
+        [("show a.md", "`a.md`:\n\n```text\nfirst line"), ("读一下 a.md", "`a.md`：\n\n```text\nfirst line")],
     )
     async def test_a_turn_whose_calls_are_all_there_goes_on(self, request_: str, quoted: str) -> None:
         answer = await reply(compacted(request_), *done("read", "first line", path="a.md"))

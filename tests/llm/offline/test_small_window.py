@@ -64,7 +64,7 @@ async def test_a_wish_is_answered_from_what_was_read(house: House, wish: str) ->
     (house.workspace / "memory" / "2026-01-01.md").write_text(notes)
     answer = _answer(await talk(agent, wish))
     assert _request(agent) == wish
-    assert answer.startswith("`memory/2026-01-01.md`:")
+    assert answer.startswith(("`memory/2026-01-01.md`:", "`memory/2026-01-01.md`："))
     await agent.close()
 
 
