@@ -26,10 +26,10 @@ from clawbot.tui.modes import MODE_AFTER, ModeSwitch
 from clawbot.tui.page_search import PageSearch
 from clawbot.tui.questions import Questions
 from clawbot.tui.screens.side import SidePlace
+from clawbot.tui.screens.welcome import welcome
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
-from clawbot.tui.welcome import welcome
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.fields import typed_text
@@ -190,7 +190,7 @@ class ChatScreen(Screen[None]):
     async def welcome(self, *, anew: bool = False) -> None:
         """Show or update the first page, as long as nothing was said; `anew`: of a session that begins."""
         if self.runtime is not None:
-            await welcome(self, self.runtime, self.clock.now(), anew=anew)
+            await welcome(self.page, self.runtime, self.clock.now(), self.keys.first("local_model"), anew=anew)
 
     def _take_keys(self, keys: KeyMap) -> None:
         """What does what from now on, and what the lines tell of it."""

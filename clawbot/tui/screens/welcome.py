@@ -17,12 +17,14 @@ from clawbot.tui.screens.common import turns
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-    from clawbot.tui.screens.chat import ChatScreen
+    from clawbot.tui.widgets.transcript import TranscriptView
 
 
-async def welcome(chat: ChatScreen, runtime: RuntimeApi, now: datetime, *, anew: bool = False) -> None:
+async def welcome(
+    page: TranscriptView, runtime: RuntimeApi, now: datetime, local_key: str, *, anew: bool = False
+) -> None:
     """Show the first page if nothing was said, or in one that is shown already what has changed: the model, the last
-    conversations. `anew`: another session began, and what commands printed before it goes."""
+    conversations. `local_key` gets a model on this machine; `anew`: another session began, and what commands printed before it goes."""
     status = runtime.agent.status
     found = await runtime.models() if status.model.ref == OFFLINE else ()
     others = [each for each in await runtime.sessions.all() if each.turns and each.session_id != status.session_id]
@@ -31,18 +33,18 @@ async def welcome(chat: ChatScreen, runtime: RuntimeApi, now: datetime, *, anew:
         for each in others[:TALKS_SHOWN]
     ]
     offers = [_offer(home) for home in await asyncio.to_thread(found_homes, runtime.paths)]
-    told = answering(status.model, found, chat.keys.first("local_model"))
-    items = list(chat.page.stack.items)
+    told = answering(status.model, found, local_key)
+    items = list(page.stack.items)
     shown = next((item for item in items if isinstance(item, StartItem)), None)
     if shown is not None and (is_said(items) or not anew):
         shown.answers, shown.talks, shown.offers = told, talks, offers
-        chat.page.update(shown)
+        page.update(shown)
     elif not is_said(items):
         if anew:
-            chat.page.clear()
-            chat.page.append([item for item in items if isinstance(item, NoticeItem)])
-        start = StartItem(chat.page.size.height, told, tilde(status.workspace, Path.home()), talks, offers)
-        chat.page.append([start])
+            page.clear()
+            page.append([item for item in items if isinstance(item, NoticeItem)])
+        start = StartItem(page.size.height, told, tilde(status.workspace, Path.home()), talks, offers)
+        page.append([start])
 
 
 def _offer(home: FoundHome) -> str:
