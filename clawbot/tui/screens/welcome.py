@@ -24,7 +24,8 @@ async def welcome(
     page: TranscriptView, runtime: RuntimeApi, now: datetime, local_key: str, *, anew: bool = False
 ) -> None:
     """Show the first page if nothing was said, or in one that is shown already what has changed: the model, the last
-    conversations. `local_key` gets a model on this machine; `anew`: another session began, and what commands printed before it goes."""
+    conversations. `local_key` gets a model on this machine; `anew`: another session began, and what commands printed
+    before it goes."""
     status = runtime.agent.status
     found = await runtime.models() if status.model.ref == OFFLINE else ()
     others = [each for each in await runtime.sessions.all() if each.turns and each.session_id != status.session_id]
