@@ -82,7 +82,9 @@ class OverScreen(ModalScreen[ScreenResultType]):
         if not (isinstance(event, Mount | Resize) and self.has_left):
             await super().on_event(event)
             if isinstance(event, Mount):  # at once, not by `focus()`: keys may be waiting
-                self.set_focus(next((field for field in self.query(TextField) if field.focusable), None))
+                # Any field, by its abstract base.
+                fields = self.query(TextField)  # type: ignore[type-abstract]
+                self.set_focus(next((field for field in fields if field.focusable), None))
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         """Close with `result`. Further calls are ignored: a second key on its way must not close the screen below."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
+from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp
@@ -112,14 +112,13 @@ class SidePanel(Widget, can_focus=True):
         self.state = replace(self.state, notes=used_notes(items), files=changed_files(items))
         self.show()
 
-    def load_plan(self) -> None:
+    @work(group="plan", exclusive=True)
+    async def load_plan(self) -> None:
         """Read the plan that was made last."""
-        if self.runtime is not None:
-            self.run_worker(partial(self._load_plan, self.runtime), group="plan", exclusive=True)
-
-    async def _load_plan(self, runtime: RuntimeApi) -> None:
+        if self.runtime is None:
+            return
         try:
-            history = await runtime.sessions.history(limit=PLAN_REACH)
+            history = await self.runtime.sessions.history(limit=PLAN_REACH)
         except (ClawbotError, OSError):
             log.exception("The last plan could not be read.")
         else:
