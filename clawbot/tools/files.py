@@ -123,7 +123,7 @@ def _demand_seen(place: WorkspacePath, before: bytes, after: bytes) -> None:
     if views.has_seen(place.shown, before, after):
         return
     _demand_text(place, before, len(before))
-    now, known = decode(before)[0].replace("\r\n", "\n"), views.known(place.shown)
+    now, known = decode(before)[0].replace("\r\n", "\n"), views.known.get(place.shown)
     change = compare(known or "", now, place.shown)
     diff = change.diff.partition("+++")[2].partition("\n")[2]
     if not change.added + change.removed:

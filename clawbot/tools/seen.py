@@ -51,7 +51,8 @@ class Difference(Struct, frozen=True):
 class Views:
     """The versions of files in the messages `sent` to a model and in its `prompt` (path, digest and text of each file),
     from which it works as long as the messages hold nothing of a file. `since` are the results of the calls in its
-    answer, of which only its own changes count: it wrote all calls before it saw any result."""
+    answer, of which only its own changes count: it wrote all calls before it saw any result. `known` is the text of
+    each file that it saw whole, by path, with its own changes since and without line breaks of Windows."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Views:
         self._whole: dict[str, int] = {NOTHING: 0}  # digest -> when all of the version was seen last
         self._lines = defaultdict[str, dict[int, str]](dict)
         self._last: dict[str, tuple[int, str]] = {}  # path -> when which version was seen last
-        self._known: dict[str, str] = {}
+        self.known: dict[str, str] = {}
         self._refused: dict[str, str] = {}
         self._calls: dict[str, ToolCallBlock] = {}
         for path, digest, text in prompt:
@@ -79,14 +80,9 @@ class Views:
         is_last = last == now or seen_at > at
         return seen_at >= 0 and is_last and self._refused.get(now) != version_of(after)
 
-    def known(self, path: str) -> str | None:
-        """The text of the file `path` as the model knows it, without line breaks of Windows; None if it never saw all
-        of it."""
-        return self._known.get(path)
-
     def version(self, path: str) -> str:
-        """The digest of the text `known`."""
-        return version_of(self._known.get(path, "").encode(errors="replace"))
+        """The digest of the known text of the file `path`."""
+        return version_of(self.known.get(path, "").encode(errors="replace"))
 
     def count(self, before: bytes) -> int:
         """The number of lines that the model has seen of this content of a file."""
@@ -126,7 +122,7 @@ class Views:
         self._whole[digest] = at
         self._refused.pop(digest, None)
         self._last[path] = at, digest
-        self._known[path] = text.replace("\r\n", "\n").rstrip("\r")
+        self.known[path] = text.replace("\r\n", "\n").rstrip("\r")
 
     def _change(self, at: int, path: str, was: str, now: str, call: ToolCallBlock | None) -> None:
         """Take a change from the version `was` to `now`: who has seen the one has seen the other."""
@@ -134,8 +130,8 @@ class Views:
         if was in self._whole:
             self._whole[now] = at
             self._refused.pop(now, None)
-        if call is not None and (was == NOTHING or path in self._known):
-            self._known[path] = _text_after(self._known.get(path, ""), call)
+        if call is not None and (was == NOTHING or path in self.known):
+            self.known[path] = _text_after(self.known.get(path, ""), call)
 
 
 def _text_in(message: ToolResultMessage, chars: int) -> str:
