@@ -67,7 +67,7 @@ async def test_an_append_waits_for_a_change_that_is_being_made(
     def pause(_seconds: float) -> None:
         waits.set()
 
-    def replaced_while_another_appends(*places: Any, **folders: int) -> None:
+    def replaced_while_another_appends(*places: Any, **folders: Any) -> None:
         monkeypatch.setattr(os, "replace", genuine)
         other.start()
         while other.is_alive() and not waits.wait(0.01):

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import ExtraPath
+from clawbot.files import version_of
 from clawbot.memory.documents import memory_files, walking
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.documents.memory_files import (
@@ -25,7 +26,6 @@ from clawbot.memory.documents.memory_files import (
     ForbiddenPathError,
     MemoryDocuments,
     UnreadableDocumentError,
-    digest_of,
 )
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.values import Issue
@@ -384,7 +384,7 @@ def test_reading_gives_text_digest_state_and_date(workspace: Path) -> None:
     found = source.read(listed)
     assert found is not None
     assert (found.state, found.text, found.date) == (listed, "- proxy on 8443\n", date(2026, 3, 2))
-    assert found.digest == digest_of(b"- proxy on 8443\n")
+    assert found.digest == bytes.fromhex(version_of(b"- proxy on 8443\n"))
     assert len(found.digest) == 16
 
 
@@ -407,7 +407,7 @@ def test_marks_and_line_breaks_of_other_systems(workspace: Path, raw: bytes, tex
     found = documents(workspace).read(state("memory/x.md"))
     assert found is not None
     assert found.text == text
-    assert found.digest == digest_of(raw)
+    assert found.digest == bytes.fromhex(version_of(raw))
     assert text.count("\n") == raw.count(b"\n")
 
 
