@@ -74,8 +74,9 @@ def list_sessions(as_json: bool, agent_id: str, file: Path | None, every: bool, 
 
     What a sub-agent did is listed with --subagents NAME alone; `show` and `export` take it as NAME/ID.
 
-    With --json: an array of objects with agent, key, name, sessionId, title, updatedAt, createdAt (ISO 8601), turns,
-    tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null when unknown).
+    With --json: an array of objects with agent, key, name, sessionId, title, updatedAt (the user's last message),
+    createdAt (ISO 8601), turns, tokens, ended ("open", or why it ended), path, locked, model, cost (US dollars; null
+    when unknown).
     """
     if parent is not None:
         store = _store(agent_id, file)

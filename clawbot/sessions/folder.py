@@ -140,7 +140,8 @@ def file_state(name: str, found: os.stat_result) -> TranscriptFile:
 
 def is_transcript(name: str) -> bool:
     """Whether a transcript may have this file name, also that of a reset session."""
-    return (name.lower().endswith(SUFFIX) or _ARCHIVED in name) and not _OWN_FILE.fullmatch(name)
+    known = name.lower().endswith(SUFFIX) or _ARCHIVED in name
+    return known and not name.startswith(".") and not _OWN_FILE.fullmatch(name)
 
 
 def foreign_kind(path: Path) -> str:

@@ -22,7 +22,7 @@ from clawbot.sessions.errors import Problem, SessionStoreError, store_error, sto
 from clawbot.sessions.folder import EMPTY, UNREADABLE, FolderContent, names_in, read_folder
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
-from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, is_free, remove_left_over
+from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import JOBS, MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
 from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, survey
 
@@ -233,7 +233,7 @@ def settle(
     with store_errors("read", folder):
         state.names = names_in(folder)
         content = read_folder(folder, state.names)
-    _recognise(state, folder, content, busy)
+    _recognise(state, folder, content)
     files = {file_of(record): record for record in state.records.values()}
     with store_errors("read", folder):
         found = {folder / name: header for name, header in content.headers.items() if name not in files}
@@ -253,21 +253,24 @@ def settle(
                 state.unused.add(path)
 
 
-def _recognise(state: IndexState, folder: Path, content: FolderContent, busy: Callable[[Path], bool]) -> None:
+def _recognise(state: IndexState, folder: Path, content: FolderContent) -> None:
     """Point the records of `state` to the transcripts in the `content` of `folder`: copies are one session, and a file
     of another program is none. What the index says of these stays in its file."""
     own = {header.id: name for name, header in content.headers.items() if header and session_id_of(name, header)}
-    used = {file_of(record) for record in state.records.values()}
-    for record in list(state.records.values()):
+    listed = {file_of(record): record for record in state.records.values()}
+    for key, record in list(state.records.items()):
         name = file_of(record)
         if name in content.headers and (own.get(record.session_id, name) == name or not is_blank(folder / name)):
             continue
         better = content.copies.get(name) or own.get(record.session_id, "")
-        if better and better not in used and not busy(folder / name) and not busy(folder / better):
-            used.add(better)
+        if better and (holder_of(folder / name) or holder_of(folder / better)):
+            # Whoever has one of them open goes on there.
+            content.headers.pop(better, None)
+        elif better and (better not in listed or own.get(record.session_id) == better):
+            state.records.pop(listed.get(better, record).key, None)
             state.put(structs.replace(record, session_file=better, turns=None))
-        elif name in content.copies if better else content.foreign.get(name, EMPTY) not in (EMPTY, UNREADABLE):
-            del state.records[record.key]
+        elif better or content.foreign.get(name, EMPTY) not in (EMPTY, UNREADABLE):
+            state.records.pop(key, None)
 
 
 def bury(state: IndexState, forgotten: Forgotten, agent_id: str, zone: tzinfo | None) -> None:

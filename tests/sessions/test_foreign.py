@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clawbot.cli.doctor_checks import storage
-from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.folder import EMPTY, foreign_kind, list_transcripts, read_folder
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
@@ -156,8 +156,8 @@ def test_a_file_of_another_program_is_no_session(
     if index is not None and kind != EMPTY:
         # As an earlier version wrote it: the newest file in the folder was the main session.
         record = {"sessionId": stem, "sessionFile": path.name, "updatedAt": 9_000_000_000_000, "turns": 0}
-        key = "agent:main:main" if index == "main" else "agent:main:20260301-1000"
-        (folder / "sessions.json").write_text(json.dumps({key: record, "agent:main:odd": "kept"}))
+        keys = ["agent:main:main", "agent:main:other"] if index == "main" else ["agent:main:20260301-1000"]
+        (folder / "sessions.json").write_text(json.dumps({**dict.fromkeys(keys, record), "agent:main:odd": "kept"}))
     assert store.list() == []
     assert [found.name for found in list_transcripts(folder)] == []
     assert read_folder(folder).foreign == {path.name: kind}
@@ -292,6 +292,33 @@ def test_the_longest_copy_that_holds_the_others_is_the_session(
     assert [(each.key, each.turns, each.path.name) for each in store.list()] == [("agent:main:main", 2, named(name))]
     assert [found.name for found in list_transcripts(folder)] == [named(name)]
     assert (folder / f"{OWN}.jsonl").read_bytes() == TALK
+
+
+@pytest.mark.parametrize("longer", ["own", "copy"])
+def test_copies_that_an_earlier_version_listed_are_one_session(store: SessionStore, folder: Path, longer: str) -> None:
+    copy = f"{OWN}.sync-conflict-20260301-101010-ABCDEFG"
+    write(folder / f"{OWN}.jsonl", TALK, *([MORE] if longer == "own" else []))
+    write(folder / f"{copy}.jsonl", TALK, *([MORE] if longer == "copy" else []))
+    records = {"agent:main:20260301-1000": {"sessionId": copy, "updatedAt": 9}, "agent:main:main": {"sessionId": OWN}}
+    for index in (records, dict(reversed(records.items()))):
+        (folder / "sessions.json").write_text(json.dumps(index))
+        assert [(each.name, each.session_id) for each in store.list()] == [("main", OWN)]
+        with store.open() as begun:
+            assert texts(begun.transcript) == ["one", "two", "三", "four"]
+
+
+def test_a_session_that_is_open_elsewhere_stays_in_its_file(folder: Path, clock: StillClock) -> None:
+    store = SessionStore(folder, clock)
+    with store.open() as begun:
+        begun.transcript.append_message(user("one"))
+        path = begun.transcript.path
+        write(path.with_name(f"{path.stem} (1).jsonl"), path.read_bytes(), entry(7, "more"))
+        with pytest.raises(SessionLockedError):
+            SessionStore(folder, clock).open()
+        assert [summary.path for summary in store.list()] == [path]
+        begun.transcript.append_message(user("two"))
+    with store.open() as again:
+        assert texts(again.transcript) == ["one", "two"]
 
 
 def test_a_copy_that_says_something_else_is_left_alone(store: SessionStore, folder: Path) -> None:
