@@ -22,7 +22,7 @@ from clawbot.files import RefusedFileError, read_guarded
 from clawbot.memory.dates.named import Order, named_path, order_in, order_of_locale, weekday_or_time
 from clawbot.memory.documents.walking import IGNORED_FOLDERS, is_markdown
 from clawbot.messages import NOTES_HEAD, Message, quotes_notes
-from clawbot.text.copies import fold, said_in
+from clawbot.text.copies import Line, fold, said_in
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
 from clawbot.trees import TreeWalk
@@ -176,7 +176,7 @@ def _without_repetition(texts: dict[_Note, str]) -> dict[_Note, str]:
     lines = {note: text.split("\n") for note, text in texts.items()}
     newest_first = sorted(texts, key=lambda note: note.age, reverse=True)
     places = [(note, at) for note in newest_first for at in reversed(list(_repeatable(lines[note])))]
-    kept = fold([lines[note][at] for note, at in places], [note.day for note, _ in places])
+    kept = fold([Line(lines[note][at], note.day) for note, at in places])
     more = {places[each.at]: each.more for each in kept}
     gone = set(places) - more.keys()
     return {

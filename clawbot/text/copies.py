@@ -29,6 +29,9 @@ MOST_VALUES = 12
 FEW_WORDS = 5
 """With fewer words, a text says little without its context. A Chinese character is half a word."""
 
+NEAR = 0.97
+"""A copy of a short text with at least this share of the best one's score may take its place."""
+
 _LONGEST = 8_000  # characters that are compared; longer texts only match themselves
 _STAMP = r"\d{4}-\d\d-\d\d(?:[T ]\d{1,2}:\d\d(?::\d\d)?)?"
 _LEAD = lazy_re(
@@ -65,6 +68,17 @@ class More(Struct, frozen=True, omit_defaults=True):
     values: tuple[str, ...] = ()
 
 
+class Line(Struct, frozen=True):
+    """A text that may repeat others: of which `day` it is, what it is `about` besides its words, and its `score`.
+    Texts with another `mark` are variants."""
+
+    text: str
+    day: date | None = None
+    about: str = ""
+    mark: date | None = None
+    score: float = 1.0
+
+
 class Kept(Struct, frozen=True):
     """The text at the position `at`, the position of the best one that it stands for, `place`, and what else."""
 
@@ -96,45 +110,50 @@ def said_in(text: str) -> Said:
     return Said(tuple(words), tuple(values), length < FEW_WORDS) if words else Said(tuple(values), (), is_short=True)
 
 
-def fold(
-    texts: Sequence[str],
-    days: Sequence[date | None],
-    contexts: Sequence[str] | None = None,
-    wanted: Set[str] = frozenset(),
-    *,
-    newest: bool = True,
-) -> list[Kept]:
-    """`texts`, best first, without repetition: of those that say the same the `newest` (else the best) is kept, in the
-    place of the best. So it is of more than `VISIBLE` variants, besides those with a value in `wanted`. `contexts` say
-    what texts of few words are about. Takes time in proportion to the texts."""
-    groups: dict[object, dict[tuple[str, ...], list[int]]] = {}
-    for at, text in enumerate(texts):
-        said = said_in(text)
-        about = said_in(contexts[at]).words if contexts is not None and said.is_short else ()
-        groups.setdefault((said.words, about), {}).setdefault(said.values, []).append(at)
+def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bool = True) -> list[Kept]:
+    """`lines`, best first, without repetition. Takes time in proportion to them.
 
-    ages = [((days[at] or date.min) if newest else date.min, -at) for at in range(len(texts))]
+    Of those that say the same, the `newest` is kept (else the best), in the place of the best.
+    So it is of more than `VISIBLE` variants, besides those with a value or mark in `wanted`.
+    """
+    groups: dict[object, dict[tuple[object, ...], list[int]]] = {}
+    for at, line in enumerate(lines):
+        said = said_in(line.text)
+        about = said_in(line.about).words if said.is_short else ()
+        groups.setdefault((said.words, about), {}).setdefault((*said.values, line.mark), []).append(at)
+
+    def age(at: int) -> tuple[date, int]:
+        return (lines[at].day or date.min) if newest else date.min, -at
+
     kept: list[Kept] = []
     for variants in groups.values():
-        # All copies of a text, newest first; of more than a few variants, those of all that nobody asks for.
         asked = [ats for values, ats in variants.items() if len(variants) <= VISIBLE or not wanted.isdisjoint(values)]
         rest = [at for ats in variants.values() if ats not in asked for at in ats]
-        parts = [sorted(ats, key=lambda each: ages[each], reverse=True) for ats in ([*asked, rest] if rest else asked)]
-        places = [min(ats) for ats in parts]
+        found = [(max(_near(lines, ats), key=age), ats) for ats in asked]
+        found += [(max(rest, key=age), rest)] if rest else []
+        places = [min(ats) for _, ats in found]
         if len({tuple(value for value in values if value not in _TICKS) for values in variants}) == 1:
             # Done or not: the newest state first.
-            parts.sort(key=lambda ats: ages[ats[0]], reverse=True)
+            found.sort(key=lambda each: age(each[0]), reverse=True)
             places.sort()
-        for place, (at, *others) in zip(places, parts, strict=True):
-            kept.append(Kept(at, place, _more(texts, days, at, others) if others else None))
+        for place, (at, ats) in zip(places, found, strict=True):
+            others = sorted((each for each in ats if each != at), key=age, reverse=True)
+            kept.append(Kept(at, place, _more(lines, at, others) if others else None))
     return sorted(kept, key=lambda each: each.place)
 
 
-def _more(texts: Sequence[str], days: Sequence[date | None], at: int, others: Sequence[int]) -> More:
-    """What the text at the position `at` stands for besides itself."""
-    known = sorted(day for each in others if (day := days[each]) is not None)
-    shown = said_in(texts[at]).values
-    hidden = (" ".join(word for word in said_in(texts[each]).values if word not in shown) for each in others)
+def _near(lines: Sequence[Line], ats: Sequence[int]) -> Sequence[int]:
+    """Those of equal lines that may take the place of the best: of short ones, those that are not clearly worse for
+    what is around them."""
+    least = NEAR * lines[min(ats)].score if said_in(lines[ats[0]].text).is_short else 0.0
+    return [at for at in ats if lines[at].score >= least]
+
+
+def _more(lines: Sequence[Line], at: int, others: Sequence[int]) -> More:
+    """What the line at the position `at` stands for besides itself."""
+    days = sorted(day for each in others if (day := lines[each].day) is not None)
+    shown = said_in(lines[at].text).values
+    hidden = (" ".join(word for word in said_in(lines[each].text).values if word not in shown) for each in others)
     told = tuple(dict.fromkeys(filter(None, hidden)))
     told = (*told[:MOST_VALUES], "…") if len(told) > MOST_VALUES else told
-    return More(len(others), known[0] if known else None, known[-1] if known else None, told)
+    return More(len(others), days[0] if days else None, days[-1] if days else None, told)

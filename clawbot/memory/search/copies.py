@@ -4,34 +4,47 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence, Set
+from datetime import date
 
 from msgspec import structs
 
+from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.dates.named import named, weekday_or_time
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.search.rank import RankedLines
-from clawbot.memory.store.records import ChunkRow, FileRow, file_of, id_of
+from clawbot.memory.store.records import DATED, ChunkRow, FileRow, file_of, id_of
 from clawbot.memory.values import Hit
-from clawbot.text.copies import fold
+from clawbot.text.copies import Line, fold, said_in
+
+_A_DAY, _A_WEEK_LATER = date(2001, 6, 6), date(2001, 6, 13)
 
 
 def without_repetition(
-    reader: ChunkReader, ranked: RankedLines, *, files: Mapping[int, FileRow], words: Set[str], newest: bool
+    reader: ChunkReader,
+    ranked: RankedLines,
+    *,
+    files: Mapping[int, FileRow],
+    words: Set[str],
+    days: Sequence[DateRange],
 ) -> RankedLines:
-    """`ranked` with each text once, and what each stands for; `words` are those of the question, whose numbers are
-    asked for. Without `newest`, the best of equal lines is kept. Blocks."""
+    """`ranked` with each text once, and what each stands for. `words` and `days` are those of the question: its numbers
+    and single days are asked for, and where it names days, the best of equal lines is kept. Blocks."""
     rows = {row.id: row for row in reader.rows({each for number in ranked.ids for each in (number, number + 1)})}
     known = [at for at, number in enumerate(ranked.ids) if number in rows]
     above = _headings(reader, [rows[ranked.ids[at]] for at in known])
-    texts, days, contexts = [], [], []
-    for row in (rows[ranked.ids[at]] for at in known):
+    exact = {each.start for each in days if each.start == each.end}
+    lines: list[Line] = []
+    for at in known:
+        row = rows[ranked.ids[at]]
         file, below = files[file_of(row.id)], rows.get(row.id + 1)
+        day = file.day_at(row.id - id_of(file.id, 0))
         # A heading alone says little: it stands for the line below it.
-        texts.append(f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text)
-        days.append(file.day_at(row.id - id_of(file.id, 0)))
-        contexts.append("" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}")
-    kept = fold(texts, days, contexts, words, newest=newest)
+        text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
+        about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
+        mark = day if day in exact or (row.flags & DATED and _is_relative(text)) else None
+        lines.append(Line(text, day, about, mark, ranked.scores[at]))
+    kept = fold(lines, {*words, *exact}, newest=not days)
     return RankedLines(
         [ranked.ids[known[each.at]] for each in kept],
         [ranked.scores[known[each.place]] for each in kept],
@@ -41,17 +54,24 @@ def without_repetition(
     )
 
 
+@functools.lru_cache(4_096)
+def _is_relative(text: str) -> bool:
+    """Whether `text` names a day by that of its note, such as "yesterday"; not by a weekday alone."""
+    pairs = zip(dates_in(text, _A_DAY), dates_in(text, _A_WEEK_LATER), strict=False)
+    return any(one.start != other.start and {*said_in(one.text).words} - {"on"} for one, other in pairs)
+
+
 def folded_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """`hits`, best first, with each text once."""
     days = [hit.said.at.date() if hit.said else date_of(hit.path) for hit in hits]
-    kept = fold([hit.snippet for hit in hits], days, [_about(hit.path) for hit in hits])
-    return tuple(structs.replace(hits[each.at], more=each.more or hits[each.at].more) for each in kept)
+    lines = [Line(hit.snippet, day, _about(hit.path), score=hit.score) for hit, day in zip(hits, days, strict=True)]
+    return tuple(structs.replace(hits[each.at], more=each.more or hits[each.at].more) for each in fold(lines))
 
 
 @functools.lru_cache(8_192)
 def _about(path: str) -> str:
     """What the names of a note and its folders say, besides days."""
-    *folders, name = path.rpartition(".")[0].split("/")
+    *folders, name = path.removeprefix("memory/").rpartition(".")[0].split("/")
     found = named(name, at_end=True)
     rest = name if found is None else "" if weekday_or_time(found.rest) else found.rest
     return " ".join((*folders, rest)).replace("-", " ").replace("_", " ")

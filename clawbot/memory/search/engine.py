@@ -209,11 +209,9 @@ class SearchEngine:
         wordings = [Wording(understood(each.text), vector) for each, vector in zip(corrected, vectors, strict=True)]
         lines = self._lines(search, scope)
         words = tuple(word for each in wordings for word in each.question.words)
-        names_days = any(each.question.days for each in wordings)
         found = LineRanking(lines, scope, weights, search.should_stop).rank(wordings)
-        fold = functools.partial(
-            without_repetition, reader, files=scope.files, words=frozenset(words), newest=not names_days
-        )
+        days = [day for each in wordings for day in each.question.days]
+        fold = functools.partial(without_repetition, reader, files=scope.files, words=frozenset(words), days=days)
         ranked = fold(found.first(weights.ranked))
         if len(ranked.ids) < _ENOUGH * weights.ranked < len(found.ids):
             if len(found.ids) > weights.promising // 2:
@@ -222,7 +220,7 @@ class SearchEngine:
             ranked = fold(found).first(weights.ranked)
         around = read_lines(reader, ranked.ids, weights.gap)
         mode = mode_of(settings.query.hybrid, has_vectors=any(vectors))
-        return LineResults(ranked, around, scope.files, budget, weights, words, warnings, mode, misspelt, names_days)
+        return LineResults(ranked, around, scope.files, budget, weights, words, warnings, mode, misspelt, bool(days))
 
     def _lines(self, search: Search, scope: FileScope) -> LineSource:
         """Where to read lines: with all of them in memory, if that pays, the ranking is better."""
