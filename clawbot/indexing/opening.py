@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -169,7 +168,12 @@ def memory_documents(settings: Settings, agent_id: str, paths: Paths) -> MemoryD
     agent = settings.agent(agent_id)
     search = agent.memory_search
     closed = _closed(settings, agent_id, paths)
-    zone = ZoneInfo(agent.timezone) if agent.timezone else None
+    zone = None
+    if agent.timezone is not None:
+        # Deferred import: most go by the machine's zone.
+        from zoneinfo import ZoneInfo
+
+        zone = ZoneInfo(agent.timezone)
     return MemoryDocuments(agent.workspace, search.extra_paths, closed, watch=search.sync.watch, zone=zone)
 
 

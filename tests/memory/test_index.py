@@ -347,8 +347,8 @@ async def test_vectors_that_could_not_be_read_into_memory_are_read_with_a_later_
 
 
 async def test_bounds_go_through(house: House) -> None:
-    for day in ("2026-11-19", "2026-11-20", "2026-11-21"):
-        house.write(f"memory/{day}.md", "- tea with Ada")
+    for day, name in (("2026-11-19", "Ada"), ("2026-11-20", "Ben"), ("2026-11-21", "Cleo")):
+        house.write(f"memory/{day}.md", f"- tea with {name}")
     async with house.opened(WordEmbedder()) as index:
         found = await find(index, "tea", after=date(2026, 11, 20), before=date(2026, 11, 20))
         assert paths(found) == ["memory/2026-11-20.md"]

@@ -33,6 +33,8 @@ VARIANTS = [
     ("周一开会", "周二开会"),
     ("端口是 8443", "端口是 9443"),
     ("1月10日体检", "2月12日体检"),
+    ("Deployed v1.2.3 today", "Deployed v1.2.4 today"),
+    ("端口8443已开", "端口9443已开"),
 ]
 OTHERS = [
     ("I like tea", "I don't like tea"),
@@ -43,6 +45,7 @@ OTHERS = [
     ("x > 5", "x < 5"),
     ("costs 5 €", "costs 5 $"),
     ("Tom beat Anna", "Anna beat Tom"),
+    ("srv12 was restarted", "srv13 was restarted"),
     ("Moved to Berlin", "Moved to Bern"),
     ("User: yes", "Assistant: yes"),
     ("我喜欢茶", "我不喜欢茶"),
