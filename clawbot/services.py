@@ -28,6 +28,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
+from clawbot.context.skill_list import shown_path
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
@@ -56,6 +57,7 @@ from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.sandbox.journal import recover
 from clawbot.tools.sessions import session_tools
+from clawbot.tools.skills import FEW_SKILLS, SkillsSearchTool
 
 log = logging.getLogger(__name__)
 
@@ -396,13 +398,19 @@ class SharedServices:
             self.agent_settings,
             self.clock,
             self.paths,
-            (*self._memory_tools(current), *more),
+            (*self._memory_tools(current), *self._skill_tools(), *more),
             fence=self._fence(),
             asked=asked,
         )
         if self.mcp is not None:
             self.mcp.attach(box, self.agent_settings.tools.deny)
         return box
+
+    def _skill_tools(self) -> tuple[AnyTool, ...]:
+        """The search in skills where there are more than a few: the prompt may have no room for them. Blocks."""
+        if len(self.skills.look()) <= FEW_SKILLS:
+            return ()
+        return (SkillsSearchTool(self.skills.look, lambda skill: shown_path(skill, self.workspace, Path.home())),)
 
     def _attachments(self) -> Attachments:
         settings = self.agent_settings.attachments

@@ -98,6 +98,43 @@ async def test_the_prompt_lists_those_that_count_and_stays_the_same_until_one_ch
     assert "- sly: What sly does. (`skills/sly/SKILL.md`)" in model.of("chat")[-1].system
 
 
+def write_many(count: int) -> None:
+    for at in range(count):
+        of_user(f"skill-{at:03}", f"description: {'说明' * 40} {at}")
+    of_user("pdf", "description: Reads and fills PDF forms.")
+    of_user("zz-weather", "description: 查询城市天气。")
+
+
+async def test_of_many_skills_all_are_named_and_those_near_the_message_described(model: PurposeModel) -> None:
+    write_many(60)
+    opened = await Runtime.open(RuntimeOptions(watch=False, background=False, flush_at_end=False))
+    try:
+        for text in ("make me a pdf", "and one more", "上海天气怎么样", "the pdf again"):
+            await say(opened, text)
+    finally:
+        await opened.close()
+    first, second, third, fourth = (request.system for request in model.of("chat")[-4:])
+    assert all(f"skill-{at:03}" in first for at in range(60))
+    assert "- pdf: Reads and fills PDF forms. (" in first
+    assert "- zz-weather" not in first
+    assert "zz-weather" in first
+    assert first == second  # the cache of the provider holds
+    assert "- zz-weather: 查询城市天气。" in third
+    assert "- pdf: " in third
+    assert third == fourth
+    assert "skills_search" in [tool.name for tool in model.of("chat")[-1].tools]
+
+
+async def test_few_skills_need_no_search(model: PurposeModel) -> None:
+    write_many(9)
+    opened = await Runtime.open(RuntimeOptions(watch=False, background=False, flush_at_end=False))
+    await say(opened, "hello")
+    await opened.close()
+    request = model.of("chat")[-1]
+    assert "skills_search" not in [tool.name for tool in request.tools]
+    assert "skills_search" not in request.system
+
+
 async def test_without_skills_the_prompt_says_nothing_of_them(model: PurposeModel, runtime: Runtime) -> None:
     await say(runtime, "one")
     assert "Skills" not in model.of("chat")[-1].system
@@ -182,7 +219,10 @@ async def test_a_long_skill_is_cut_between_lines_and_the_rest_is_named(model: Pu
     [
         ("/skill deplo", "There is no skill 'deplo'."),
         ("/skill needy", "The skill needy can't be used: missing bin: no-such-bin."),
-        ("/skill broken", "The skill broken can't be used: {home}/skills/broken/SKILL.md line 3: name: a skill has"),
+        (
+            "/skill broken",
+            "The skill broken can't be used: {home}/skills/broken/SKILL.md line 3: description: expected",
+        ),
     ],
 )
 async def test_what_can_not_be_called_is_told_and_nothing_is_said(
@@ -190,7 +230,7 @@ async def test_what_can_not_be_called_is_told_and_nothing_is_said(
 ) -> None:
     of_user("deploy")
     of_user("needy", "requires: {bins: [no-such-bin]}")
-    of_user("broken", "name: other")
+    of_user("broken", "description: ''")
     ended = (await say(runtime, text))[-1]
     assert isinstance(ended, TurnEnded)
     assert ended.error.startswith(said.format(home=find_home()))
@@ -198,13 +238,13 @@ async def test_what_can_not_be_called_is_told_and_nothing_is_said(
 
 
 async def test_skills_lists_them_with_state_origin_and_errors(model: PurposeModel, runtime: Runtime) -> None:
-    of_user("broken", "name: other")
+    of_user("broken", "description: ''")
     of_user("deploy", "description: 发布网站。\ndisable-model-invocation: true")
     of_workspace("sly")
     for command in ("/skills", "/skill"):
         said = next(event for event in await say(runtime, command) if isinstance(event, CommandOutput))
         assert "- **deploy** ready · home · only you call it\n  - 发布网站。" in said.text
         assert "- **broken** broken · home\n" in said.text
-        assert "SKILL.md line 3: name: a skill has the name of its folder" in said.text
+        assert "SKILL.md line 3: description: expected what the skill does" in said.text
         assert "- **sly** off · workspace\n  - What sly does.\n  - off. `clawbot skills enable sly`" in said.text
     assert not model.of("chat")

@@ -32,17 +32,15 @@ from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
 from clawbot.context.prompt import (
     COMPACT_BELOW,
-    WINDOW_SHARE,
     PromptInputs,
     SystemPrompt,
     build_system_prompt,
     compact_files,
     compact_tools,
     offered_tools,
-    skill_notices,
-    skills_section,
 )
 from clawbot.context.pruning import Pruner, marker_of, state_from
+from clawbot.context.skill_list import OTHERS, WINDOW_SHARE, form_notices, skill_notices, skills_section
 from clawbot.context.window import (
     Measure,
     NextRequest,
@@ -61,9 +59,14 @@ from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs, wi
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.skills.discovery import FoundSkill
+from clawbot.skills.nearest import nearest_skills
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.seen import Views
+from clawbot.tools.skills import SKILLS_SEARCH
 
+# How the section begins that names skills without a description; how many are near a message, and remembered as such.
+_SEARCHED = OTHERS.partition(":")[0]
+_NEAR, _MOST_NEAR = 5, 20
 # Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
 _FILES_PER_TOKEN = 0.75
 _FIGURES = re.compile(r"\d[\d,]*")
@@ -95,10 +98,13 @@ class PromptBuilder:
         self._on_bootstrap = on_bootstrap
         self._on_files = on_files
         self._told: set[str] = set()
+        self._near: list[str] = []
 
-    async def build(self, session_key: str, tell: Callable[[Notice], None] | None, window: int) -> Built:
+    async def build(
+        self, session_key: str, tell: Callable[[Notice], None] | None, window: int, said: str = ""
+    ) -> Built:
         """The system prompt as the workspace stands now, for a model with a window of so many tokens. `tell` is given
-        what the user should know of its files; None when nobody listens."""
+        what the user should know of its files; None when nobody listens. Skills near what was `said` are described."""
         deps, privacy = self._deps, privacy_of(session_key)
         read = await asyncio.to_thread(read_bootstrap, deps.workspace, privacy)
         if self._on_bootstrap is not None:
@@ -109,8 +115,11 @@ class PromptBuilder:
         compact = window < COMPACT_BELOW
         known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
         tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
-        shown = compact_tools(tools) if compact else tools
         skills = await asyncio.to_thread(deps.skills.look) if deps.skills is not None else ()
+        listed = await asyncio.to_thread(self._skills, skills, window, said)
+        if _SEARCHED not in listed:
+            tools = tuple(tool for tool in tools if tool.name != SKILLS_SEARCH)
+        shown = compact_tools(tools) if compact else tools
         can_read = any(tool.name == "read" for tool in shown)
         inputs = PromptInputs(
             workspace=deps.workspace,
@@ -123,18 +132,26 @@ class PromptBuilder:
             notes=privacy.notes,
             citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
             compact=compact,
-            skills=self._skills(skills, window) if can_read else "",
+            skills=listed if can_read else "",
             client=deps.client(),
             subagent=privacy.kind == "sub",
         )
         if tell is not None:
-            self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills)), tell)
+            forms = await asyncio.to_thread(deps.skills.news, form_notices(skills), inputs.now) if deps.skills else ()
+            self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), tell)
         return Built(build_system_prompt(inputs), inputs)
 
-    def _skills(self, skills: Sequence[FoundSkill], window: int) -> str:
-        """The section about `skills`, shorter in a small window."""
+    def _skills(self, skills: Sequence[FoundSkill], window: int, said: str) -> str:
+        """The section about `skills`, shorter in a small window. Where not all find room, it changes only with a skill
+        and when the one nearest to what was `said` has no description yet: the provider's cache ends there. Blocks."""
         wanted = self._deps.skills.settings.prompt_tokens if self._deps.skills is not None else 0
-        return skills_section(skills, self._deps.workspace, Path.home(), min(wanted, window // WINDOW_SHARE))
+        budget = min(wanted, window // WINDOW_SHARE)
+        text = skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
+        near = nearest_skills([skill for skill in skills if skill.listed], said) if said and _SEARCHED in text else []
+        if not near or f"\n- {near[0].name}: " in text:
+            return text
+        self._near = list(dict.fromkeys([*(skill.name for skill in near[:_NEAR]), *self._near]))[:_MOST_NEAR]
+        return skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
 
     def _limits(self, window: int) -> BootstrapSettings:
         """Those of the settings, less where the files would leave no room in the window for a conversation."""
@@ -247,7 +264,9 @@ class RequestBuilder:
         self.built = await scope.cancel.run(functools.partial(self._build, scope.emit))
 
     async def _build(self, tell: Callable[[Notice], None] | None = None) -> Built:
-        return await self._prompts.build(self._conversation.session.record.key, tell, self.window.tokens)
+        messages = (item.message for item in reversed(self._conversation.items))
+        said = next((message.text for message in messages if isinstance(message, UserMessage)), "")
+        return await self._prompts.build(self._conversation.session.record.key, tell, self.window.tokens, said)
 
     async def weigh(self) -> None:
         """Weigh prompt and tools, for the figures before the first turn: the vocabulary that counting needs takes 70 MB

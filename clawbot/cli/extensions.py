@@ -173,7 +173,13 @@ def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool
     say(clean_line(f"{here.title(each)}: {each.state}"))
     if each.manifest.description:
         say(f"  {clean_line(each.manifest.description)}")
-    facts = [("why", each.reason()), ("source", each.source), ("folder", str(each.folder)), *here.facts(each)]
+    facts = [
+        ("why", each.reason()),
+        *(("form", text) for text in each.manifest.odd),
+        ("source", each.source),
+        ("folder", str(each.folder)),
+        *here.facts(each),
+    ]
     needs = each.manifest.needs({})
     facts += [("requires", f"{need} (missing)" if need in each.missing else need) for need in needs]
     if each.manifest.always:
@@ -196,7 +202,9 @@ def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
     lines = [clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else ""))]
     for each, steps in idle:
         lines += [clean_line(f"{each.name}: {each.reason()}"), *(f"  fix: {clean_line(step)}" for step in steps)]
-    data = {"enabled": here.section.enabled, "ready": ready, "notReady": reports}
+    odd = {each.name: list(each.manifest.odd) for each in here.found if each.manifest.odd and not each.problem}
+    lines += [clean_line(f"{name}: {text}") for name, texts in odd.items() for text in texts]
+    data = {"enabled": here.section.enabled, "ready": ready, "notReady": reports, "odd": odd}
     answer(as_json, data, lines, here.warnings())
 
 

@@ -16,11 +16,10 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct, structs
 
 from clawbot.context.bootstrap import MEMORY, PERSONA, Bootstrap, fence_for, fenced
-from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import OFFLINE, ToolSpec
 
 if TYPE_CHECKING:
-    from clawbot.skills.discovery import FoundSkill
+    pass
 
 SEARCH, GET, GREP, TALKS = "memory_search", "memory_get", "grep", "sessions_search"
 TASK = "task"
@@ -275,50 +274,3 @@ def zone_name(moment: datetime) -> str:
     offset = f"UTC{moment:%z}"
     offset = "UTC" if offset in ("UTC", "UTC+0000") else f"{offset[:6]}:{offset[6:8]}"
     return offset if name in (None, "UTC") or str(name).startswith("UTC") else f"{name}, {offset}"
-
-
-HEAD = """\
-## Skills
-A skill is a folder with instructions for one kind of task. When the task at hand is what a description says, read that
-SKILL.md with `read` before you begin, and follow it; no rule above gives way to it. Paths in it start at its folder,
-which some call {baseDir}. Read none that does not fit."""
-MORE = "And {count} more, which find no room here: the user calls them with `/skill NAME`."
-WINDOW_SHARE = 20
-"""A list takes no more than this part of a window."""
-
-
-def skills_section(skills: Sequence[FoundSkill], workspace: Path, home: Path, budget: int) -> str:
-    """The section about those of `skills` that the model is told of, in at most `budget` tokens (not counting its
-    head); "" if there are none. `home` is the user's, for short paths."""
-    listed = [skill for skill in skills if skill.listed]
-    lines: list[str] = []
-    for skill in listed:
-        line = f"- {skill.name}: {on_one_line(skill.manifest.description)} ({shown_path(skill, workspace, home)})"
-        budget -= weigh_tokens(line)
-        if budget < 0:
-            break
-        lines.append(line)
-    left = len(listed) - len(lines)
-    return "\n".join([HEAD, *lines, *([MORE.format(count=left)] if left else [])]) if listed else ""
-
-
-def skill_notices(skills: Sequence[FoundSkill]) -> list[str]:
-    """What the user should know of `skills` unasked: those of his that are broken, and those that changed."""
-    broken = [skill for skill in skills if skill.problem and skill.source != "workspace"]
-    changed = [skill for skill in skills if skill.changed and not skill.problem]
-    return [
-        *(f"The skill {skill.name} can't be used: {skill.problem}." for skill in broken),
-        *(
-            f"The skill {skill.name} changed since you enabled it, and is off. Read {skill.entry}, then "
-            f"`clawbot skills enable {skill.name}`."
-            for skill in changed
-        ),
-    ]
-
-
-def shown_path(skill: FoundSkill, workspace: Path, home: Path) -> str:
-    """The path of its SKILL.md as the model may give it to `read`."""
-    file = skill.entry
-    if file.is_relative_to(workspace):
-        return prompt_literal(str(file.relative_to(workspace)))
-    return prompt_literal(f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file))

@@ -33,6 +33,7 @@ UNUSABLE = (OSError, RuntimeError, ValueError)
 program's name. The agent writes the workspace, and must not keep the program from starting."""
 
 _FENCE = re.compile(r"---[ \t]*")
+_LINE = re.compile(r"([A-Za-z][\w-]*)\s*:(.*)")
 _CAMEL = re.compile(r"(?<=[a-z])([A-Z])")
 _SYSTEMS = {"win32": "windows", "macos": "darwin", "mac": "darwin", "osx": "darwin"}
 _logger = logging.getLogger(__name__)
@@ -53,12 +54,14 @@ class Requires(Struct, frozen=True, forbid_unknown_fields=False):
 
 
 class BaseManifest(Struct, frozen=True):
-    """What the heads of all manifests have; `always` ignores unmet `requires`."""
+    """What the heads of all manifests have; `always` ignores unmet `requires`, `odd` says what of the form was put
+    right."""
 
     name: str
     description: str = ""
     requires: Requires = Requires()
     always: bool = False
+    odd: tuple[str, ...] = ()
 
     def needs(self, given: Mapping[str, str], system: str = sys.platform) -> dict[str, bool]:
         """Whether each requirement is met, by phrases: `os: darwin`, `bin: gh`, `any bin: rg, grep`, `env:
@@ -170,15 +173,21 @@ class Head(Struct, frozen=True):
     body_line: int
 
 
-def parse_head(text: str, name: str) -> Head:
-    """The head of the manifest `text`, called `name` in errors. Raises ManifestError."""
+def parse_head(text: str, name: str, *, by_line: bool = False) -> Head:
+    """The head of the manifest `text`, called `name` in errors. `by_line`: a head that is no YAML is read line by line,
+    and its key "" says why. Raises ManifestError."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or not _FENCE.fullmatch(lines[0]):
         raise ManifestError(f"{name} line 1: must be ---, the start of the YAML head")
     end = next((number for number, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
     if end is None:
         raise ManifestError(f"{name}: its YAML head has no end, a second line ---")
-    head = _yaml(lines[1:end], name)
+    try:
+        head = _yaml(lines[1:end], name)
+    except ManifestError as error:
+        if not by_line:
+            raise
+        head = _by_line(lines[1:end]) | {"": str(error)}
     metadata = head.pop("metadata", None)
     family = metadata.get("openclaw") if isinstance(metadata, Mapping) else None
     joined = _joined(_snake(family) if isinstance(family, Mapping) else {}, _snake(head))
@@ -215,6 +224,19 @@ def _yaml(lines: list[str], name: str) -> dict[Any, Any]:
     if head is not None and not isinstance(head, dict):
         raise ManifestError(f"{name} line 2: expected keys with values, as in `description: what it does`")
     return head or {}
+
+
+def _by_line(lines: list[str]) -> dict[Any, Any]:
+    """The keys at the start of a line with what follows on it, and on lines that are indented below it."""
+    found: dict[Any, Any] = {}
+    key = ""
+    for line in lines:
+        if match := _LINE.match(line):
+            key = match[1]
+            found[key] = re.sub(r"^[>|][+-]?$", "", match[2].strip()).strip("\"'")
+        elif key and line[:1].isspace():
+            found[key] = f"{found[key]} {line.strip()}".strip()
+    return found
 
 
 def _at(name: str, mark: Any) -> str:

@@ -8,6 +8,7 @@ alone.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +16,8 @@ from msgspec import Struct
 from clawbot.extensions.manifest import BaseManifest, Head, ManifestError, as_list, parse_head, readable
 
 SKILL_FILE = "SKILL.md"
-NAME_RULE = "a name is made of a-z and 0-9, in words with one - between them, 64 characters at most"
 
-_NAME = re.compile(r"(?=.{1,64}$)[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME = re.compile(r"[\w.+-]{1,64}")
 _MOST_DESCRIPTION = 1024  # characters, by the specification
 _MOST_COMPATIBILITY = 500
 
@@ -43,35 +43,46 @@ class SkillText(Struct, frozen=True):
 
 
 def parse_skill(text: str, folder: str, file: str) -> SkillText:
-    """The skill `text` in a folder of the name `folder`; `file` is what errors call it. Raises ManifestError."""
-    head = parse_head(text, file)
-    values = {"name": folder, **head.values}
+    """The skill `text` in a folder of the name `folder`; `file` is what errors call it. Its name is the folder's: the
+    agent can make folders in a workspace, and none may pass for one that the user has enabled. What is only of another
+    form is put right. Raises ManifestError where there is no head, or no description."""
+    head = parse_head(text, file, by_line=True)
+    values = dict(head.values)
+    odd = [why] if (why := values.pop("", "")) else []
+    if not _NAME.fullmatch(folder):
+        raise ManifestError(f"{file}: {folder[:80]!r} is no name for a skill: letters, digits and . _ + -, 64 at most")
+    if (name := values.pop("name", folder)) != folder:
+        odd.append(_told(head, "name", f"{str(name)[:80]!r} is called {folder}, as its folder"))
     values["allowed_tools"] = as_list(values.get("allowed_tools", ()))
-    try:
-        manifest = msgspec.convert(values, SkillManifest)
-    except msgspec.ValidationError as error:
-        key, _, what = readable(error).partition(": ")
-        raise _wrong(head, file, re.split(r"[.\[]", key)[0], what) from None
-    manifest = msgspec.structs.replace(manifest, description=" ".join(manifest.description.split()))
-    _check(manifest, head, folder, file)
-    return SkillText(manifest, head.body, head.body_line)
-
-
-def _check(manifest: SkillManifest, head: Head, folder: str, file: str) -> None:
-    name, description = manifest.name, manifest.description
-    if not _NAME.fullmatch(name):
-        raise _wrong(head, file, "name", f"{NAME_RULE}; {name[:80]!r} is none")
-    if name != folder:
-        # The agent can make folders in a workspace: none may pass for one that the user has enabled.
-        raise _wrong(head, file, "name", f"a skill has the name of its folder, {folder!r}, not {name!r}")
+    manifest = _converted({**values, "name": folder}, head, odd)
+    description = " ".join(manifest.description.split())
     if not description:
-        raise _wrong(head, file, "description", "expected what the skill does and when to use it")
+        what = _told(head, "description", "expected what the skill does and when to use it")
+        raise ManifestError(f"{file} {what}")
     if len(description) > _MOST_DESCRIPTION:
-        raise _wrong(head, file, "description", f"{len(description):,} characters; {_MOST_DESCRIPTION:,} are the most")
-    if len(manifest.compatibility) > _MOST_COMPATIBILITY:
-        raise _wrong(head, file, "compatibility", f"more than {_MOST_COMPATIBILITY} characters")
+        odd.append(_told(head, "description", f"{len(description):,} characters, cut to {_MOST_DESCRIPTION:,}"))
+        description = f"{description[: _MOST_DESCRIPTION - 1].rstrip()}…"
+    compatibility = manifest.compatibility[:_MOST_COMPATIBILITY]
+    shown = msgspec.structs.replace(manifest, description=description, compatibility=compatibility, odd=tuple(odd))
+    return SkillText(shown, head.body, head.body_line)
 
 
-def _wrong(head: Head, file: str, key: str, what: str) -> ManifestError:
-    """The error about the value of `key`, with its line, or the first one where it is missing."""
-    return ManifestError(f"{file} line {head.lines.get(key, 1)}: {key.replace('_', '-')}: {what}")
+def _converted(values: dict[str, Any], head: Head, odd: list[str]) -> SkillManifest:
+    """The manifest of `values`, without those of another type; what they say is added to `odd`. A skill that only the
+    user may call stays one."""
+    while True:
+        try:
+            return msgspec.convert(values, SkillManifest, strict=False)
+        except msgspec.ValidationError as error:
+            key, _, what = readable(error).partition(": ")
+            key = re.split(r"[.\[]", key)[0]
+            odd.append(_told(head, key, what))
+            if values.pop(key, None) is None:
+                values = {"name": values["name"], "description": str(values.get("description", ""))}
+            if key == "disable_model_invocation":
+                values[key] = True
+
+
+def _told(head: Head, key: str, what: str) -> str:
+    """What is said of the value of `key`, with its line, or the first one where it is missing."""
+    return f"line {head.lines.get(key, 1)}: {key.replace('_', '-')}: {what}"

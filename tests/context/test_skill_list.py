@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from clawbot.context.prompt import skill_notices, skills_section
+from clawbot.context.skill_list import form_notices, skill_notices, skills_section
 from clawbot.extensions.manifest import Source
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.skills.discovery import CHANGED, FoundSkill
@@ -20,8 +21,8 @@ def skill(name: str, about: str = "Does it.", source: Source = "home", *, hidden
     return FoundSkill(name, folder, source, manifest, enabled=True)
 
 
-def section(*skills: FoundSkill, budget: int = 1000) -> str:
-    return skills_section(skills, WORKSPACE, HOME, budget)
+def section(*skills: FoundSkill, budget: int = 1000, near: Sequence[str] = ()) -> str:
+    return skills_section(skills, WORKSPACE, HOME, budget, near)
 
 
 def test_each_by_name_description_and_a_path_that_read_takes() -> None:
@@ -41,14 +42,30 @@ def test_nothing_without_skills_that_the_model_may_call() -> None:
     assert section() == section(skill("mine", hidden=True), off) == ""
 
 
-def test_what_finds_no_room_is_counted_and_no_line_is_cut() -> None:
+def test_what_finds_no_room_is_named_and_no_line_is_cut() -> None:
     skills = [skill(f"skill-{at}", "说明" * 30) for at in range(9)]
     whole = section(*skills, budget=10_000).splitlines()
-    room = sum(weigh_tokens(line) for line in whole[-9:-5])
-    assert section(*skills, budget=room).splitlines() == [
-        *whole[:-5],
-        "And 5 more, which find no room here: the user calls them with `/skill NAME`.",
-    ]
+    room = sum(map(weigh_tokens, whole[-9:-5]))
+    lines = section(*skills, budget=room).splitlines()
+    described = [line for line in lines if line in whole[-9:]]
+    assert 1 <= len(described) < 9
+    named = ", ".join(f"skill-{at}" for at in range(len(described), 9))
+    assert lines[-1] == f"Others, by name alone; `skills_search` says what each is for and where it is: {named}."
+    assert sum(map(weigh_tokens, lines[-len(described) - 1 :])) <= room
+
+
+def test_those_near_the_message_are_described_first() -> None:
+    skills = [skill(f"skill-{at}", "说明" * 30) for at in range(9)]
+    lines = section(*skills, budget=400, near=["skill-8", "skill-5"]).splitlines()
+    assert [line for line in lines if line.startswith("- ")][-1].startswith("- skill-8: ")
+    assert any(line.startswith("- skill-5: ") for line in lines)
+
+
+def test_names_beyond_the_room_are_counted() -> None:
+    skills = [skill(f"skill-with-a-long-name-{at}", "x" * 900) for at in range(200)]
+    last = section(*skills, budget=300).splitlines()[-1]
+    assert last.startswith("And ")
+    assert last.endswith(" more, which find no room here: the user calls them with `/skill NAME`.")
 
 
 def test_a_description_stays_on_its_line_and_in_its_place() -> None:
@@ -65,6 +82,12 @@ def test_the_user_is_told_of_his_broken_ones_and_of_what_changed() -> None:
         FoundSkill("d", Path("/w/d"), "workspace", manifest),
     ]
     assert [text.partition(" and ")[0] for text in skill_notices(found)] == [
-        "The skill a can't be used: no YAML.",
         "The skill c changed since you enabled it,",
+    ]
+    assert form_notices(found) == ["The skill a can't be used: no YAML."]
+    odd = SkillManifest("e", "x", odd=("line 2: name: other",))
+    more = [FoundSkill("e", Path("/s/e"), "home", odd), FoundSkill("f", Path("/w/f"), "workspace", odd)]
+    assert form_notices([*found, found[0], *more]) == [
+        "2 skills can't be used. `clawbot skills check` lists them.",
+        "1 skill has another form and is used as it is. `clawbot skills check` says which.",
     ]

@@ -29,7 +29,7 @@ def test_those_of_the_user_are_ready_and_those_of_a_workspace_off(tmp_path: Path
     write_skill(tmp_path / "workspace" / "skills" / "d")
     (tmp_path / "skills" / "empty").mkdir()
     shelf = shelf_of(tmp_path, None, tmp_path / "more")
-    assert states(shelf) == {"a home": "missing", "b home": "ready", "c dir": "broken", "d workspace": "off"}
+    assert states(shelf) == {"a home": "missing", "b home": "ready", "c dir": "ready", "d workspace": "off"}
     assert one(shelf, "a").reason() == "missing bin: no-such-bin"
     assert shelf.folders() == [tmp_path / "skills" / name for name in "ab"] + [tmp_path / "more" / "c"]
     assert states(shelf_of(tmp_path, enabled=False)) == {}

@@ -1,0 +1,70 @@
+"""Which skills are near a message, and what is told once a day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from clawbot.skills.discovery import FoundSkill
+from clawbot.skills.manifest import SkillManifest
+from clawbot.skills.nearest import nearest_skills
+from clawbot.tools.skills import SkillsSearchTool
+from tests.skills.shelf import shelf_of
+
+SKILLS = {
+    "pdf": "Reads and fills PDF forms, merges files.",
+    "release-notes": "Writes release notes from the commits since the last tag.",
+    "weather": "Tells the weather of a city.",
+    "fa-bu": "发布网站。当用户要求上线时使用。",
+    "xie-zuo": "写作：润色文章、改写段落。",
+    "self-improving-agent-1.0.11": "Learns from mistakes of the agent.",
+    "hidden": "Never shown to a model.",
+}
+
+
+def found() -> list[FoundSkill]:
+    manifests = [
+        SkillManifest(name, about, disable_model_invocation=name == "hidden") for name, about in SKILLS.items()
+    ]
+    return [FoundSkill(each.name, Path("/s") / each.name, "home", each, enabled=True) for each in manifests]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("make me a pdf of this", "pdf"),
+        ("Please merge these forms", "pdf"),
+        ("what changed since the last release?", "release-notes"),
+        ("will the weather be fine in Hamburg", "weather"),
+        ("帮我把网站上线", "fa-bu"),
+        ("请润色这篇文章", "xie-zuo"),
+        ("why do you repeat mistakes", "self-improving-agent-1.0.11"),
+    ],
+)
+def test_the_nearest_shares_the_rarest_words(said: str, name: str) -> None:
+    assert nearest_skills(found(), said)[0].name == name
+
+
+@pytest.mark.parametrize("said", ["", "hm", "好", "???"])
+def test_nothing_is_near_to_nothing(said: str) -> None:
+    assert nearest_skills(found(), said) == []
+
+
+async def test_the_model_finds_what_a_name_is_for() -> None:
+    tool = SkillsSearchTool(found, lambda skill: f"`{skill.entry}`")
+    outcome = await tool.run({"query": "weather"})
+    assert outcome.text == "- weather: Tells the weather of a city. (`/s/weather/SKILL.md`)"
+    assert (await tool.run({"query": "never shown hidden"})).text == "No skill has these words."
+
+
+def test_the_same_lines_are_told_once_a_day(tmp_path: Path) -> None:
+    now = datetime(2026, 11, 26, 9, tzinfo=UTC)
+    lines = ["2 skills can't be used."]
+    assert shelf_of(tmp_path).news(lines, now) == lines
+    assert shelf_of(tmp_path).news(lines, now + timedelta(hours=5)) == ()
+    assert shelf_of(tmp_path).news(["3 skills can't be used."], now) == ["3 skills can't be used."]
+    assert shelf_of(tmp_path).news(["3 skills can't be used."], now + timedelta(days=1)) == ["3 skills can't be used."]
+    assert shelf_of(tmp_path).news([], now) == ()
+    assert shelf_of(tmp_path / "no" / "folder").news(lines, now) == lines
