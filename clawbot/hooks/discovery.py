@@ -41,6 +41,7 @@ from clawbot.extensions.manifest import (
 )
 from clawbot.hooks.events import AnyEvent
 from clawbot.hooks.loading import CHANGED, HANDLER_FILE, HOOK_FILE, code_digest
+from clawbot.text.interface import N_, _
 
 DEFAULT_ORDER = 100
 NAME_RULE = "a name is made of a-z, 0-9, _ and -, and begins with a letter or digit"
@@ -132,6 +133,16 @@ def _folder(point: EntryPoint) -> Path:
 
 _PRECEDENCE: tuple[Source, ...] = ("package", "dir", "shipped", "home", "workspace")
 _FILES = (HOOK_FILE, HANDLER_FILE)
+# Of OpenClaw's hooks.
+_JAVASCRIPT = ("handler.ts", "handler.js", "handler.mjs", "index.ts", "index.js")
+_OTHER_LANGUAGE = N_("{file} is JavaScript of OpenClaw; hooks here are Python (docs/writing-hooks.md)")
+
+
+def _check_language(folder: Path) -> None:
+    """Raise ManifestError for a hook of OpenClaw, which has no handler.py."""
+    other = next((name for name in _JAVASCRIPT if (folder / name).is_file()), "")
+    if other and not (folder / HANDLER_FILE).exists():
+        raise ManifestError(_(_OTHER_LANGUAGE).format(file=other))
 
 
 def find_hooks(paths: Paths, settings: HookSettings, workspace: Path, switches: Switches) -> list[FoundHook]:
@@ -228,6 +239,7 @@ def _found(
     missing: tuple[str, ...] = ()
     try:
         if not problem:
+            _check_language(folder)
             check_folder(folder, _FILES, in_workspace=source == "workspace")
             manifest = _manifest(folder, source)
             missing = manifest.unmet(settings.entry(manifest.name).env)
