@@ -48,8 +48,8 @@ def command() -> None:
 def from_path(path: Path, dry_run: bool, notes: bool, agent_id: str, file: Path | None, as_json: bool) -> None:
     """Import what is new at PATH. Nothing is overwritten, and `import undo` takes it back.
 
-    With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied, beside,
-    same_files, skipped (counts by reason), remarks.
+    With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied,
+    beside, same_files, skipped (counts by reason), remarks.
     """
     paths = Paths(find_home())
     settings = load_settings(paths, config_file=file).settings.agent(agent_id)

@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from clawbot.importing.source import (
     Unit,
     array_items,
     entry_id,
-    files_in,
     milliseconds,
     open_plain,
     text_in,
@@ -43,17 +42,12 @@ def read_export(path: Path, skipped: Skipped) -> Source | None:
     first = next(items, None)
     if first is None:
         raise ImportFailedError(f"No conversation can be read in {path}.", hint="Is the download complete?")
-    every = islice(_with(first, items), MOST_TALKS)
-    remarks = [] if path.suffix == ".zip" else [str(each) for each in (path / "memories.json",) if each.is_file()]
-    remarks = [f"{each}: what it remembered of you; copy from it into USER.md what you want" for each in remarks]
+    every = islice(chain([first], items), MOST_TALKS)
+    memories = path / "memories.json"
+    remarks = [f"{memories}: copy into USER.md what you want"] if memories.is_file() else []
     if "mapping" in first:
         return Source("chatgpt", "ChatGPT", (_unit(each, _chatgpt, skipped) for each in every), (), remarks)
     return Source("claude-ai", "Claude.ai", (_unit(each, _claude_ai, skipped) for each in every), (), remarks)
-
-
-def _with(first: dict[str, Any], others: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    yield first
-    yield from others
 
 
 def _items(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]] | None:
@@ -61,18 +55,19 @@ def _items(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]] | None:
     if path.is_file() and zipfile.is_zipfile(path):
         members = zip_members(path, lambda name: CONVERSATIONS.fullmatch(name) is not None)
         return _zipped(path, members, skipped) if members else None
-    if path.is_file():
-        files = [path] if path.suffix == ".json" else []
-    else:
-        found = files_in(path, lambda name: CONVERSATIONS.fullmatch(name.rpartition("/")[2]) is not None, skipped)
-        files = [each for each, _ in found if len(each.relative_to(path).parts) <= 3]
+    inside = (each for depth in ("", "*/", "*/*/") for each in sorted(path.glob(f"{depth}conversations*.json")))
+    files = [each for each in inside if CONVERSATIONS.fullmatch(each.name) and each.is_file()]
+    files = [path] if path.is_file() and path.suffix == ".json" else files
     return _plain(files, skipped) if files else None
 
 
 def _plain(files: list[Path], skipped: Skipped) -> Iterator[dict[str, Any]]:
     for path in files:
-        with open_plain(path) as file:
-            yield from array_items(file, skipped)
+        try:
+            with open_plain(path) as file:
+                yield from array_items(file, skipped)
+        except OSError:
+            skipped["files that can't be read"] += 1
 
 
 def _zipped(path: Path, members: list[zipfile.ZipInfo], skipped: Skipped) -> Iterator[dict[str, Any]]:
@@ -99,24 +94,19 @@ def _talks(ident: str, item: dict[str, Any], read: Any, skipped: Skipped) -> Ite
     yield Talk(ident, read(item, skipped), title if isinstance(title, str) else "", began=began)
 
 
-def _numbered(ident: str, messages: Iterator[Message], parent: str | None) -> Iterator[Said]:
+def _numbered(ident: str, messages: Iterator[Message]) -> Iterator[Said]:
     for number, message in enumerate(messages):
-        yield Said(entry_id(f"{ident}:{number}"), message, parent)
-        parent = None
+        yield Said(entry_id(f"{ident}:{number}"), message)
 
 
 def _chatgpt(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:
     nodes = item.get("mapping")
     nodes = {key: each for key, each in nodes.items() if isinstance(each, dict)} if isinstance(nodes, dict) else {}
-    blocks, path = Blocks("openai"), _path(nodes, str(item.get("current_node") or ""))
-    waiting: list[str] = []
-    last = ""
-    for key in path:
+    blocks, waiting = Blocks("openai"), list[str]()
+    for key in _path(nodes, str(item.get("current_node") or "")):
         message = nodes[key].get("message")
         if isinstance(message, dict):
-            for said in _numbered(key, _of_chatgpt(message, blocks, waiting, skipped), last):
-                last = said.id
-                yield said
+            yield from _numbered(key, _of_chatgpt(message, blocks, waiting, skipped))
 
 
 def _path(nodes: dict[str, dict[str, Any]], leaf: str) -> list[str]:
@@ -169,11 +159,9 @@ def _claude_ai(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:
             messages[str(each.get("uuid") or number)] = each
         else:
             skipped["messages that can't be read"] += 1
-    blocks, last = Blocks("anthropic"), ""
+    blocks = Blocks("anthropic")
     for key in _active(messages, str(item.get("current_leaf_message_uuid") or "")):
-        for said in _numbered(key, _of_claude_ai(messages[key], blocks, str(item.get("model") or "")), last):
-            last = said.id
-            yield said
+        yield from _numbered(key, _of_claude_ai(messages[key], blocks, str(item.get("model") or "")))
 
 
 def _active(messages: dict[str, dict[str, Any]], leaf: str) -> list[str]:

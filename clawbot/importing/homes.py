@@ -19,7 +19,7 @@ _KNOWN = (
     ("OpenClaw", "openclaw", ".clawdbot", "agents/*/sessions/*.jsonl"),
     ("OpenClaw", "openclaw", ".moltbot", "agents/*/sessions/*.jsonl"),
     ("pi", "pi", ".pi", "agent/sessions/*/*.jsonl"),
-    ("Claude Code", "claude-code", ".claude", "projects/*/[!a]*.jsonl"),
+    ("Claude Code", "claude-code", ".claude", "projects/*/????????-*.jsonl"),
     ("Codex", "codex", ".codex", "sessions/*/*/*/rollout-*.jsonl"),
 )
 
@@ -37,13 +37,13 @@ def found_homes(paths: Paths) -> list[FoundHome]:
     if (paths.imports / _DISMISSED).exists():
         return []
     imported = Ledger(paths.imports).programs()
-    found = []
+    found: dict[Path, FoundHome] = {}
     for label, program, folder, pattern in _KNOWN:
-        root = Path.home() / folder
-        count = 0 if program in imported else sum(1 for _ in islice(root.glob(pattern), _MOST))
-        if count and root.resolve() != paths.home.resolve():
-            found.append(FoundHome(label, count, f"clawbot import ~/{folder}"))
-    return found
+        root = (Path.home() / folder).resolve()
+        if program not in imported and root not in found and root != paths.home.resolve():
+            count = sum(1 for _ in islice(root.glob(pattern), _MOST))
+            found[root] = FoundHome(label, count, f"clawbot import ~/{folder}")
+    return [home for home in found.values() if home.count]
 
 
 def dismiss(paths: Paths) -> None:

@@ -46,23 +46,21 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
         if folder.is_dir() and not folder.is_symlink()
         for unit in _units(folder, f"{folder.parent.name}/", _keys_in(folder), skipped)
     ]
-    remarks = []
     jobs = small_json(root / "cron" / "jobs.json")
     listed = jobs.get("jobs") if isinstance(jobs, dict) else jobs
-    if isinstance(listed, list) and listed:
-        remarks.append(
-            f"{len(listed)} jobs in {root / 'cron/jobs.json'}: write them under `schedule:` (docs/schedule.md)"
-        )
-    skills = [path.parent for path in sorted(root.glob("skills/*/SKILL.md"))]
-    if skills:
-        remarks.append(f"{len(skills)} skills in {root / 'skills'}: list the folder under `skills.dirs` to use them")
-    for name, hint in (
-        ("openclaw.json", "clawbot config check"),
-        ("clawdbot.json", "clawbot config check"),
-        ("mcp.json", "clawbot mcp add --from"),
+    count = len(listed) if isinstance(listed, list) else 0
+    remarks = (
+        [f"{count} jobs in {root / 'cron/jobs.json'}: write them under `schedule:` in the settings"] if count else []
+    )
+    if count := len(list(root.glob("skills/*/SKILL.md"))):
+        remarks.append(f"{count} skills: add {root / 'skills'} to `skills.dirs` in the settings")
+    for name, how in (
+        ("openclaw.json", "config check"),
+        ("clawdbot.json", "config check"),
+        ("mcp.json", "mcp add --from"),
     ):
         if (root / name).is_file():
-            remarks.append(f"settings in {root / name}: {hint} {root / name}")
+            remarks.append(f"settings: clawbot {how} {root / name}")
     named = small_json(root / "openclaw.json") or small_json(root / "clawdbot.json")
     return Source("openclaw", "OpenClaw", units, _workspaces(root, named), remarks)
 

@@ -8,16 +8,17 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from filelock import FileLock, Timeout
 from msgspec import Struct, field, structs
 
 from clawbot.clock import Clock, iso_utc
-from clawbot.files import PRIVATE_FILE, create_exclusive, digest_of, ensure_private_dir, erase, read_plain, write_atomic
+from clawbot.files import PRIVATE_FILE, create_whole, digest_of, ensure_private_dir, erase, read_plain, write_atomic
 from clawbot.importing.claude_code import read_claude_code
 from clawbot.importing.codex import read_codex
 from clawbot.importing.exports import read_export
 from clawbot.importing.ledger import Ledger, MadeFile, MadeSession, ReadUnit, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi
-from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, UnreadableError, files_in, reading
+from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
 from clawbot.importing.write import Composer, OwnEnd, Target, ids_in, own_end
 from clawbot.sessions.errors import SessionLockedError
 from clawbot.sessions.forgotten import read_forgotten
@@ -34,14 +35,16 @@ MOST_NOTES = 10_000
 BESIDE = "imported"
 """The folder of a workspace for files whose name is taken."""
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
+_ASIDE = ".import.tmp"
 _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
 
 
 class Outcome(Struct):
-    """What a run did, or would do: conversations that are new, that grew, that grew and were continued here (their new
-    part is a conversation of its own), that are the same, messages and bytes. `copied`, `beside` and `same` are files of the
-    workspace; `skipped` counts what was left out, by reason; `remarks` are lines about what is not imported."""
+    """What a run did, or would do: conversations that are new, that grew, that grew and were continued here (`parts`:
+    their new messages are conversations of their own), that are the `same`; messages and their `size` in bytes.
+    `copied` and `beside` are notes; `skipped` counts what was left out, by reason; `remarks` say what is not
+    imported."""
 
     program: str
     run: str = ""
@@ -77,16 +80,15 @@ def recognise(path: Path, skipped: Skipped) -> Source:
             return read_openclaw(path, skipped)
         if any(path.glob("projects/*/*.jsonl")) or (path.name == "projects" and any(path.glob("*/*.jsonl"))):
             return read_claude_code(path, skipped)
-        if any(path.glob("**/rollout-*.jsonl*")):
+        if any(any(path.glob(f"{each}rollout-*.jsonl*")) for each in ("", "*/", "*/*/*/", "sessions/*/*/*/")):
             return read_codex(path, skipped)
-        if any(each for each in ("agent/sessions/*/*", "sessions/*/*", "--*--/*") if any(path.glob(f"{each}.jsonl"))):
+        if any(any(path.glob(f"{each}/*.jsonl")) for each in ("agent/sessions/*", "sessions/*", "--*--")):
             return read_pi(path, skipped)
     found = read_export(path, skipped)
     if found is None:
         raise ImportFailedError(
             f"{path} holds no conversations that can be imported.",
-            hint="Name the folder of OpenClaw, pi, Claude Code or Codex (~/.openclaw, ~/.pi, ~/.claude, ~/.codex), or an "
-            "export of ChatGPT or Claude.ai (zip, folder, conversations.json).",
+            hint="Name ~/.openclaw, ~/.pi, ~/.claude, ~/.codex, or an export of ChatGPT or Claude.ai (zip or folder).",
         )
     return found
 
@@ -115,30 +117,26 @@ class Importer:
     def run(self, path: Path) -> Outcome:
         """Import what is new at `path`. What was done before an interruption is kept, and the next run goes on. Raises
         ImportFailedError, SessionStoreError, OSError."""
-        path = Path(os.path.realpath(path))
+        ensure_private_dir(self._ledger.folder)
+        try:
+            with FileLock(self._ledger.folder / "lock", timeout=0, mode=PRIVATE_FILE):
+                return self._run_alone(Path(os.path.realpath(path)))
+        except Timeout:
+            raise ImportFailedError("Another import is running.", hint="Wait for its end.") from None
+
+    def _run_alone(self, path: Path) -> Outcome:
+        for left in self._store.folder.rglob(f".*{_ASIDE}"):  # by a kill
+            left.unlink()
         self._source = source = recognise(path, self._skipped)
-        self._stamps, self._made = self._ledger.done(source.name, self._store.agent_id)
+        agent, now = self._store.agent_id, self._clock.now()
+        self._stamps, self._made = self._ledger.done(source.name, agent)
         self._forgotten = read_forgotten(self._store.folder)
-        now = self._clock.now()
-        run = Run(
-            self._ledger.fresh_id(f"{now:%Y%m%d-%H%M%S}"), iso_utc(now), source.name, str(path), self._store.agent_id
-        )
+        run = Run(self._ledger.fresh_id(f"{now:%Y%m%d-%H%M%S}"), iso_utc(now), source.name, str(path), agent)
         self.outcome = Outcome(source.label, run.id, remarks=list(source.remarks))
         self._run, self._entries = run.id, [run]
         try:
             for unit in source.units:
-                if self._stamps.get(unit.name) == unit.stamp:
-                    self.outcome.same += 1
-                    continue
-                try:
-                    for talk in reading(unit.talks()):
-                        self._take(talk)
-                        self._progress(self.outcome.new + self.outcome.grown + self.outcome.parts)
-                    self._entries.append(ReadUnit(unit.name, unit.stamp))
-                except UnreadableError as error:
-                    self._skipped[str(error)] += 1
-                if len(self._records) >= BATCH:
-                    self._save()
+                self._read(unit)
             for folder in source.workspace:
                 self._copy_notes(folder)
         finally:
@@ -146,37 +144,47 @@ class Importer:
         self.outcome.skipped = {reason: count for reason, count in sorted(self._skipped.items()) if count}
         return self.outcome
 
-    def _take(self, talk: Talk) -> None:
-        folder = f"{SUBAGENTS}/{self._session_id(talk.parent)}/" if talk.parent else ""
-        files = self._made.get(talk.ident) or []
-        first = f"{folder}{self._session_id(talk.ident)}{SUFFIX}"
-        if not files and (self._store.folder / first).exists():
-            files = [first]  # the program was killed before it could record that
-        paths = [self._store.folder / file for file in files]
-        known: set[str] = set().union(*(ids_in(path) for path in paths if path.exists()))
-        if files and not paths[-1].exists():
-            self._skipped["conversations that were deleted here"] += 1
+    def _read(self, unit: Unit) -> None:
+        if self._stamps.get(unit.name) == unit.stamp:
+            self.outcome.same += 1
             return
-        if any(self._forgotten.is_whole(Path(file).name) for file in (*files, first)):
-            self._skipped["conversations that were forgotten here"] += 1
-            return
-        end = own_end(paths[-1]) if files else None
-        grows = end is not None and not end.offered
-        file = files[-1] if grows else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
         try:
-            written = self._write(talk, file, known, end if grows else None)
+            for talk in reading(unit.talks()):
+                self._take(talk)
+                self._progress(self.outcome.new + self.outcome.grown + self.outcome.parts)
+            self._entries.append(ReadUnit(unit.name, unit.stamp))
+        except UnreadableError as error:
+            self._skipped[str(error)] += 1
+        if len(self._records) >= BATCH:
+            self._save()
+
+    def _take(self, talk: Talk) -> None:
+        """Write what is new of a conversation. Raises UnreadableError, SessionStoreError, OSError."""
+        root = self._store.folder
+        folder = f"{SUBAGENTS}/{self._session_id(talk.parent)}/" if talk.parent else ""
+        first = f"{folder}{self._session_id(talk.ident)}{SUFFIX}"
+        files = self._made.get(talk.ident) or []
+        if not files and (root / first).exists() and own_end(root / first) is None:
+            files = [first]  # it was continued after a kill had come before the record of it
+        if files and not (root / files[-1]).exists():
+            raise UnreadableError("conversations that were deleted here")
+        if any(self._forgotten.is_whole(Path(file).name) for file in (*files, first)):
+            raise UnreadableError("conversations that were forgotten here")
+        known: set[str] = set().union(*(ids_in(root / file) for file in files if (root / file).exists()))
+        end = own_end(root / files[-1]) if files else None
+        end = end if end and not end.offered else None
+        file = files[-1] if end else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
+        try:
+            written = self._write(talk, file, known, end)
         except SessionLockedError:
-            self._skipped["conversations that are open now"] += 1
-            return
-        if not written:
-            self.outcome.same += bool(known)
-            self._skipped["empty conversations"] += not known
-        elif talk.parent:
-            self.outcome.subagents += 1
+            raise UnreadableError("conversations that are open now") from None
+        count = (
+            "same" if not written else "subagents" if talk.parent else "grown" if end else "parts" if files else "new"
+        )
+        if written or known:
+            setattr(self.outcome, count, getattr(self.outcome, count) + 1)
         else:
-            self.outcome.new += not files
-            self.outcome.grown += bool(files) and grows
-            self.outcome.parts += bool(files) and not grows
+            self._skipped["empty conversations"] += 1
 
     def _session_id(self, ident: str, part: int = 0) -> str:
         return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))
@@ -188,7 +196,7 @@ class Importer:
         key = f"agent:{self._store.agent_id}:{stem}"
         pending = self._notes and not (talk.parent or talk.kind)
         target = Target(path.stem, key, self._source.name, self._source.label, self._run, pending)
-        aside = Path(os.devnull) if self._dry_run else path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+        aside = Path(os.devnull) if self._dry_run else path.with_name(f".{path.name}{_ASIDE}")
         with ExitStack() as undo:
             if not self._dry_run:
                 ensure_private_dir(path.parent)
@@ -197,7 +205,7 @@ class Importer:
                 lock = SessionLock(path)
                 lock.acquire(path.stem, self._clock)
                 undo.callback(lock.release)
-            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE), "wb") as sink:
+            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
                 rest = _copy(path, end.body, sink) if end is not None else ""
                 composer = Composer(sink, target, talk, known, here=end is not None)
                 written = composer.write()
@@ -208,22 +216,23 @@ class Importer:
                 record = _record(path)
                 if not talk.parent:
                     self._records.append((f"{stem}-", record))
-                self._entries.append(MadeSession(talk.ident, file, end.body if end else 0, rest))
-                self._ledger.append(self._run, self._entries)
-                self._entries = []
+                self._note(MadeSession(talk.ident, file, end.body if end else 0, rest))
         return written
 
     def _save(self) -> None:
         """Record what was read, and list the sessions that were made."""
-        if self._dry_run:
-            return
         if any(not isinstance(each, Run) for each in self._entries):
-            self._ledger.append(self._run, self._entries)
-            self._entries = []
+            self._note()
         if self._records:
             os.sync()
             self._store.add(self._records)
             self._records = []
+
+    def _note(self, *records: Record) -> None:
+        """Add to the record of the run."""
+        if not self._dry_run:
+            self._ledger.append(self._run, [*self._entries, *records])
+        self._entries = []
 
     def _copy_notes(self, folder: Path) -> None:
         """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
@@ -243,9 +252,9 @@ class Importer:
                         break
                     if os.path.lexists(target):
                         continue
-                    if self._dry_run or create_exclusive(target, data, below=self._workspace):
+                    self._note(MadeFile(str(target.absolute()), digest_of(data)))
+                    if self._dry_run or create_whole(target, data, below=self._workspace):
                         (self.outcome.copied if place == name else self.outcome.beside).append(place)
-                        self._entries.append(MadeFile(str(target), digest_of(data)))
                         break
 
 

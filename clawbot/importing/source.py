@@ -45,7 +45,6 @@ MOST_FILES = 1_000_000
 MOST_TALKS = 200_000
 _CHUNK = 2**20
 _TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_STOPS: dict[str, StopReason] = {"max_tokens": "length", "tool_use": "toolUse"}
 _FAR = 10**11  # a time in seconds is smaller until the year 5138, one in milliseconds larger since 1973
 
 
@@ -286,8 +285,7 @@ class Blocks:
     def _answer(self, made: list[AssistantBlock], at: int, model: str, stop: Any) -> Iterator[Message]:
         if made:
             calls = any(isinstance(block, ToolCallBlock) for block in made)
-            reason = "toolUse" if calls else _STOPS.get(str(stop), "stop")
-            reason = "stop" if reason == "toolUse" and not calls else reason
+            reason: StopReason = "toolUse" if calls else "length" if stop == "max_tokens" else "stop"
             yield AssistantMessage(made, provider=self._provider, model=model, stop_reason=reason, timestamp=at)
 
     def call(self, ident: Any, name: Any, arguments: Any) -> ToolCallBlock:
@@ -320,5 +318,5 @@ def text_in(block: Any) -> str:
     text = block.get("text")
     if isinstance(text, str):
         return text.strip()
-    kind = str(block.get("type") or block.get("content_type") or "")
+    kind = str(block.get("type") or block.get("content_type") or "").removesuffix("_asset_pointer")
     return f"[{kind.replace('_', ' ')}]" if kind else ""

@@ -306,7 +306,11 @@ def chatgpt_item(number: int, words: Iterable[tuple[str, str]]) -> dict[str, Any
 
 def chatgpt(home: Path, words: Iterable[tuple[str, str]] = ENGLISH, *, split: bool = False) -> Path:
     path = home / "chatgpt.zip"
-    items = [chatgpt_item(1, words), chatgpt_item(2, words), {"title": "empty", "mapping": {}, "id": "x"}]
+    items: list[dict[str, Any]] = [
+        chatgpt_item(1, words),
+        chatgpt_item(2, words),
+        {"title": "empty", "mapping": {}, "id": "x"},
+    ]
     files = [items[:1], items[1:]] if split else [items]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for number, each in enumerate(files):

@@ -82,7 +82,7 @@ async def test_of_a_conversation_that_goes_on_memory_is_offered_what_is_said_her
     assert any("corn" in message.text for message in brain.of("chat")[0].messages)
     await talk(agent, "/new")
     await leave(agent)
-    # Too long for the window of this model: a summary takes the place of the old messages, and no memory is offered them.
+    # Too long for the window of this model: a summary takes the place of the old messages.
     others = [request for request in brain.requests if request.purpose not in ("chat", "title", "summary")]
     assert {request.purpose for request in others} >= {"slug"}
     assert not any("corn" in message.text for request in others for message in request.messages)
