@@ -258,3 +258,13 @@ async def test_what_was_said_stays_on_the_page_when_another_conversation_begins(
         runtime.tell(SessionChanged(session_key="main", session_id="5f0c1d2f", reason="/new"))
         await until(pilot, lambda: "new conversation" in page_text(app))
         assert "You said: hello" in page_text(app)
+
+
+@pytest.mark.parametrize(("width", "rows", "lines"), [(90, 40, 2), (39, 8, 2)])
+def test_what_could_be_imported_is_offered_with_the_command(width: int, rows: int, lines: int) -> None:
+    offer = "107 conversations of OpenClaw found: clawbot import ~/.openclaw"
+    item = StartItem(rows, answering(GPT, [], ""), "~/.clawbot/workspace", [], [offer])
+    shown = [line.text.strip() for line in item.lines(Page(width, Lexers())) if line.text.strip()]
+    found = shown[-lines:] if rows > 8 else [line for line in shown if "OpenClaw" in line or "import" in line]
+    assert " ".join(found).startswith(offer)
+    assert ("clawbot import dismiss hides this" in found) is (rows > 8)

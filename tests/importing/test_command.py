@@ -1,0 +1,92 @@
+"""`clawbot import` as it is typed, and where it is offered."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from clawbot.cli.doctor import look_around
+from clawbot.cli.doctor_checks.setup import other_programs
+from clawbot.cli.main import root
+from clawbot.config.paths import Paths, find_home
+from clawbot.importing.homes import found_homes
+from tests.importing import homes
+from tests.importing.test_import import COUNTS
+
+
+def clawbot(*arguments: str) -> Result:
+    return CliRunner().invoke(root, [*arguments])
+
+
+@pytest.fixture
+def home() -> Path:
+    return Path.home()
+
+
+@pytest.mark.parametrize("program", list(homes.HOMES))
+def test_import_list_show_search_again_undo(program: str, home: Path) -> None:
+    path = homes.HOMES[program](home, homes.ENGLISH)
+    counted = json.loads(clawbot("import", str(path), "--dry-run", "--json").stdout)
+    assert counted["new"] == COUNTS[program]
+    shown = clawbot("import", str(path))
+    assert f"{COUNTS[program]} conversations imported" in shown.stdout
+    (run,) = json.loads(clawbot("import", "list", "--json").stdout)
+    assert f"clawbot import undo {run['id']}" in shown.stdout
+    listed = json.loads(clawbot("sessions", "list", "--json").stdout)
+    assert {each["ended"] for each in listed} == {"imported"}
+    assert homes.ENGLISH[0][1] in clawbot("sessions", "show", listed[0]["name"]).stdout
+    assert "coop" in clawbot("sessions", "search", "where do the hens sleep").stdout
+    assert "0 conversations imported" in clawbot("import", str(path)).stdout
+    undone = clawbot("import", "undo", run["id"])
+    assert "Stays" not in undone.stdout
+    assert json.loads(clawbot("sessions", "list", "--json").stdout) == []
+    assert "coop" not in clawbot("sessions", "search", "where do the hens sleep").stdout
+
+
+def test_what_cannot_be_imported_or_undone_is_one_line_with_a_hint(home: Path) -> None:
+    for arguments in (("import", str(home)), ("import", str(home / "gone")), ("import", "undo", "x")):
+        result = clawbot(*arguments)
+        assert result.exit_code == 1
+        assert result.stderr.count("\n") == 1
+    assert clawbot("import").exit_code in (0, 2)
+    assert "PATH" in clawbot("import", "--help").stdout
+
+
+def test_jobs_settings_and_skills_are_named(home: Path) -> None:
+    path = homes.openclaw(home)
+    homes.put_lines(path / "skills/pdf/SKILL.md", [b"---\nname: pdf\n---\n"])
+    (path / "openclaw.json").write_text("{}")
+    shown = clawbot("import", str(path)).stdout
+    for words in ("1 jobs in", "1 skills", "clawbot config check"):
+        assert words in shown
+    assert not (Paths(find_home()).skills / "pdf").exists()
+
+
+def test_homes_are_offered_until_they_were_imported_or_dismissed(home: Path) -> None:
+    for make in (homes.openclaw, homes.pi, homes.claude_code, homes.codex):
+        make(home)
+    (home / ".clawdbot").symlink_to(home / ".openclaw")
+    paths = Paths(find_home())
+    found = {each.label: (each.count, each.command) for each in found_homes(paths)}
+    assert found["OpenClaw"][1] == "clawbot import ~/.openclaw"
+    assert found["Claude Code"] == (3, "clawbot import ~/.claude")
+    assert [each.fix for each in other_programs(look_around("main", ping=False))][0] == "clawbot import ~/.openclaw"
+    clawbot("import", str(home / ".codex"))
+    assert "Codex" not in {each.label for each in found_homes(paths)}
+    clawbot("import", "dismiss")
+    assert found_homes(paths) == []
+
+
+def test_a_home_that_cannot_be_read_is_no_home(home: Path) -> None:
+    (home / ".openclaw").write_text("a file")
+    (home / ".claude").symlink_to(home / "nowhere")
+    homes.pi(home)
+    os.chmod(home / ".pi/agent", 0)
+    try:
+        found_homes(Paths(find_home()))
+    finally:
+        os.chmod(home / ".pi/agent", 0o700)
