@@ -26,6 +26,8 @@ async def welcome(
     """Show the first page if nothing was said, or in one that is shown already what has changed: the model, the last
     conversations. `local_key` gets a model on this machine; `anew`: another session began, and what commands printed
     before it goes."""
+    if is_said(page.stack.items) and not any(isinstance(item, StartItem) for item in page.stack.items):
+        return
     status = runtime.agent.status
     found = await runtime.models() if status.model.ref == OFFLINE else ()
     others = [each for each in await runtime.sessions.all() if each.turns and each.session_id != status.session_id]
