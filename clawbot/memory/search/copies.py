@@ -34,7 +34,8 @@ def without_repetition(
     known = [at for at, number in enumerate(ranked.ids) if number in rows]
     above = _headings(reader, [rows[ranked.ids[at]] for at in known])
     exact = {each.start for each in days if each.start == each.end}
-    lines: list[Line] = []
+    lines: dict[int, Line] = {}
+    said: set[tuple[str, date | None]] = set()
     for at in known:
         row = rows[ranked.ids[at]]
         file, below = files[file_of(row.id)], rows.get(row.id + 1)
@@ -43,13 +44,17 @@ def without_repetition(
         text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
         mark = day if day in exact or (row.flags & DATED and _is_relative(text)) else None
-        lines.append(Line(text, day, about, mark, ranked.scores[at]))
-    kept = fold(lines, {*words, *exact}, newest=not days)
+        # A fork of a conversation holds what was said in it: it was said once.
+        if file.source != "sessions" or (text, day) not in said:
+            lines[at] = Line(text, day, about, mark, ranked.scores[at])
+            said.add((text, day))
+    ats = list(lines)
+    kept = fold(list(lines.values()), {*words, *exact}, newest=not days)
     return RankedLines(
-        [ranked.ids[known[each.at]] for each in kept],
-        [ranked.scores[known[each.place]] for each in kept],
+        [ranked.ids[ats[each.at]] for each in kept],
+        [ranked.scores[ats[each.place]] for each in kept],
         ranked.partial,
-        [ranked.asked[known[each.at]] for each in kept],
+        [ranked.asked[ats[each.at]] for each in kept],
         [each.more for each in kept],
     )
 

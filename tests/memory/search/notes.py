@@ -24,7 +24,7 @@ from clawbot.memory.store.matrix import VectorMatrix
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import FileRecord, Identity
 from clawbot.memory.store.writer import IndexWriter
-from clawbot.memory.values import SearchRequest
+from clawbot.memory.values import SearchRequest, Source
 from clawbot.text.tokens import words_of
 
 DIMENSIONS = 64
@@ -70,7 +70,8 @@ def write(
         for name, text in files.items():
             digest = blake2b(text.encode(), digest_size=16).digest()
             day = day_of(name, text)
-            state = FileState(name, "memory", len(text), len(text))
+            source: Source = "sessions" if name.startswith("sessions/") else "memory"
+            state = FileState(name, source, len(text), len(text))
             document = Document(state, text, digest, day, days=marks_of(text, day))
             writer.replace_file(FileRecord(state, digest, day, document.days), chunks_of(document, settings))
     chunks = writer.pending(0, 1_000_000) if embed else []

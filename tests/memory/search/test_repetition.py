@@ -126,6 +126,23 @@ def test_a_number_of_the_question_is_kept(tmp_path: Path) -> None:
     assert len(hits) == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("User: run the backup of the photo server again", "backup of the photo server"),
+        ("Assistant: Backup of the photo server ran, {n} files.", "backup of the photo server"),
+        ("User: 再备份一次照片服务器吧", "照片服务器备份"),
+        ("Assistant: 照片服务器备份完成，{n} 个文件。", "照片服务器备份"),
+        ("User: [cron] heartbeat of the photo server is ok", "heartbeat of the photo server"),
+    ],
+)
+def test_what_is_said_again_in_conversations_takes_one_place(tmp_path: Path, text: str, query: str) -> None:
+    files = {f"sessions/2026-01-{day}.jsonl": text.format(n=day) + "\n" for day in DAYS}
+    files |= {"sessions/2026-01-28-fork.jsonl": text.format(n=28) + "\n"}
+    hits = Searcher(build(tmp_path / "i.sqlite", files)).ask(query, sources=("sessions",)).hits
+    assert [(hit.path[:19], hit.more and hit.more.count) for hit in hits] == [("sessions/2026-01-28", 18)]
+
+
 def test_hits_of_other_backends_are_folded() -> None:
     hits = [Hit(f"memory/2026-01-{day}.md", 1, 1, 0.5, "Backup of the server ran.", "memory") for day in DAYS]
     (found,) = folded_hits(hits)
