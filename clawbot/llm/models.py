@@ -128,7 +128,9 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
         tools = head.tools
         window = window or window_for(head, free_memory())
     window, source = capped(window, FROM_SERVER if served else N_("what fits this machine"), settings)
-    known = ModelInfo(f"{LOCAL}{name}", reason=reason or _(CHOSEN), window=window, supports_tools=tools, window_source=source)
+    known = ModelInfo(
+        f"{LOCAL}{name}", reason=reason or _(CHOSEN), window=window, supports_tools=tools, window_source=source
+    )
     info = replace(known, local=LLAMA_CPP.title)
     return file, info
 

@@ -37,7 +37,7 @@ class KeysInOrder(Front):
         super().__init__(*args, **options)
         self._is_ready = False
         self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
-        self._load_until = 0.0  # on the monotonic clock: keys wait for the screen to load until then; 0 while they don't
+        self._load_until = 0.0  # the same for what the screen loads; 0 while it loads nothing
         self._typed: deque[Key | Paste] = deque()
 
     async def on_event(self, event: Event) -> None:
