@@ -196,6 +196,7 @@ MATTERS = {
     "date: 2026-01-10 23:30:00 +0800": TENTH,
     "date: 2026-01-09T23:30:00Z": TENTH,
     "date: 2026-01-10T01:00:00-05:00": TENTH,
+    "date: 2026-01-10T00:00:00.000Z": TENTH,
     "日期: 2026年1月10日": TENTH,
     "创建时间: 2026-01-10 09:30": TENTH,
     "Datum: 10. Januar 2026": TENTH,
@@ -212,6 +213,12 @@ MATTERS = {
 def test_front_matter_says_the_day(matter: str, day: date | None) -> None:
     found = named_by("note.md", f"---\ntitle: x\n{matter}\n---\ntext\n", zone=SHANGHAI)
     assert (found.period.end if found and found.period else None) == day
+
+
+def test_midnight_in_utc_is_the_day_alone_also_in_the_west() -> None:
+    for value, day in (("2026-01-10T00:00:00.000Z", TENTH), ("2026-01-11T02:00:00Z", TENTH)):
+        found = named_by("x.md", f"---\ndate: {value}\n---\n", zone=ZoneInfo("America/New_York"))
+        assert (found.period.end if found and found.period else None) == day
 
 
 @pytest.mark.parametrize(

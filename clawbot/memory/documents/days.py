@@ -32,7 +32,11 @@ _CREATED = lazy_re(
     r"|创建(?:时间|日期|于)?|建立(?:时间|日期)|作成日時?",
     re.IGNORECASE | re.MULTILINE,
 )
-_MOMENT = lazy_re(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[-+]00:?00)", re.IGNORECASE)
+# Midnight in UTC is how other programs write a day alone.
+_MOMENT = lazy_re(
+    r"\d{4}-\d\d-\d\d[T ](?!00:00(?::00(?:\.0+)?)?(?:Z|[-+]))\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?(?:Z|[-+]00:?00)",
+    re.IGNORECASE,
+)
 _TITLE = lazy_re(r"\s*#[ \t]+(?P<title>[^\n]+)")
 # Lines that set a day or change the context: code fences, headings, messages with day and time.
 _TELLING = lazy_re(
