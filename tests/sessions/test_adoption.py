@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from clawbot.sessions import rotation
 from clawbot.sessions.entries import SessionInfoEntry
+from clawbot.sessions.folder import names_in
 from clawbot.sessions.names import is_session_id
-from clawbot.sessions.rotation import names_in
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 

@@ -47,7 +47,7 @@ META = {
     "cli_version": "0.44.0",
 }
 STAMP = {"timestamp": "2026-03-01T10:00:00Z"}
-NODE = {
+NODE: dict[str, Any] = {
     "id": "a",
     "message": {"author": {"role": "user"}, "content": {"parts": ["hi"]}},
     "parent": None,
