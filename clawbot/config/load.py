@@ -25,10 +25,10 @@ from pydantic_core import ErrorDetails
 from clawbot.config.env import read_env
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.keys import KeyMap
-from clawbot.config.legacy import modernise
+from clawbot.config.legacy import Moved, modernise
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import read_servers
-from clawbot.config.mover import READ_AS, marks_of
+from clawbot.config.mover import marks_of
 from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.references import resolve_layer
@@ -123,12 +123,11 @@ def load_settings(
     """
     layers = [respell(read_layer(shipped("config.yaml"), origin=DEFAULT)[0], Settings)[0]]
     jobs, problems = _imported_jobs(paths.jobs_file)
-    notices: list[str] = []
-    by_environment = False
+    moved, notices, by_environment = None, list[str](), False
     file = config_file or paths.config_file
     files: tuple[Path, ...] = ()
     try:
-        layer, found, notices, by_environment = _read(file, paths)
+        layer, found, moved, by_environment = _read(file, paths)
         layers += (jobs, layer)
         problems += found
         files = (file,)
@@ -153,20 +152,21 @@ def load_settings(
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     for secret in (secrets := list(_secrets_in(settings))):
         remember_secret(secret)
-    notices += (*_machine_zone(settings), *_rare_keys(settings, whole))
-    notices = _with_unused_keys(notices, settings, whole)
+    unused = dict(_unused_keys(settings, whole))
+    notices = [*(moved.notices(unused) if moved else ()), *notices]
+    notices += (*_machine_zone(settings), *_rare_keys(settings, whole), *unused.values())
     lasting = not secrets and not by_environment and _is_of_program(settings)
     origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
     return LoadedSettings(settings, origins, files, tuple(notices), lasting)
 
 
-def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], list[str], bool]:
-    """The settings of the user's `file`, with problems and notices, and whether variables decide values."""
+def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Moved, bool]:
+    """The settings of the user's `file`, with problems, what was moved, and whether variables decide values."""
     layer, problems = read_layer(file)
     moved = modernise(layer, str(file))
     layer, unset, by_environment = resolve_layer(moved.layer, lambda: {**read_env(paths).values, **os.environ})
     layer, unknown = respell(layer, Settings, moved.spare)
-    return layer, [*problems, *moved.problems, *unset, *unknown], list(moved.notices()), by_environment
+    return layer, [*problems, *moved.problems, *unset, *unknown], moved, by_environment
 
 
 def _command_line(overrides: Mapping[str, Any]) -> Layer:
@@ -300,14 +300,7 @@ def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:
         )
 
 
-def _with_unused_keys(notices: Sequence[str], settings: Settings, whole: Layer) -> list[str]:
-    """`notices` with one for each unused key, instead of that it was moved."""
-    unused = dict(_unused_keys(settings, whole))
-    moved = {f"{mark.place}: {mark.key}{READ_AS}{dotted(path)}" for path in unused for mark in [whole.marks[path]]}
-    return [*(notice for notice in notices if notice not in moved), *unused.values()]
-
-
-def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[KeyPath, str]]:
+def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[str, str]]:
     """Yield each key of one profile that is set only for agents with the other one, and a notice. Defaults say nothing,
     unless they are in an older key."""
     for path, mark in whole.marks.items():
@@ -318,7 +311,7 @@ def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[KeyPath, st
             is_used = any(heir.memory_search.profile == profile for heir in heirs)
             if not is_used and (mark.key or value(owner.memory_search) != value(MemorySearchSettings())):
                 text = f"has no effect: only the profile `{profile}` uses it; {instead}"
-                yield path, f"{mark.place}: {mark.key or dotted(path)} {text}"
+                yield dotted(path), f"{mark.place}: {mark.key or dotted(path)} {text}"
 
 
 def _problem(error: ErrorDetails, whole: Layer) -> ConfigProblem:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from clawbot.config.errors import ConfigProblem
@@ -11,8 +11,6 @@ from clawbot.config.spelling import to_snake
 from clawbot.text.interface import _
 
 _MOST_NAMES = 12
-
-READ_AS = " is read as "
 
 
 def marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
@@ -86,14 +84,16 @@ class Mover:
         """Name `path` in the notice about ignored keys."""
         self._ignored.setdefault(why, []).append(path)
 
-    def notices(self) -> Iterator[str]:
-        """The notices: one for all moved keys, one for all ignored ones, then the others."""
-        moved = [f"{dotted(old)}{READ_AS}{dotted(new)}" for old, new in self._moved]
+    def notices(self, unused: Container[str] = ()) -> Iterator[str]:
+        """The notices: one for all moved keys but those that became `unused` ones, one for all ignored ones, then the
+        others."""
+        moved = [(old, new) for old, new in self._moved if dotted(new) not in unused]
         if len(moved) == 1:
-            yield f"{self.marks[self._moved[0][0]].place}: {moved[0]}"
+            [(old, new)] = moved
+            yield f"{self.marks[old].place}: {dotted(old)} is read as {dotted(new)}"
         elif moved:
             text = _("{file}: {n} keys of other programs have another name here: {keys}")
-            pairs = ", ".join(f"{dotted(old)} → {dotted(new)}" for old, new in self._moved)
+            pairs = ", ".join(f"{dotted(old)} → {dotted(new)}" for old, new in moved)
             yield text.format(file=self.file, n=len(moved), keys=pairs)
         if len(ignored := [path for paths in self._ignored.values() for path in paths]) == 1:
             text = _("{place}: {key} is ignored: {why}")

@@ -43,8 +43,13 @@ def test_the_sample_with_memory_settings_on_the_agent() -> None:
     assert (search.chunking.tokens, search.chunking.overlap) == (400, 80)
     assert (search.query.hybrid.vector_weight, search.query.hybrid.text_weight) == (0.7, 0.3)
     assert loaded.origins["agents.main.memory_search.query.hybrid.text_weight"].endswith("one-agent.yaml:12")
-    (notice,) = loaded.notices
-    assert notice.count(" → ") == 6
+    moved, *unused = loaded.notices
+    assert moved.count(" → ") == 4
+    assert [notice.partition("one-agent.yaml:")[2].partition(" has no effect")[0] for notice in unused] == [
+        "8: agents.main.memory.chunkSize",
+        "9: agents.main.memory.chunkOverlap",
+    ]
+    assert "chunk" not in moved
 
 
 def test_the_sample_with_the_singular_section_and_a_time_to_live_as_text() -> None:
