@@ -9,12 +9,14 @@ from typing import Any
 import click
 
 from clawbot.cli.output import agent_option, answer, counted, draw, fail, json_option, options, say, shared_options
+from clawbot.cli.schedule import add_jobs
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.importing.homes import dismiss
-from clawbot.importing.ledger import Ledger, MadeFile, MadeSession
+from clawbot.importing.ledger import Ledger, MadeFile, MadeJob, MadeSession
 from clawbot.importing.runs import Importer, Outcome, undo_run
+from clawbot.scheduling.importing import change_jobs
 from clawbot.sessions.store import SessionStore
 
 _EVERY = 25  # conversations between two updates of the line that shows how far it is
@@ -49,10 +51,11 @@ def from_path(path: Path, dry_run: bool, notes: bool, agent_id: str, file: Path 
     """Import what is new at PATH. Nothing is overwritten, and `import undo` takes it back.
 
     With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied,
-    beside, same_files, skipped (counts by reason), remarks.
+    beside, same_files, skipped (counts by reason), remarks, jobs (the file).
     """
     paths = Paths(find_home())
-    settings = load_settings(paths, config_file=file).settings.agent(agent_id)
+    every = load_settings(paths, config_file=file).settings
+    settings = every.agent(agent_id)
     paths.ensure_home()
     clock = SystemClock()
     store = SessionStore(paths.sessions(agent_id), clock, agent_id=agent_id)
@@ -70,7 +73,14 @@ def from_path(path: Path, dry_run: bool, notes: bool, agent_id: str, file: Path 
     finally:
         if sys.stderr.isatty():
             draw(sys.stderr)
-    answer(as_json, outcome, _lines(outcome, dry_run=dry_run, notes=notes))
+    lines = _lines(outcome, dry_run=dry_run, notes=notes)
+    if outcome.jobs and not dry_run:
+        rows = add_jobs(paths, every, Path(outcome.jobs))
+        if added := [MadeJob(row["name"]) for row in rows if not row["problem"]]:
+            importer.note(*added)
+            lines.insert(1, f"  {counted(len(added), 'job')} added, switched off: clawbot schedule list")
+        lines += [f"  left out: the job {row['name']} ({row['problem']})" for row in rows if row["problem"]]
+    answer(as_json, outcome, lines)
 
 
 def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
@@ -123,14 +133,23 @@ def list_runs(as_json: bool) -> None:
 def undo(run_id: str, as_json: bool) -> None:
     """Take the import ID back: what it made, unless somebody used it since.
 
-    With --json: an object with sessions, shortened, files (counts) and stays (lines).
+    With --json: an object with sessions, shortened, files, jobs (counts) and stays (lines).
     """
     paths = Paths(find_home())
     ledger = Ledger(paths.imports)
     run, records = ledger.find(run_id)
     store = SessionStore(paths.sessions(run.agent), SystemClock(), agent_id=run.agent)
-    undone = undo_run(store, ledger, run, records)
-    lines = [f"Removed: {counted(undone.sessions, 'conversation')}, {counted(undone.files, 'note')}."]
+    jobs = load_settings(paths).settings.schedule.all_jobs
+
+    def drop_job(name: str) -> str:
+        if name in jobs and jobs[name].enabled:
+            return f"{name}: this job was switched on"
+        change_jobs(paths.jobs_file, {}, [name])
+        return ""
+
+    undone = undo_run(store, ledger, run, records, drop_job)
+    removed = ((undone.sessions, "conversation"), (undone.files, "note"), (undone.jobs, "job"))
+    lines = [f"Removed: {', '.join(counted(*each) for each in removed)}."]
     if undone.shortened:
         lines.append(f"{counted(undone.shortened, 'conversation')} without the new messages again.")
     answer(as_json, undone, lines + [f"Stays: {line}" for line in undone.stays])

@@ -102,11 +102,18 @@ def import_jobs(source: Path, on: bool, file: Path | None, as_json: bool) -> Non
     `schedule: {NAME: {enabled: true}}` in your settings switches one on. With --json: an array of objects with name,
     enabled, settings, leftOut and problem ("": added).
     """
-    paths, now = Paths(find_home()), SystemClock().now()
-    settings = load_settings(paths, config_file=file).settings
+    paths = Paths(find_home())
+    rows = add_jobs(paths, load_settings(paths, config_file=file).settings, source, on=on)
+    lines = [f"{row['name']}  {row['problem'] or (_('on') if row['enabled'] else _('off'))}" for row in rows]
+    answer(as_json, rows, lines or [_("There are no jobs in it.")])
+
+
+def add_jobs(paths: Paths, settings: Settings, source: Path, *, on: bool = False) -> list[dict[str, Any]]:
+    """Add the jobs in `source`, those that were on switched on if `on`; returns what became of each, as `import --json`
+    prints it. Blocks. Raises ConfigError."""
     added: dict[str, dict[str, Any]] = {}
     rows = []
-    for job in jobs_from(read_jobs(source), now):
+    for job in jobs_from(read_jobs(source), SystemClock().now()):
         problem = job.problem or (_("there is a job of this name") if job.name in settings.schedule.all_jobs else "")
         entry = job.settings | {"enabled": on and job.enabled}
         entry |= {"agent": job.agent} if job.agent in settings.agent_ids else {}
@@ -122,8 +129,7 @@ def import_jobs(source: Path, on: bool, file: Path | None, as_json: bool) -> Non
         added |= {} if problem else {job.name: entry}
     if added:
         change_jobs(paths.jobs_file, added)
-    lines = [f"{row['name']}  {row['problem'] or (_('on') if row['enabled'] else _('off'))}" for row in rows]
-    answer(as_json, rows, lines or [_("There are no jobs in it.")])
+    return rows
 
 
 def _schedule(file: Path | None, agent_id: str | None) -> Schedule:

@@ -42,6 +42,12 @@ class MadeFile(Struct, frozen=True, tag_field="type", tag="file", rename="camel"
     digest: str
 
 
+class MadeJob(Struct, frozen=True, tag_field="type", tag="job", rename="camel"):
+    """A job that was added, switched off."""
+
+    name: str
+
+
 class ReadUnit(Struct, frozen=True, tag_field="type", tag="unit", rename="camel"):
     """What was read to its end: it is read again when its `stamp` differs."""
 
@@ -49,7 +55,7 @@ class ReadUnit(Struct, frozen=True, tag_field="type", tag="unit", rename="camel"
     stamp: str
 
 
-Record = Run | MadeSession | MadeFile | ReadUnit
+Record = Run | MadeSession | MadeFile | MadeJob | ReadUnit
 _DECODER = msgspec.json.Decoder(Record)
 
 

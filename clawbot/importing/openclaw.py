@@ -46,12 +46,7 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
         if folder.is_dir() and not folder.is_symlink()
         for unit in _units(folder, f"{folder.parent.name}/", _keys_in(folder), skipped)
     ]
-    jobs = small_json(root / "cron" / "jobs.json")
-    listed = jobs.get("jobs") if isinstance(jobs, dict) else jobs
-    count = len(listed) if isinstance(listed, list) else 0
-    remarks = (
-        [f"{count} jobs in {root / 'cron/jobs.json'}: write them under `schedule:` in the settings"] if count else []
-    )
+    jobs, remarks = root / "cron" / "jobs.json", []
     if count := len(list(root.glob("skills/*/SKILL.md"))):
         remarks.append(f"{count} skills: add {root / 'skills'} to `skills.dirs` in the settings")
     for name, how in (
@@ -62,7 +57,7 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
         if (root / name).is_file():
             remarks.append(f"settings: clawbot {how} {root / name}")
     named = small_json(root / "openclaw.json") or small_json(root / "clawdbot.json")
-    return Source("openclaw", "OpenClaw", units, _workspaces(root, named), remarks)
+    return Source("openclaw", "OpenClaw", units, _workspaces(root, named), remarks, jobs if jobs.is_file() else None)
 
 
 def read_pi(root: Path, skipped: Skipped) -> Source:

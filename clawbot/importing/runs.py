@@ -16,7 +16,7 @@ from clawbot.files import PRIVATE_FILE, create_whole, digest_of, ensure_private_
 from clawbot.importing.claude_code import read_claude_code
 from clawbot.importing.codex import read_codex
 from clawbot.importing.exports import read_export
-from clawbot.importing.ledger import Ledger, MadeFile, MadeSession, ReadUnit, Record, Run
+from clawbot.importing.ledger import Ledger, MadeFile, MadeJob, MadeSession, ReadUnit, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi
 from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
 from clawbot.importing.write import Composer, OwnEnd, Target, ids_in, own_end
@@ -43,7 +43,7 @@ _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
 class Outcome(Struct):
     """What a run did, or would do: conversations that are new, that grew, that grew and were continued here (`parts`:
     their new messages are conversations of their own), that are the `same`; messages and their `size` in bytes.
-    `copied` and `beside` are notes; `skipped` counts what was left out, by reason; `remarks` say what is not
+    `copied` and `beside` are notes, `jobs` the file of jobs; `skipped` counts what was left out, by reason; `remarks` say what is not
     imported."""
 
     program: str
@@ -60,14 +60,16 @@ class Outcome(Struct):
     same_files: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    jobs: str = ""
 
 
 class Undone(Struct):
-    """What an undo took back: conversations, new parts of them, files; and what stays, each with the reason."""
+    """What an undo took back: conversations, new parts of them, notes, jobs; and what stays, each with the reason."""
 
     sessions: int = 0
     shortened: int = 0
     files: int = 0
+    jobs: int = 0
     stays: list[str] = field(default_factory=list)
 
 
@@ -132,7 +134,7 @@ class Importer:
         self._stamps, self._made = self._ledger.done(source.name, agent)
         self._forgotten = read_forgotten(self._store.folder)
         run = Run(self._ledger.fresh_id(f"{now:%Y%m%d-%H%M%S}"), iso_utc(now), source.name, str(path), agent)
-        self.outcome = Outcome(source.label, run.id, remarks=list(source.remarks))
+        self.outcome = Outcome(source.label, run.id, remarks=[*source.remarks], jobs=str(source.jobs or ""))
         self._run, self._entries = run.id, [run]
         try:
             for unit in source.units:
@@ -216,19 +218,19 @@ class Importer:
                 record = _record(path)
                 if not talk.parent:
                     self._records.append((f"{stem}-", record))
-                self._note(MadeSession(talk.ident, file, end.body if end else 0, rest))
+                self.note(MadeSession(talk.ident, file, end.body if end else 0, rest))
         return written
 
     def _save(self) -> None:
         """Record what was read, and list the sessions that were made."""
         if any(not isinstance(each, Run) for each in self._entries):
-            self._note()
+            self.note()
         if self._records:
             os.sync()
             self._store.add(self._records)
             self._records = []
 
-    def _note(self, *records: Record) -> None:
+    def note(self, *records: Record) -> None:
         """Add to the record of the run."""
         if not self._dry_run:
             self._ledger.append(self._run, [*self._entries, *records])
@@ -252,7 +254,7 @@ class Importer:
                         break
                     if os.path.lexists(target):
                         continue
-                    self._note(MadeFile(str(target.absolute()), digest_of(data)))
+                    self.note(MadeFile(str(target.absolute()), digest_of(data)))
                     if self._dry_run or create_whole(target, data, below=self._workspace):
                         (self.outcome.copied if place == name else self.outcome.beside).append(place)
                         break
@@ -282,8 +284,11 @@ def _copy(path: Path, size: int, sink) -> str:  # type: ignore[no-untyped-def]
         return file.read().decode()
 
 
-def undo_run(store: SessionStore, ledger: Ledger, run: Run, records: list[Record]) -> Undone:
-    """Take back what the run made and what nobody used since. Blocks. Raises SessionStoreError, OSError."""
+def undo_run(
+    store: SessionStore, ledger: Ledger, run: Run, records: list[Record], drop_job: Callable[[str], str] = lambda _: ""
+) -> Undone:
+    """Take back what the run made and what nobody used since; `drop_job` removes a job, or returns why it stays.
+    Blocks. Raises SessionStoreError, ConfigError, OSError."""
     undone, kept = Undone(), list[Record]()
     gone, shorter = list[str](), list[Path]()
     for record in reversed(records):
@@ -297,6 +302,9 @@ def undo_run(store: SessionStore, ledger: Ledger, run: Run, records: list[Record
                     gone.append(path.stem)
             case MadeFile():
                 why = _undo_file(Path(record.path), record.digest, undone)
+            case MadeJob():
+                why = drop_job(record.name)
+                undone.jobs += not why
             case _:
                 continue
         if why:

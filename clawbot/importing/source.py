@@ -84,13 +84,14 @@ class Unit(NamedTuple):
 
 class Source(Struct):
     """What was recognised at a path: the program's `label` and its `name` in keys; `workspace` are its folders of
-    notes, `remarks` lines about what is there and is not imported."""
+    notes, `remarks` lines about what is there and is not imported, `jobs` its file of jobs."""
 
     name: str
     label: str
     units: Iterable[Unit]
     workspace: Sequence[Path] = ()
     remarks: Sequence[str] = ()
+    jobs: Path | None = None
 
 
 class UnreadableError(Exception):

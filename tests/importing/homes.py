@@ -21,6 +21,8 @@ CHINESE = (
 )
 Words = Iterable[tuple[str, str]]
 WORDS = {"en": ENGLISH, "zh": CHINESE}
+JOB: dict[str, Any] = {"id": "77", "name": "feeds", "enabled": True, "schedule": {"kind": "cron", "expr": "0 9 * * *"}}
+JOB |= {"payload": {"kind": "agentTurn", "message": "Read the feeds"}}
 TORN = b'{"type":"user","message":{"role":"us'
 UNKNOWN = {"type": "hologram", "id": "feedf00d", "uuid": "feed", "payload": {"type": "hologram"}, "parentId": None}
 
@@ -95,7 +97,7 @@ def openclaw(home: Path, words: Iterable[tuple[str, str]] = ENGLISH) -> Path:
     index = {"agent:main:main": {"sessionId": uid(1), "displayName": "Hens", "updatedAt": 1}}
     (folder / "sessions.json").write_text(json.dumps(index))
     (root / "cron").mkdir()
-    (root / "cron" / "jobs.json").write_text(json.dumps({"version": 1, "jobs": [{"id": "77", "name": "feeds"}]}))
+    (root / "cron" / "jobs.json").write_text(json.dumps({"version": 1, "jobs": [JOB]}))
     put_lines(root / "workspace" / "MEMORY.md", [b"- The coop is blue.\n"])
     put_lines(root / "workspace" / "memory" / "2026-03-05.md", [b"- Fed the geese.\n"])
     put_lines(root / "workspace" / "USER.md", [b"# Martha's friend\n"])

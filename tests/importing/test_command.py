@@ -56,13 +56,19 @@ def test_what_cannot_be_imported_or_undone_is_one_line_with_a_hint(home: Path) -
     assert "PATH" in clawbot("import", "--help").stdout
 
 
-def test_jobs_settings_and_skills_are_named(home: Path) -> None:
+def test_jobs_come_switched_off_and_settings_and_skills_are_named(home: Path) -> None:
     path = homes.openclaw(home)
     homes.put_lines(path / "skills/pdf/SKILL.md", [b"---\nname: pdf\n---\n"])
     (path / "openclaw.json").write_text("{}")
     shown = clawbot("import", str(path)).stdout
-    for words in ("1 jobs in", "1 skills", "clawbot config check"):
+    for words in ("1 job added, switched off", "1 skills", "clawbot config check"):
         assert words in shown
+    (run,) = json.loads(clawbot("import", "list", "--json").stdout)
+    jobs = {each["name"]: each["enabled"] for each in json.loads(clawbot("schedule", "list", "--json").stdout)}
+    assert jobs["feeds"] is False
+    assert "there is a job of this name" in clawbot("import", str(path)).stdout
+    assert "1 job." in clawbot("import", "undo", run["id"]).stdout
+    assert "feeds" not in clawbot("schedule", "list").stdout
     assert not (Paths(find_home()).skills / "pdf").exists()
 
 
