@@ -47,7 +47,7 @@ def command() -> None:
 @click.option("--dry-run", is_flag=True, help="Only print the counts.")
 @click.option("--notes", is_flag=True, help="Let the model write notes from the new conversations, at the next chat.")
 @options(agent_option("Who gets them."), shared_options)
-def from_path(path: Path, dry_run: bool, notes: bool, agent_id: str, file: Path | None, as_json: bool) -> None:
+def from_path(path: Path, *, dry_run: bool, notes: bool, agent_id: str, file: Path | None, as_json: bool) -> None:
     """Import what is new at PATH. Nothing is overwritten, and `import undo` takes it back.
 
     With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied,

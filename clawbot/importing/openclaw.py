@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -16,24 +15,21 @@ from clawbot.importing.source import (
     Source,
     Talk,
     Unit,
-    files_in,
     milliseconds,
     small_json,
     stamp_of,
     text_in,
 )
 from clawbot.sessions.entries import as_object
+from clawbot.sessions.envelopes import is_job
+from clawbot.sessions.folder import EMPTY, read_folder
+from clawbot.sessions.forgotten import session_of
 from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.offsets import HEADER, EntrySpan, spans_backwards
 
 # The kinds of sessions by the words of their keys: `agent:main:cron:ID`.
 _KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "subagent", "acp": "subagent"}
 _KINDS |= dict.fromkeys(("group", "channel", "thread", "topic"), "group")
-# How jobs, heartbeats, system events and other agents begin what they say in the place of the user.
-_JOB = re.compile(r"\[cron:|Read HEARTBEAT\.md|System: \[|\[Subagent Context\]|\[heartbeat", re.IGNORECASE)
-_NAME = re.compile(r"(?P<stem>[^/]+?)\.jsonl(?:\.reset\.[^/]+)?")
-"""A transcript, also of a session that was reset. Deleted ones and backups are left out."""
-_OTHERS = re.compile(r"\.jsonl\.[^/]+\Z")
 _OUR_RECORDS = "clawbot."
 """Types of entries that only this program may write: offers to memory, ends, forks."""
 
@@ -64,7 +60,8 @@ def read_pi(root: Path, skipped: Skipped) -> Source:
     """The sessions of pi below `root` (`~/.pi`, `~/.pi/agent` or the folder of the sessions). Blocks."""
     inside = (root / "agent" / "sessions", root / "sessions", root)
     folder = next(each for each in inside if each.is_dir())
-    return Source("pi", "pi", list(_units(folder, "", {}, skipped)))
+    folders = [each for each in (folder, *sorted(folder.iterdir())) if each.is_dir() and not each.is_symlink()]
+    return Source("pi", "pi", [unit for each in folders for unit in _units(each, "", {}, skipped)])
 
 
 def _workspaces(root: Path, settings: Any) -> list[Path]:
@@ -88,38 +85,14 @@ def _keys_in(folder: Path) -> dict[str, tuple[str, str]]:
 
 
 def _units(folder: Path, owner: str, keys: dict[str, tuple[str, str]], skipped: Skipped) -> Iterator[Unit]:
-    taken: set[str] = set()
-    files = files_in(folder, lambda name: ".jsonl" in name, skipped)
-    names = {path.name for path, _ in files}
-    for path, state in files:
-        named = _NAME.fullmatch(path.name)
-        if named is None:
-            is_deleted = ".jsonl.deleted." in path.name
-            what = "deleted conversations" if is_deleted else "backups and lock files"
-            skipped[what] += 1 if is_deleted or _OTHERS.search(path.name) else 0
-            continue
-        try:
-            with ByteSource.open(path) as source:
-                ident = _ident(source, named["stem"])
-        except OSError:
-            ident = ""
-        if ident is None:
-            skipped["files that are no transcripts"] += 1
-        elif ident in taken or (ident != named["stem"] and f"{ident}.jsonl" in names and owner):
-            skipped["copies of conversations"] += 1
-        else:
-            taken.add(ident)
-            yield Unit(f"{owner}{path.name}", stamp_of(state), partial(_talks, path, f"{owner}{ident}", keys, skipped))
-
-
-def _ident(source: ByteSource, stem: str) -> str | None:
-    """The id of the session; None for a file of another format, which is told by its entries: a header may be torn."""
-    head = source.read(0, 64 * 1024).split(b"\n", 2)
-    header = as_object(head[0]) or {}
-    if header.get("type") == HEADER and isinstance(header.get("id"), str):
-        return str(header["id"])
-    second = as_object(head[1]) if len(head) > 1 else None
-    return stem if second and isinstance(second.get("id"), str) and "parentId" in second else None
+    """The transcripts in `folder`; what else is there is counted by its kind."""
+    content = read_folder(folder, every=True)
+    skipped["copies of conversations"] += len(content.copies)
+    skipped.update(kind for kind in content.foreign.values() if kind not in ("folders", EMPTY))
+    for name, header in sorted(content.headers.items()):
+        ident = f"{owner}{header.id if header else session_of(name)}"
+        state = (folder / name).stat()
+        yield Unit(f"{owner}{name}", stamp_of(state), partial(_talks, folder / name, ident, keys, skipped))
 
 
 def _talks(path: Path, ident: str, keys: dict[str, tuple[str, str]], skipped: Skipped) -> Iterator[Talk]:
@@ -138,7 +111,7 @@ def _talks(path: Path, ident: str, keys: dict[str, tuple[str, str]], skipped: Sk
             title=label,
             cwd=str((header or {}).get("cwd") or ""),
             began=milliseconds((header or {}).get("timestamp")) or int(path.stat().st_mtime * 1000),
-            kind=kind or ("cron" if _JOB.match(first) else ""),
+            kind=kind or ("cron" if first and is_job(first) else ""),
         )
 
 
@@ -165,7 +138,7 @@ def _said(
             continue
         if str(value.get("customType") or "").startswith(_OUR_RECORDS):
             value["customType"] = f"imported.{value['customType']}"
-        if (text := _user_text(value)) and (all_scheduled or _JOB.match(text)):
+        if all_scheduled and _user_text(value):
             value["message"]["scheduled"] = True
         kept = span.first_kept
         if kept is None and span.first_kept_index is not None and 0 <= span.first_kept_index < len(spans):

@@ -43,8 +43,8 @@ _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
 class Outcome(Struct):
     """What a run did, or would do: conversations that are new, that grew, that grew and were continued here (`parts`:
     their new messages are conversations of their own), that are the `same`; messages and their `size` in bytes.
-    `copied` and `beside` are notes, `jobs` the file of jobs; `skipped` counts what was left out, by reason; `remarks` say what is not
-    imported."""
+    `copied` and `beside` are notes, `jobs` the file of jobs; `skipped` counts what was left out, by reason; `remarks`
+    say what is not imported."""
 
     program: str
     run: str = ""

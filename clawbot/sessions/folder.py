@@ -199,7 +199,7 @@ def _entry_in(raw: bytes, value: dict[str, Any] | None, header: Header | None) -
     if value is None:
         entry = ENTRY_START.search(raw)
         return entry[1].decode() if entry else ""
-    known = value.get("type") in ENTRY_TYPES
+    known = str(value.get("type")) in ENTRY_TYPES
     linked = isinstance(value.get("id"), str) and isinstance(value.get("parentId", 0), str | None)
     # After a header also one of version 1, or of a later type.
     is_entry = known and linked if header is None else known or (linked and isinstance(value.get("type"), str))

@@ -346,7 +346,7 @@ def claude_ai_item(number: int, words: Iterable[tuple[str, str]], *, tree: bool 
             above = parent
             add("assistant", [{"type": "text", "text": "an answer that was taken back"}])
             parent = above
-        tools = [
+        tools: list[dict[str, Any]] = [
             {"type": "tool_use", "id": None, "name": "web_search", "input": {"query": "hens"}},
             {
                 "type": "tool_result",

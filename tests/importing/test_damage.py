@@ -191,7 +191,8 @@ def test_links_pipes_and_foreign_folders_are_not_read(program: str, tmp_path: Pa
     threading.Thread(target=work, daemon=True).start()
     assert done.wait(30)
     assert outcomes[0].new == COUNTS[program]
-    assert outcomes[0].skipped["links and special files"] >= 2
+    passed_by = ("links and special files", "links", "pipes and devices")
+    assert sum(outcomes[0].skipped.get(kind, 0) for kind in passed_by) >= 2
 
 
 def test_lines_of_any_length_are_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

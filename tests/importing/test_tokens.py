@@ -104,3 +104,28 @@ async def test_with_notes_memory_is_offered_each_conversation_once(tmp_path: Pat
     assert store_in(tmp_path).pending() == []
     texts = "".join(message.text for request in brain.of("flush") for message in request.messages)
     assert all(f"question {number} about" in texts for number in range(60))
+
+
+@pytest.mark.parametrize("program", ["claude-code", "codex", "openclaw"])
+async def test_a_call_that_has_no_result_is_never_run(program: str, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    path = homes.HOMES[program](theirs, homes.ENGLISH)
+    for file in path.rglob("*.jsonl"):
+        lines = file.read_text().splitlines(keepends=True)
+        calls = [place for place, line in enumerate(lines) if "touch" in line or "rm" in line]
+        if calls:
+            text = "".join(lines[: calls[-1] + 1])
+            for command in ('"rm -rf /"', '"rm\\\\", \\\\"-rf\\\\", \\\\"/"', '"touch /tmp/hacked"'):
+                text = text.replace(command, f'"touch {tmp_path}/hacked"')
+            file.write_text(text)
+    store = store_in(tmp_path, START)
+    Importer(store, tmp_path / "workspace", Ledger(tmp_path / "imports"), MinuteClock(START)).run(path)
+    brain = model()
+    for summary in store.list():
+        agent = await open_agent(tmp_path, brain, START, session=summary.session_id)
+        agent.deps.workspace.mkdir(exist_ok=True)
+        await talk(agent, "go on")
+        await leave(agent)
+    assert brain.of("chat")
+    assert not (tmp_path / "hacked").exists()
