@@ -71,6 +71,10 @@ class Extensions(ABC, Generic[F]):
     def facts(self, each: F) -> Iterable[tuple[str, str]]:
         """Labels with what only `info` prints."""
 
+    def odd(self, each: F) -> list[str]:
+        """What of the form of its manifest was put right."""
+        return []
+
     def title(self, each: F) -> str:
         return each.name
 
@@ -175,7 +179,7 @@ def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool
         say(f"  {clean_line(each.manifest.description)}")
     facts = [
         ("why", each.reason()),
-        *(("form", text) for text in each.manifest.odd),
+        *(("form", text) for text in here.odd(each)),
         ("source", each.source),
         ("folder", str(each.folder)),
         *here.facts(each),
@@ -202,7 +206,7 @@ def _check(kind: Kind, agent_id: str, file: Path | None, as_json: bool) -> None:
     lines = [clean_line(f"{len(ready)} of {len(here.found)} ready" + (f": {', '.join(ready)}" if ready else ""))]
     for each, steps in idle:
         lines += [clean_line(f"{each.name}: {each.reason()}"), *(f"  fix: {clean_line(step)}" for step in steps)]
-    odd = {each.name: list(each.manifest.odd) for each in here.found if each.manifest.odd and not each.problem}
+    odd = {each.name: texts for each in here.found if not each.problem and (texts := here.odd(each))}
     lines += [clean_line(f"{name}: {text}") for name, texts in odd.items() for text in texts]
     data = {"enabled": here.section.enabled, "ready": ready, "notReady": reports, "odd": odd}
     answer(as_json, data, lines, here.warnings())

@@ -19,6 +19,9 @@ class Skills(Extensions[FoundSkill]):
         settings = self.settings.skills.model_copy(update={"enabled": True})
         return SkillShelf(self.paths, settings, self.workspace).look()
 
+    def odd(self, each: FoundSkill) -> list[str]:
+        return list(each.manifest.odd)
+
     def details(self, each: FoundSkill) -> dict[str, Any]:
         manifest = each.manifest
         return {

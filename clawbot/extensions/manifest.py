@@ -54,14 +54,12 @@ class Requires(Struct, frozen=True, forbid_unknown_fields=False):
 
 
 class BaseManifest(Struct, frozen=True):
-    """What the heads of all manifests have; `always` ignores unmet `requires`, `odd` says what of the form was put
-    right."""
+    """What the heads of all manifests have; `always` ignores unmet `requires`."""
 
     name: str
     description: str = ""
     requires: Requires = Requires()
     always: bool = False
-    odd: tuple[str, ...] = ()
 
     def needs(self, given: Mapping[str, str], system: str = sys.platform) -> dict[str, bool]:
         """Whether each requirement is met, by phrases: `os: darwin`, `bin: gh`, `any bin: rg, grep`, `env:

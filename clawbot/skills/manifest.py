@@ -25,13 +25,15 @@ _MOST_COMPATIBILITY = 500
 class SkillManifest(BaseManifest, frozen=True):
     """The head of a SKILL.md. `compatibility` says for people what it needs, `requires` for the program.
     `allowed_tools` are those it was written for: they are shown, and allow nothing. With `disable_model_invocation`
-    only the user calls it; without `user_invocable` it is not offered to the user."""
+    only the user calls it; without `user_invocable` it is not offered to the user. `odd`: what of its form was put
+    right."""
 
     license: str = ""
     compatibility: str = ""
     allowed_tools: tuple[str, ...] = ()
     disable_model_invocation: bool = False
     user_invocable: bool = True
+    odd: tuple[str, ...] = ()
 
 
 class SkillText(Struct, frozen=True):
@@ -51,6 +53,7 @@ def parse_skill(text: str, folder: str, file: str) -> SkillText:
     odd = [why] if (why := values.pop("", "")) else []
     if not _NAME.fullmatch(folder):
         raise ManifestError(f"{file}: {folder[:80]!r} is no name for a skill: letters, digits and . _ + -, 64 at most")
+    values.pop("odd", None)
     if (name := values.pop("name", folder)) != folder:
         odd.append(_told(head, "name", f"{str(name)[:80]!r} is called {folder}, as its folder"))
     values["allowed_tools"] = as_list(values.get("allowed_tools", ()))

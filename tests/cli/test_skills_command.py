@@ -32,7 +32,7 @@ def home() -> Path:
     about = "description: 发布网站，当用户要求上线时使用。"
     write_skill(home / "skills" / "deploy", f"{about}\nlicense: MIT\nallowed-tools: Read Bash(git:*)")
     write_skill(home / "skills" / "needy", "requires: {bins: [no-such-bin], env: [NO_TOKEN]}")
-    write_skill(home / "skills" / "broken", "name: [")
+    write_skill(home / "skills" / "broken", "description: []")
     write_skill(home / "workspace" / "skills" / "found")
     return home
 
@@ -87,7 +87,7 @@ def test_info(home: Path) -> None:
 def test_check_says_what_to_do(home: Path) -> None:
     text = invoke("check").stdout
     assert text.startswith("1 of 4 ready: deploy\n")
-    assert f"broken: {home}/skills/broken/SKILL.md line 3: no YAML" in text
+    assert f"broken: {home}/skills/broken/SKILL.md line 3: description: expected what" in text
     assert "  fix: install no-such-bin, so that it is on PATH\n  fix: export NO_TOKEN=…\n" in text
     read = home / "workspace" / "skills" / "found" / "SKILL.md"
     assert f"  fix: read {read}, then clawbot skills enable found" in text
@@ -96,6 +96,15 @@ def test_check_says_what_to_do(home: Path) -> None:
         "found": "off",
         "needy": "missing",
     }
+
+
+def test_check_says_what_was_put_right(home: Path) -> None:
+    write_skill(home / "skills" / "pdf-1.0", "name: pdf\ndescription: Use when: asked")
+    text = invoke("check").stdout
+    assert "pdf-1.0: line 2: name: 'pdf' is called pdf-1.0, as its folder\n" in text
+    assert "no YAML: mapping values are not allowed here" in text
+    assert list(data("check")["odd"]) == ["pdf-1.0"]
+    assert invoke("info", "pdf-1.0").stdout.count("form ") == 1
 
 
 def test_a_skill_of_the_workspace_is_trusted_until_it_changes_or_is_disabled(home: Path) -> None:
@@ -123,7 +132,9 @@ def test_a_skill_of_the_user_goes_off_and_on(home: Path) -> None:
     assert data("info", "deploy")["enabled"]
 
 
-@pytest.mark.parametrize(("name", "why"), [("broken", "no YAML"), ("needy", "missing bin: no-such-bin")])
+@pytest.mark.parametrize(
+    ("name", "why"), [("broken", "expected what the skill does"), ("needy", "missing bin: no-such-bin")]
+)
 def test_what_can_not_be_used_is_not_enabled(home: Path, name: str, why: str) -> None:
     done = invoke("enable", name)
     assert done.exit_code == 1
