@@ -21,6 +21,7 @@ from clawbot.sessions.entries import (
     FORK,
     FORMAT_VERSION,
     OFFER,
+    CompactionEntry,
     CustomEntry,
     Entry,
     Header,
@@ -63,7 +64,7 @@ class Target(Struct, frozen=True):
 
 def own_end(path: Path) -> OwnEnd | None:
     """Where the end that an import wrote begins; None if the session went on since. Blocks. Raises OSError."""
-    wanted, offered, body, run = [END_MARK, FORK], False, 0, ""
+    wanted, offered, body, run, mark = [END_MARK, FORK], False, 0, "", ""
     with ByteSource.open(path) as source:
         for span in spans_backwards(source, source.size):
             entry = decode_entry(source.read(span.start, span.end), span.kind)
@@ -72,11 +73,11 @@ def own_end(path: Path) -> OwnEnd | None:
                 offered = True
             elif wanted and kind == wanted[0]:
                 del wanted[0]
-                body = span.start
+                body, mark = span.start, span.id
                 data = entry.data if isinstance(entry, CustomEntry) and isinstance(entry.data, dict) else {}
                 run = str(data.get("run") or "")
             else:
-                body = span.start if kind == "session_info" else body
+                body = span.start if span.id == entry_id(f"{mark} title") else body
                 return None if wanted or not run else OwnEnd(body, run, offered)
     return None
 
@@ -137,7 +138,9 @@ class Composer:
         self._sink.write(line)
         self.size += len(line)
         self.messages += isinstance(entry, MessageEntry) and not isinstance(entry.message, ToolResultMessage)
-        self._read[ident] = ident if context_items([entry]) else self._read.get(parent, "")
+        # A summary stands before what was kept of the messages that it follows in the file.
+        is_read = not isinstance(entry, CompactionEntry) and context_items([entry])
+        self._read[ident] = ident if is_read else self._read.get(parent, "")
 
     @property
     def _time(self) -> str:

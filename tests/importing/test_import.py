@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from clawbot.agent.offers import offers_of, unoffered_spans
 from clawbot.clock import moment_of
 from clawbot.importing.ledger import Ledger
 from clawbot.importing.runs import Importer, Outcome, Undone, undo_run
 from clawbot.messages import AssistantMessage, ToolResultMessage, UserMessage
+from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import MessageEntry
 from clawbot.sessions.plain_lines import spoken_part
 from clawbot.sessions.store import SessionStore
@@ -293,3 +295,36 @@ def test_a_job_of_openclaw_is_no_conversation_of_the_user(tmp_path: Path) -> Non
     place.run()
     job = next(each for each in place.store.list() if ":cron:" in each.key)
     assert not any("Read the feeds" in line.text for line in spoken_part(job.path).said)
+
+
+def test_a_name_that_the_other_program_gave_last_stays_when_the_conversation_grows(tmp_path: Path) -> None:
+    place = place_of("pi", tmp_path)
+    (file,) = place.path.rglob(f"*{homes.uid(1)}.jsonl")
+    lines = homes.pi_lines(1, homes.ENGLISH)
+    name = {"type": "session_info", "id": "aaaa0001", "parentId": lines[-1]["id"], "timestamp": homes.at(20)}
+    homes.put_lines(file, [*lines, {**name, "name": "Mine"}])
+    place.run()
+    later = homes.pi_lines(1, [*homes.ENGLISH, ("And now?", "Bigger.")])[len(lines) :]
+    later[0]["parentId"] = name["id"]
+    homes.put_lines(file, [*lines, {**name, "name": "Mine"}, *later])
+    assert place.run().grown == 1
+    (path,) = (path for path in paths(place) if "And now?" in said(path))
+    assert path.read_bytes().count(b'"Mine"') == 1
+    assert "Mine" in {each.title for each in place.store.list()}
+
+
+def test_what_a_compaction_at_the_end_kept_counts_as_offered(tmp_path: Path) -> None:
+    place = place_of("pi", tmp_path)
+    (file,) = place.path.rglob(f"*{homes.uid(1)}.jsonl")
+    lines = homes.pi_lines(1, homes.ENGLISH)
+    kept = next(line["id"] for line in lines if "geese" in json.dumps(line))
+    entry = {"type": "compaction", "id": "aaaa0001", "parentId": lines[-1]["id"], "timestamp": homes.at(20)}
+    homes.put_lines(file, [*lines, {**entry, "summary": "Hens.", "firstKeptEntryId": kept, "tokensBefore": 9}])
+    place.run()
+    for path in paths(place):
+        with Transcript.open(path, clock=StillClock(), writable=False) as transcript:
+            items = context_items(transcript.entries)
+            assert (
+                unoffered_spans(offers_of(transcript.entries), items, 1 if "Hens." in items[0].message.text else 0)
+                == []
+            )
