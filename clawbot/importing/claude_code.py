@@ -114,13 +114,14 @@ def _line(at: int, value: dict[str, Any]) -> _Line:
         value.get("isSidechain") is True,
         str(message.get("id") or "") if isinstance(message, dict) else "",
         bool(results) and all(results),
-        boundary or "uuid" not in value,
+        boundary or "uuid" not in value or value.get("type") == "assistant",
     )
 
 
 def _branch(lines: list[_Line]) -> list[_Line]:
     """The conversation that ends with the last message: without what the user went back from. A line whose predecessor
-    is lost, and one that a compaction begins with, continue the line before them in the file."""
+    is lost, an answer without one, and one that a compaction begins with continue the line before them in the file."""
+    is_list = not any(line.parent for line in lines)
     places = {line.uuid: place for place, line in reversed(list(enumerate(lines)))}
     at = next((place for place in reversed(range(len(lines))) if lines[place].kind in ("user", "assistant")), None)
     chain: set[int] = set()
@@ -128,7 +129,7 @@ def _branch(lines: list[_Line]) -> list[_Line]:
         chain.add(at)
         line = lines[at]
         before = places.get(line.parent) if line.parent else None
-        if before is None and (line.parent or line.boundary) and at:
+        if before is None and (line.parent or line.boundary or line.result or is_list) and at:
             before = at - 1
         at = before
     # Calls that were made at once are branches of their own: each answer is whole, and has all its results.

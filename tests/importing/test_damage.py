@@ -248,3 +248,21 @@ TIMES: list[tuple[Any, int]] = [
 @pytest.mark.parametrize(("value", "found"), TIMES)
 def test_times_of_all_forms(value: Any, found: int) -> None:
     assert milliseconds(value) == found
+
+
+@pytest.mark.parametrize("lost", ["all", "of answers", "one line", "uuids"])
+def test_lines_of_claude_code_without_their_links_are_read_in_their_order(lost: str, tmp_path: Path) -> None:
+    place = place_of("claude-code", tmp_path)
+    lines = [line for line in homes.claude_code_lines(60, homes.ENGLISH) if "taken back" not in json.dumps(line)]
+    for line in lines:
+        if lost in ("all", "uuids") or (lost == "of answers" and line["type"] == "assistant"):
+            line["parentUuid"] = None
+        if lost == "uuids":
+            del line["uuid"]
+    if lost == "one line":
+        del lines[4]
+    homes.put_lines(place.path / "projects/-work" / f"{homes.uid(60)}.jsonl", lines)
+    place.run()
+    spoken = [text for pair in homes.ENGLISH for text in pair]
+    (path,) = (each for each in paths(place) if '"' + homes.uid(60) + '"' in each.read_text())
+    assert [text for text in said(path) if text in spoken] == spoken

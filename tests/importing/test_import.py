@@ -328,3 +328,13 @@ def test_what_a_compaction_at_the_end_kept_counts_as_offered(tmp_path: Path) -> 
                 unoffered_spans(offers_of(transcript.entries), items, 1 if "Hens." in items[0].message.text else 0)
                 == []
             )
+
+
+def test_a_conversation_that_is_open_gets_its_new_messages_later(tmp_path: Path) -> None:
+    place = place_of("codex", tmp_path)
+    place.run()
+    session = next(each.session_id for each in place.store.list() if each.title == "Hens and geese")
+    grow("codex", place.path)
+    with place.store.open(session):
+        assert place.run().skipped["conversations that are open now"] == 1
+    assert place.run().grown == 1
