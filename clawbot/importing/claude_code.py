@@ -121,8 +121,8 @@ def _line(at: int, value: dict[str, Any]) -> _Line:
 def _branch(lines: list[_Line]) -> list[_Line]:
     """The conversation that ends with the last message: without what the user went back from. A line whose predecessor
     is lost, an answer without one, and one that a compaction begins with continue the line before them in the file."""
-    is_list = not any(line.parent for line in lines)
     places = {line.uuid: place for place, line in reversed(list(enumerate(lines)))}
+    is_list = not any(line.parent in places for line in lines)
     at = next((place for place in reversed(range(len(lines))) if lines[place].kind in ("user", "assistant")), None)
     chain: set[int] = set()
     while at is not None and at not in chain:
