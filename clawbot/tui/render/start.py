@@ -75,7 +75,7 @@ def answering(model: ModelInfo, found: Sequence[ModelInfo], local_key: str) -> A
 @dataclass
 class StartItem(Item):
     """The first page of a conversation: examples, or the last `talks` if there are any, the model, the folder of the
-    `notes`, and `offers`, what could be imported. Each example and each talk opens; `rows` is the height of the page."""
+    `notes`, and `offers`, what could be imported. Each example and each talk opens; `rows` is the page's height."""
 
     rows: int
     answers: Answering
