@@ -45,7 +45,7 @@ _DECISIONS: dict[str, Decision] = {"y": "once", "yes": "once", "a": "always", "n
 _WITH_NETWORK = "w"
 _PLAN_ANSWERS = (
     N_("accept, ask before each change"),
-    N_("accept, change files without asking"),
+    N_("accept, change without asking"),
     N_("no: say what should change"),
 )
 _READ = 65_536

@@ -78,6 +78,7 @@ class EventView:
             events.NotesQuoted: write.notes_quoted,
             events.Notice: write.notice,
             events.CommandOutput: self._command_output,
+            events.MessageQueued: lambda _: None,  # shown by the line of what waits
             events.ApprovalRequested: self._approval_requested,
             events.ModelRetry: self._model_retry,
             events.ModelLoading: self._model_loading,

@@ -20,7 +20,7 @@ async def test_one_key_chooses_a_model_gets_it_and_lets_it_answer(tmp_path: Path
         assert "16.6 GB of memory" in screen_text(app)
         assert re.search(r"○ large +recommended", screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: "local/tiny answers from here on" in page_text(app))
+        await until(pilot, lambda: runtime.status.model.ref == "local/tiny" and "local/tiny" in page_text(app))
         assert runtime.local_models.pulled == ["tiny"]
         await pilot.press("f3")
         await until(pilot, lambda: "large" in screen_text(app))

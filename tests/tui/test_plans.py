@@ -40,7 +40,7 @@ async def test_accepting_changes_the_mode_and_says_so(tmp_path: Path, key: str, 
         await until(pilot, lambda: is_asked(app))
         shown = screen_text(app)
         assert "❯ 1 accept, ask before each change" in shown
-        assert "  2 accept, change files unasked" in shown
+        assert "  2 accept, change without asking" in shown
         assert "  3 no: say what should change" in shown
         rest(app)
         await pilot.press(key)
@@ -110,7 +110,7 @@ async def test_nothing_is_asked_where_more_was_said_meanwhile(tmp_path: Path) ->
 async def test_the_question_is_on_every_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     async with chatting(planning(tmp_path, reply("Done.")), size) as (app, pilot):
         await send(app, pilot, "go")
-        await until(pilot, lambda: is_asked(app) and "accept, change files unasked" in screen_text(app))
+        await until(pilot, lambda: is_asked(app) and "accept, change without asking" in screen_text(app))
         rest(app)
         await pilot.press("1")
         await until(pilot, lambda: "Done." in page_text(app))

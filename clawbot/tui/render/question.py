@@ -88,7 +88,7 @@ def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
     if isinstance(asked, PlanAsked):
         return (
             Choice("1", _("accept, ask before each change"), _("ask first")),
-            Choice("2", _("accept, change files without asking"), _("change")),
+            Choice("2", _("accept, change without asking"), _("change")),
             Choice("3", _("no: say what should change"), _("no")),
         )
     choices = [Choice("y", _("until you quit") if asked.asks else _("once"), _("once"))]

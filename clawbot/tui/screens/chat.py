@@ -235,7 +235,8 @@ class ChatScreen(Screen[None]):
         self.view.show(event)
         self.side.take(event)
         if isinstance(event, events.ModelChanged | events.SessionChanged):
-            self.welcome(anew=isinstance(event, events.SessionChanged))
+            # What the clock ended is told by a line that stays.
+            self.welcome(anew=isinstance(event, events.SessionChanged) and event.reason.startswith("/"))
 
     def _turn_started(self) -> None:
         self.questions.drop_plan()
