@@ -161,7 +161,7 @@ def _parts(measure: Measure, budget: WindowBudget) -> tuple[ContextPart, ...]:
         ContextPart("notes", N_("notes at the start"), measure.notes),
         ContextPart("messages", N_("messages"), measure.messages),
         ContextPart("toolResults", N_("tool results"), measure.tool_results),
-        ContextPart("unaccounted", N_("difference"), measure.used - measure.counted),
+        ContextPart("unaccounted", N_("other, by the provider's count"), measure.used - measure.counted),
         ContextPart("free", N_("free"), free),
         ContextPart("reserve", N_("reserve"), max(0, budget.window - measure.used - free)),
     )

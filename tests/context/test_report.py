@@ -109,7 +109,7 @@ def test_as_markdown() -> None:
     assert bar.count(MARK) == 2
     assert bar.lstrip("█").lstrip("▓").lstrip("▒").startswith("░")
     assert bar.endswith("·")
-    assert "| ▒ | difference | +212 | 0.7 % |" in lines
+    assert "| ▒ | other, by the provider's count | +212 | 0.7 % |" in lines
     assert f"| ░ | free | {part(report, 'free'):,} | {100 * part(report, 'free') / 32_000:.1f} % |" in lines
     assert lines[-1] == (
         f"next: flush in {report.flush_at - report.used:,} tokens · "

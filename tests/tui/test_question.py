@@ -232,7 +232,7 @@ def test_on_a_low_screen_the_hint_stays_beside_a_long_command() -> None:
 
 def test_a_rule_that_is_the_command_is_not_written_twice() -> None:
     view = lay_out(asked("a | b " + "c" * 500, pattern="a | b " + "c" * 500), 74, 20, Looked())
-    assert "  a yes, this very command without asking until I quit" in text_of(view).split("\n")
+    assert "  a yes, and this without asking until I quit" in text_of(view).split("\n")
 
 
 def test_a_change_has_no_editor_and_a_rule_only_where_there_is_one() -> None:

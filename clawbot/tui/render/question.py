@@ -295,6 +295,6 @@ def _said(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
 def _always(asked: ApprovalRequested) -> str:
     """What "always" allows; not repeated if the rule is the command itself."""
     if asked.pattern == asked.command:
-        return _("yes, this very command without asking until I quit")
+        return _("yes, and this without asking until I quit")
     pattern = one_line(asked.pattern.replace("<reading>", "…"))
     return _("yes, “{pattern}” without asking until I quit").format(pattern=pattern)

@@ -142,7 +142,7 @@ def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
     made = ellipsis(_made_of(part, report), max(0, width - 2 - NAME - AMOUNT - SHARE - 3))
     return Content.assemble(
         (sign, style),
-        f" {padded(clean_line(_(part.name)), NAME)}{tokens:>{AMOUNT}}",
+        f" {padded(_('other') if part.key == 'unaccounted' else clean_line(_(part.name)), NAME)}{tokens:>{AMOUNT}}",
         (f"{share:>{SHARE}}", QUIET),
         (f"   {made}" if len(made) > 1 else "", QUIET),
     )
@@ -161,7 +161,7 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
             left = ngettext("{n:,} old result left out", "{n:,} old results left out", report.pruned)
             return left.format(n=report.pruned)
         case "unaccounted":
-            return _("to the provider's count")
+            return _("by the provider's count")
         case "reserve":
             return _("kept for the answer")
     return ""

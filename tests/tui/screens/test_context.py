@@ -73,7 +73,7 @@ def test_a_context_larger_than_the_window_is_shown_whole() -> None:
     assert [text[BAR][place] for place in (45, 46, 47, 48)] == ["▓", "┊", "▓", "┊"]
     assert "150.0 %" in text[5]
     assert "-400" in text[6]
-    assert "to the provider's count" in text[6]
+    assert "by the provider's count" in text[6]
 
 
 def test_what_holds_nothing_has_no_line_but_what_is_free_has_one() -> None:
