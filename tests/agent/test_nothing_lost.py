@@ -32,7 +32,7 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.files import create_whole, rename_exclusive, write_atomic
+from clawbot.files import create_whole, rename_exclusive, replace_known, write_atomic
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage
 from clawbot.sessions import index
@@ -151,12 +151,16 @@ class NothingLost(RuleBasedStateMachine):
         self.patch.setattr(LineAppender, "_write", lambda own, data: world.write(own, data, through))
         note = append_whole
         self.patch.setattr(append_only, "append_whole", lambda handle, data: world.write_note(handle, data, note))
-        kept, changed = create_whole, write_atomic
+        kept, changed = create_whole, replace_known
         self.patch.setattr(
             notes, "create_whole", lambda path, data, below: world.keep(partial(kept, below=below), path, data)
         )
         self.patch.setattr(
-            notes, "write_atomic", lambda path, data, below: world.keep(partial(changed, below=below), path, data)
+            notes,
+            "replace_known",
+            lambda path, before, data, below: world.keep(
+                lambda path, data: changed(path, before, data, below=below), path, data
+            ),
         )
         renamed, listed = rename_exclusive, write_atomic
         self.patch.setattr(
