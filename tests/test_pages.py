@@ -12,6 +12,7 @@ from textual.widgets import TextArea
 
 from clawbot.agent.slash import COMMANDS
 from clawbot.cli.chat import command as chat_command
+from clawbot.cli.importing import PathGroup
 from clawbot.cli.main import root
 from clawbot.config.keys import ACTIONS, FIXED, shown_key
 from clawbot.tui.screens.choices import ModelsScreen
@@ -112,7 +113,9 @@ def mistake(words: list[str]) -> str:
         name, _, value = word.partition("=")
         if word.startswith("-") and not is_value and name not in options(command):
             return f"no option {word} of {command.name}"
-        if isinstance(command, click.Group) and not is_value and re.fullmatch(r"[a-z]+", word):
+        if isinstance(command, PathGroup) and word not in command.commands:
+            command = command.commands["from"]
+        elif isinstance(command, click.Group) and not is_value and re.fullmatch(r"[a-z]+", word):
             found = command.get_command(context, word)
             if found is None:
                 return f"no command {word} of {command.name}"

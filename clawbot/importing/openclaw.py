@@ -22,10 +22,11 @@ from clawbot.importing.source import (
 )
 from clawbot.sessions.entries import as_object
 from clawbot.sessions.envelopes import is_job
-from clawbot.sessions.folder import EMPTY, read_folder
+from clawbot.sessions.folder import read_folder
 from clawbot.sessions.forgotten import session_of
 from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.offsets import HEADER, EntrySpan, spans_backwards
+from clawbot.sessions.recognition import EMPTY
 
 # The kinds of sessions by the words of their keys: `agent:main:cron:ID`.
 _KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "subagent", "acp": "subagent"}

@@ -11,14 +11,16 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from clawbot.sessions.entries import ENTRY_TYPES, PADDING, Header, as_object, decode_header
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import read_forgotten, session_of
-from clawbot.sessions.lines import HEAD_BYTES, ByteSource
+from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.names import SUBAGENTS, SUFFIX
-from clawbot.sessions.offsets import ENTRY_START, HEADER
+
+if TYPE_CHECKING:
+    from clawbot.sessions.entries import Header
+    from clawbot.sessions.recognition import SeenFile
 
 # Related programs rename a transcript like this, followed by the time, when a session is reset.
 _ARCHIVED = f"{SUFFIX}.reset."
@@ -26,26 +28,6 @@ _ARCHIVED = f"{SUFFIX}.reset."
 _OWN_FILE = re.compile(
     rf"sessions\.json(?:\.lock|\.bad-.*)?|{re.escape(FORGOTTEN_FILE)}(?:\.lock)?|\..*\.tmp|.*\.unsent(?:\.lock)?"
     rf"|.*{re.escape(SUFFIX)}(?:\..*)?(?:\.lock|\.lock\.json|\.torn(?:\.\d+)?)"
-)
-
-FOREIGN_FORMS: tuple[tuple[str, str, str], ...] = (
-    # What the file is; the program and version that it was seen in; a pattern found in its first lines.
-    ("Claude Code transcripts", "Claude Code 1.0 to 2.1", r'"(?:parentUuid|leafUuid|isSidechain)"\s*:|"file-history-'),
-    ("Codex rollouts", "Codex 0.44", r'"type"\s*:\s*"(?:session_meta|response_item|turn_context|event_msg)"'),
-    ("Codex rollouts", "Codex 0.2", r'"record_type"\s*:\s*"state"|"instructions"\s*:.{0,9000}"git"\s*:'),
-    ("ChatGPT exports", "chatgpt.com, 2023 to 2026", r'"mapping"\s*:\s*\{|"current_node"\s*:'),
-    ("Claude.ai exports", "claude.ai, 2024 to 2026", r'"chat_messages"\s*:'),
-    ("Gemini CLI sessions", "Gemini CLI 0.1 to 0.20", r'"projectHash"\s*:'),
-    ("Copilot CLI events", "Copilot CLI 0.0.3", r'"type"\s*:\s*"session\.start"'),
-    ("OpenClaw trajectories", "OpenClaw 2026.4", r'"traceSchema"\s*:'),
-    ("OpenClaw job logs", "OpenClaw 2026.1", r'"jobId"\s*:.{0,900}"action"\s*:'),
-    ("prompt histories", "Claude Code 2.0, Codex 0.44", r'"pastedContents"\s*:|\A\s*\{"session_id":"[^"]*","ts":'),
-    (
-        "training data",
-        "OpenAI and Hugging Face formats",
-        r'\A\s*\{\s*"(?:messages|prompt|instruction|conversations)"\s*:',
-    ),
-    ("other JSON", "", r"\A\s*[\[{]"),
 )
 
 
@@ -68,26 +50,13 @@ class FolderContent(NamedTuple):
     foreign: dict[str, str]
 
 
-class _Seen(NamedTuple):
-    """What is known of a file: `kind` is "" for a transcript, else what it is; `first` is the id of its first entry."""
-
-    kind: str
-    header: Header | None = None
-    first: str = ""
-    size: int = 0
-
-
-EMPTY = "empty files"
 UNREADABLE = "files that can't be read"
 _DELETED = "deleted sessions of OpenClaw"
 
 # By path and inode: a transcript only grows at its end, so its first lines are read once.
-_SEEN: dict[tuple[str, int], _Seen] = {}
+_SEEN: dict[tuple[str, int], SeenFile] = {}
 _MOST_SEEN = 50_000
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_HEADER_START = b'{"type":"session",'
-_TOLD_BYTES = 10  # of its beginning: as much as no other program writes
 # Two files that agree in this many bytes before the end of the shorter one agree up to there.
 _COMPARED_BYTES = 4096
 
@@ -147,24 +116,27 @@ def is_transcript(name: str) -> bool:
 def foreign_kind(path: Path) -> str:
     """What the file at `path` is if it is no transcript; "" for a transcript, and for an empty file, which may become
     one. Blocks."""
-    kind = _look(str(path)).kind
-    return "" if kind == EMPTY else kind
+    seen = _look(str(path))
+    return "" if seen.is_empty else seen.kind
 
 
-def _look(path: str) -> _Seen:
+def _look(path: str) -> SeenFile:
     """Recognise the file at `path`, without opening links, devices and pipes."""
+    # Deferred import: a folder without transcripts needs none of what reads them.
+    from clawbot.sessions.recognition import SeenFile, recognise
+
     try:
         found = os.lstat(path)
         if not stat.S_ISREG(found.st_mode):
             link, folder = stat.S_ISLNK(found.st_mode), stat.S_ISDIR(found.st_mode)
-            return _Seen("links" if link else "folders" if folder else "pipes and devices")
+            return SeenFile("links" if link else "folders" if folder else "pipes and devices")
         known = _SEEN.get((path, found.st_ino))
         if known is not None and found.st_size >= known.size:
             return known._replace(size=found.st_size)
         with ByteSource(os.open(path, _FLAGS)) as source:
-            seen = _recognise(source, found.st_size, path.rpartition("/")[2])
+            seen = recognise(source, found.st_size, path.rpartition("/")[2])
     except OSError:
-        return _Seen(UNREADABLE)
+        return SeenFile(UNREADABLE)
     if seen.first:
         if len(_SEEN) >= _MOST_SEEN:
             _SEEN.clear()
@@ -172,58 +144,7 @@ def _look(path: str) -> _Seen:
     return seen
 
 
-def _recognise(source: ByteSource, size: int, name: str) -> _Seen:
-    """A transcript begins with a header whose version is a number, or, if that is lost, with an entry that has an id
-    and a parent. Damaged lines decide nothing, lines of other shapes only without one of an entry."""
-    head = source.read(0, HEAD_BYTES)
-    header: Header | None = None
-    strange = False
-    for raw in head.split(b"\n"):
-        found = decode_header(raw) if header is None else None
-        value = None if found or ENTRY_START.match(raw) else as_object(raw)
-        if found and (found.timestamp or found.cwd):
-            header = found
-        elif first := _entry_in(raw, value, header):
-            return _Seen("", header, first, size)
-        strange = strange or (value is not None and value.get("type") != HEADER)
-        if strange and header is None:
-            break
-    if strange or (header is None and size > len(head)):
-        end = ENTRY_START.search(source.read(max(0, size - HEAD_BYTES), size)) if not strange else None
-        return _Seen("", None, end[1].decode(), size) if end else _Seen(_kind_of(head), size=size)
-    return _Seen("" if header else _blank_kind(head, name), header, size=size)
-
-
-def _entry_in(raw: bytes, value: dict[str, Any] | None, header: Header | None) -> str:
-    """The id of the entry in a line with the JSON `value`, or behind a torn one; "" if there is none."""
-    if value is None:
-        entry = ENTRY_START.search(raw)
-        return entry[1].decode() if entry else ""
-    known = str(value.get("type")) in ENTRY_TYPES
-    linked = isinstance(value.get("id"), str) and isinstance(value.get("parentId", 0), str | None)
-    # After a header also one of version 1, or of a later type.
-    is_entry = known and linked if header is None else known or (linked and isinstance(value.get("type"), str))
-    return str(value.get("id") or value.get("timestamp") or "?") if is_entry else ""
-
-
-def _blank_kind(head: bytes, name: str) -> str:
-    """What a file is whose lines are no JSON: an empty one under a name that only we give, and one with the beginning
-    of a header, are transcripts that a crash left."""
-    rest = head.strip(PADDING + b"\n")
-    begun = len(rest) >= _TOLD_BYTES and (rest.startswith(_HEADER_START) or _HEADER_START.startswith(rest))
-    if begun or (not rest and _UUID.fullmatch(name.removesuffix(SUFFIX))):
-        return ""
-    return _kind_of(head)
-
-
-def _kind_of(head: bytes) -> str:
-    if not head.strip(PADDING + b"\n"):
-        return EMPTY
-    text = head.decode("utf-8", "replace")
-    return next((kind for kind, _, form in FOREIGN_FORMS if re.search(form, text, re.DOTALL)), "other files")
-
-
-def _copies(folder: Path, found: dict[str, _Seen]) -> dict[str, str]:
+def _copies(folder: Path, found: dict[str, SeenFile]) -> dict[str, str]:
     """The copies among the transcripts `found`, each with the one that is used instead: the longest that contains the
     one with the session's own name. Files that share nothing but the id in their headers are no copies."""
     groups: dict[str, list[str]] = {}

@@ -19,11 +19,12 @@ from msgspec import structs
 from clawbot.clock import moment_of
 from clawbot.sessions.entries import Header, iso_ms
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
-from clawbot.sessions.folder import EMPTY, UNREADABLE, FolderContent, names_in, read_folder
+from clawbot.sessions.folder import UNREADABLE, FolderContent, names_in, read_folder
 from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import JOBS, MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
+from clawbot.sessions.recognition import EMPTY
 from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, survey
 
 

@@ -33,8 +33,8 @@ READ = 4096  # bytes
 LINE_BREAKS = ("\x1b\r", "\x1b\n")  # Alt+Enter of terminals that send Esc before a key; Textual reads it as Enter
 # Keys as xterm's modifyOtherKeys and as kitty's protocol spell them. Textual returns no text for some that type it: for
 # Shift+Space, and for those of the keypad.
-_OTHER_KEY = re.compile(r"\x1b\[27;(\d+);(\d+)~")
-_CODED_KEY = re.compile(r"\x1b\[(\d+)(?:;(\d+))?u")
+_OTHER_KEY = re.compile(r"\x1b\[27;(\d{1,3});(\d{1,7})~")
+_CODED_KEY = re.compile(r"\x1b\[(\d{1,7})(?:;(\d{1,3}))?u")
 _SHIFT, _LOCKS = 1, 64 + 128
 _KEYPAD = {57409: ".", 57410: "/", 57411: "*", 57412: "-", 57413: "+", 57415: "=", 57416: ","}
 WORD_KEYS = ("\x1bb", "\x1bf")  # Alt with a letter, for which Textual returns the key that does the same

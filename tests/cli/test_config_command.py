@@ -176,7 +176,7 @@ def test_every_command_that_reads_settings_takes_the_file_of_them() -> None:
     }
     # These are told the file as an argument, only name it, or read no settings.
     of_models = {f"model {each}" for each in ("list", "pull", "serve", "status", "stop")}
-    of_extras = {"extras list", "extras install"}
+    of_extras = {"extras list", "extras install", "import list", "import undo", "import dismiss"}
     assert (
         without
         == {"config check", "config path", "script serve", "script record", "completion", "serve token"}

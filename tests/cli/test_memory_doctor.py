@@ -73,7 +73,7 @@ async def test_a_backend_that_is_not_there_is_named_with_the_way_to_install_it(h
     (home / "config.yaml").write_text("memory: {backend: qmd, qmd: {command: no-such-qmd}}")
     found = (await storage.index(look_around("main", ping=False)))[1]
     assert found.state == "warning"
-    assert "no program no-such-qmd on the PATH. Install it with `npm install -g @tobilu/qmd`" in found.message
+    assert "no program no-such-qmd on the PATH. Install it with `npm install -g @tobilu/qmd@latest`" in found.message
     assert "memory.backend: builtin in " in (found.fix or "")
     assert not (home / "memory").exists()
 

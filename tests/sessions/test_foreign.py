@@ -13,7 +13,8 @@ import pytest
 
 from clawbot.cli.doctor_checks import storage
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
-from clawbot.sessions.folder import EMPTY, foreign_kind, list_transcripts, read_folder
+from clawbot.sessions.folder import foreign_kind, list_transcripts, read_folder
+from clawbot.sessions.recognition import EMPTY
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 
