@@ -27,7 +27,7 @@ def test_what_was_said_in_a_talk_that_ended_is_forgotten_for_good(machine: Machi
         dry = machine.run("memory", "forget", words, "--transcripts", "--dry-run")
         done = machine.run("memory", "forget", words, "--transcripts")
         assert (dry.returncode, done.returncode, done.stderr) == (0, 0, "")
-        assert dry.stdout == done.stdout
+        assert dry.stdout.replace("would be ", "").replace("would remain", "remain") == done.stdout
         assert "still there" not in done.stdout
         again = machine.run("memory", "forget", words)
         assert (again.returncode, "memory search" in again.stderr) == (1, True)
