@@ -46,8 +46,8 @@ def texts_of_the_code() -> Catalog:
         for text in texts_in(file.read_text(encoding="utf-8")):
             found.add(text, locations=[place])
     legacy = CHECKOUT / "clawbot/config/legacy.toml"
-    for group in tomllib.loads(legacy.read_text(encoding="utf-8"))["ignored"]:
-        found.add(group["why"], locations=[(legacy.relative_to(CHECKOUT).as_posix(), 0)])
+    for why in tomllib.loads(legacy.read_text(encoding="utf-8"))["ignored"]:
+        found.add(why, locations=[(legacy.relative_to(CHECKOUT).as_posix(), 0)])
     return found
 
 

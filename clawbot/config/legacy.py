@@ -12,13 +12,12 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Any
 
-from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from clawbot.config.legacy_models import move_model_list, move_providers
 from clawbot.config.legacy_tools import RESTRICTS, move_restrictions
 from clawbot.config.mcp_file import as_server
-from clawbot.config.mover import Mover
+from clawbot.config.mover import Mover, marks_of
 from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_schedule import HEARTBEAT
 from clawbot.config.source import KeyPath, Layer, dotted
@@ -26,44 +25,14 @@ from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
 from clawbot.text.interface import N_
 
-# How the memory is searched. Old path and new path; `*` is an agent, the same on both sides.
-RENAMED = (
-    ("agents.*.memory.embedding_provider", "agents.*.memory_search.provider"),
-    ("agents.*.memory.embedding_model", "agents.*.memory_search.model"),
-    ("agents.*.memory.chunk_size", "agents.*.memory_search.chunking.tokens"),
-    ("agents.*.memory.chunk_overlap", "agents.*.memory_search.chunking.overlap"),
-    ("agents.*.memory.search_weights.vector", "agents.*.memory_search.query.hybrid.vector_weight"),
-    ("agents.*.memory.search_weights.keyword", "agents.*.memory_search.query.hybrid.text_weight"),
-    ("agents.*.memory.max_results", "agents.*.memory_search.query.max_results"),
-    ("agents.*.memory.min_score", "agents.*.memory_search.query.min_score"),
-    ("agents.*.memory_search.remote.base_url", "agents.*.memory_search.remote.api_base"),
-    ("memory.search", "agents.defaults.memory_search"),
-)
-IGNORED = (
-    ("files beside the workspace's memory are named in memory_search.extra_paths", "memory.qmd.paths"),
-    ("memory_search.sources says what is searched", "memory.qmd.include_default_memory memory.qmd.sessions.enabled"),
-    ("exported transcripts lie in the state folder, as memory/qmd/<agent>/sessions", "memory.qmd.sessions.export_dir"),
-    ("memory_search.query.max_injected_chars goes for every backend", "memory.qmd.limits.max_injected_chars"),
-    ("the kind of a session decides whether it may know the notes (docs/context.md)", "memory.qmd.scope"),
-    ("qmd's own server is used where it runs (memory.qmd.daemon_port)", "memory.qmd.mcporter"),
-    ("a chat never waits for the first update", "memory.qmd.update.wait_for_boot_sync"),
-    ("the collections are written into qmd's file, and no command does it", "memory.qmd.update.command_timeout_ms"),
-    (
-        "the index lies in the state folder, as memory/<agent>.sqlite, and can be deleted",
-        "agents.*.memory_search.store",
-    ),
-    ("while a provider fails, notes are found by their words", "agents.*.memory_search.fallback"),
-    ("the provider offline has its model in the program", "agents.*.memory_search.local"),
-    ("embeddings are requested as needed", "agents.*.memory_search.remote.batch"),
-    ("it has no counterpart here", "agents.*.memory_search.experimental"),
-)
-
-
 _FEW = 2
-_HOOKS = "hooks here are Python, in folders of their own (docs/writing-hooks.md)"
+_HOOKS = N_("hooks here are Python, in folders of their own (docs/writing-hooks.md)")
 _UNKNOWN = N_("nothing is known of it")
 _NO_SUCH_KEY = N_("servers have no such key here")
 _DEFAULT = N_("the default is the nearest")
+_NONE = N_("it has no counterpart here")
+_ONE_HEARTBEAT = N_("there is one heartbeat; let others have jobs of their own in `schedule`")
+_LAST_HOUR = 23
 
 
 @lru_cache(maxsize=1)
@@ -73,12 +42,12 @@ def _tables() -> dict[str, Any]:
 
 def renamed_keys() -> list[tuple[str, str]]:
     """All keys that have another name here, each with that."""
-    return [(old, new) for group in _tables()["moved"] for old, new in group["keys"]] + list(RENAMED)
+    return list(_tables()["moved"].items())
 
 
 def ignored_keys() -> list[tuple[str, str]]:
     """All keys that are ignored, separated by blanks, each group after its reason."""
-    return [(group["why"], group["keys"]) for group in _tables()["ignored"]] + list(IGNORED)
+    return list(_tables()["ignored"].items())
 
 
 class Moved(Mover):
@@ -94,16 +63,11 @@ class Moved(Mover):
     def spare(self, path: KeyPath, value: object) -> bool:
         """Whether the unknown key `path` is ignored, with a notice: in a file of another program, if it restricts
         nothing."""
-        if not self.is_foreign or RESTRICTS.search(to_snake(str(path[-1]))) or _restricts(value):
+        names = (str(step) for below, _mark in marks_of(value, self.marks[path], path[-1:]) for step in below)
+        if not self.is_foreign or any(RESTRICTS.search(to_snake(name)) for name in names):
             return False
         self.left_out(path, _UNKNOWN)
         return True
-
-
-def _restricts(value: object) -> bool:
-    if isinstance(value, list):
-        return any(map(_restricts, value))
-    return isinstance(value, dict) and any(RESTRICTS.search(to_snake(k)) or _restricts(v) for k, v in value.items())
 
 
 def modernise(layer: Layer, file: str) -> Moved:
@@ -123,7 +87,7 @@ def modernise(layer: Layer, file: str) -> Moved:
         move_providers(mover, tables)
         _mcp_servers(mover)
     move_model_list(mover, tables["litellm"])
-    for rule in (_hours, _bare_ttl, _wildcards, _local_provider, _session_memory, heartbeats):
+    for rule in (_hours, _bare_ttl, _wildcards, _session_memory, _heartbeat):
         rule(mover)
     _respell_values(mover, tables["values"])
     for why, patterns in ignored_keys():
@@ -152,11 +116,12 @@ def _respell_values(mover: Mover, values: Any) -> None:
     """Values that have another name here; "" for none, which leaves the default."""
     for pattern, names in values.items():
         for path in mover.find(pattern):
-            new = names.get(str(mover.at(path)))
-            if new == "":
+            old = str(mover.at(path))
+            if names.get(old) == "":
                 mover.ignore(path, _DEFAULT)
-            elif new is not None:
-                mover.write(path, new, mover.marks[path])
+            elif old in names:
+                mover.write(path, names[old], mover.marks[path])
+                mover.tell(path, f": {old} is read as {names[old]}")
 
 
 def _mcp_servers(mover: Mover) -> None:
@@ -164,80 +129,46 @@ def _mcp_servers(mover: Mover) -> None:
     for path in mover.find("mcp.servers.*"):
         try:
             server, left = as_server(mover.at(path))
-        except (ValueError, ValidationError):
+        except ValueError:
             continue
         mark = mover.marks[path]
         for key in left:
-            mover.left_out((*path, key), _NO_SUCH_KEY)
             mover.marks.setdefault((*path, key), mark)
-        mover.take(path)
-        mover.write(path, {}, mark)
-        for key, value in server.items():
-            mover.write((*path, key), value, mark)
+            mover.left_out((*path, key), _NO_SUCH_KEY)
+        mover.write(path, server, mark)
 
 
-_NEW: KeyPath = ("schedule", HEARTBEAT)
-_SAME = ("prompt", "session")
-
-
-def heartbeats(mover: Mover) -> None:
-    """Move `agents.<agent>.heartbeat` to `schedule.heartbeat`, which exists once: that of all agents, or of the first.
-
-    By default it runs every 30 minutes, `0m` disables it, a bare number counts minutes.
-    """
+def _heartbeat(mover: Mover) -> None:
+    """Move `agents.<agent>.heartbeat` to `schedule.heartbeat`, which exists once: that of all agents, or of the
+    first."""
     found = [path for path in mover.find(f"agents.*.{HEARTBEAT}") if isinstance(mover.at(path), dict)]
     found.sort(key=lambda path: path[1] != DEFAULTS)
     for path in found[1:]:
-        mover.ignore(path, "there is one heartbeat; let others have jobs of their own in `schedule`")
+        mover.ignore(path, _ONE_HEARTBEAT)
     for path in found[:1]:
-        _move_heartbeat(mover, path)
+        section, mark = mover.take(path), mover.marks[path]
+        mover.write(path, {"enabled": True} | ({} if path[1] == DEFAULTS else {"agent": path[1]}), mark)
+        for key, value in section.items():
+            job = _of_job(to_snake(key), value)
+            if not job:
+                mover.left_out((*path, key), _NONE)
+            for name, meant in job.items():
+                mover.write((*path, name), meant, mover.marks[(*path, key)])
+        mover.move(path, ("schedule", HEARTBEAT))
 
 
-def _move_heartbeat(mover: Mover, path: KeyPath) -> None:
-    section, mark = mover.at(path), mover.marks[path]
-    job: dict[str, Any] = {"enabled": True}
-    marks = {"enabled": mark}
-    if path[1] != DEFAULTS:
-        job["agent"], marks["agent"] = path[1], mark
-    left: list[str] = []
-    for key, value in section.items():
-        known = _read(to_snake(key), value)
-        if known is None:
-            left.append(key)
-        job |= known or {}
-        marks |= dict.fromkeys(known or {}, mover.marks[(*path, key)])
-    if job["enabled"] is False:
-        job.pop("every", None)
-    mover.renamed(path, _NEW)
-    for key in left:
-        mover.left_out((*path, key), "it has no counterpart here")
-    mover.take(path)
-    for key in job:
-        mover.marks.setdefault((*path, key), marks[key])
-    mover.put(job, path, _NEW)
-
-
-def _read(key: str, value: Any) -> dict[str, Any] | None:
-    """The meaning of a heartbeat's key in the schedule; None for none."""
-    if key in _SAME:
-        return {key: value}
+def _of_job(key: str, value: Any) -> dict[str, Any]:
+    """The meaning of a heartbeat's key in the schedule. A bare number counts minutes, and `0m` switches it off."""
     if key == "every":
-        return _every(value)
+        try:
+            seconds = parse_duration(value, bare="m")
+        except PydanticCustomError:
+            return {key: value}
+        return {key: f"{seconds:g}s"} if seconds else {"enabled": False}
     if key == "active_hours" and isinstance(value, dict) and {"start", "end"} <= value.keys():
         zone = value.get("timezone", "user")
         return {key: f"{value['start']}-{value['end']}"} | ({} if zone in ("user", "local") else {"tz": zone})
-    return None
-
-
-def _every(value: Any) -> dict[str, Any]:
-    try:
-        seconds = parse_duration(value, bare="m")
-    except PydanticCustomError:
-        return {"every": value}
-    return {"every": f"{seconds:g}s"} if seconds else {"enabled": False}
-
-
-_LAST_HOUR = 23
+    return {key: value} if key in ("prompt", "session") else {}
 
 
 def _filled(pattern: str, old: str, path: KeyPath) -> KeyPath:
@@ -250,9 +181,7 @@ def _idle_alone(mover: Mover) -> None:
     """`session.idleMinutes` without `session.reset` and `session.resetByType` meant the mode idle."""
     for path in mover.find("session.idle_minutes"):
         if not mover.find("session.reset") and not mover.find("session.reset_by_type"):
-            new = ("session", "reset")
-            mover.data[str(path[0])]["reset"] = {"mode": "idle"}
-            mover.marks |= {new: mover.marks[path], (*new, "mode"): mover.marks[path]}
+            mover.write(("session", "reset", "mode"), "idle", mover.marks[path])
 
 
 def _list_of_agents(mover: Mover) -> None:
@@ -275,7 +204,7 @@ def _hours(mover: Mover) -> None:
         if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
             mover.problem(path, f"expected an hour from 0 to {_LAST_HOUR}")
             continue
-        new = ("session", "reset", "at") if len(path) == 3 else ("session", "reset_by_type", path[2], "at")
+        new = tuple(map(to_snake, map(str, (*path[:-1], "at"))))
         mover.renamed(path, new)
         mover.put(f"{hour:02d}:00", path, new)
 
@@ -297,48 +226,25 @@ def _wildcards(mover: Mover) -> None:
     for path in mover.find("agents.*.tools.shell.allow"):
         items = mover.at(path)
         for index, item in enumerate(items if isinstance(items, list) else ()):
-            if isinstance(item, str) and any(mark in item for mark in "*?["):
-                mover.tell((*path, index), f": {_told(item)}")
-
-
-def _local_provider(mover: Mover) -> None:
-    """The provider `local` is a model on this machine, called `offline` here."""
-    for path in mover.find("agents.*.memory_search.provider"):
-        if mover.at(path) == "local":
-            mover.at(path[:-1])[path[-1]] = "offline"
-            mover.tell(path, ": local is read as offline")
+            if not isinstance(item, str) or not any(mark in item for mark in "*?["):
+                continue
+            *words, last = item.split()
+            stem = last.rstrip("*?")
+            named = " ".join([*words, *([stem] if stem[-1:].isalnum() else [])])
+            text = f": `{item}` covers what only reads, and of other commands its own words. Write "
+            meant = f"`{named} <reading>`, or `{named} <anything>` for every argument" if named else "`<reading>`"
+            mover.tell((*path, index), text + meant)
 
 
 def _session_memory(mover: Mover) -> None:
     """`experimental.sessionMemory` switched the source `sessions`, whether or not it was listed in the sources."""
     for path in mover.find("agents.*.memory_search.experimental.session_memory"):
-        wanted = mover.at(path)
+        wanted, found = mover.at(path), mover.find("agents.*.memory_search.sources")
         if not isinstance(wanted, bool):
             continue
-        listed = _sources(mover, path)
-        sources = [source for source in listed if source != "sessions"] or ["memory"]
-        if wanted:
-            sources.append("sessions")
-        mover.tell(path, f" is read as {dotted((*path[:3], 'sources'))}: [{', '.join(map(str, sources))}]")
+        listed = {each[1]: mover.at(each) for each in found if isinstance(mover.at(each), list)}
+        others = [source for source in listed.get(path[1], listed.get(DEFAULTS, ())) if source != "sessions"]
+        sources, new = (others or ["memory"]) + ["sessions"] * wanted, (*path[:3], "sources")
+        mover.tell(path, f" is read as {dotted(new)}: [{', '.join(map(str, sources))}]")
         mover.take(path)
-        mover.write((*path[:3], "sources"), sources, mover.marks[path])
-
-
-def _sources(mover: Mover, path: KeyPath) -> list[object]:
-    """The sources beside `path`, or those of all agents."""
-    for agent in (path[1], DEFAULTS):
-        for found in mover.find("agents.*.memory_search.sources"):
-            listed = mover.at(found)
-            if found[1] == agent and isinstance(listed, list):
-                return listed
-    return ["memory"]
-
-
-def _told(pattern: str) -> str:
-    """The meaning of a pattern among the allowed commands, and how to write either meaning."""
-    *words, last = pattern.split() or [""]
-    stem = last.rstrip("*?")
-    named = " ".join([*words, *([stem] if stem[-1:].isalnum() else [])])
-    reading = f"{named} <reading>".strip()
-    text = f"`{pattern}` covers what only reads, and of other commands its own words. Write `{reading}`"
-    return f"{text}, or `{named} <anything>` for every argument" if named else text
+        mover.write(new, sources, mover.marks[path])
