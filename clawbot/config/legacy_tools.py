@@ -4,13 +4,13 @@ to write it: nobody may believe that a restriction holds which does not."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
 from clawbot.config.mover import Mover
 from clawbot.config.paths import DEFAULTS
-from clawbot.config.source import KeyPath
+from clawbot.config.source import KeyPath, dotted
 from clawbot.text.interface import N_, _
 
 RESTRICTS = re.compile(
@@ -21,8 +21,8 @@ _SANDBOX = N_("the sandbox is another one here: write agents.{agent}.tools.shell
 _NONE = N_("it has no counterpart here")
 _ALL_IN_IT = N_("every tool here is in it")
 _ASKED = N_("each command here asks, unless tools.shell.allow or permissions name it")
-_NAME = re.compile(r"(?!bundle-mcp)[A-Za-z0-9_-]+")
-_RULE = re.compile(r"[A-Za-z0-9_*?-]+")
+# The names that a list of denied tools may have; patterns become permissions, which sub-agents don't have.
+_NAMES = {"tools": re.compile(r"[A-Za-z0-9_*?-]+"), "subagents": re.compile(r"[A-Za-z0-9_-]+")}
 
 
 def move_restrictions(mover: Mover, tools: Mapping[str, Any]) -> None:
@@ -31,10 +31,10 @@ def move_restrictions(mover: Mover, tools: Mapping[str, Any]) -> None:
         mover.refuse(path, _("the files that it names are not read, whatever they restrict: copy their keys here"))
     shared: set[str] = set()
     for path, agent in _both(mover, "deny"):
-        denied = _deny(mover, path, agent, tools, shared)
+        denied = _deny(mover, path, ("agents", agent, "tools", "deny"), tools, shared)
         shared = denied if path[0] == "tools" else shared
     for path in mover.find("tools.subagents.tools.deny"):
-        _deny_subagents(mover, path, tools)
+        _deny(mover, path, ("agents", DEFAULTS, "subagents", "deny"), tools)
     for path, agent in (*_both(mover, "profile"), *_both(mover, "allow")):
         _refuse_others(mover, path, agent, tools)
     for path, agent in (pair for key in ("by_provider", "sandbox", "subagents") for pair in _both(mover, key)):
@@ -70,49 +70,37 @@ def _ours(names: Iterable[str], tools: Mapping[str, Any]) -> tuple[set[str], set
     return found, unknown
 
 
-def _deny(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, Any], shared: set[str]) -> set[str]:
-    """Move a list of denied tools; an agent's own does not replace that of all agents (`shared`)."""
-    listed, mark = mover.take(path), mover.marks[path]
-    names = {str(name) for name in (listed if isinstance(listed, list) else [listed])}
-    found, unknown = _ours(names, tools)
-    rules = {"mcp__*" if name == "bundle-mcp" else name for name in unknown}
-    if groups := sorted(name for name in rules if not _RULE.fullmatch(name)):
-        text = _(
-            "{groups}: unknown here; name the tools in agents.{agent}.tools.deny or agents.{agent}.permissions.deny"
-        )
-        mover.problem(path, text.format(groups=", ".join(groups), agent=agent))
-    patterns = sorted(name for name in rules.difference(groups) if "*" in name)
-    denied = found | shared | rules.difference(groups, patterns)
-    mover.write(("agents", agent, "tools", "deny"), sorted(denied), mark)
-    if patterns:
-        mover.write(("agents", agent, "permissions", "deny"), patterns, mark)
-    mover.renamed(path, ("agents", agent, "tools", "deny"))
-    return denied
-
-
-def _deny_subagents(mover: Mover, path: KeyPath, tools: Mapping[str, Any]) -> None:
+def _deny(
+    mover: Mover, path: KeyPath, new: KeyPath, tools: Mapping[str, Any], shared: Collection[str] = ()
+) -> set[str]:
+    """Move a list of denied tools to `new`; an agent's own does not replace that of all agents (`shared`)."""
     listed, mark = mover.take(path), mover.marks[path]
     found, unknown = _ours(map(str, listed if isinstance(listed, list) else [listed]), tools)
-    if wide := sorted(name for name in unknown if not _NAME.fullmatch(name)):
-        text = _("{groups}: unknown here; name the tools in agents.{agent}.subagents.deny")
-        mover.problem(path, text.format(groups=", ".join(wide), agent=DEFAULTS))
-    mover.write(("agents", DEFAULTS, "subagents", "deny"), sorted(found | unknown), mark)
-    mover.renamed(path, ("agents", DEFAULTS, "subagents", "deny"))
+    rules = {"mcp__*" if name == "bundle-mcp" else name for name in unknown}
+    if groups := sorted(name for name in rules if not _NAMES[str(new[2])].fullmatch(name)):
+        text = _("{groups}: unknown here; name the tools in {key}, or patterns in agents.{agent}.permissions.deny")
+        mover.problem(path, text.format(groups=", ".join(groups), key=dotted(new), agent=new[1]))
+    patterns = sorted(name for name in rules.difference(groups) if "*" in name)
+    denied = found.union(shared, rules.difference(groups, patterns))
+    mover.write(new, sorted(denied), mark)
+    if patterns:
+        mover.write((*new[:2], "permissions", "deny"), patterns, mark)
+    mover.renamed(path, new)
+    return denied
 
 
 def _refuse_others(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, Any]) -> None:
     """Refuse a list of the only tools, or a profile of them, unless that has all of ours."""
     value = mover.at(path)
     allowed, _unknown = _ours(map(str, value), tools) if isinstance(value, list) else (set(), set())
-    others = sorted(set(tools["all"].split()) - allowed)
-    if str(value) in tools["whole"].split() or value == [] or (isinstance(value, list) and "*" in value):
+    if value == [] or (isinstance(value, list) and "*" in value) or str(value) in tools["whole"].split():
         mover.ignore(path, _ALL_IN_IT)
         return
     text = _(
         "a list of the only tools has no counterpart: deny the others with agents.{agent}.tools.deny: [{others}], and "
         "MCP's with agents.{agent}.permissions.deny: [mcp__*]"
     )
-    mover.refuse(path, text.format(agent=agent, others=", ".join(others)))
+    mover.refuse(path, text.format(agent=agent, others=", ".join(sorted(set(tools["all"].split()) - allowed))))
 
 
 def _commands(mover: Mover, path: KeyPath, agent: str) -> None:
