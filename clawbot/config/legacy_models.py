@@ -18,7 +18,6 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _OTHER_SERVER = N_("one agent has one address; give this model to an agent of its own (docs/configuration.md)")
 _ELSEWHERE = N_("write the key to .env of the state folder, and its name as api_key_env")
 _CHOICE = N_("these are no fallbacks of the first model: `/model` and `model` choose another one")
-_PROXY = N_("it is for the proxy; to use one that runs, write `model: openai/NAME` and its `api_base`")
 _MODELS = ("subagents.model", "compaction.model", "compaction.memory_flush.model")
 
 
@@ -38,38 +37,39 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
     aliases = {str(mover.at(path)).lower(): str(path[3]) for path in mover.find("agents.*.models.*.alias")}
 
     def of(ref: str) -> tuple[str, _Provider]:
+        """The name of a model at its provider, and that."""
         ref = aliases.get(ref.lower(), ref)
-        name = ref.partition("/")[0] if "/" in ref else "anthropic"
-        prefix = table["providers"].get(name, name)
-        return ref if "/" in ref else f"{name}/{ref}", given.get(name) or _Provider(prefix, {}, {}, known=True)
+        name, model = ref.split("/", 1) if "/" in ref else ("anthropic", ref)
+        return model, given.get(name) or _Provider(table["providers"].get(name, name), {}, {}, known=True)
 
-    chosen = {str(path[1]): mover.at(path) for path in mover.find("agents.*.model") if isinstance(mover.at(path), str)}
-    refs = {agent: of(ref) for agent, ref in chosen.items() if "/" in ref or ref.lower() not in ("auto", "offline", "")}
+    refs = {
+        str(path[1]): of(ref)
+        for path in mover.find("agents.*.model")
+        if isinstance(ref := mover.at(path), str) and ref.lower() not in ("auto", "offline", "")
+    }
     usual = refs.get(DEFAULTS)
-    for agent, (ref, provider) in refs.items():
-        mark = mover.marks[("agents", agent, "model")]
-        model = ref.partition("/")[2]
+    for agent, (model, provider) in refs.items():
         inherited = usual[1].address if usual and agent != DEFAULTS else {}
         window = {"context_tokens": provider.windows[model]} if model in provider.windows else {}
-        found = dict.fromkeys(inherited) | dict(provider.address) | window
-        present = {str(path[2]) for path in mover.find(f"agents.{agent}.*")}
-        for key, value in ({"model": f"{provider.prefix}/{model}"} | found).items():
-            if key == "model" or key not in present:
+        mark, present = mover.marks[("agents", agent, "model")], {path[2] for path in mover.find(f"agents.{agent}.*")}
+        for key, value in (dict.fromkeys(inherited) | dict(provider.address) | window).items():
+            if key not in present:
                 mover.write(("agents", agent, key), value, mark)
+        mover.write(("agents", agent, "model"), f"{provider.prefix}/{model}", mark)
 
-    def renamed(path: KeyPath, ref: str) -> str | None:
-        """The name of a model beside that of its agent; None if only another address has it."""
-        own = refs.get(str(path[1]), usual)
-        full, provider = of(ref)
-        is_other = own is not None and provider is not own[1]
-        if is_other and own is not None and (not provider.known or provider.prefix == own[1].prefix):
+    def renamed(path: KeyPath, ref: str) -> str:
+        """The name of a model beside that of its agent; "" if only another address has it."""
+        (_, own), (model, provider) = refs.get(str(path[1]), usual) or of(ref), of(ref)
+        is_other = (provider.prefix, provider.address) != (own.prefix, own.address)
+        if is_other and (not provider.known or provider.prefix == own.prefix):
             mover.left_out(path, _OTHER_SERVER)
-            return None
-        return f"{provider.prefix}/{full.partition('/')[2]}"
+            return ""
+        return f"{provider.prefix}/{model}"
 
     for path in mover.find("agents.*.fallbacks"):
-        listed = [each for each in mover.at(path) if isinstance(each, str)] if isinstance(mover.at(path), list) else []
-        mover.write(path, [name for each in listed if (name := renamed(path, each))], mover.marks[path])
+        listed = mover.at(path) if isinstance(mover.at(path), list) else []
+        names = [renamed(path, each) for each in listed if isinstance(each, str)]
+        mover.write(path, list(filter(None, names)), mover.marks[path])
     for path in (path for key in _MODELS for path in mover.find(f"agents.*.{key}")):
         if isinstance(mover.at(path), str) and (name := renamed(path, mover.at(path))):
             mover.write(path, name, mover.marks[path])
@@ -91,13 +91,14 @@ def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provide
     if prefix != "ollama" and "apiKey" in entry:
         address |= _key(mover, (*path, "apiKey"), entry["apiKey"])
     models = entry.get("models")
-    sized = [each for each in (models if isinstance(models, list) else ()) if isinstance(each, dict)]
     windows = {
-        str(each.get("id")): each["contextWindow"] for each in sized if isinstance(each.get("contextWindow"), int)
+        str(each.get("id")): each["contextWindow"]
+        for each in (models if isinstance(models, list) and not known else ())
+        if isinstance(each, dict) and isinstance(each.get("contextWindow"), int)
     }
     mover.marks.setdefault(path, mark)
     mover.renamed(path, ("agents", "*", "api_base"))
-    return _Provider(prefix, address, {} if known else windows, known)
+    return _Provider(prefix, address, windows, known)
 
 
 def _key(mover: Mover, path: KeyPath, key: object) -> dict[str, str]:
@@ -121,9 +122,11 @@ def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
         for path, *_rest in (each for each in entries[1:] if each not in near):
             mover.left_out(path, _CHOICE)
         options = {key: params[key] for key in table["options"].split() if key in params}
+        base = params.get("api_base") or params.get("base_url")
         settings = {
             "model": _full(params),
-            **_address(mover, place, params),
+            **({"api_base": base} if base else {}),
+            **(_key(mover, place, params["api_key"]) if params.get("api_key") else {}),
             **{new: params[old] for old, new in table["params"].items() if old in params},
             **({"options": options} if options else {}),
             **({"fallbacks": [_full(each) for *_rest, each in near]} if near else {}),
@@ -131,30 +134,23 @@ def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
         for key, value in settings.items():
             mover.write(("agents", DEFAULTS, key), value, mark)
         mover.renamed(place, ("agents", DEFAULTS, "model"))
-    for path in mover.find("model_list"):
-        mover.take(path)
-    for path, new in [(path, new) for old, new in table["moved"].items() for path in mover.find(old)]:
-        mover.move(path, tuple(new.split(".")))
-    for path in [path for key in table["keys"].split() for path in mover.find(key)]:
-        mover.ignore(path, _PROXY)
+        for path in mover.find("model_list"):
+            mover.take(path)
 
 
 def _chat_models(mover: Mover) -> Iterator[tuple[KeyPath, str, dict[str, Any]]]:
-    """The models for conversations, each with its path, its name for users, and litellm's parameters."""
+    """The models for conversations, each with its path, its name for users, and litellm's parameters; without patterns,
+    and models of embeddings, images, …"""
     for path in mover.find("model_list"):
         listed = mover.at(path)
         for index, entry in enumerate(listed if isinstance(listed, list) else ()):
             params = entry.get("litellm_params") if isinstance(entry, dict) else None
-            if isinstance(params, dict) and _is_chat(entry, params):
+            if not isinstance(params, dict):
+                continue
+            model, info = params.get("model"), entry.get("model_info")
+            mode = info.get("mode", "chat") if isinstance(info, dict) else "chat"
+            if isinstance(model, str) and not re.search(r"\*|embed", model) and mode in ("chat", "responses"):
                 yield (*path, index), str(entry.get("model_name")), params
-
-
-def _is_chat(entry: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
-    """Whether the entry is one model for conversations, rather than a pattern or a model of embeddings, images, …"""
-    info = entry.get("model_info")
-    mode = info.get("mode", "chat") if isinstance(info, dict) else "chat"
-    model = params.get("model")
-    return isinstance(model, str) and "*" not in model and mode in ("chat", "responses") and "embed" not in model
 
 
 def _full(params: Mapping[str, Any]) -> str:
@@ -164,12 +160,6 @@ def _full(params: Mapping[str, Any]) -> str:
         return str(model)
     provider = params.get("custom_llm_provider") or ("anthropic" if model.startswith("claude") else "openai")
     return f"{provider}/{model}"
-
-
-def _address(mover: Mover, path: KeyPath, params: Mapping[str, Any]) -> dict[str, Any]:
-    base = params.get("api_base") or params.get("base_url")
-    key = _key(mover, path, params["api_key"]) if params.get("api_key") else {}
-    return ({"api_base": base} if base else {}) | key
 
 
 def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -183,8 +173,7 @@ def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _declared(mover: Mover) -> dict[str, list[str]]:
     """The fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
-    lists = (
-        mover.at(path) for path in (*mover.find("router_settings.fallbacks"), *mover.find("litellm_settings.fallbacks"))
-    )
+    paths = (*mover.find("router_settings.fallbacks"), *mover.find("litellm_settings.fallbacks"))
+    lists = (mover.at(path) for path in paths)
     each = (entry for listed in lists if isinstance(listed, list) for entry in listed if isinstance(entry, dict))
     return {str(name): names for entry in each for name, names in entry.items() if isinstance(names, list)}

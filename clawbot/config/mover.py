@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from typing import Any
+from functools import reduce
+from typing import Any, cast
 
 from clawbot.config.errors import ConfigProblem
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
@@ -57,10 +58,7 @@ class Mover:
 
     def at(self, path: KeyPath) -> Any:
         """The value at `path`."""
-        value: Any = self.data
-        for step in path:
-            value = value[step]
-        return value
+        return reduce(lambda value, step: value[step], path, cast("Any", self.data))
 
     def tell(self, path: KeyPath, text: str) -> None:
         """Add a notice about `path`."""
@@ -122,14 +120,11 @@ class Mover:
 
     def take(self, path: KeyPath) -> Any:
         """Remove and return a value, with the mappings that become empty; an agent stays."""
-        parents: list[Any] = [self.data]
-        for step in path[:-1]:
-            parents.append(parents[-1][step])
-        value = parents[-1].pop(path[-1])
-        for at in range(len(path) - 1, 0, -1):
-            if parents[at] or (at == 2 and path[0] == "agents" and path[1] != "entries"):
+        value = self.at(path[:-1]).pop(path[-1])
+        while (path := path[:-1]) and not self.at(path):
+            if len(path) == 2 and path[0] == "agents" and path[1] != "entries":
                 break
-            del parents[at - 1][path[at - 1]]
+            del self.at(path[:-1])[path[-1]]
         return value
 
     def put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
