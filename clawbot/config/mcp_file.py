@@ -19,6 +19,7 @@ import msgspec
 from pydantic import ValidationError
 
 from clawbot.config.errors import config_error, read_text, text_of
+from clawbot.config.names import free_name
 from clawbot.config.schema_mcp import McpServer, is_server_name
 from clawbot.config.source import dotted, read_layer
 from clawbot.config.spelling import explain
@@ -30,7 +31,7 @@ _REFERENCE = re.compile(r"\$?\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _INPUT = re.compile(r"\$\{(?:(?:input|command|config|secret):[^}]*|(?:workspace|file)\w*[^}]*|/)\}|\{file:[^}]*\}")
 # A time limit above it counts milliseconds, as in Gemini CLI and opencode.
 _MOST_SECONDS = 1000
-_LONGEST_NAME = 32
+_LONGEST_NAME = 28
 
 
 class ReadServers(NamedTuple):
@@ -101,13 +102,12 @@ def _listed(document: Mapping[str, Any], roots: Iterable[str]) -> Iterable[Any]:
 def _entries(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The entries by name, wherever the document has them; None for none. A document may be nothing but entries, and
     Continue lists them with their names."""
-    for root in _shapes()["roots"]:
+    shapes = _shapes()
+    for root in shapes["roots"] + shapes["mixed"]:
         found = _at(document, root)
         if isinstance(found, list) and found and all(isinstance(entry, Mapping) and "name" in entry for entry in found):
             found = {str(entry["name"]): entry for entry in found}
-        if isinstance(found, Mapping) and (
-            "." in root or root.endswith("ervers") or any(map(_is_entry, found.values()))
-        ):
+        if isinstance(found, Mapping) and (root in shapes["roots"] or any(map(_is_entry, found.values()))):
             return found
     return document if document and all(map(_is_entry, document.values())) else None
 
@@ -116,24 +116,19 @@ def _is_entry(value: Any) -> bool:
     return isinstance(value, Mapping) and bool({"command", "cmd", "url", "uri", "serverUrl", "httpUrl"} & value.keys())
 
 
-def problem_in(error: ValueError) -> str:
-    """What is wrong in a server, with its key and without a value."""
+def problem_in(error: ValueError, *, secret: bool = True) -> str:
+    """What is wrong in a server, or another entry, with its key; without the value if that may be `secret`."""
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
     key = dotted(tuple(step for step in first["loc"] if step != "[key]"))
-    return f"{key}: {explain(first, secret=True)}".removeprefix(": ")
+    return f"{key}: {explain(first, secret=secret)}".removeprefix(": ")
 
 
 def _safe_name(name: str, taken: Mapping[str, Any]) -> str:
     if is_server_name(name) and name not in taken:
         return name
-    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "server"
-    number = 2
-    own = plain
-    while own in taken:
-        own, number = f"{plain[: _LONGEST_NAME - 3]}-{number}", number + 1
-    return own
+    return free_name(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "server", taken)
 
 
 def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
@@ -144,16 +139,12 @@ def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
     kind = entry.get("type", entry.get("transport", "stdio" if "command" in entry else "http"))
     if kind not in shapes["kinds"]:
         raise ValueError(f"{kind!r} is a transport that is not supported; expected stdio or http")
-    known = set(McpServer.model_fields)
-    taken: dict[str, Any] = {}
-    left_out = []
-    names = {**shapes["names"], **({"tools": "only"} if isinstance(entry.get("tools"), list) else {})}
-    named = {key: names.get(key, key) for key in entry}
-    for key, own in named.items():
-        if own in known or own in ("denied", "only", "env_vars", "env_http_headers", "bearer_token_env_var"):
-            taken[own] = _plain(own, entry[key])
-        elif key not in shapes["silent"]["keys"].split():
-            left_out.append(key)
+    names = {theirs: own for own, listed in shapes["names"].items() for theirs in listed.split()}
+    names |= {"tools": "only"} if isinstance(entry.get("tools"), list) else {}
+    named: dict[str, str] = {key: names.get(key) or key for key in entry}
+    known = {*McpServer.model_fields, *shapes["joined"]}
+    taken = {own: _plain(own, entry[key]) for key, own in named.items() if own in known}
+    left_out = [key for key, own in named.items() if own not in known and key not in shapes["silent"]["keys"].split()]
     _join_command(taken)
     _join_variables(taken)
     _join_tools(taken)
@@ -164,23 +155,24 @@ def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A value in our form: `${env:NAME}` as `${NAME}`, numbers of the environment as text, milliseconds as seconds."""
+    """A value in our form: milliseconds as seconds, numbers of the environment as text, references as `_spelled`."""
     if key == "timeout" and isinstance(value, int | float) and not isinstance(value, bool):
         return value / 1000 if value >= _MOST_SECONDS else value
-    if key in ("env", "headers") and isinstance(value, Mapping):
-        return {name: _text(item) for name, item in value.items() if item is not None}
-    if key == "args" and isinstance(value, list):
-        return [_text(item) for item in value]
-    return _with_references(value)
+    return _spelled(value, as_text=key in ("env", "headers", "args"))
 
 
-def _text(value: Any) -> Any:
-    """A number or switch as text, a secret of OpenClaw (`{source: env, id: NAME}`) as a reference."""
-    if isinstance(value, Mapping) and value.get("source") == "env":
-        return f"${{{value.get('id')}}}"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else _with_references(value)
+def _spelled(value: Any, *, as_text: bool) -> Any:
+    """`value` with `${env:NAME}` as `${NAME}`. `as_text`: with numbers and switches as text, and secrets of OpenClaw
+    (`{source: env, id: NAME}`) as references."""
+    if isinstance(value, str):
+        return _REFERENCE.sub(r"${\1}", value)
+    if as_text and isinstance(value, bool | int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    if as_text and isinstance(value, Mapping) and value.get("source") == "env" and "id" in value:
+        return f"${{{value['id']}}}"
+    if isinstance(value, Mapping):
+        return {key: _spelled(item, as_text=as_text) for key, item in value.items() if item is not None}
+    return [_spelled(item, as_text=as_text) for item in value] if isinstance(value, list) else value
 
 
 def _join_command(taken: dict[str, Any]) -> None:
@@ -215,20 +207,9 @@ def _join_tools(taken: dict[str, Any]) -> None:
         raise ValueError("expected a list of tools")
     rules = dict.fromkeys(map(str, denied), "deny")
     if "*" not in only:
-        usual = taken.get("approval", "ask")
-        rules = dict.fromkeys(map(str, only), usual) | rules
-        rules = {name: rules[name] for name in sorted(rules, key=lambda name: rules[name] != "deny")} | {"*": "deny"}
+        rules = rules | {str(name): rules.get(str(name), taken.get("approval", "ask")) for name in only} | {"*": "deny"}
     if rules:
         taken["tools"] = rules | dict(taken.get("tools") or {})
-
-
-def _with_references(value: Any) -> Any:
-    """`value` with `${env:NAME}` spelled as `${NAME}`."""
-    if isinstance(value, str):
-        return _REFERENCE.sub(r"${\1}", value)
-    if isinstance(value, Mapping):
-        return {key: _with_references(item) for key, item in value.items()}
-    return [_with_references(item) for item in value] if isinstance(value, list) else value
 
 
 def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: str = "") -> None:

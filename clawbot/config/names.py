@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,12 @@ QMD_BACKEND = "qmd"
 MILVUS_BACKEND = "milvus"
 OWN_BACKENDS = (BUILTIN_BACKEND, QMD_BACKEND, MILVUS_BACKEND)
 """The backends that come with the program."""
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """`name`, or the first of `name-2`, `name-3`, … that is not `taken`."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(each for each in names if each not in taken)
 
 
 class AgentLookup:

@@ -38,12 +38,15 @@ class UnresolvedError(ClawbotError):
 def name_in(text: str) -> str:
     """The variable whose value `text` is, "" if it is anything else."""
     found = _REFERENCE.fullmatch(text.strip())
-    if found is None or found["plain"]:
-        return ""
-    if found["body"] or found["braces"]:
-        body = _BODY.fullmatch(found["body"] or found["braces"])
-        return body["name"] if body and body["default"] is None else ""
-    return found["litellm"] or found["word"] or found["alone"] or ""
+    name, default = _variable(found) if found else ("", None)
+    return name if default is None else ""
+
+
+def _variable(found: re.Match[str]) -> tuple[str, str | None]:
+    """The variable that a reference names, and its default; "" for none."""
+    if body := _BODY.fullmatch(found["body"] or found["braces"] or ""):
+        return body["name"], body["default"]
+    return found["litellm"] or found["word"] or found["alone"] or "", None
 
 
 def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str:
@@ -57,13 +60,11 @@ def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str
     def value_of(found: re.Match[str]) -> str:
         if found["plain"]:
             return "$"
-        if found["word"] or found["alone"]:
-            return _value(found["word"] or found["alone"], None, environ) if words else found[0]
-        inner = found["body"] or found["braces"] or found["litellm"]
-        if body := _BODY.fullmatch(inner):
-            return _value(body["name"], body["default"], environ)
-        if not _FOREIGN.fullmatch(inner):
-            return found[0]  # `${NAME%.*}` of a shell, `${a.b}` of a template
+        name, default = _variable(found)
+        if name and (words or not (found["word"] or found["alone"])):
+            return _value(name, default, environ)
+        if name or not _FOREIGN.fullmatch(found["body"] or found["braces"]):
+            return found[0]  # also `${NAME%.*}` of a shell, `${a.b}` of a template
         reference = _("{reference} is filled in by another program only").format(reference=found[0])
         raise UnresolvedError(reference, hint=_("Write ${NAME} and set NAME; $$ is a plain $."))
 
@@ -86,10 +87,8 @@ def resolve_layer(layer: Layer, environ: Callable[[], Mapping[str, str]]) -> tup
     """`layer` with the references in its strings resolved, a problem for each that can't be, and whether there were
     any. MCP servers are left to their start. `environ` is called if there is a reference. Blocks."""
     problems: list[ConfigProblem] = []
-    is_changed = False
 
     def walk(value: object, path: KeyPath) -> object:
-        nonlocal is_changed
         if isinstance(value, dict):
             return {key: walk(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
@@ -97,12 +96,10 @@ def resolve_layer(layer: Layer, environ: Callable[[], Mapping[str, str]]) -> tup
         if not isinstance(value, str) or path[:2] == ("mcp", "servers") or not any(sign in value for sign in _SIGNS):
             return value
         try:
-            found = resolve(value, environ(), words=path[-1] not in _TEXTS)
+            return resolve(value, environ(), words=path[-1] not in _TEXTS)
         except UnresolvedError as error:
             problems.append(ConfigProblem(layer.marks[path].place, dotted(path), f"{error.message}. {error.hint}"))
             return value
-        is_changed = is_changed or found != value
-        return found
 
     data = {key: walk(value, (key,)) for key, value in layer.data.items()}
-    return Layer(data, layer.marks), problems, is_changed
+    return Layer(data, layer.marks), problems, data != layer.data

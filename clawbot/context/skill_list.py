@@ -40,12 +40,8 @@ def skills_section(
     shown = _fitting({name: lines[name] for name in first}, left)
     others = ", ".join(name for name in lines if name in names and name not in shown)
     count = len(lines.keys() - names - shown)
-    ends = [OTHERS.format(names=others)] if others else []
-    return "\n".join([HEAD, *(lines[name] for name in lines if name in shown), *ends, *_more(count)])
-
-
-def _more(count: int) -> list[str]:
-    return [MORE.format(count=count)] if count else []
+    ends = [*([OTHERS.format(names=others)] if others else []), *([MORE.format(count=count)] if count else [])]
+    return "\n".join([HEAD, *(lines[name] for name in lines if name in shown), *ends])
 
 
 def _fitting(texts: dict[str, str], budget: int) -> set[str]:

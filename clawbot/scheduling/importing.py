@@ -16,17 +16,15 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from clawbot.config.errors import config_error, read_text
+from clawbot.config.mcp_file import problem_in
+from clawbot.config.names import free_name
 from clawbot.config.schema_schedule import HEARTBEAT, RESET, JobSettings
-from clawbot.config.spelling import explain
 from clawbot.files import ensure_private_dir, locked, write_atomic
-from clawbot.text.interface import N_, _
+from clawbot.text.interface import _
 
 _SHORTEST = 60
 _NAME_CHARS = 48
 _LEFT = ("model", "thinking", "timeoutSeconds", "channel", "to", "deliver")
-_PAST = N_("its time is past")
-_NO_PROMPT = N_("it has no prompt")
-_NO_TIME = N_("it does not say when")
 
 
 class ImportedJob(Struct, frozen=True, kw_only=True):
@@ -57,13 +55,11 @@ def jobs_from(data: Any, now: datetime | None = None) -> list[ImportedJob]:
 
 
 def _job(entry: Mapping[str, Any], taken: Collection[str], now: datetime | None) -> ImportedJob:
-    payload = entry.get("payload")
+    payload, job_id, agent = entry.get("payload"), str(entry.get("id", "")), entry.get("agentId")
     said = {**entry, **(payload if isinstance(payload, Mapping) else {})}
-    prompt = next(
-        (text for key in ("message", "text", "prompt") if isinstance(text := said.get(key), str) and text), ""
-    )
+    texts = (said.get(key) for key in ("message", "text", "prompt"))
+    prompt = next((text for text in texts if isinstance(text, str) and text), "")
     settings = {**dict(_times(entry.get("schedule"))), "prompt": prompt}
-    job_id, agent = str(entry.get("id", "")), entry.get("agentId")
     return ImportedJob(
         id=job_id,
         name=_name(str(entry.get("name", "")), job_id, taken),
@@ -99,25 +95,20 @@ def _name(wanted: str, job_id: str, taken: Collection[str]) -> str:
     plain = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_NAME_CHARS]
     if not re.search(r"[a-z]{2}", plain) or plain in (HEARTBEAT, RESET):
         plain = f"job-{re.sub(r'[^a-z0-9]+', '', job_id.lower())[:8] or plain or 'x'}"
-    return next(
-        name
-        for number in range(1, len(taken) + 2)
-        if (name := f"{plain}-{number}" if number > 1 else plain) not in taken
-    )
+    return free_name(plain, taken)
 
 
 def _problem(settings: Mapping[str, Any], now: datetime | None) -> str:
     if not settings["prompt"]:
-        return _(_NO_PROMPT)
+        return _("it has no prompt")
     if not {"cron", "every", "at"} & settings.keys():
-        return _(_NO_TIME)
+        return _("it does not say when")
     try:
         job = JobSettings.model_validate(settings)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, first['loc']))}: {explain(first, secret=False)}"
+        return problem_in(error, secret=False)
     moment = datetime.fromisoformat(job.at) if job.at else None
-    return _(_PAST) if moment and now and moment.astimezone() < now else ""
+    return _("its time is past") if moment and now and moment.astimezone() < now else ""
 
 
 def read_jobs(file: Path) -> Any:

@@ -29,23 +29,21 @@ _FEW_NOTES = 20
 def expected_elsewhere(here: Here) -> Findings:
     """What other programs would read in this workspace, and is not read here: a line for each kind."""
     folder = here.settings.workspace
-    if not folder.is_dir():
-        return []
-    found = (_instructions(folder), _includes(folder), _notes(here, folder))
-    return [finding for finding in found if finding is not None]
+    found = (_instructions(folder), _includes(folder), _notes(here, folder)) if folder.is_dir() else ()
+    return [Finding(CHECK, "warning", *each) for each in found if each]
 
 
-def _instructions(folder: Path) -> Finding | None:
+def _instructions(folder: Path) -> tuple[str, str] | None:
     own = _text(folder / "AGENTS.md")
-    names = [name for name in INSTRUCTIONS if (folder / name).exists()]
-    names = [name for name in names if (folder / name).is_dir() or _text(folder / name).strip() not in own]
+    found = ((name, folder / name) for name in INSTRUCTIONS if (folder / name).exists())
+    names = [name for name, file in found if file.is_dir() or _text(file).strip() not in own]
     if not names:
         return None
     message = _("{names}: instructions of other programs, not read here; AGENTS.md is").format(names=", ".join(names))
-    return Finding(CHECK, "warning", message, f"cat {quoted(folder / names[0])} >> {quoted(folder / 'AGENTS.md')}")
+    return message, f"cat {quoted(folder / names[0])} >> {quoted(folder / 'AGENTS.md')}"
 
 
-def _includes(folder: Path) -> Finding | None:
+def _includes(folder: Path) -> tuple[str, str] | None:
     places = [
         f"{name}: @{path}"
         for name in _READ
@@ -55,12 +53,10 @@ def _includes(folder: Path) -> Finding | None:
     if not places:
         return None
     message = _("{places}: text here, the file is not included").format(places=", ".join(places[:3]))
-    return Finding(
-        CHECK, "warning", message, _("write “Read {file} first”, or copy it").format(file=places[0].split("@")[1])
-    )
+    return message, _("write “Read {file} first”, or copy it").format(file=places[0].split("@")[1])
 
 
-def _notes(here: Here, folder: Path) -> Finding | None:
+def _notes(here: Here, folder: Path) -> tuple[str, str] | None:
     """Notes outside of memory/, which no search finds unless the settings name them."""
     extra = [Path(str(getattr(each, "path", each))).expanduser() for each in here.settings.memory_search.extra_paths]
     if any(folder.is_relative_to(path if path.is_absolute() else folder / path) for path in extra):
@@ -75,7 +71,7 @@ def _notes(here: Here, folder: Path) -> Finding | None:
         count,
     ).format(n=f"{count:,}")
     message = f"{text} ({_('a vault of {program}').format(program=vault)})" if vault else text
-    return Finding(CHECK, "warning", message, "agents: {defaults: {memory_search: {extra_paths: [.]}}}")
+    return message, "agents: {defaults: {memory_search: {extra_paths: [.]}}}"
 
 
 def _markdown(folder: Path) -> Iterator[str]:
