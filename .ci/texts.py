@@ -46,7 +46,8 @@ def texts_of_the_code() -> Catalog:
         for text in texts_in(file.read_text(encoding="utf-8")):
             found.add(text, locations=[place])
     legacy = CHECKOUT / "clawbot/config/legacy.toml"
-    for why in tomllib.loads(legacy.read_text(encoding="utf-8"))["ignored"]:
+    tables = tomllib.loads(legacy.read_text(encoding="utf-8"))
+    for why in (*tables["refused"], *tables["ignored"]):
         found.add(why, locations=[(legacy.relative_to(CHECKOUT).as_posix(), 0)])
     return found
 

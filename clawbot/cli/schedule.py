@@ -117,15 +117,8 @@ def add_jobs(paths: Paths, settings: Settings, source: Path, *, on: bool = False
         problem = job.problem or (_("there is a job of this name") if job.name in settings.schedule.all_jobs else "")
         entry = job.settings | {"enabled": on and job.enabled}
         entry |= {"agent": job.agent} if job.agent in settings.agent_ids else {}
-        rows.append(
-            {
-                "name": job.name,
-                "enabled": entry["enabled"],
-                "settings": entry,
-                "leftOut": job.left_out,
-                "problem": problem,
-            }
-        )
+        row = {"name": job.name, "enabled": entry["enabled"], "settings": entry, "leftOut": job.left_out}
+        rows.append(row | {"problem": problem})
         added |= {} if problem else {job.name: entry}
     if added:
         change_jobs(paths.jobs_file, added)

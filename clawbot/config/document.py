@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from clawbot.config.keys import ACTIONS, KeyMap
-from clawbot.config.legacy import ignored_keys, renamed_keys
+from clawbot.config.legacy import tables
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
 from clawbot.config.spelling import extras_of, items_of, section_of
@@ -254,10 +254,9 @@ def reference() -> str:
     parts = [_MARKDOWN_HEAD, *_tables(Settings, "")]
     rows = (f"| `{action.name}` | {KeyMap().shown(action.name)} | {action.meaning} |\n" for action in ACTIONS)
     parts += [_KEYS_HEAD + "".join(rows), _VI]
-    parts.append(
-        _LEGACY_HEAD + "".join(f"| `{old}` | `{new}` |\n" for old, new in renamed_keys()).replace("*", "<agent>")
-    )
-    listed = ((", ".join(f"`{key}`" for key in keys.split()), why) for why, keys in ignored_keys())
+    moved = "".join(f"| `{old}` | `{new}` |\n" for old, new in tables()["moved"].items())
+    parts.append(_LEGACY_HEAD + moved.replace("*", "<agent>"))
+    listed = ((", ".join(f"`{key}`" for key in keys.split()), why) for why, keys in tables()["ignored"].items())
     ignored = ((keys.replace("*", "<agent>"), why) for keys, why in listed)
     parts.append(_IGNORED_HEAD + "".join(f"| {places} | {why} |\n" for places, why in ignored))
     return "\n".join(parts)

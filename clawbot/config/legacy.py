@@ -36,18 +36,10 @@ _LAST_HOUR = 23
 
 
 @lru_cache(maxsize=1)
-def _tables() -> dict[str, Any]:
+def tables() -> dict[str, Any]:
+    """The tables of legacy.toml: `moved` has new keys by old ones, `ignored` keys after the reason, separated by
+    blanks."""
     return tomllib.loads(files("clawbot.config").joinpath("legacy.toml").read_text(encoding="utf-8"))
-
-
-def renamed_keys() -> list[tuple[str, str]]:
-    """All keys that have another name here, each with that."""
-    return list(_tables()["moved"].items())
-
-
-def ignored_keys() -> list[tuple[str, str]]:
-    """All keys that are ignored, separated by blanks, each group after its reason."""
-    return list(_tables()["ignored"].items())
 
 
 class Moved(Mover):
@@ -72,25 +64,26 @@ class Moved(Mover):
 
 def modernise(layer: Layer, file: str) -> Moved:
     """Move the keys of other programs in the layer of `file`."""
-    mover, tables = Moved(layer, file), _tables()
-    is_related = _recognise(mover, tables["openclaw"])
+    mover, table = Moved(layer, file), tables()
+    is_related = _recognise(mover, table["openclaw"])
     _idle_alone(mover)
     _webhooks(mover)
     _list_of_agents(mover)
-    for old, new in renamed_keys():
+    for old, new in table["moved"].items():
         for path in mover.find(old):
-            to = _filled(new, old, path)
+            steps = iter([step for step, star in zip(path, old.split("."), strict=True) if star == "*"])
+            to = tuple(next(steps) if step == "*" else step for step in new.split("."))
             if old != "agents.*.max_concurrent" or not mover.find(".".join(map(str, to))):
                 mover.move(path, to)
     if is_related:
-        move_restrictions(mover, tables["tools"])
-        move_providers(mover, tables)
+        move_restrictions(mover, table)
+        move_providers(mover, table)
         _mcp_servers(mover)
-    move_model_list(mover, tables["litellm"])
+    move_model_list(mover, table["litellm"])
     for rule in (_hours, _bare_ttl, _wildcards, _session_memory, _heartbeat):
         rule(mover)
-    _respell_values(mover, tables["values"])
-    for why, patterns in ignored_keys():
+    _respell_values(mover, table["values"])
+    for why, patterns in table["ignored"].items():
         for path in [path for pattern in patterns.split() for path in mover.find(pattern)]:
             mover.ignore(path, why)
     return mover
@@ -169,12 +162,6 @@ def _of_job(key: str, value: Any) -> dict[str, Any]:
         zone = value.get("timezone", "user")
         return {key: f"{value['start']}-{value['end']}"} | ({} if zone in ("user", "local") else {"tz": zone})
     return {key: value} if key in ("prompt", "session") else {}
-
-
-def _filled(pattern: str, old: str, path: KeyPath) -> KeyPath:
-    """`pattern` with its stars replaced by what those of the pattern `old` match in `path`."""
-    stars = iter([step for step, star in zip(path, old.split("."), strict=True) if star == "*"])
-    return tuple(next(stars) if step == "*" else step for step in pattern.split("."))
 
 
 def _idle_alone(mover: Mover) -> None:

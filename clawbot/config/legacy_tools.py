@@ -25,10 +25,9 @@ _ASKED = N_("each command here asks, unless tools.shell.allow or permissions nam
 _NAMES = {"tools": re.compile(r"[A-Za-z0-9_*?-]+"), "subagents": re.compile(r"[A-Za-z0-9_-]+")}
 
 
-def move_restrictions(mover: Mover, tools: Mapping[str, Any]) -> None:
-    """Move denied tools and commands, and refuse what can't be honoured. `tools`: the table of names."""
-    for path in mover.find("$include"):
-        mover.refuse(path, _("the files that it names are not read, whatever they restrict: copy their keys here"))
+def move_restrictions(mover: Mover, table: Mapping[str, Any]) -> None:
+    """Move denied tools and commands, and refuse what can't be honoured. `table`: the tables of legacy.toml."""
+    tools = table["tools"]
     shared: set[str] = set()
     for path, agent in _both(mover, "deny"):
         denied = _deny(mover, path, ("agents", agent, "tools", "deny"), tools, shared)
@@ -37,9 +36,9 @@ def move_restrictions(mover: Mover, tools: Mapping[str, Any]) -> None:
         _deny(mover, path, ("agents", DEFAULTS, "subagents", "deny"), tools)
     for path, agent in (*_both(mover, "profile"), *_both(mover, "allow")):
         _refuse_others(mover, path, agent, tools)
-    for path, agent in (pair for key in ("by_provider", "sandbox", "subagents") for pair in _both(mover, key)):
-        text = _("this holds in another way here: write agents.{agent}.tools.deny or agents.{agent}.subagents.deny")
-        mover.refuse(path, text.format(agent=agent))
+    for why, keys in table["refused"].items():
+        for path in [path for key in keys.split() for path in mover.find(key)]:
+            mover.refuse(path, _(why).format(agent=path[1] if path[0] == "agents" else DEFAULTS))
     for path in mover.find("agents.*.sandbox"):
         section = mover.at(path)
         if isinstance(section, dict) and section.get("mode", "off") == "off":

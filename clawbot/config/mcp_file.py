@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -67,7 +67,8 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
     found = _entries(document)
     if found is None:
         raise config_error(place, 'expected `{"mcpServers": {NAME: {"command": ..., "args": [...]}}}`')
-    off, only = (set(map(str, _listed(document, _shapes()[key]))) for key in ("off", "only"))
+    lists = {key: [_at(document, root) for root in _shapes()[key]] for key in ("off", "only")}
+    off, only = ({str(name) for each in lists[key] if isinstance(each, list) for name in each} for key in lists)
     servers: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
     left_out: dict[str, Any] = {}
@@ -93,10 +94,6 @@ def _at(document: Mapping[str, Any], root: str) -> Any:
     for step in root.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
-
-
-def _listed(document: Mapping[str, Any], roots: Iterable[str]) -> Iterable[Any]:
-    return (name for root in roots if isinstance(listed := _at(document, root), list) for name in listed)
 
 
 def _entries(document: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -84,19 +84,16 @@ def _place_of(path: KeyPath, root: type[SettingsSection]) -> str:
     found: dict[int, set[KeyPath]] = {}
     for other in _places_of(name, root, ()):
         at = tuple(agent if step == DEFAULTS and other[0] == "agents" else step for step in other)
-        found.setdefault(_steps(_section(path), _section(at)), set()).add(at)
+        found.setdefault(_steps(path, at), set()).add(at)
     nearest_ones = found[min(found)] if found else set()
     return dotted(nearest_ones.pop()) if len(nearest_ones) == 1 and min(found) <= _NEAR else ""
 
 
-def _section(path: KeyPath) -> KeyPath:
-    return path[2:-1] if path[0] == "agents" else path[:-1]
-
-
-def _steps(one: KeyPath, other: KeyPath) -> int:
-    """The steps from one section to another, up and down."""
-    common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-    return len(one) + len(other) - 2 * common
+def _steps(*paths: KeyPath) -> int:
+    """The steps from the section of one key to that of another, up and down."""
+    one, other = (path[2:-1] if path[0] == "agents" else path[:-1] for path in paths)
+    common = list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return len(one) + len(other) - 2 * len(common)
 
 
 def _places_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iterator[KeyPath]:
