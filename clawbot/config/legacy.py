@@ -15,7 +15,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from clawbot.config.legacy_models import move_model_list, move_providers
-from clawbot.config.legacy_tools import RESTRICTS, move_restrictions
+from clawbot.config.legacy_tools import NONE, RESTRICTS, move_restrictions
 from clawbot.config.mcp_file import as_server
 from clawbot.config.mover import Mover, marks_of
 from clawbot.config.paths import DEFAULTS
@@ -30,7 +30,6 @@ _HOOKS = N_("hooks here are Python, in folders of their own (docs/writing-hooks.
 _UNKNOWN = N_("nothing is known of it")
 _NO_SUCH_KEY = N_("servers have no such key here")
 _DEFAULT = N_("the default is the nearest")
-_NONE = N_("it has no counterpart here")
 _ONE_HEARTBEAT = N_("there is one heartbeat; let others have jobs of their own in `schedule`")
 _LAST_HOUR = 23
 
@@ -47,10 +46,6 @@ class Moved(Mover):
     `is_foreign`: another program wrote the file, and keys that nobody knows are no mistakes of the user."""
 
     is_foreign = False
-
-    @property
-    def layer(self) -> Layer:
-        return Layer(self.data, self.marks)
 
     def spare(self, path: KeyPath, value: object) -> bool:
         """Whether the unknown key `path` is ignored, with a notice: in a file of another program, if it restricts
@@ -84,7 +79,7 @@ def modernise(layer: Layer, file: str) -> Moved:
         rule(mover)
     _respell_values(mover, table["values"])
     for why, patterns in table["ignored"].items():
-        for path in [path for pattern in patterns.split() for path in mover.find(pattern)]:
+        for path in mover.find(patterns):
             mover.ignore(path, why)
     return mover
 
@@ -94,13 +89,13 @@ def _recognise(mover: Moved, table: Any) -> bool:
     that nobody wrote by hand."""
     found = [key for key in table["keys"].split() if mover.find(key)]
     named = PurePath(mover.file).stem in table["files"].split()
-    mover.is_foreign = named or len(found) > _FEW or any(map(mover.find, table["setup"].split()))
+    mover.is_foreign = named or len(found) > _FEW or bool(mover.find(table["setup"]))
     return named or bool(found)
 
 
 def _webhooks(mover: Mover) -> None:
     """`hooks.enabled` beside the keys of webhooks is theirs."""
-    if any(map(mover.find, ("hooks.path", "hooks.token", "hooks.mappings", "hooks.presets", "hooks.gmail"))):
+    if mover.find("hooks.path hooks.token hooks.mappings hooks.presets hooks.gmail"):
         for path in mover.find("hooks.enabled"):
             mover.ignore(path, _HOOKS)
 
@@ -143,10 +138,10 @@ def _heartbeat(mover: Mover) -> None:
         mover.write(path, {"enabled": True} | ({} if path[1] == DEFAULTS else {"agent": path[1]}), mark)
         for key, value in section.items():
             job = _of_job(to_snake(key), value)
-            if not job:
-                mover.left_out((*path, key), _NONE)
             for name, meant in job.items():
                 mover.write((*path, name), meant, mover.marks[(*path, key)])
+            if not job:
+                mover.left_out((*path, key), NONE)
         mover.move(path, ("schedule", HEARTBEAT))
 
 
@@ -167,7 +162,7 @@ def _of_job(key: str, value: Any) -> dict[str, Any]:
 def _idle_alone(mover: Mover) -> None:
     """`session.idleMinutes` without `session.reset` and `session.resetByType` meant the mode idle."""
     for path in mover.find("session.idle_minutes"):
-        if not mover.find("session.reset") and not mover.find("session.reset_by_type"):
+        if not mover.find("session.reset session.reset_by_type"):
             mover.write(("session", "reset", "mode"), "idle", mover.marks[path])
 
 
@@ -186,7 +181,7 @@ def _list_of_agents(mover: Mover) -> None:
 
 def _hours(mover: Mover) -> None:
     """`session.reset.atHour: 4` becomes `at: "04:00"`, also for each session type."""
-    for path in mover.find("session.reset.at_hour") + mover.find("session.reset_by_type.*.at_hour"):
+    for path in mover.find("session.reset.at_hour session.reset_by_type.*.at_hour"):
         hour = mover.take(path)
         if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
             mover.problem(path, f"expected an hour from 0 to {_LAST_HOUR}")

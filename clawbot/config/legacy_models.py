@@ -18,7 +18,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _OTHER_SERVER = N_("one agent has one address; give this model to an agent of its own (docs/configuration.md)")
 _ELSEWHERE = N_("write the key to .env of the state folder, and its name as api_key_env")
 _CHOICE = N_("these are no fallbacks of the first model: `/model` and `model` choose another one")
-_MODELS = ("subagents.model", "compaction.model", "compaction.memory_flush.model")
+_MODELS = "agents.*.subagents.model agents.*.compaction.model agents.*.compaction.memory_flush.model"
 
 
 class _Provider(NamedTuple):
@@ -70,7 +70,7 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
         listed = mover.at(path) if isinstance(mover.at(path), list) else []
         names = [renamed(path, each) for each in listed if isinstance(each, str)]
         mover.write(path, list(filter(None, names)), mover.marks[path])
-    for path in (path for key in _MODELS for path in mover.find(f"agents.*.{key}")):
+    for path in mover.find(_MODELS):
         if isinstance(mover.at(path), str) and (name := renamed(path, mover.at(path))):
             mover.write(path, name, mover.marks[path])
         else:
@@ -79,7 +79,7 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
 
 def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provider:
     """The provider at `path`, which is taken out of the settings."""
-    mark, entry, name = mover.marks[path], mover.take(path), str(path[2])
+    entry, name = mover.take(path), str(path[2])
     entry = entry if isinstance(entry, dict) else {}
     usual, protocol = table["providers"].get(name, name), table["protocols"].get(entry.get("api"), "openai")
     known = usual in table["litellm"]["providers"].split() and (protocol != "anthropic" or name == "anthropic")
@@ -96,7 +96,6 @@ def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provide
         for each in (models if isinstance(models, list) and not known else ())
         if isinstance(each, dict) and isinstance(each.get("contextWindow"), int)
     }
-    mover.marks.setdefault(path, mark)
     mover.renamed(path, ("agents", "*", "api_base"))
     return _Provider(prefix, address, windows, known)
 
@@ -173,7 +172,6 @@ def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 def _declared(mover: Mover) -> dict[str, list[str]]:
     """The fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
-    paths = (*mover.find("router_settings.fallbacks"), *mover.find("litellm_settings.fallbacks"))
-    lists = (mover.at(path) for path in paths)
+    lists = map(mover.at, mover.find("router_settings.fallbacks litellm_settings.fallbacks"))
     each = (entry for listed in lists if isinstance(listed, list) for entry in listed if isinstance(entry, dict))
     return {str(name): names for entry in each for name, names in entry.items() if isinstance(names, list)}

@@ -4,7 +4,7 @@ to write it: nobody may believe that a restriction holds which does not."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,7 +18,7 @@ RESTRICTS = re.compile(
 )
 """What the keys of restrictions are called, also those that no table has."""
 _SANDBOX = N_("the sandbox is another one here: write agents.{agent}.tools.shell.sandbox: required")
-_NONE = N_("it has no counterpart here")
+NONE = N_("it has no counterpart here")
 _ALL_IN_IT = N_("every tool here is in it")
 _ASKED = N_("each command here asks, unless tools.shell.allow or permissions name it")
 # The names that a list of denied tools may have; patterns become permissions, which sub-agents don't have.
@@ -34,32 +34,31 @@ def move_restrictions(mover: Mover, table: Mapping[str, Any]) -> None:
         shared = denied if path[0] == "tools" else shared
     for path in mover.find("tools.subagents.tools.deny"):
         _deny(mover, path, ("agents", DEFAULTS, "subagents", "deny"), tools)
-    for path, agent in (*_both(mover, "profile"), *_both(mover, "allow")):
+    for path, agent in _both(mover, "profile", "allow"):
         _refuse_others(mover, path, agent, tools)
     for why, keys in table["refused"].items():
-        for path in [path for key in keys.split() for path in mover.find(key)]:
+        for path in mover.find(keys):
             mover.refuse(path, _(why).format(agent=path[1] if path[0] == "agents" else DEFAULTS))
     for path in mover.find("agents.*.sandbox"):
         section = mover.at(path)
         if isinstance(section, dict) and section.get("mode", "off") == "off":
-            mover.ignore(path, _NONE)
+            mover.ignore(path, NONE)
         else:
             mover.refuse(path, _(_SANDBOX).format(agent=path[1]))
     for path, agent in _both(mover, "exec"):
         _commands(mover, path, agent)
 
 
-def _both(mover: Mover, key: str) -> Iterator[tuple[KeyPath, str]]:
-    """The paths of `key` in the tools of all agents and of single ones, each with its agent."""
-    found = [*mover.find(f"tools.{key}"), *mover.find(f"agents.*.tools.{key}")]
-    return ((path, DEFAULTS if path[0] == "tools" else str(path[1])) for path in found)
+def _both(mover: Mover, *keys: str) -> list[tuple[KeyPath, str]]:
+    """The paths of `keys` in the tools of all agents and of single ones, each with its agent."""
+    found = mover.find(" ".join(f"tools.{key} agents.*.tools.{key}" for key in keys))
+    return [(path, DEFAULTS if path[0] == "tools" else str(path[1])) for path in found]
 
 
 def _ours(names: Iterable[str], tools: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     """Our tools that do what OpenClaw's tools `names` do, patterns and groups included; and the names that nobody
     knows."""
-    own = tools["all"].split()
-    known = {name: name for name in own} | dict.fromkeys(tools["without"].split(), "") | tools["names"]
+    known = {name: name for name in tools["all"].split()} | dict.fromkeys(tools["without"].split(), "") | tools["names"]
     found: set[str] = set()
     unknown: set[str] = set()
     for name in names:

@@ -164,7 +164,9 @@ def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Moved, 
     """The settings of the user's `file`, with problems, what was moved, and whether variables decide values."""
     layer, problems = read_layer(file)
     moved = modernise(layer, str(file))
-    layer, unset, by_environment = resolve_layer(moved.layer, lambda: {**read_env(paths).values, **os.environ})
+    layer, unset, by_environment = resolve_layer(
+        Layer(moved.data, moved.marks), lambda: {**read_env(paths).values, **os.environ}
+    )
     layer, unknown = respell(layer, Settings, moved.spare)
     return layer, [*problems, *moved.problems, *unset, *unknown], moved, by_environment
 

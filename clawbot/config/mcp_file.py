@@ -73,7 +73,9 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
     notices: list[str] = []
     left_out: dict[str, Any] = {}
     for name, entry in found.items():
-        own = _safe_name(name, servers)
+        own = name
+        if not is_server_name(name) or name in servers:
+            own = free_name(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "server", servers)
         try:
             servers[own], skipped = as_server(entry)
         except ValueError as error:
@@ -120,12 +122,6 @@ def problem_in(error: ValueError, *, secret: bool = True) -> str:
     first = error.errors(include_url=False)[0]
     key = dotted(tuple(step for step in first["loc"] if step != "[key]"))
     return f"{key}: {explain(first, secret=secret)}".removeprefix(": ")
-
-
-def _safe_name(name: str, taken: Mapping[str, Any]) -> str:
-    if is_server_name(name) and name not in taken:
-        return name
-    return free_name(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "server", taken)
 
 
 def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:

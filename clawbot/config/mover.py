@@ -44,17 +44,17 @@ class Mover:
         self._moved: list[tuple[KeyPath, KeyPath]] = []
         self._ignored: dict[str, list[KeyPath]] = {}
 
-    def find(self, pattern: str) -> list[KeyPath]:
-        """The paths that match `pattern`, in either spelling; `*` matches any key."""
-        found: list[tuple[KeyPath, Any]] = [((), self.data)]
-        for step in pattern.split("."):
-            found = [
-                ((*path, key), value[key])
-                for path, value in found
-                for key in (value if isinstance(value, dict) else ())
-                if step in ("*", to_snake(key))
-            ]
-        return [path for path, _ in found]
+    def find(self, patterns: str) -> list[KeyPath]:
+        """The paths that match one of `patterns` (separated by blanks), in either spelling; `*` matches any key."""
+        paths: list[KeyPath] = []
+        for pattern in patterns.split():
+            found: list[tuple[KeyPath, Any]] = [((), self.data)]
+            for step in pattern.split("."):
+                inside = [(path, value) for path, value in found if isinstance(value, dict)]
+                steps = [(path, key, value) for path, value in inside for key in value if step in ("*", to_snake(key))]
+                found = [((*path, key), value[key]) for path, key, value in steps]
+            paths += [path for path, _value in found]
+        return paths
 
     def at(self, path: KeyPath) -> Any:
         """The value at `path`."""
