@@ -173,5 +173,5 @@ def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def _declared(mover: Mover) -> dict[str, list[str]]:
     """The fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
     lists = map(mover.at, mover.find("router_settings.fallbacks litellm_settings.fallbacks"))
-    each = (entry for listed in lists if isinstance(listed, list) for entry in listed if isinstance(entry, dict))
-    return {str(name): names for entry in each for name, names in entry.items() if isinstance(names, list)}
+    found = (entry for listed in lists if isinstance(listed, list) for entry in listed if isinstance(entry, dict))
+    return {str(name): names for entry in found for name, names in entry.items() if isinstance(names, list)}

@@ -4,7 +4,7 @@ to write it: nobody may believe that a restriction holds which does not."""
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -68,9 +68,7 @@ def _ours(names: Iterable[str], tools: Mapping[str, Any]) -> tuple[set[str], set
     return found, unknown
 
 
-def _deny(
-    mover: Mover, path: KeyPath, new: KeyPath, tools: Mapping[str, Any], shared: Collection[str] = ()
-) -> set[str]:
+def _deny(mover: Mover, path: KeyPath, new: KeyPath, tools: Mapping[str, Any], shared: Iterable[str] = ()) -> set[str]:
     """Move a list of denied tools to `new`; an agent's own does not replace that of all agents (`shared`)."""
     listed, mark = mover.take(path), mover.marks[path]
     found, unknown = _ours(map(str, listed if isinstance(listed, list) else [listed]), tools)

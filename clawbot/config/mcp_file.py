@@ -211,10 +211,7 @@ def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: 
     try:
         with locked(ensure_private_dir(file.parent)):
             before = text_of(file)
-            try:
-                known = read_servers(file)
-            except FileNotFoundError:
-                known = ReadServers({})
+            known = read_servers(file) if file.exists() else ReadServers({})
             servers = {**known.servers, **known.left_out}
             servers.pop(removed, None)
             document = {"mcpServers": {**servers, **added}}
