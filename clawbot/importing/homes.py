@@ -36,7 +36,7 @@ def found_homes(paths: Paths) -> list[FoundHome]:
     """The folders of programs from which nothing was imported yet; none once they were dismissed. Blocks."""
     if (paths.imports / _DISMISSED).exists():
         return []
-    imported = Ledger(paths.imports).programs()
+    imported = {run.program for run, _ in Ledger(paths.imports).runs()}
     found: dict[Path, FoundHome] = {}
     for label, program, folder, pattern in _KNOWN:
         root = (Path.home() / folder).resolve()

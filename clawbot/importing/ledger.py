@@ -1,11 +1,10 @@
-"""The runs of imports, each in a file of its own in the state folder: what it made, and what it need not read again."""
+"""The runs of imports, each in a file of its own in the state folder: what it made, and what need not be read again."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,11 @@ from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 from clawbot.importing.source import ImportFailedError
 
 
-class Run(Struct, frozen=True, tag_field="type", tag="run", rename="camel"):
+class _Line(Struct, frozen=True, tag_field="type", rename="camel", omit_defaults=True):
+    pass
+
+
+class Run(_Line, frozen=True, tag="run"):
     """One run: its `id`, its time (ISO 8601), the program and the path that was imported, for which agent."""
 
     id: str
@@ -25,7 +28,7 @@ class Run(Struct, frozen=True, tag_field="type", tag="run", rename="camel"):
     agent: str
 
 
-class MadeSession(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
+class MadeSession(_Line, frozen=True, tag="session"):
     """A transcript that the run wrote for the conversation `ident`: `file` is relative to the folder of sessions. One
     that grew had `kept` bytes before, and then its `end`."""
 
@@ -35,20 +38,20 @@ class MadeSession(Struct, frozen=True, tag_field="type", tag="session", rename="
     end: str = ""
 
 
-class MadeFile(Struct, frozen=True, tag_field="type", tag="file", rename="camel"):
+class MadeFile(_Line, frozen=True, tag="file"):
     """A file that the run wrote, at `path`, with the SHA-256 of its content."""
 
     path: str
     digest: str
 
 
-class MadeJob(Struct, frozen=True, tag_field="type", tag="job", rename="camel"):
+class MadeJob(_Line, frozen=True, tag="job"):
     """A job that was added, switched off."""
 
     name: str
 
 
-class ReadUnit(Struct, frozen=True, tag_field="type", tag="unit", rename="camel"):
+class ReadUnit(_Line, frozen=True, tag="unit"):
     """What was read to its end: it is read again when its `stamp` differs."""
 
     name: str
@@ -60,24 +63,26 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 class Ledger:
-    """The runs in the folder `folder`. All calls block; they raise OSError."""
+    """The runs in `folder`. All calls block; they raise OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def runs(self) -> list[tuple[Run, list[Record]]]:
-        """All runs with what they did, oldest first. Lines cut off by a power cut are left out."""
-        found = [self._read(path) for path in sorted(self.folder.glob("*.jsonl"))]
-        return [(records[0], records[1:]) for records in found if records and isinstance(records[0], Run)]
-
-    def programs(self) -> set[str]:
-        """The programs from which anything was imported."""
-        firsts = (record for path in self.folder.glob("*.jsonl") for record in self._read(path, 1))
-        return {record.program for record in firsts if isinstance(record, Run)}
+        """Return all runs with what they did, oldest first, without truncated lines."""
+        found = []
+        for path in sorted(self.folder.glob("*.jsonl")):
+            records: list[Record] = []
+            for line in path.read_bytes().splitlines():
+                with suppress(msgspec.DecodeError):
+                    records.append(_DECODER.decode(line))
+            if records and isinstance(records[0], Run):
+                found.append((records[0], records[1:]))
+        return found
 
     def done(self, program: str, agent: str) -> tuple[dict[str, str], dict[str, list[str]]]:
-        """What is known of a program's conversations for an agent: the stamps of units, and by the id of a conversation
-        its transcripts, in the order in which they were made."""
+        """Return what is known of a program's conversations for an agent: the stamps of units, and by the id of a
+        conversation its transcripts, oldest first."""
         stamps: dict[str, str] = {}
         made: dict[str, list[str]] = defaultdict(list)
         for run, records in self.runs():
@@ -89,40 +94,34 @@ class Ledger:
         return stamps, made
 
     def find(self, run_id: str) -> tuple[Run, list[Record]]:
-        """The run `run_id`. Raises ImportFailedError."""
+        """Return the run `run_id`. Raises ImportFailedError."""
         for run, records in self.runs():
             if run.id == run_id:
                 return run, records
         raise ImportFailedError(f"There is no import {run_id!r}.", hint="`clawbot import list` shows them.")
 
     def fresh_id(self, base: str) -> str:
-        """An id of a new run that begins with `base`."""
+        """Return an unused id of a run that begins with `base`."""
         number, name = 2, base
         while (self.folder / f"{name}.jsonl").exists():
             number, name = number + 1, f"{base}-{number}"
         return name
 
-    def append(self, run_id: str, records: Sequence[Record]) -> None:
-        """Add to a run. A kill of the program loses nothing of it."""
-        ensure_private_dir(self.folder)
-        path = self.folder / f"{run_id}.jsonl"
+    def append(self, run_id: str, records: Iterable[Record]) -> None:
+        """Add to a run; a kill of the program loses nothing of it."""
+        path = ensure_private_dir(self.folder) / f"{run_id}.jsonl"
         path.touch(mode=PRIVATE_FILE)
         with path.open("ab") as file:
-            file.write(b"".join(msgspec.json.encode(record) + b"\n" for record in records))
+            file.write(_encoded(records))
 
     def replace(self, run: Run, records: Sequence[Record]) -> None:
-        """Keep only `records` of a run; without any it is gone."""
+        """Keep only `records` of a run; without any it is deleted."""
         path = self.folder / f"{run.id}.jsonl"
         if records:
-            lines = (msgspec.json.encode(record) + b"\n" for record in (run, *records))
-            write_atomic(path, b"".join(lines), mode=PRIVATE_FILE)
+            write_atomic(path, _encoded((run, *records)), mode=PRIVATE_FILE)
         else:
             path.unlink()
 
-    def _read(self, path: Path, most: int | None = None) -> list[Record]:
-        records: list[Record] = []
-        with path.open("rb") as file:
-            for line in islice(file, most):
-                with suppress(msgspec.DecodeError):
-                    records.append(_DECODER.decode(line))
-        return records
+
+def _encoded(records: Iterable[Record]) -> bytes:
+    return b"".join(msgspec.json.encode(record) + b"\n" for record in records)
