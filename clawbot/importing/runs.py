@@ -19,7 +19,7 @@ from clawbot.importing.exports import read_export
 from clawbot.importing.ledger import Ledger, MadeFile, MadeJob, MadeSession, ReadUnit, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi
 from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
-from clawbot.importing.write import Composer, OwnEnd, Target, ids_in, own_end
+from clawbot.importing.write import Composer, Target, ids_in, own_end
 from clawbot.sessions.errors import SessionLockedError
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.index import SessionRecord
@@ -31,13 +31,17 @@ from clawbot.sessions.summary import survey
 
 BATCH = 500  # conversations between two updates of the index of sessions
 LARGEST_NOTE = 2 * 2**20
-MOST_NOTES = 10_000
-BESIDE = "imported"
-"""The folder of a workspace for files whose name is taken."""
+BESIDE = "imported"  # the folder of a workspace for files whose name is taken
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
 _ASIDE = ".import.tmp"
 _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
+_SHAPES = (
+    (read_openclaw, ("openclaw.json", "agents/*/sessions")),
+    (read_claude_code, ("projects/*/*.jsonl",)),
+    (read_codex, tuple(f"{each}rollout-*.jsonl*" for each in ("", "*/", "*/*/*/", "sessions/*/*/*/"))),
+    (read_pi, ("agent/sessions/*/*.jsonl", "sessions/*/*.jsonl", "--*--/*.jsonl")),
+)
 
 
 class Outcome(Struct):
@@ -74,25 +78,18 @@ class Undone(Struct):
 
 
 def recognise(path: Path, skipped: Skipped) -> Source:
-    """The program whose data is at `path`. Blocks. Raises ImportFailedError, OSError."""
+    """Return the source at `path`. Blocks. Raises ImportFailedError, OSError."""
     if not path.exists():
         raise ImportFailedError(f"There is no {path}.")
-    if path.is_dir():
-        if any(path.glob("agents/*/sessions")) or (path / "openclaw.json").is_file():
-            return read_openclaw(path, skipped)
-        if any(path.glob("projects/*/*.jsonl")) or (path.name == "projects" and any(path.glob("*/*.jsonl"))):
-            return read_claude_code(path, skipped)
-        if any(any(path.glob(f"{each}rollout-*.jsonl*")) for each in ("", "*/", "*/*/*/", "sessions/*/*/*/")):
-            return read_codex(path, skipped)
-        if any(any(path.glob(f"{each}/*.jsonl")) for each in ("agent/sessions/*", "sessions/*", "--*--")):
-            return read_pi(path, skipped)
-    found = read_export(path, skipped)
-    if found is None:
-        raise ImportFailedError(
-            f"{path} holds no conversations that can be imported.",
-            hint="Name ~/.openclaw, ~/.pi, ~/.claude, ~/.codex, or an export of ChatGPT or Claude.ai (zip or folder).",
-        )
-    return found
+    for read, patterns in _SHAPES if path.is_dir() else ():
+        if any(any(path.glob(pattern)) for pattern in patterns):
+            return read(path, skipped)
+    if found := read_export(path, skipped):
+        return found
+    raise ImportFailedError(
+        f"{path} holds no conversations that can be imported.",
+        hint="Name ~/.openclaw, ~/.pi, ~/.claude, ~/.codex, or an export of ChatGPT or Claude.ai (zip or folder).",
+    )
 
 
 class Importer:
@@ -157,6 +154,8 @@ class Importer:
             self._entries.append(ReadUnit(unit.name, unit.stamp))
         except UnreadableError as error:
             self._skipped[str(error)] += 1
+        except SessionLockedError:
+            self._skipped["conversations that are open now"] += 1
         if len(self._records) >= BATCH:
             self._save()
 
@@ -174,15 +173,12 @@ class Importer:
             raise UnreadableError("conversations that were forgotten here")
         known: set[str] = set().union(*(ids_in(root / file) for file in files if (root / file).exists()))
         end = own_end(root / files[-1]) if files else None
-        end = end if end and not end.offered else None
-        file = files[-1] if end else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
-        try:
-            written = self._write(talk, file, known, end)
-        except SessionLockedError:
-            raise UnreadableError("conversations that are open now") from None
-        count = (
-            "same" if not written else "subagents" if talk.parent else "grown" if end else "parts" if files else "new"
-        )
+        if end and not end.offered:
+            count, written = "grown", self._write(talk, files[-1], known, end.body)
+        else:
+            file = f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
+            count, written = "parts" if files else "new", self._write(talk, file, known)
+        count = "same" if not written else "subagents" if talk.parent else count
         if written or known:
             setattr(self.outcome, count, getattr(self.outcome, count) + 1)
         else:
@@ -191,25 +187,27 @@ class Importer:
     def _session_id(self, ident: str, part: int = 0) -> str:
         return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))
 
-    def _write(self, talk: Talk, file: str, known: set[str], end: OwnEnd | None) -> bool:
-        path = self._store.folder / file
-        stem = f"{talk.kind}:{self._source.name}" if talk.kind else self._source.name
-        stem = f"subagent:{self._source.name}" if talk.parent else stem
+    def _write(self, talk: Talk, file: str, known: set[str], kept: int = 0) -> bool:
+        """Write the entries that are not `known` after the first `kept` bytes of `file`; False if there are none."""
+        path, name = self._store.folder / file, self._source.name
+        kind = "subagent" if talk.parent else talk.kind
+        stem = f"{kind}:{name}" if kind else name
         key = f"agent:{self._store.agent_id}:{stem}"
-        pending = self._notes and not (talk.parent or talk.kind)
-        target = Target(path.stem, key, self._source.name, self._source.label, self._run, pending)
+        target = Target(path.stem, key, name, self._source.label, self._run, self._notes and not kind)
         aside = Path(os.devnull) if self._dry_run else path.with_name(f".{path.name}{_ASIDE}")
         with ExitStack() as undo:
             if not self._dry_run:
                 ensure_private_dir(path.parent)
                 undo.callback(aside.unlink, missing_ok=True)
-            if end is not None:
+            before = b""
+            if kept:
                 lock = SessionLock(path)
                 lock.acquire(path.stem, self._clock)
                 undo.callback(lock.release)
+                before = path.read_bytes()
             with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
-                rest = _copy(path, end.body, sink) if end is not None else ""
-                composer = Composer(sink, target, talk, known, here=end is not None)
+                sink.write(before[:kept])
+                composer = Composer(sink, target, talk, known, here=kept > 0)
                 written = composer.write()
             self.outcome.messages += composer.messages
             self.outcome.size += composer.size
@@ -218,7 +216,7 @@ class Importer:
                 record = _record(path)
                 if not talk.parent:
                     self._records.append((f"{stem}-", record))
-                self.note(MadeSession(talk.ident, file, end.body if end else 0, rest))
+                self.note(MadeSession(talk.ident, file, kept, before[kept:].decode()))
         return written
 
     def _save(self) -> None:
@@ -238,14 +236,13 @@ class Importer:
 
     def _copy_notes(self, folder: Path) -> None:
         """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
-        found = files_in(folder, _is_note, self._skipped)
-        self._skipped["notes beyond the first 10,000"] += max(0, len(found) - MOST_NOTES)
-        for path, state in found[:MOST_NOTES]:
+        for path, _ in files_in(folder, _is_note, self._skipped):
             name = str(path.relative_to(folder))
-            if state.st_size > LARGEST_NOTE:
-                self._skipped["notes larger than 2 MiB"] += 1
+            try:
+                data = read_plain(path, LARGEST_NOTE, linked=False)
+            except OSError as error:
+                self._skipped[f"a note that {error.strerror}"] += 1
                 continue
-            data = read_plain(path, LARGEST_NOTE, linked=False)
             for place in (name, f"{BESIDE}/{self._source.name}/{name}"):
                 target = self._workspace / place
                 with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
@@ -261,7 +258,7 @@ class Importer:
 
 
 def _record(path: Path) -> SessionRecord:
-    """The record of an imported transcript for the index; the file gets the time of the last message."""
+    """Return the record of an imported transcript for the index, and give the file the time of its last message."""
     summary = survey(path)
     record = record_of(path, summary, "")
     with suppress(OSError):
@@ -275,27 +272,17 @@ def _is_note(name: str) -> bool:
     return last.endswith(".md") and not last.startswith(".") and last != _RITUAL and not hidden
 
 
-def _copy(path: Path, size: int, sink) -> str:  # type: ignore[no-untyped-def]
-    """Write the first `size` bytes of `path` to `sink`; returns the rest."""
-    with path.open("rb") as file:
-        while size and (data := file.read(min(size, 1 << 20))):
-            sink.write(data)
-            size -= len(data)
-        return file.read().decode()
-
-
 def undo_run(
     store: SessionStore, ledger: Ledger, run: Run, records: list[Record], drop_job: Callable[[str], str] = lambda _: ""
 ) -> Undone:
     """Take back what the run made and what nobody used since; `drop_job` removes a job, or returns why it stays.
     Blocks. Raises SessionStoreError, ConfigError, OSError."""
-    undone, kept = Undone(), list[Record]()
-    gone, shorter = list[str](), list[Path]()
+    undone, kept, gone, shorter = Undone(), list[Record](), list[str](), list[Path]()
     for record in reversed(records):
         match record:
             case MadeSession():
-                why = _undo_session(store.folder / record.file, record, run.id, undone)
                 path = store.folder / record.file
+                why = _undo_session(path, record, run.id, undone)
                 if not why and record.kept and path.exists() and "/" not in record.file:
                     shorter.append(path)
                 elif not why:
@@ -317,7 +304,7 @@ def undo_run(
 
 
 def _undo_session(path: Path, record: MadeSession, run_id: str, undone: Undone) -> str:
-    """Why the session stays; "" if it is taken back."""
+    """Take a session back; returns why it stays, or ""."""
     if not path.exists():
         return ""
     if holder_of(path) is not None:
@@ -328,9 +315,7 @@ def _undo_session(path: Path, record: MadeSession, run_id: str, undone: Undone) 
     if end.run != run_id:
         return f"{path.stem}: it grew in the import {end.run}; undo that one first"
     if record.kept:
-        with path.open("rb") as file:
-            body = file.read(record.kept)
-        write_atomic(path, body + record.end.encode(), mode=PRIVATE_FILE)
+        write_atomic(path, path.read_bytes()[: record.kept] + record.end.encode(), mode=PRIVATE_FILE)
         undone.shortened += 1
     else:
         path.unlink()
@@ -340,13 +325,12 @@ def _undo_session(path: Path, record: MadeSession, run_id: str, undone: Undone) 
 
 def _undo_file(path: Path, digest: str, undone: Undone) -> str:
     try:
-        data = read_plain(path, LARGEST_NOTE)
+        if digest_of(read_plain(path, LARGEST_NOTE)) != digest:
+            return f"{path}: it was changed since"
     except FileNotFoundError:
         return ""
     except OSError as error:
         return f"{path}: {error.strerror or error}"
-    if digest_of(data) != digest:
-        return f"{path}: it was changed since"
     erase(path)
     undone.files += 1
     return ""
