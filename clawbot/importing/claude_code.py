@@ -10,22 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from clawbot.importing.source import (
-    LONGEST_LINE,
-    Blocks,
-    Said,
-    Skipped,
-    Source,
-    Talk,
-    Unit,
-    as_line,
-    entry_id,
-    files_in,
-    lines_of,
-    milliseconds,
-    open_plain,
-    stamp_of,
-)
+from clawbot.importing.content import Blocks, entry_id
+from clawbot.importing.source import Said, Skipped, Source, Talk, first_time, lines_at, lines_of, milliseconds, units_in
 
 _COMMAND = re.compile(r"<command-name>/?(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -54,10 +40,7 @@ class _Line(Struct, gc=False):
 def read_claude_code(root: Path, skipped: Skipped) -> Source:
     """The sessions below `root` (`~/.claude` or its folder `projects`). Blocks."""
     folder = root / "projects" if (root / "projects").is_dir() else root
-    files = files_in(folder, lambda name: name.endswith(".jsonl"), skipped)
-    units = [
-        Unit(str(path.relative_to(folder)), stamp_of(state), partial(_talks, path, skipped)) for path, state in files
-    ]
+    units = units_in(folder, lambda name: name.endswith(".jsonl"), partial(_talks, skipped=skipped), skipped)
     return Source("claude-code", "Claude Code", units)
 
 
@@ -73,7 +56,7 @@ def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
                 facts.setdefault(name, value[name])
         if value.get("type") in ("user", "assistant") or isinstance(value.get("uuid"), str):
             lines.append(_line(at, value))
-    began = milliseconds(facts.get("timestamp")) or int(path.stat().st_mtime * 1000)
+    began = first_time(path, facts.get("timestamp"))
     known = {line.uuid for line in lines}
     named = (titles.get("custom-title"), titles.get("ai-title"), *(titles.get(each, "") for each in known))
     title = next(filter(None, named), "")
@@ -145,16 +128,10 @@ def _branch(lines: list[_Line]) -> list[_Line]:
 
 def _said(path: Path, lines: list[_Line]) -> Iterator[Said]:
     blocks = Blocks("anthropic")
-    seen: set[str] = set()
-    with open_plain(path) as file:
-        for line in lines:
-            if line.uuid in seen:
-                continue
-            seen.add(line.uuid)
-            file.seek(line.at)
-            value = as_line(file.readline(LONGEST_LINE)) or {}
-            for number, message in enumerate(_messages(value, blocks)):
-                yield Said(entry_id(f"{line.uuid}:{number}"), message)
+    once = list({line.uuid: line for line in reversed(lines)}.values())[::-1]
+    for line, value in zip(once, lines_at(path, [line.at for line in once]), strict=True):
+        for number, message in enumerate(_messages(value, blocks)):
+            yield Said(entry_id(f"{line.uuid}:{number}"), message)
 
 
 def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Any]:

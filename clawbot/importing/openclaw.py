@@ -9,17 +9,8 @@ from typing import Any
 
 from msgspec import UNSET
 
-from clawbot.importing.source import (
-    Said,
-    Skipped,
-    Source,
-    Talk,
-    Unit,
-    milliseconds,
-    small_json,
-    stamp_of,
-    text_in,
-)
+from clawbot.importing.content import text_in
+from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, first_time, small_json, stamp_of
 from clawbot.sessions.entries import as_object
 from clawbot.sessions.envelopes import is_job
 from clawbot.sessions.folder import read_folder
@@ -111,7 +102,7 @@ def _talks(path: Path, ident: str, keys: dict[str, tuple[str, str]], skipped: Sk
             said=_said(source, entries, spans, all_scheduled=kind in ("cron", "subagent")),
             title=label,
             cwd=str((header or {}).get("cwd") or ""),
-            began=milliseconds((header or {}).get("timestamp")) or int(path.stat().st_mtime * 1000),
+            began=first_time(path, (header or {}).get("timestamp")),
             kind=kind or ("cron" if first and is_job(first) else ""),
         )
 

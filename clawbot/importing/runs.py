@@ -236,10 +236,9 @@ class Importer:
 
     def _copy_notes(self, folder: Path) -> None:
         """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
-        for path, _ in files_in(folder, _is_note, self._skipped):
-            name = str(path.relative_to(folder))
+        for name, _ in files_in(folder, _is_note, self._skipped):
             try:
-                data = read_plain(path, LARGEST_NOTE, linked=False)
+                data = read_plain(folder / name, LARGEST_NOTE, linked=False)
             except OSError as error:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue

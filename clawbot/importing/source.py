@@ -7,15 +7,13 @@ may be large.
 from __future__ import annotations
 
 import codecs
-import hashlib
 import json
 import logging
 import os
-import re
 import stat
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
@@ -23,18 +21,9 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.files import NO_PLAIN_FILE
-from clawbot.messages import (
-    AssistantBlock,
-    AssistantMessage,
-    Message,
-    StopReason,
-    TextBlock,
-    ToolCallBlock,
-    ToolResultMessage,
-    UserMessage,
-)
-from clawbot.sessions.entries import iso_ms
+from clawbot.files import NO_PLAIN_FILE, open_folder, read_plain
+from clawbot.messages import Message
+from clawbot.sessions.entries import as_object, iso_ms
 from clawbot.trees import TreeWalk
 
 log = logging.getLogger(__name__)
@@ -42,9 +31,7 @@ T = TypeVar("T")
 LONGEST_LINE = 32 * 2**20  # bytes: more than the largest picture in a message
 LARGEST_TALK = 64 * 2**20  # characters of one conversation in an export
 MOST_FILES = 1_000_000
-MOST_TALKS = 200_000
 _CHUNK = 2**20
-_TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 _FAR = 10**11  # a time in seconds is smaller until the year 5138, one in milliseconds larger since 1973
 
 
@@ -102,11 +89,6 @@ Skipped = Counter[str]
 """How much was left out, by reason."""
 
 
-def entry_id(text: str) -> str:
-    """The id of the entry for what is called `text` in its conversation: the same at each reading."""
-    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
-
-
 def milliseconds(value: Any) -> int:
     """A time as ISO 8601, in seconds or in milliseconds, as milliseconds since the epoch; 0 if it is none."""
     if isinstance(value, str):
@@ -116,53 +98,53 @@ def milliseconds(value: Any) -> int:
     return int(value if value >= _FAR else value * 1000)
 
 
-def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[tuple[Path, os.stat_result]]:
-    """The plain files below `root` whose relative path `fits`, sorted. Blocks."""
-    found: list[tuple[Path, os.stat_result]] = []
-    try:
-        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return []
-    try:
+def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[tuple[str, os.stat_result]]:
+    """Return the plain files below `root` whose relative path `fits`, by that path. Blocks. Raises OSError."""
+    found: list[tuple[str, os.stat_result]] = []
+    with open_folder(root, ()) as top:
         walk = TreeWalk(top, most=MOST_FILES)
         for entry in walk:
             if entry.is_folder or not fits(entry.path):
                 continue
             state = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
             if stat.S_ISREG(state.st_mode):
-                found.append((root / entry.path, state))
+                found.append((entry.path, state))
             else:
                 skipped["links and special files"] += 1
-    finally:
-        os.close(top)
     skipped["folders that can't be read"] += len(walk.problems)
     return sorted(found)
 
 
+def units_in(
+    root: Path, fits: Callable[[str], bool], read: Callable[[Path], Iterable[Talk]], skipped: Skipped
+) -> list[Unit]:
+    """Return a unit for each of these files; `read` yields its conversations. Blocks. Raises OSError."""
+    return [Unit(name, stamp_of(state), partial(read, root / name)) for name, state in files_in(root, fits, skipped)]
+
+
 def reading(items: Iterable[T]) -> Iterator[T]:
-    """`items` as a reader makes them. Raises UnreadableError for what is wrong with the source, whatever that is: the
-    others are still read."""
-    iterator = iter(items)
-    while True:
-        try:
-            item = next(iterator)
-        except StopIteration:
-            return
-        except OSError as error:
-            raise UnreadableError(f"files that can't be read: {error.strerror or error}") from error
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            log.info("a conversation is in no known form", exc_info=True)
-            raise UnreadableError("conversations in an unknown form") from error
-        yield item
+    """Yield `items` as a reader makes them. Raises UnreadableError for whatever is wrong with the source."""
+    try:
+        yield from items
+    except OSError as error:
+        raise UnreadableError(f"files that can't be read: {error.strerror or error}") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        log.info("a conversation is in no known form", exc_info=True)
+        raise UnreadableError("conversations in an unknown form") from error
 
 
 def stamp_of(state: os.stat_result) -> str:
-    """What tells a file that has changed."""
+    """Return the stamp of a file: its size and the time of its last change."""
     return f"{state.st_size}:{state.st_mtime_ns}"
 
 
+def first_time(path: Path, *values: Any) -> int:
+    """Return the first of the times in milliseconds, by default that of the last change of the file."""
+    return next(filter(None, map(milliseconds, values)), 0) or int(path.stat().st_mtime * 1000)
+
+
 def open_plain(path: Path) -> IO[bytes]:
-    """The plain file at `path`, which may itself be no link. Raises OSError."""
+    """Open the plain file at `path`, which may itself be no link. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -171,7 +153,7 @@ def open_plain(path: Path) -> IO[bytes]:
 
 
 def lines_of(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects in the lines of `path`, each with its byte offset. Raises OSError."""
+    """Yield the JSON objects in the lines of `path`, each with its byte offset. Raises OSError."""
     with open_plain(path) as file:
         at = 0
         while raw := file.readline(LONGEST_LINE):
@@ -187,33 +169,34 @@ def lines_of(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]
                 skipped["lines that can't be read"] += 1
 
 
+def lines_at(path: Path, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """Yield the objects in the lines that begin at `offsets`. Raises OSError."""
+    with open_plain(path) as file:
+        for offset in offsets:
+            file.seek(offset)
+            yield as_line(file.readline(LONGEST_LINE)) or {}
+
+
 def as_line(raw: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line; None if there is none."""
+    """Return the JSON object in a line, or None."""
     try:
         value = msgspec.json.decode(raw)
     except (ValueError, RecursionError):
-        try:
-            value = json.loads(raw.strip(b"\0 \r\n").decode("utf-8-sig", "replace"), strict=False)
-        except (ValueError, RecursionError):
-            return None
+        return as_object(raw.strip())
     return value if isinstance(value, dict) else None
 
 
-def small_json(path: Path, limit: int = LARGEST_TALK) -> Any:
-    """The JSON value in a file of at most `limit` bytes; None if it can't be read."""
+def small_json(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file, empty if it can't be read. Blocks."""
     try:
-        with open_plain(path) as file:
-            data = file.read(limit + 1)
-        return None if len(data) > limit else msgspec.json.decode(data)
-    except (OSError, ValueError, RecursionError):
-        return None
+        return as_object(read_plain(path, LARGEST_TALK, below=path.parent)) or {}
+    except OSError:
+        return {}
 
 
 def array_items(file: IO[bytes], skipped: Skipped) -> Iterator[dict[str, Any]]:
-    """The objects of the JSON array in `file`, one after the other: memory holds the largest of them, not the file.
-
-    What follows a damaged or an oversized one is lost and counted.
-    """
+    """Yield the objects of the JSON array in `file`; memory holds the largest of them, not the file. What follows a
+    damaged or an oversized one is lost and counted."""
     text, decode = "", json.JSONDecoder(strict=False).raw_decode
     utf8 = codecs.getincrementaldecoder("utf-8-sig")("replace")
     need, ended = _CHUNK, False
@@ -238,86 +221,3 @@ def array_items(file: IO[bytes], skipped: Skipped) -> Iterator[dict[str, Any]]:
             yield value
         else:
             skipped["entries that are no conversations"] += 1
-
-
-def zip_members(path: Path, fits: Callable[[str], bool]) -> list[zipfile.ZipInfo]:
-    """The files in the archive whose last name `fits`. They are read, never unpacked. Raises OSError, BadZipFile."""
-    with open_plain(path) as file, zipfile.ZipFile(file) as archive:
-        names = (each for each in archive.infolist() if "__MACOSX" not in each.filename and not each.is_dir())
-        return [each for each in names if fits(each.filename.rpartition("/")[2])]
-
-
-class Blocks:
-    """Turns content in Anthropic's form into our messages. It knows the calls of the conversation, so that a result has
-    the name of its tool."""
-
-    def __init__(self, provider: str) -> None:
-        self._provider = provider
-        self._names: dict[str, str] = {}
-        self._last = ""
-
-    def user(self, content: Any, at: int, attached: Sequence[TextBlock] = ()) -> Iterator[Message]:
-        """The results in `content`, then what the user said."""
-        said: list[str] = []
-        for block in _blocks(content):
-            if block.get("type") == "tool_result":
-                yield self.result(block, at)
-            elif text := text_in(block):
-                said.append(text)
-        if said or attached:
-            text = "\n".join(said)
-            yield UserMessage(content=[TextBlock(text), *attached] if attached else text, timestamp=at)
-
-    def assistant(self, content: Any, at: int, model: str = "", stop: Any = None) -> Iterator[Message]:
-        """The answers in `content`, apart where results of tools come between. Reasoning is left out."""
-        made: list[AssistantBlock] = []
-        for block in _blocks(content):
-            kind = block.get("type")
-            if kind == "tool_result":
-                yield from self._answer(made, at, model, stop)
-                made = []
-                yield self.result(block, at)
-            elif kind in ("tool_use", "server_tool_use"):
-                made.append(self.call(block.get("id"), block.get("name"), block.get("input")))
-            elif kind not in ("thinking", "redacted_thinking") and (text := text_in(block)):
-                made.append(TextBlock(text))
-        yield from self._answer(made, at, model, stop)
-
-    def _answer(self, made: list[AssistantBlock], at: int, model: str, stop: Any) -> Iterator[Message]:
-        if made:
-            calls = any(isinstance(block, ToolCallBlock) for block in made)
-            reason: StopReason = "toolUse" if calls else "length" if stop == "max_tokens" else "stop"
-            yield AssistantMessage(made, provider=self._provider, model=model, stop_reason=reason, timestamp=at)
-
-    def call(self, ident: Any, name: Any, arguments: Any) -> ToolCallBlock:
-        """A call of a tool; it is shown and never run."""
-        self._last = str(ident) if ident else f"call_{len(self._names)}"
-        tool = self._names[self._last] = _TOOL_NAME.sub("_", str(name or "tool"))[:64]
-        if isinstance(arguments, str):
-            parsed = as_line(arguments.encode("utf-8", "replace"))
-            arguments = {"input": arguments} if parsed is None else parsed
-        return ToolCallBlock(self._last, tool, arguments if isinstance(arguments, dict) else {})
-
-    def result(self, block: dict[str, Any], at: int) -> ToolResultMessage:
-        """The result of a call; without an id it is that of the last one."""
-        ident = str(block.get("tool_use_id") or self._last)
-        text = "\n".join(filter(None, map(text_in, _blocks(block.get("content")))))
-        tool = self._names.get(ident, "tool")
-        failed = block.get("is_error") is True
-        return ToolResultMessage(ident, tool, [TextBlock(text)], is_error=failed, timestamp=at)
-
-
-def _blocks(content: Any) -> list[dict[str, Any]]:
-    blocks = content if isinstance(content, list) else [content]
-    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks if each]
-
-
-def text_in(block: Any) -> str:
-    """The text of a content block; what else it holds is named in brackets."""
-    if not isinstance(block, dict):
-        return ""
-    text = block.get("text")
-    if isinstance(text, str):
-        return text.strip()
-    kind = str(block.get("type") or block.get("content_type") or "").removesuffix("_asset_pointer")
-    return f"[{kind.replace('_', ' ')}]" if kind else ""

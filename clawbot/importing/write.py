@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from clawbot.clock import iso_utc, moment_of
-from clawbot.importing.source import Said, Talk, entry_id, milliseconds, reading
+from clawbot.importing.content import entry_id
+from clawbot.importing.source import Said, Talk, milliseconds, reading
 from clawbot.messages import ToolResultMessage, scrub
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import (

@@ -1,0 +1,100 @@
+"""Turns the content of messages of other programs into ours."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from clawbot.importing.source import as_line
+from clawbot.messages import (
+    AssistantBlock,
+    AssistantMessage,
+    Message,
+    StopReason,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+)
+
+_TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def entry_id(text: str) -> str:
+    """Return the id of the entry called `text` in its conversation, the same at each reading."""
+    return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+class Blocks:
+    """Turns content in Anthropic's form into our messages. It knows the calls of the conversation, so that a result has
+    the name of its tool."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._names: dict[str, str] = {}
+        self._last = ""
+
+    def user(self, content: Any, at: int, attached: Sequence[TextBlock] = ()) -> Iterator[Message]:
+        """Yield the results in `content`, then what the user said."""
+        blocks = _blocks(content)
+        yield from (self.result(block, at) for block in blocks if block.get("type") == "tool_result")
+        text = _joined(block for block in blocks if block.get("type") != "tool_result")
+        if text or attached:
+            yield UserMessage(content=[TextBlock(text), *attached] if attached else text, timestamp=at)
+
+    def assistant(self, content: Any, at: int, model: str = "", stop: Any = None) -> Iterator[Message]:
+        """Yield the answers in `content`, apart where results of tools come between. Reasoning is left out."""
+        made: list[AssistantBlock] = []
+        for block in (*_blocks(content), None):
+            kind = block.get("type") if block else "end"
+            if block is None or kind == "tool_result":
+                if made:
+                    calls = any(isinstance(each, ToolCallBlock) for each in made)
+                    reason: StopReason = "toolUse" if calls else "length" if stop == "max_tokens" else "stop"
+                    yield AssistantMessage(made, provider=self._provider, model=model, stop_reason=reason, timestamp=at)
+                    made = []
+                if block:
+                    yield self.result(block, at)
+            elif kind in ("tool_use", "server_tool_use"):
+                made.append(self.call(block.get("id"), block.get("name"), block.get("input")))
+            elif kind not in ("thinking", "redacted_thinking") and (text := text_in(block)):
+                made.append(TextBlock(text))
+
+    def call(self, ident: Any, name: Any, arguments: Any) -> ToolCallBlock:
+        """Return a call of a tool; it is shown and never run."""
+        self._last = str(ident) if ident else f"call_{len(self._names)}"
+        tool = self._names[self._last] = _TOOL_NAME.sub("_", str(name or "tool"))[:64]
+        if isinstance(arguments, str):
+            parsed = as_line(arguments.encode("utf-8", "replace"))
+            arguments = {"input": arguments} if parsed is None else parsed
+        return ToolCallBlock(self._last, tool, arguments if isinstance(arguments, dict) else {})
+
+    def result(self, block: dict[str, Any], at: int) -> ToolResultMessage:
+        """Return the result of a call, without an id that of the last one."""
+        ident = str(block.get("tool_use_id") or self._last)
+        text, failed = _joined(_blocks(block.get("content"))), block.get("is_error") is True
+        return ToolResultMessage(
+            ident, self._names.get(ident, "tool"), [TextBlock(text)], is_error=failed, timestamp=at
+        )
+
+
+def _blocks(content: Any) -> list[dict[str, Any]]:
+    blocks = content if isinstance(content, list) else [content]
+    return [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks if each]
+
+
+def _joined(blocks: Iterable[Any]) -> str:
+    return "\n".join(filter(None, map(text_in, blocks)))
+
+
+def text_in(block: Any) -> str:
+    """Return the text of a content block; any other content is named in brackets."""
+    if not isinstance(block, dict):
+        return ""
+    text = block.get("text")
+    if isinstance(text, str):
+        return text.strip()
+    kind = str(block.get("type") or block.get("content_type") or "").removesuffix("_asset_pointer")
+    return f"[{kind.replace('_', ' ')}]" if kind else ""
