@@ -12,11 +12,15 @@ from msgspec import Struct
 
 from clawbot.importing.content import Blocks, entry_id
 from clawbot.importing.source import Said, Skipped, Source, Talk, first_time, lines_at, lines_of, milliseconds, units_in
+from clawbot.messages import Message
 
 _COMMAND = re.compile(r"<command-name>/?(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _TYPED = re.compile(r"\A<bash-input>(.*)</bash-input>\Z", re.DOTALL)
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_SPOKEN = ("user", "assistant")
+_NOT_SAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 # What the program says in the place of the user.
 _PROGRAM = re.compile(
     r"<(?:local-command-|bash-std|task-notification)|Caveat: The messages below|\[Request interrupted by user"
@@ -24,97 +28,86 @@ _PROGRAM = re.compile(
 
 
 class _Line(Struct, gc=False):
-    """What is kept of a line: its offset in the file, its links; `group` is the answer that it is a part of, `result`
-    whether it has only results, `boundary` whether a compaction begins with it."""
+    """What is kept of a line: its byte offset and links; `group` is the answer that it is a part of, `is_result`
+    whether it has only results. One that `follows` continues the line before it in the file if it has no other."""
 
     at: int
     uuid: str
-    parent: str | None
+    parent: str
     kind: str
-    side: bool
-    group: str = ""
-    result: bool = False
-    boundary: bool = False
+    is_side: bool
+    group: str
+    is_result: bool
+    follows: bool
 
 
 def read_claude_code(root: Path, skipped: Skipped) -> Source:
-    """The sessions below `root` (`~/.claude` or its folder `projects`). Blocks."""
-    folder = root / "projects" if (root / "projects").is_dir() else root
-    units = units_in(folder, lambda name: name.endswith(".jsonl"), partial(_talks, skipped=skipped), skipped)
+    """Return the sessions below `root` (`~/.claude`). Blocks."""
+    read = partial(_talks, skipped=skipped)
+    units = units_in(root / "projects", lambda name: name.endswith(".jsonl"), read, skipped)
     return Source("claude-code", "Claude Code", units)
 
 
 def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
-    """The conversation in a file, and those of its sub-agents."""
+    """Yield the conversation in a file, and those of its sub-agents."""
     lines: list[_Line] = []
     titles: dict[str, str] = {}
     facts: dict[str, str] = {}
     for at, value in lines_of(path, skipped):
-        _note_title(value, titles)
+        kind = str(value.get("type"))
+        if isinstance(text := value.get(_TITLES.get(kind, "")), str):
+            titles[str(value.get("leafUuid")) if kind == "summary" else kind] = text
         for name in ("cwd", "sessionId", "timestamp"):
             if isinstance(value.get(name), str):
                 facts.setdefault(name, value[name])
-        if value.get("type") in ("user", "assistant") or isinstance(value.get("uuid"), str):
-            lines.append(_line(at, value))
-    began = first_time(path, facts.get("timestamp"))
-    known = {line.uuid for line in lines}
-    named = (titles.get("custom-title"), titles.get("ai-title"), *(titles.get(each, "") for each in known))
-    title = next(filter(None, named), "")
-    main = [line for line in lines if not line.side]
+        if kind in _SPOKEN or isinstance(value.get("uuid"), str):
+            lines.append(_line(at, kind, value))
+    began, cwd = first_time(path, facts.get("timestamp")), facts.get("cwd", "")
+    # A summary names a conversation by its last line, which may be in another file.
+    named = (titles.get(each, "") for each in ("custom-title", "ai-title", *(line.uuid for line in lines)))
+    main = [line for line in lines if not line.is_side]
     if chosen := _branch(main):
-        yield Talk(path.stem, _said(path, chosen), title, facts.get("cwd", ""), began)
+        yield Talk(path.stem, _said(path, chosen), next(filter(None, named), ""), cwd, began)
     sides: dict[str, list[_Line]] = {}
     roots: dict[str, str] = {}
-    for line in (line for line in lines if line.side):
-        root = roots[line.uuid] = roots.get(line.parent or "", line.uuid)
-        sides.setdefault(path.stem if not main else root, []).append(line)
+    for line in (line for line in lines if line.is_side):
+        root = roots[line.uuid] = roots.get(line.parent, line.uuid)
+        sides.setdefault(root if main else path.stem, []).append(line)
+    parent = facts.get("sessionId") or path.stem
     for root, side in sides.items():
-        parent = facts.get("sessionId") or path.stem
-        yield Talk(f"{parent}/{root}", _said(path, side), "", facts.get("cwd", ""), began, parent=parent)
+        yield Talk(f"{parent}/{root}", _said(path, side), "", cwd, began, parent=parent)
 
 
-def _note_title(value: dict[str, Any], titles: dict[str, str]) -> None:
-    """`summary` lines name a conversation by its last line, which may be in another file."""
-    kind = value.get("type")
-    names = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
-    text = value.get(names.get(str(kind), ""))
-    if isinstance(text, str) and kind:
-        titles[str(value.get("leafUuid")) if kind == "summary" else str(kind)] = text
-
-
-def _line(at: int, value: dict[str, Any]) -> _Line:
+def _line(at: int, kind: str, value: dict[str, Any]) -> _Line:
     message = value.get("message")
-    content = message.get("content") if isinstance(message, dict) else None
+    message = message if isinstance(message, dict) else {}
+    content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    results = [isinstance(each, dict) and each.get("type") == "tool_result" for each in blocks]
+    is_result = bool(blocks) and all(isinstance(each, dict) and each.get("type") == "tool_result" for each in blocks)
     parent = value.get("parentUuid") or value.get("logicalParentUuid")
-    boundary = value.get("subtype") == "compact_boundary" or value.get("isCompactSummary") is True
+    is_boundary = value.get("subtype") == "compact_boundary" or value.get("isCompactSummary") is True
     return _Line(
         at,
         str(value.get("uuid") or at),
-        parent if isinstance(parent, str) else None,
-        str(value.get("type")),
+        parent if isinstance(parent, str) else "",
+        kind,
         value.get("isSidechain") is True,
-        str(message.get("id") or "") if isinstance(message, dict) else "",
-        bool(results) and all(results),
-        boundary or "uuid" not in value or value.get("type") == "assistant",
+        str(message.get("id") or ""),
+        is_result,
+        bool(parent) or is_result or is_boundary or "uuid" not in value or kind == "assistant",
     )
 
 
 def _branch(lines: list[_Line]) -> list[_Line]:
-    """The conversation that ends with the last message: without what the user went back from. A line whose predecessor
-    is lost, an answer without one, and one that a compaction begins with continue the line before them in the file."""
+    """Return the conversation that ends with the last message, without what the user went back from."""
     places = {line.uuid: place for place, line in reversed(list(enumerate(lines)))}
     is_list = not any(line.parent in places for line in lines)
-    at = next((place for place in reversed(range(len(lines))) if lines[place].kind in ("user", "assistant")), None)
+    at = next((place for place in reversed(range(len(lines))) if lines[place].kind in _SPOKEN), -1)
     chain: set[int] = set()
-    while at is not None and at not in chain:
+    while at >= 0 and at not in chain:
         chain.add(at)
-        line = lines[at]
-        before = places.get(line.parent) if line.parent else None
-        if before is None and (line.parent or line.boundary or line.result or is_list) and at:
-            before = at - 1
-        at = before
+        before = at - 1 if lines[at].follows or is_list else -1
+        at = places.get(lines[at].parent, before)
     # Calls that were made at once are branches of their own: each answer is whole, and has all its results.
     groups = {lines[place].group for place in chain} - {""}
     whole = {place for place, line in enumerate(lines) if line.kind == "assistant" and line.group in groups} | chain
@@ -122,7 +115,7 @@ def _branch(lines: list[_Line]) -> list[_Line]:
     return [
         line
         for place, line in enumerate(lines)
-        if line.kind in ("user", "assistant") and (place in whole or (line.result and line.parent in answers))
+        if line.kind in _SPOKEN and (place in whole or (line.is_result and line.parent in answers))
     ]
 
 
@@ -134,33 +127,25 @@ def _said(path: Path, lines: list[_Line]) -> Iterator[Said]:
             yield Said(entry_id(f"{line.uuid}:{number}"), message)
 
 
-def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Any]:
+def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:
     message, at = value.get("message"), milliseconds(value.get("timestamp"))
-    if not isinstance(message, dict) or any(
-        value.get(each) is True for each in ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
-    ):
+    if not isinstance(message, dict) or any(value.get(each) is True for each in _NOT_SAID):
         return
-    content = message.get("content")
+    content, model = message.get("content"), str(message.get("model") or "")
     if value.get("type") == "assistant":
-        model = str(message.get("model") or "")
         if model != "<synthetic>":
             yield from blocks.assistant(content, at, model, message.get("stop_reason"))
         return
-    if isinstance(content, str):
-        content = _typed(content)
-    elif isinstance(content, list):
-        texts = ({**each, "text": _typed(each["text"])} if _is_text(each) else each for each in content)
-        content = [each for each in texts if not _is_text(each) or each["text"]]
-    yield from blocks.user(content, at)
+    yield from blocks.user([_typed(part) for part in (content if isinstance(content, list) else [content])], at)
 
 
-def _is_text(block: Any) -> bool:
-    return isinstance(block, dict) and isinstance(block.get("text"), str)
-
-
-def _typed(text: str) -> str:
-    """What the user typed: a command as it was typed, and nothing of what the program adds."""
-    text = _REMINDER.sub("", text).strip()
+def _typed(part: Any) -> Any:
+    """Return a part of the content with what the user typed, without what the program adds."""
+    if isinstance(part, dict) and isinstance(part.get("text"), str):
+        return {**part, "text": _typed(part["text"])}
+    if not isinstance(part, str):
+        return part
+    text = _REMINDER.sub("", part).strip()
     if named := _COMMAND.search(text):
         given = _ARGUMENTS.search(text)
         return f"/{named[1].strip()} {given[1].strip() if given else ''}".strip()

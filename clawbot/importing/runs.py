@@ -267,8 +267,8 @@ def _record(path: Path) -> SessionRecord:
 
 def _is_note(name: str) -> bool:
     *folders, last = name.split("/")
-    hidden = any(part.startswith(".") or part in _PASSED_OVER for part in folders)
-    return last.endswith(".md") and not last.startswith(".") and last != _RITUAL and not hidden
+    is_hidden = "/." in f"/{name}" or not _PASSED_OVER.isdisjoint(folders)
+    return last.endswith(".md") and last != _RITUAL and not is_hidden
 
 
 def undo_run(

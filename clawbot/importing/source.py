@@ -155,18 +155,16 @@ def open_plain(path: Path) -> IO[bytes]:
 def lines_of(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the JSON objects in the lines of `path`, each with its byte offset. Raises OSError."""
     with open_plain(path) as file:
-        at = 0
+        start, is_rest = 0, False
         while raw := file.readline(LONGEST_LINE):
-            start, at = at, at + len(raw)
-            if len(raw) == LONGEST_LINE and not raw.endswith(b"\n"):
-                while (rest := file.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
-                    at += len(rest)
-                at += len(rest)
-                skipped["lines longer than 32 MiB"] += 1
+            is_cut = len(raw) == LONGEST_LINE and not raw.endswith(b"\n")
+            if is_cut or is_rest:
+                skipped["lines longer than 32 MiB"] += not is_rest
             elif (value := as_line(raw)) is not None:
                 yield start, value
             elif raw.strip(b" \t\r\n\0"):
                 skipped["lines that can't be read"] += 1
+            start, is_rest = start + len(raw), is_cut
 
 
 def lines_at(path: Path, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
