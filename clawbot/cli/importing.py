@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
+from msgspec import structs
 
 from clawbot.cli.output import agent_option, answer, counted, draw, fail, json_option, options, say, shared_options
 from clawbot.cli.schedule import add_jobs
@@ -53,25 +53,23 @@ def from_path(path: Path, *, dry_run: bool, notes: bool, agent_id: str, file: Pa
     With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied,
     beside, same_files, skipped (counts by reason), remarks, jobs (the file).
     """
-    paths = Paths(find_home())
+    paths, clock, is_seen = Paths(find_home()), SystemClock(), sys.stderr.isatty()
     every = load_settings(paths, config_file=file).settings
-    settings = every.agent(agent_id)
+    workspace = every.agent(agent_id).workspace
     paths.ensure_home()
-    clock = SystemClock()
-    store = SessionStore(paths.sessions(agent_id), clock, agent_id=agent_id)
+    store, ledger = SessionStore(paths.sessions(agent_id), clock, agent_id=agent_id), Ledger(paths.imports)
 
     def progress(count: int) -> None:
-        if sys.stderr.isatty() and count % _EVERY == 0:
+        if is_seen and count % _EVERY == 0:
             draw(sys.stderr, counted(count, "conversation"))
 
-    ledger = Ledger(paths.imports)
-    importer = Importer(store, settings.workspace, ledger, clock, dry_run=dry_run, notes=notes, progress=progress)
+    importer = Importer(store, workspace, ledger, clock, dry_run=dry_run, notes=notes, progress=progress)
     try:
         outcome = importer.run(path.expanduser())
     except KeyboardInterrupt:
         fail("Interrupted. What was imported so far is kept; the same command goes on with the rest.")
     finally:
-        if sys.stderr.isatty():
+        if is_seen:
             draw(sys.stderr)
     lines = _lines(outcome, dry_run=dry_run, notes=notes)
     if outcome.jobs and not dry_run:
@@ -100,8 +98,8 @@ def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
     lines += [f"  left out: {reason} ({count:,})" for reason, count in outcome.skipped.items()]
     lines += [f"  not imported: {remark}" for remark in outcome.remarks]
     if notes and outcome.size:
-        tokens = f"about {outcome.size // _BYTES_PER_TOKEN:,} tokens"
-        lines.append(f"The next chat sends them to the model for notes: {tokens}.")
+        tokens = outcome.size // _BYTES_PER_TOKEN
+        lines.append(f"The next chat sends them to the model for notes: about {tokens:,} tokens.")
     elif outcome.new and not dry_run:
         lines.append("They can be searched and continued. No model has read them: --notes lets one write notes.")
     if not dry_run and (outcome.new or outcome.grown or outcome.parts or outcome.copied or outcome.beside):
@@ -114,17 +112,14 @@ def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
 def list_runs(as_json: bool) -> None:
     """List the imports, oldest first. With --json: an array of objects with id, time, program, path, agent, sessions,
     files."""
-    found: list[dict[str, Any]] = []
+    found, lines = [], []
     for run, records in Ledger(Paths(find_home()).imports).runs():
         kinds = [type(record) for record in records]
-        facts = {"id": run.id, "time": run.time, "program": run.program, "path": run.path, "agent": run.agent}
-        found.append({**facts, "sessions": kinds.count(MadeSession), "files": kinds.count(MadeFile)})
-    lines = (
-        f"{each['id']}  {each['program']:<11}  {counted(each['sessions'], 'conversation')}, "
-        f"{counted(each['files'], 'note')}  {each['path']}"
-        for each in found
-    )
-    answer(as_json, found, lines if found else ["Nothing was imported yet: clawbot import PATH"])
+        sessions, files = kinds.count(MadeSession), kinds.count(MadeFile)
+        found.append({**structs.asdict(run), "sessions": sessions, "files": files})
+        made = f"{counted(sessions, 'conversation')}, {counted(files, 'note')}"
+        lines.append(f"{run.id}  {run.program:<11}  {made}  {run.path}")
+    answer(as_json, found, lines or ["Nothing was imported yet: clawbot import PATH"])
 
 
 @command.command()

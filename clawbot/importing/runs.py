@@ -108,8 +108,7 @@ class Importer:
         progress: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._store, self._workspace, self._ledger, self._clock = store, workspace, ledger, clock
-        self._dry_run, self._notes, self._progress = dry_run, notes, progress
-        self._skipped = Skipped()
+        self._dry_run, self._notes, self._progress, self._skipped = dry_run, notes, progress, Skipped()
         self._records: list[tuple[str, SessionRecord]] = []
         self._entries: list[Record] = []
 
@@ -119,11 +118,12 @@ class Importer:
         ensure_private_dir(self._ledger.folder)
         try:
             with FileLock(self._ledger.folder / "lock", timeout=0, mode=PRIVATE_FILE):
-                return self._run_alone(Path(os.path.realpath(path)))
+                self._run_alone(Path(os.path.realpath(path)))
+                return self.outcome
         except Timeout:
             raise ImportFailedError("Another import is running.", hint="Wait for its end.") from None
 
-    def _run_alone(self, path: Path) -> Outcome:
+    def _run_alone(self, path: Path) -> None:
         for left in self._store.folder.rglob(f".*{_ASIDE}"):  # by a kill
             left.unlink()
         self._source = source = recognise(path, self._skipped)
@@ -141,7 +141,6 @@ class Importer:
         finally:
             self._save()
         self.outcome.skipped = {reason: count for reason, count in sorted(self._skipped.items()) if count}
-        return self.outcome
 
     def _read(self, unit: Unit) -> None:
         if self._stamps.get(unit.name) == unit.stamp:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from clawbot.clock import iso_utc, moment_of
 from clawbot.importing.content import entry_id
@@ -38,22 +38,22 @@ from clawbot.sessions.offsets import HEADER, spans_backwards
 from clawbot.sessions.summary import given_title
 from clawbot.sessions.transcript import capped
 
-IMPORTED = "imported"
-"""The reason for the end of an imported session."""
+IMPORTED = "imported"  # the reason for the end of such a session
+_UNREADABLE = "imported.unreadable"
 
 
-class OwnEnd(Struct, frozen=True):
-    """The end of a transcript that nobody continued: `body` is the number of bytes before it, `run` the import that
-    wrote it, `offered` whether memory was offered the conversation since."""
+class OwnEnd(NamedTuple):
+    """The end of a transcript that nobody continued: the number of bytes before it, the import that wrote it, whether
+    memory was offered the conversation since."""
 
     body: int
     run: str
     offered: bool
 
 
-class Target(Struct, frozen=True):
-    """What a transcript is written for: the session's id, the key in its header, the program's name and label, the run.
-    `pending`: memory is to be offered the conversation."""
+class Target(NamedTuple):
+    """The session that is written: its id, the key in its header, the program's name and label, the run, and whether
+    memory is to be offered the conversation."""
 
     session_id: str
     key: str
@@ -64,7 +64,7 @@ class Target(Struct, frozen=True):
 
 
 def own_end(path: Path) -> OwnEnd | None:
-    """Where the end that an import wrote begins; None if the session went on since. Blocks. Raises OSError."""
+    """Return the end that an import wrote, None if the session went on since. Blocks. Raises OSError."""
     wanted, offered, body, run, mark = [END_MARK, FORK], False, 0, "", ""
     with ByteSource.open(path) as source:
         for span in spans_backwards(source, source.size):
@@ -84,7 +84,7 @@ def own_end(path: Path) -> OwnEnd | None:
 
 
 def ids_in(path: Path) -> set[str]:
-    """The ids of all entries of the transcript at `path`. Blocks. Raises OSError."""
+    """Return the ids of all entries of the transcript at `path`. Blocks. Raises OSError."""
     with ByteSource.open(path) as source:
         return {span.id for span in spans_backwards(source, source.size) if span.kind != HEADER}
 
@@ -112,30 +112,32 @@ class Composer:
             if ident not in self._known:
                 self._entry(ident, said)
                 new = True
-            self._last = ident
-            self._leaf = ident if self._read.get(ident) else self._leaf
+            self._last, self._leaf = ident, ident if self._read.get(ident) else self._leaf
         if new:
             self._end()
         return new
 
     def _entry(self, ident: str, said: Said) -> None:
         what, parent = said.what, self._last if said.parent is None else said.parent
-        entry: Entry | None
         parent_id = parent if parent in self._read else None
+        entry: Entry | None
         if isinstance(what, dict):
             self._at = milliseconds(what.get("timestamp")) or self._at
             line = msgspec.json.encode(scrub({**what, "id": ident, "parentId": parent_id})) + b"\n"
             entry = decode_entry(line, str(what.get("type")))
-            if entry is None:  # kept, but of no use to anybody
+            if entry is None:  # of no use to anybody, but others follow it
                 entry, line = encode_entry(
-                    CustomEntry(id=ident, parent_id=parent_id, custom_type="imported.unreadable", data=what)
+                    CustomEntry(id=ident, parent_id=parent_id, custom_type=_UNREADABLE, data=what)
                 )
         else:
             self._at = what.timestamp or self._at
             entry = MessageEntry(id=ident, parent_id=parent_id, timestamp=self._time, message=capped(what))
             line = encode_entry(entry)[1]
         if not self._read:
-            self._header()
+            target, began = self._target, iso_utc(moment_of(min(self._talk.began or self._at, self._at)))
+            mark, cwd = self._mark, self._talk.cwd
+            header = Header(FORMAT_VERSION, target.session_id, began, cwd, session_key=target.key, fork=mark)
+            self._sink.write(encode_header(header))
         self._sink.write(line)
         self.size += len(line)
         self.messages += isinstance(entry, MessageEntry) and not isinstance(entry.message, ToolResultMessage)
@@ -147,23 +149,17 @@ class Composer:
     def _time(self) -> str:
         return iso_utc(moment_of(self._at))
 
-    def _header(self) -> None:
-        key, ident, began = self._target.key, self._target.session_id, self._talk.began or self._at
-        time = iso_utc(moment_of(min(began, self._at)))
-        header = Header(FORMAT_VERSION, ident, time, self._talk.cwd, session_key=key, fork=self._mark)
-        self._sink.write(encode_header(header))
-
     def _end(self) -> None:
         target, parent = self._target, self._leaf
         taken = [] if target.pending else [["", self._read.get(parent, "")]]
         data = {"source": target.program, "id": self._talk.ident, "run": target.run, "taken": taken}
         ended = {"reason": IMPORTED, **({"pending": True} if target.pending else {})}
+        title = given_title(self._talk.title)
         own: list[Entry] = [
+            *([SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=target.label)] if title else ()),
             CustomEntry(id=self._mark, custom_type=FORK, data=data),
             CustomEntry(id=entry_id(f"{self._mark} end"), custom_type=END_MARK, data=ended),
         ]
-        if title := given_title(self._talk.title):
-            own.insert(0, SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=target.label))
         for entry in own:
             linked = structs.replace(entry, parent_id=parent or None, timestamp=self._time)
             self._sink.write(encode_entry(linked)[1])
