@@ -275,16 +275,13 @@ def undo_run(
 ) -> Undone:
     """Take back what the run made and what nobody used since; `drop_job` removes a job, or returns why it stays.
     Blocks. Raises SessionStoreError, ConfigError, OSError."""
-    undone, kept, gone, shorter = Undone(), list[Record](), list[str](), list[Path]()
+    undone, kept, freed = Undone(), list[Record](), list[Path]()
     for record in reversed(records):
         match record:
             case MadeSession():
                 path = store.folder / record.file
                 why = _undo_session(path, record, run.id, undone)
-                if not why and record.kept and path.exists() and "/" not in record.file:
-                    shorter.append(path)
-                elif not why:
-                    gone.append(path.stem)
+                freed += [] if why else [path]
             case MadeFile():
                 why = _undo_file(Path(record.path), record.digest, undone)
             case MadeJob():
@@ -295,8 +292,8 @@ def undo_run(
         if why:
             kept.append(record)
             undone.stays.append(why)
-    store.drop(gone)
-    store.add(("", _record(path)) for path in shorter)
+    store.drop([path.stem for path in freed if not path.exists()])
+    store.add(("", _record(path)) for path in freed if path.exists() and path.parent == store.folder)
     ledger.replace(run, kept[::-1])
     return undone
 

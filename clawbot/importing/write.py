@@ -35,7 +35,7 @@ from clawbot.sessions.entries import (
 from clawbot.sessions.lines import ByteSource
 from clawbot.sessions.names import END_MARK
 from clawbot.sessions.offsets import HEADER, spans_backwards
-from clawbot.sessions.summary import given_title
+from clawbot.sessions.summary import given_title, read_header
 from clawbot.sessions.transcript import capped
 
 IMPORTED = "imported"  # the reason for the end of such a session
@@ -65,21 +65,20 @@ class Target(NamedTuple):
 
 def own_end(path: Path) -> OwnEnd | None:
     """Return the end that an import wrote, None if the session went on since. Blocks. Raises OSError."""
-    wanted, offered, body, run, mark = [END_MARK, FORK], False, 0, "", ""
+    header = read_header(path)
+    mark = header.fork if header else ""
+    own = {mark, *(entry_id(f"{mark} {each}") for each in ("end", "title"))}
+    body, run, offered = 0, "", False
     with ByteSource.open(path) as source:
         for span in spans_backwards(source, source.size):
-            entry = decode_entry(source.read(span.start, span.end), span.kind)
-            kind = entry.custom_type if isinstance(entry, CustomEntry) else span.kind
-            if kind == OFFER and len(wanted) == 2:
+            entry = decode_entry(source.read(span.start, span.end), span.kind) if span.kind == "custom" else None
+            if span.id in own:
+                body = span.start
+                run = str(entry.data.get("run") or run) if isinstance(entry, CustomEntry) else run
+            elif not body and isinstance(entry, CustomEntry) and entry.custom_type == OFFER:
                 offered = True
-            elif wanted and kind == wanted[0]:
-                del wanted[0]
-                body, mark = span.start, span.id
-                data = entry.data if isinstance(entry, CustomEntry) and isinstance(entry.data, dict) else {}
-                run = str(data.get("run") or "")
             else:
-                body = span.start if span.id == entry_id(f"{mark} title") else body
-                return None if wanted or not run else OwnEnd(body, run, offered)
+                return OwnEnd(body, run, offered) if run else None
     return None
 
 
@@ -126,9 +125,8 @@ class Composer:
             line = msgspec.json.encode(scrub({**what, "id": ident, "parentId": parent_id})) + b"\n"
             entry = decode_entry(line, str(what.get("type")))
             if entry is None:  # of no use to anybody, but others follow it
-                entry, line = encode_entry(
-                    CustomEntry(id=ident, parent_id=parent_id, custom_type=_UNREADABLE, data=what)
-                )
+                entry = CustomEntry(id=ident, parent_id=parent_id, custom_type=_UNREADABLE, data=what)
+                entry, line = encode_entry(entry)
         else:
             self._at = what.timestamp or self._at
             entry = MessageEntry(id=ident, parent_id=parent_id, timestamp=self._time, message=capped(what))
