@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clawbot.importing.content import Blocks, entry_id
+from clawbot.importing.content import Blocks, numbered
 from clawbot.importing.source import Said, Skipped, Source, Talk, first_time, lines_at, lines_of, milliseconds, units_in
 from clawbot.messages import Message
 
@@ -123,8 +123,7 @@ def _said(path: Path, lines: list[_Line]) -> Iterator[Said]:
     blocks = Blocks("anthropic")
     once = list({line.uuid: line for line in reversed(lines)}.values())[::-1]
     for line, value in zip(once, lines_at(path, [line.at for line in once]), strict=True):
-        for number, message in enumerate(_messages(value, blocks)):
-            yield Said(entry_id(f"{line.uuid}:{number}"), message)
+        yield from numbered(line.uuid, _messages(value, blocks))
 
 
 def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:

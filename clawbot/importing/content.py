@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from clawbot.importing.source import as_line
+from clawbot.importing.source import Said, as_line
 from clawbot.messages import (
     AssistantBlock,
     AssistantMessage,
@@ -25,6 +25,12 @@ _TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 def entry_id(text: str) -> str:
     """Return the id of the entry called `text` in its conversation, the same at each reading."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+def numbered(ident: str, messages: Iterable[Message]) -> Iterator[Said]:
+    """Yield the messages that stand in the entry `ident` of another program."""
+    for number, message in enumerate(messages):
+        yield Said(entry_id(f"{ident}:{number}"), message)
 
 
 class Blocks:

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from clawbot.importing.content import Blocks, entry_id, text_in
+from clawbot.importing.content import Blocks, entry_id, numbered, text_in
 from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, array_items, milliseconds, open_plain
 from clawbot.messages import Message, TextBlock
 
@@ -71,11 +71,6 @@ def _unit(item: dict[str, Any], read: Callable[[dict[str, Any], Skipped], Iterat
     return Unit(ident, stamp, lambda: [talk])
 
 
-def _numbered(ident: str, messages: Iterator[Message]) -> Iterator[Said]:
-    for number, message in enumerate(messages):
-        yield Said(entry_id(f"{ident}:{number}"), message)
-
-
 def _branch(parents: dict[str, str], leaf: str) -> list[str]:
     """Return the ids from the root to `leaf`, by default the last one; all ids if none has a parent."""
     if not any(parent in parents for parent in parents.values()):
@@ -94,7 +89,7 @@ def _chatgpt(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:
     blocks, waiting = Blocks("openai"), list[str]()
     for key in _branch(parents, str(item.get("current_node"))):
         if message := nodes[key].get("message"):
-            yield from _numbered(key, _of_chatgpt(message, blocks, waiting, skipped))
+            yield from numbered(key, _of_chatgpt(message, blocks, waiting, skipped))
 
 
 def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipped) -> Iterator[Message]:
@@ -134,7 +129,7 @@ def _claude_ai(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:
     parents = {key: str(each.get("parent_message_uuid")) for key, each in messages.items()}
     blocks, model = Blocks("anthropic"), str(item.get("model") or "")
     for key in _branch(parents, str(item.get("current_leaf_message_uuid"))):
-        yield from _numbered(key, _of_claude_ai(messages[key], blocks, model))
+        yield from numbered(key, _of_claude_ai(messages[key], blocks, model))
 
 
 def _of_claude_ai(message: dict[str, Any], blocks: Blocks, model: str) -> Iterator[Message]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -33,7 +33,6 @@ BATCH = 500  # conversations between two updates of the index of sessions
 LARGEST_NOTE = 2 * 2**20
 BESIDE = "imported"  # the folder of a workspace for files whose name is taken
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
-_ASIDE = ".import.tmp"
 _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
 _SHAPES = (
@@ -109,6 +108,7 @@ class Importer:
     ) -> None:
         self._store, self._workspace, self._ledger, self._clock = store, workspace, ledger, clock
         self._dry_run, self._notes, self._progress, self._skipped = dry_run, notes, progress, Skipped()
+        self._aside = Path(os.devnull) if dry_run else store.folder / ".import.tmp"
         self._records: list[tuple[str, SessionRecord]] = []
         self._entries: list[Record] = []
 
@@ -124,8 +124,6 @@ class Importer:
             raise ImportFailedError("Another import is running.", hint="Wait for its end.") from None
 
     def _run_alone(self, path: Path) -> None:
-        for left in self._store.folder.rglob(f".*{_ASIDE}"):  # by a kill
-            left.unlink()
         self._source = source = recognise(path, self._skipped)
         agent, now = self._store.agent_id, self._clock.now()
         self._stamps, self._made = self._ledger.done(source.name, agent)
@@ -133,6 +131,8 @@ class Importer:
         run = Run(self._ledger.fresh_id(f"{now:%Y%m%d-%H%M%S}"), iso_utc(now), source.name, str(path), agent)
         self.outcome = Outcome(source.label, run.id, remarks=[*source.remarks], jobs=str(source.jobs or ""))
         self._run, self._entries = run.id, [run]
+        if not self._dry_run:
+            ensure_private_dir(self._store.folder)
         try:
             for unit in source.units:
                 self._read(unit)
@@ -140,6 +140,8 @@ class Importer:
                 self._copy_notes(folder)
         finally:
             self._save()
+            if not self._dry_run:
+                self._aside.unlink(missing_ok=True)
         self.outcome.skipped = {reason: count for reason, count in sorted(self._skipped.items()) if count}
 
     def _read(self, unit: Unit) -> None:
@@ -193,29 +195,25 @@ class Importer:
         stem = f"{kind}:{name}" if kind else name
         key = f"agent:{self._store.agent_id}:{stem}"
         target = Target(path.stem, key, name, self._source.label, self._run, self._notes and not kind)
-        aside = Path(os.devnull) if self._dry_run else path.with_name(f".{path.name}{_ASIDE}")
-        with ExitStack() as undo:
-            if not self._dry_run:
-                ensure_private_dir(path.parent)
-                undo.callback(aside.unlink, missing_ok=True)
-            before = b""
+        lock, before = SessionLock(path), b""
+        try:
             if kept:
-                lock = SessionLock(path)
                 lock.acquire(path.stem, self._clock)
-                undo.callback(lock.release)
                 before = path.read_bytes()
-            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
+            with os.fdopen(os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
                 sink.write(before[:kept])
                 composer = Composer(sink, target, talk, known, here=kept > 0)
                 written = composer.write()
             self.outcome.messages += composer.messages
             self.outcome.size += composer.size
             if written and not self._dry_run:
-                aside.replace(path)
+                ensure_private_dir(path.parent)
+                self._aside.replace(path)
                 record = _record(path)
-                if not talk.parent:
-                    self._records.append((f"{stem}-", record))
+                self._records += [] if talk.parent else [(f"{stem}-", record)]
                 self.note(MadeSession(talk.ident, file, kept, before[kept:].decode()))
+        finally:
+            lock.release()
         return written
 
     def _save(self) -> None:
