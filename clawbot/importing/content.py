@@ -46,7 +46,7 @@ class Blocks:
         """Yield the results in `content`, then what the user said."""
         blocks = _blocks(content)
         yield from (self.result(block, at) for block in blocks if block.get("type") == "tool_result")
-        text = _joined(block for block in blocks if block.get("type") != "tool_result")
+        text = joined([block for block in blocks if block.get("type") != "tool_result"])
         if text or attached:
             yield UserMessage(content=[TextBlock(text), *attached] if attached else text, timestamp=at)
 
@@ -80,7 +80,7 @@ class Blocks:
     def result(self, block: dict[str, Any], at: int) -> ToolResultMessage:
         """Return the result of a call, without an id that of the last one."""
         ident = str(block.get("tool_use_id") or self._last)
-        text, failed = _joined(_blocks(block.get("content"))), block.get("is_error") is True
+        text, failed = joined(block.get("content")), block.get("is_error") is True
         return ToolResultMessage(
             ident, self._names.get(ident, "tool"), [TextBlock(text)], is_error=failed, timestamp=at
         )
@@ -91,8 +91,9 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     return [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks if each]
 
 
-def _joined(blocks: Iterable[Any]) -> str:
-    return "\n".join(filter(None, map(text_in, blocks)))
+def joined(content: Any) -> str:
+    """Return the texts of a message's content."""
+    return "\n".join(filter(None, map(text_in, _blocks(content))))
 
 
 def text_in(block: Any) -> str:

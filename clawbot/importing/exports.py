@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from clawbot.importing.content import Blocks, entry_id, numbered, text_in
+from clawbot.importing.content import Blocks, entry_id, joined, numbered
 from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, array_items, milliseconds, open_plain
 from clawbot.messages import Message, TextBlock
 
@@ -103,7 +103,8 @@ def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipp
         skipped["profiles and instructions (copy them into USER.md)"] += kind == "user_editable_context"
         return
     at, to = milliseconds(message.get("create_time")), message.get("recipient") or "all"
-    text = _REFERENCES.sub("", _text_of(content)).strip()
+    parts = next(filter(None, map(content.get, ("parts", "text", "result", "content"))), None)
+    text = _REFERENCES.sub("", joined(parts)).strip()
     if role == "user" and text:
         yield from blocks.user(text, at)
     elif role == "assistant" and text and to == "all":
@@ -113,13 +114,6 @@ def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipp
         yield from blocks.assistant([{"type": "tool_use", "id": waiting[-1], "name": to, "input": text}], at, model)
     elif role == "tool" and waiting:
         yield blocks.result({"tool_use_id": waiting.pop(), "content": text}, at)
-
-
-def _text_of(content: dict[str, Any]) -> str:
-    parts = content.get("parts")
-    if not isinstance(parts, list):
-        return next((each for name in ("text", "result", "content") if isinstance(each := content.get(name), str)), "")
-    return "\n".join(filter(None, (each if isinstance(each, str) else text_in(each) for each in parts)))
 
 
 def _claude_ai(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:

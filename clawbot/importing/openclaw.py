@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clawbot.importing.content import text_in
+from clawbot.importing.content import joined
 from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, first_time, small_json, stamp_of
 from clawbot.sessions.entries import as_object
 from clawbot.sessions.envelopes import is_job
@@ -90,9 +90,7 @@ def _value(source: ByteSource, span: EntrySpan) -> dict[str, Any]:
 
 
 def _user_text(value: dict[str, Any]) -> str:
-    content = _at(value, "message", "content") if _at(value, "message", "role") == "user" else None
-    blocks = content if isinstance(content, list) else [{"text": content}]
-    return next(filter(None, map(text_in, blocks)), "")
+    return joined(_at(value, "message", "content")) if _at(value, "message", "role") == "user" else ""
 
 
 def _said(source: ByteSource, spans: list[EntrySpan], *, all_scheduled: bool) -> Iterator[Said]:
