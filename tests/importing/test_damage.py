@@ -172,6 +172,40 @@ def test_a_damaged_archive_is_counted_and_what_was_read_stays(tmp_path: Path) ->
     assert outcome.new >= 1
 
 
+def test_a_compressed_file_that_is_damaged_inside_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.zip"
+    items = [homes.chatgpt_item(number, homes.ENGLISH) for number in range(1, 400)]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations-000.json", json.dumps(items[:1]))
+        archive.writestr("conversations-001.json", json.dumps(items))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 2000] = b"\xff" * 2000
+    path.write_bytes(data)
+    outcome = Place(tmp_path / "ours", path, StillClock()).run()
+    assert outcome.skipped["damaged or encrypted files in the archive"] == 1
+    assert outcome.new >= 1
+
+
+@pytest.mark.parametrize("mapping", [7, "x", True, [1], None])
+def test_a_conversation_without_a_mapping_does_not_stop_the_others(mapping: Any, tmp_path: Path) -> None:
+    items = [
+        homes.chatgpt_item(1, homes.ENGLISH),
+        {"id": "x", "mapping": mapping},
+        homes.chatgpt_item(2, homes.ENGLISH),
+    ]
+    path = homes.put_lines(tmp_path / "conversations.json", [json.dumps(items).encode()])
+    assert Place(tmp_path / "ours", path, StillClock()).run().new == 2
+
+
+def test_a_note_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
+    place = place_of("openclaw", tmp_path)
+    os.link(place.path / "workspace/USER.md", tmp_path / "elsewhere.md")
+    (place.path / "workspace/large.md").write_bytes(b"x" * (runs.LARGEST_NOTE + 1))
+    outcome = place.run()
+    assert outcome.copied == ["MEMORY.md", "memory/2026-03-05.md"]
+    assert sum(count for reason, count in outcome.skipped.items() if reason.startswith("a note that")) == 2
+
+
 @pytest.mark.parametrize("program", list(LINES))
 def test_links_pipes_and_foreign_folders_are_not_read(program: str, tmp_path: Path) -> None:
     place = place_of(program, tmp_path)
