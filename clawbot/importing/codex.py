@@ -59,7 +59,7 @@ def _said(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Said
     model = last = ""
     turns: list[str] = []  # the entry before each message of the user
     for number, (_, line) in enumerate(lines_of(path, skipped)):
-        payload, kind = line.get("payload"), line.get("type")
+        payload, kind = line.get("payload"), str(line.get("type"))
         item = payload if isinstance(payload, dict) else line
         if kind == "turn_context":
             model = str(item.get("model") or model)
@@ -92,10 +92,8 @@ def _message(item: dict[str, Any], at: int, model: str, blocks: Blocks, skipped:
         return None
     content = item.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
-    texts = [text for each in parts if (text := text_in(each))]
-    if item.get("role") == "user":
-        said = [text for text in texts if not _CONTEXT.match(text)]
-        return next(blocks.user("\n".join(said), at), None) if said else None
-    if item.get("role") == "assistant":
-        return next(blocks.assistant("\n".join(texts), at, model), None)
-    return None
+    is_user = item.get("role") == "user"
+    texts = (text for each in parts if (text := text_in(each)) and not (is_user and _CONTEXT.match(text)))
+    if is_user:
+        return next(blocks.user("\n".join(texts), at), None)
+    return next(blocks.assistant("\n".join(texts), at, model), None) if item.get("role") == "assistant" else None
