@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from dotenv.parser import Binding
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Of what others wrote: `$env:KEY="x"` is a line for PowerShell.
+_ANY_NAME = lazy_re(r"[\w.-]+")
 # NUL would end the variable; lone surrogates can't be encoded in UTF-8, and U+FFFD is what was not UTF-8.
 _UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff\ufffd]")
 
@@ -39,7 +41,7 @@ def read_env(paths: Paths) -> EnvFile:
     notices: list[str] = []
     for binding in _bindings(text):
         name, value, line = binding.key, binding.value, binding.original.string.strip()
-        if name and value is not None and not _UNWRITABLE.search(name + value):
+        if name and value is not None and _ANY_NAME.fullmatch(name) and not _UNWRITABLE.search(value):
             found[name] = value
         elif binding.error or (name and not line.startswith("export ")):
             notice = _("{place}: expected NAME=value; the line is left out")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clawbot.errors import ClawbotError
+from clawbot.text.encoding import decoded
 from clawbot.text.numbers import whole_number
 
 
@@ -63,7 +64,8 @@ def text_of(path: Path) -> str:
 
 
 def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> str:
-    """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8 (with `errors`)."""
+    """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8 (with `errors`),
+    or as UTF-16 or UTF-32 with a byte order mark, which Windows writes."""
     place = str(path)
     try:
         # Reading a pipe would block, and it would be empty the second time.
@@ -87,7 +89,7 @@ def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> 
     if len(data) > limit:
         raise config_error(place, f"is larger than {limit // 1024} KB")
     try:
-        return data.decode("utf-8-sig", errors)
+        return decoded(data, errors=errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise config_error(f"{place}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clawbot.config.env import load_env, save_key
+from clawbot.config.env import load_env, read_env, save_key
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
 
@@ -43,6 +43,11 @@ BAD_LINES = (
     "\u5bc6\u94a5\uff1ask-secret".encode(),
     b"KEY=sk-secret\xff",
     b"KEY=sk-\x00secret",
+    b'$env:KEY="sk-secret"',
+    b"$KEY=sk-secret",
+    b"- KEY=sk-secret",
+    b"{KEY=sk-secret}",
+    b"KEY\x00=sk-secret",
 )
 
 
@@ -53,6 +58,15 @@ def test_a_line_that_is_no_variable_costs_that_line_and_is_named_without_its_tex
     values, notices = load_env(paths)
     assert values == {"A_KEY": "1", "B_KEY": "2"}
     assert notices == (f"{paths.env_file}:2: expected NAME=value; the line is left out",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_file_that_windows_wrote_is_read_and_keeps_its_lines(paths: Paths, encoding: str) -> None:
+    paths.home.mkdir()
+    paths.env_file.write_bytes("A_KEY=1\r\nB_KEY=密\r\n".encode(encoding))
+    assert load_env(paths) == ({"A_KEY": "1", "B_KEY": "密"}, ())
+    save_key(paths, "C_KEY", "3")
+    assert list(read_env(paths).values) == ["A_KEY", "B_KEY", "C_KEY"]
 
 
 def test_a_file_that_cannot_be_read_is_a_clear_error(paths: Paths) -> None:
