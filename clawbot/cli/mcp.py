@@ -93,8 +93,12 @@ def add(name: str | None, source: Path | None, file: Path | None, **given: Any) 
             raise click.UsageError("Missing the name of the server.")
         servers = {name: _entry(**given)}
     _keep(servers, file)
-    for key in servers:
-        say(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")
+    for key, server in servers.items():
+        if server.get("enabled") is False:
+            place = Paths(find_home()).mcp_file
+            say(f"{key} is added and off, as it is there. To use it, set its `enabled` to true in {place}.")
+        else:
+            say(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")
 
 
 def _entry(program: Sequence[str], url: str | None, env: Sequence[str], headers: Sequence[str]) -> dict[str, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 from click.testing import CliRunner, Result
 
 from clawbot.cli.main import root
@@ -74,6 +76,24 @@ def test_one_bad_entry_of_a_file_is_named_and_the_others_are_added(tmp_path: Pat
     }
     alone = mcp("add", "--from", str(file), "old")
     assert (alone.exit_code, "has no server old" in alone.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"mcpServers": {"a": {"command": "x", "disabled": True}}},
+        {"mcp": {"a": {"type": "local", "command": ["x"], "enabled": False}}},
+        {"servers": {"a": {"url": "https://example.org/mcp", "enabled": False}}},
+        {"mcpServers": {"a": {"command": "x"}}, "disabledMcpjsonServers": ["a"]},
+        {"mcpServers": {"a": {"command": "x"}}, "mcp": {"excluded": ["a"]}},
+    ],
+)
+def test_of_a_server_that_is_off_nothing_says_that_chats_have_it(document: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(json.dumps(document))
+    added = mcp("add", "--from", str(file)).stdout
+    assert mcp("list").stdout.endswith("off\n")
+    assert ("Chats that start" in added, "a is added and off" in added) == (False, True)
 
 
 def test_a_bad_entry_of_the_own_file_can_be_removed() -> None:
