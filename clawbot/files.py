@@ -13,6 +13,7 @@ import contextlib
 import errno
 import hashlib
 import os
+import re
 import stat
 import time
 import uuid
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from clawbot.locks import try_lock, wait_for_lock
 from clawbot.text.encoding import decoded
+from clawbot.text.patterns import lazy_re
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIR = 0o700
@@ -28,6 +30,7 @@ NO_PLAIN_FILE = "is no plain file"
 MAX_GUARDED_BYTES = 2 * 1024 * 1024
 LINK_ERRORS = (errno.ELOOP, errno.EMLINK)  # the errors of O_NOFOLLOW for a link, on Linux and BSD
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_ASIDE = lazy_re(r"\..*\.[0-9a-f]{32}\.tmp", re.DOTALL)
 _KEPT_BYTES = 150  # of a file's name in that of its temporary file; with 38 more it is short enough everywhere
 _LOCK_TRIES, _LOCK_PAUSE = 100, 0.01  # a second: whoever holds the lock is about to write one file
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -118,6 +121,11 @@ def _write_aside(folder: int, name: str, data: bytes, mode: int, *, lasting: boo
     aside = f".{os.fsencode(name)[:_KEPT_BYTES].decode(errors='ignore')}.{uuid.uuid4().hex}.tmp"
     _create(folder, aside, data, mode, lasting=lasting)
     return aside
+
+
+def is_aside(name: str) -> bool:
+    """Whether a file is a temporary one that this program writes: others have `.NAME.tmp` as well."""
+    return _ASIDE.fullmatch(name) is not None
 
 
 def _create(folder: int, name: str, data: bytes, mode: int, *, lasting: bool = True) -> None:

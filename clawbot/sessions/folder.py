@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _ARCHIVED = f"{SUFFIX}.reset."
 # Files of this program beside the transcripts. A link, a pipe or a folder of such a name is listed all the same.
 _OWN_FILE = re.compile(
-    rf"sessions\.json(?:\.lock|\.bad-.*)?|{re.escape(FORGOTTEN_FILE)}(?:\.lock)?|\..*\.tmp|.*\.unsent(?:\.lock)?"
+    rf"sessions\.json(?:\.lock|\.bad-.*)?|{re.escape(FORGOTTEN_FILE)}(?:\.lock)?|.*\.unsent(?:\.lock)?"
+    r"|\..*\.(?:[0-9a-f]{32}|import)\.tmp"
     rf"|.*{re.escape(SUFFIX)}(?:\..*)?(?:\.lock|\.lock\.json|\.torn(?:\.\d+)?)"
 )
 

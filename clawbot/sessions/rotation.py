@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import structs
 
 from clawbot.clock import moment_of
+from clawbot.files import is_aside
 from clawbot.sessions.entries import Header, iso_ms
 from clawbot.sessions.errors import Problem, SessionStoreError, store_error, store_errors
 from clawbot.sessions.folder import UNREADABLE, FolderContent, names_in, read_folder
@@ -304,7 +305,7 @@ def clean_up(state: IndexState, folder: Path) -> None:
         if is_free(path):
             _remove(path, state)
     for name in state.names:
-        if name.startswith(".") and name.endswith(".tmp"):
+        if is_aside(name):
             transcript, is_note, _ = name[1:].partition(_NOTE)
             fork = name[1:].partition(f"{SUFFIX}.")[0]
             if (

@@ -222,6 +222,25 @@ def test_links_pipes_folders_and_huge_files_are_left_alone(store: SessionStore, 
         assert begun.is_new
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        f".syncthing.{UUID}.jsonl.tmp",
+        f".{UUID}.jsonl.tmp",
+        f".{UUID}.jsonl.4711.tmp",
+        f".{UUID}.jsonl.{'x' * 32}.tmp",
+        ".sessions.json.tmp",
+    ],
+)
+def test_a_temporary_file_of_another_program_stays(store: SessionStore, folder: Path, name: str) -> None:
+    write(folder / name, HEADER, line(HEADER)[:40])
+    before = (folder / name).read_bytes()
+    with store.open("main") as session:
+        assert session.transcript.path.name != name
+    assert (folder / name).read_bytes() == before
+    assert name in read_folder(folder, every=True).copies | read_folder(folder, every=True).foreign
+
+
 def test_a_pending_offer_writes_into_no_foreign_file(store: SessionStore, folder: Path) -> None:
     path = write(folder / f"{UUID}.jsonl", rows(CLAUDE))
     record = {"sessionId": UUID, "updatedAt": 5, "endedReason": "daily", "endedAt": 6, "memoryPending": True}
