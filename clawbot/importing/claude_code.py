@@ -10,15 +10,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from clawbot.importing.content import Blocks, numbered
+from clawbot.importing.content import Blocks, blocks_of, numbered, text_in
 from clawbot.importing.source import Said, Skipped, Source, Talk, first_time, lines_at, lines_of, milliseconds, units_in
 from clawbot.messages import Message
 
 _COMMAND = re.compile(r"<command-name>/?(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 _TYPED = re.compile(r"\A<bash-input>(.*)</bash-input>\Z", re.DOTALL)
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
+# What the program, its editors and hooks add to the words of the user.
+_ADDED = re.compile(
+    r"<(system-reminder|ide_opened_file|ide_selection|ide_diagnostics|new-diagnostics|browser_instruction"
+    r"|user-prompt-submit-hook|session-start-hook)\b[^>]*>.*?</\1>",
+    re.DOTALL,
+)
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
+_SYNTHETIC = "<synthetic>"  # the model of answers that the program makes
 _SPOKEN = ("user", "assistant")
 _NOT_SAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 # What the program says in the place of the user.
@@ -29,7 +35,8 @@ _PROGRAM = re.compile(
 
 class _Line(Struct, gc=False):
     """What is kept of a line: its byte offset and links; `group` is the answer that it is a part of, `is_result`
-    whether it has only results. One that `follows` continues the line before it in the file if it has no other."""
+    whether it has only results, `is_spoken` whether a person or a model says something. One that `follows` continues
+    the line before it in the file if it has no other."""
 
     at: int
     uuid: str
@@ -39,6 +46,7 @@ class _Line(Struct, gc=False):
     group: str
     is_result: bool
     follows: bool
+    is_spoken: bool
 
 
 def read_claude_code(root: Path, skipped: Skipped) -> Source:
@@ -66,7 +74,8 @@ def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
     # A summary names a conversation by its last line, which may be in another file.
     named = (titles.get(each, "") for each in ("custom-title", "ai-title", *(line.uuid for line in lines)))
     main = [line for line in lines if not line.is_side]
-    if chosen := _branch(main):
+    chosen = _branch(main)
+    if any(line.is_spoken for line in chosen):
         yield Talk(path.stem, _said(path, chosen), next(filter(None, named), ""), cwd, began)
     sides: dict[str, list[_Line]] = {}
     roots: dict[str, str] = {}
@@ -95,7 +104,16 @@ def _line(at: int, kind: str, value: dict[str, Any]) -> _Line:
         str(message.get("id") or ""),
         is_result,
         bool(parent) or is_result or is_boundary or "uuid" not in value or kind == "assistant",
+        _is_spoken(value, message, kind),
     )
+
+
+def _is_spoken(value: dict[str, Any], message: dict[str, Any], kind: str) -> bool:
+    """Whether a person or a model says something: commands like `/exit` and their output are no conversation."""
+    if kind == "assistant":
+        return value.get("isApiErrorMessage") is not True and message.get("model") != _SYNTHETIC
+    texts = map(text_in, blocks_of(message.get("content")))
+    return value.get("isMeta") is not True and any(_typed(text) and not _COMMAND.search(text) for text in texts)
 
 
 def _branch(lines: list[_Line]) -> list[_Line]:
@@ -132,7 +150,7 @@ def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:
         return
     content, model = message.get("content"), str(message.get("model") or "")
     if value.get("type") == "assistant":
-        if model != "<synthetic>":
+        if model != _SYNTHETIC:
             yield from blocks.assistant(content, at, model, message.get("stop_reason"))
         return
     yield from blocks.user([_typed(part) for part in (content if isinstance(content, list) else [content])], at)
@@ -144,7 +162,7 @@ def _typed(part: Any) -> Any:
         return {**part, "text": _typed(part["text"])}
     if not isinstance(part, str):
         return part
-    text = _REMINDER.sub("", part).strip()
+    text = _ADDED.sub("", part).strip()
     if named := _COMMAND.search(text):
         given = _ARGUMENTS.search(text)
         return f"/{named[1].strip()} {given[1].strip() if given else ''}".strip()

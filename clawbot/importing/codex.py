@@ -17,9 +17,11 @@ _ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CONTEXT = re.compile(
     r"\s*(?:<(?:user_instructions|environment_context|instructions|permissions instructions|turn_aborted|skills?"
     r"|subagent_notification|collaboration_mode|model_switch|apps_instructions|plugins_instructions"
-    r"|user_shell_command|personality_spec)\b|# AGENTS\.md instructions for )",
+    r"|user_shell_command|personality_spec)\b|# AGENTS\.md instructions for |</?image\b[^>]*>\s*\Z)",
     re.IGNORECASE,
 )
+# Editors put files and pages above the words of the user.
+_EDITOR = re.compile(r"\A\s*[#<].*?^## My request for Codex:[ \t]*\n", re.DOTALL | re.MULTILINE)
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 _OUTPUTS = {"function_call_output", "custom_tool_call_output", "local_shell_call_output"}
 _ITEMS = {"response_item", "message", "function_call", "function_call_output"}  # older versions have no response_item
@@ -92,8 +94,8 @@ def _message(item: dict[str, Any], at: int, model: str, blocks: Blocks, skipped:
         return None
     content = item.get("content")
     parts = content if isinstance(content, list) else [{"text": content}]
-    is_user = item.get("role") == "user"
-    texts = (text for each in parts if (text := text_in(each)) and not (is_user and _CONTEXT.match(text)))
-    if is_user:
+    texts = [text for each in parts if (text := text_in(each))]
+    if item.get("role") == "user":
+        texts = [text for each in texts if not _CONTEXT.match(each) and (text := _EDITOR.sub("", each))]
         return next(blocks.user("\n".join(texts), at), None)
     return next(blocks.assistant("\n".join(texts), at, model), None) if item.get("role") == "assistant" else None

@@ -44,7 +44,7 @@ class Blocks:
 
     def user(self, content: Any, at: int, attached: Sequence[TextBlock] = ()) -> Iterator[Message]:
         """Yield the results in `content`, then what the user said."""
-        blocks = _blocks(content)
+        blocks = blocks_of(content)
         yield from (self.result(block, at) for block in blocks if block.get("type") == "tool_result")
         text = joined([block for block in blocks if block.get("type") != "tool_result"])
         if text or attached:
@@ -53,7 +53,7 @@ class Blocks:
     def assistant(self, content: Any, at: int, model: str = "", stop: Any = None) -> Iterator[Message]:
         """Yield the answers in `content`, apart where results of tools come between. Reasoning is left out."""
         made: list[AssistantBlock] = []
-        for block in (*_blocks(content), None):
+        for block in (*blocks_of(content), None):
             kind = block.get("type") if block else "end"
             if block is None or kind == "tool_result":
                 if made:
@@ -86,14 +86,15 @@ class Blocks:
         )
 
 
-def _blocks(content: Any) -> list[dict[str, Any]]:
+def blocks_of(content: Any) -> list[dict[str, Any]]:
+    """Return the blocks of a message's content, of which a text is one."""
     blocks = content if isinstance(content, list) else [content]
     return [{"type": "text", "text": each} if isinstance(each, str) else each for each in blocks if each]
 
 
 def joined(content: Any) -> str:
     """Return the texts of a message's content."""
-    return "\n".join(filter(None, map(text_in, _blocks(content))))
+    return "\n".join(filter(None, map(text_in, blocks_of(content))))
 
 
 def text_in(block: Any) -> str:

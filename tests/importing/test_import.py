@@ -338,3 +338,65 @@ def test_a_conversation_that_is_open_gets_its_new_messages_later(tmp_path: Path)
     with place.store.open(session):
         assert place.run().skipped["conversations that are open now"] == 1
     assert place.run().grown == 1
+
+
+ADDED = {
+    # What the user typed, and what the program stored for it.
+    "claude-code": [
+        ("see here", "<ide_opened_file>The user opened /a.py</ide_opened_file>\nsee here"),
+        ("two here", "<ide_selection>lines 1 to 2:\nx = 1\n</ide_selection>two here"),
+        ("hooked", "<user-prompt-submit-hook>be brief</user-prompt-submit-hook>\n\nhooked"),
+        ("tidy", "tidy\n<new-diagnostics>The following issues: 3</new-diagnostics>"),
+        ("<b>bold</b> and <ide>", "<b>bold</b> and <ide>"),
+        ("why <ide_selection> here?", "why <ide_selection> here?"),
+        ("/review PR 12", "<command-name>/review</command-name>\n<command-args>PR 12</command-args>"),
+    ],
+    "codex": [
+        ("see here", "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nsee here\n"),
+        ("two\nlines", "\n# Files mentioned by the user:\n\n## a.png: /a.png\n\n## My request for Codex:\ntwo\nlines"),
+        ("# a list\n- x", "# a list\n- x"),
+        ("in the middle: ## My request for Codex: what?", "in the middle: ## My request for Codex: what?"),
+        ("why <image> here?", "why <image> here?"),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("program", "typed", "stored"), [(name, *each) for name, cases in ADDED.items() for each in cases]
+)
+def test_what_editors_and_hooks_add_is_not_said_by_the_user(
+    program: str, typed: str, stored: str, tmp_path: Path
+) -> None:
+    place = place_of(program, tmp_path, [(stored, "Yes.")])
+    place.run()
+    for path in paths(place):
+        assert typed in [each.text.strip() for each in messages(path) if isinstance(each, UserMessage)]
+
+
+def test_the_marks_of_pictures_are_left_out(tmp_path: Path) -> None:
+    place = place_of("codex", tmp_path, [])
+    parts = ["<image name=[Image #1]>", "</image>", "and in this picture?"]
+    content = [{"type": "input_text", "text": text} for text in parts]
+    line = {"type": "response_item", "payload": {"type": "message", "role": "user", "content": content}}
+    homes.put_lines(place.path / f"sessions/rollout-2026-03-05T09-00-00-{homes.uid(9)}.jsonl", [line])
+    place.run()
+    assert [text for path in paths(place) for text in said(path)] == ["and in this picture?"]
+
+
+@pytest.mark.parametrize("answer", ["", "<local-command-stdout>Bye!</local-command-stdout>", "No response requested."])
+def test_commands_of_the_program_alone_are_no_conversation(answer: str, tmp_path: Path) -> None:
+    place = place_of("claude-code", tmp_path)
+    before = place.run().new
+    texts = [
+        "<command-name>/exit</command-name><command-message>exit</command-message><command-args></command-args>",
+        answer,
+    ]
+    lines: list[dict[str, Any]] = [
+        {"type": "user", "uuid": f"c{number}", "message": {"role": "user", "content": text}, "timestamp": homes.at(0)}
+        for number, text in enumerate(filter(None, texts))
+    ]
+    if answer.startswith("No"):
+        lines[1] |= {"type": "assistant", "isApiErrorMessage": True}
+    homes.put_lines(place.path / "projects/-work" / f"{homes.uid(70)}.jsonl", lines)
+    assert place.run().new == 0
+    assert before == len(place.store.list())
