@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from clawbot.config.errors import ConfigError
+from clawbot.config.source import parse_layer
+from clawbot.files import read_plain
 from clawbot.importing.content import joined
 from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, first_time, small_json, stamp_of
 from clawbot.sessions.entries import as_object
@@ -21,7 +25,8 @@ from clawbot.sessions.recognition import EMPTY
 _KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "subagent", "acp": "subagent"}
 _KINDS |= dict.fromkeys(("group", "channel", "thread", "topic"), "group")
 _OUR_RECORDS = "clawbot."  # only this program may write such types: offers to memory, ends, forks
-_SETTINGS = {"openclaw.json": "config check", "clawdbot.json": "config check", "mcp.json": "mcp add --from"}
+_SETTINGS = ("openclaw.json", "moltbot.json", "clawdbot.json")
+_LARGEST_SETTINGS = 2**20  # bytes
 
 
 def read_openclaw(root: Path, skipped: Skipped) -> Source:
@@ -34,11 +39,15 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
     ]
     jobs, skills = root / "cron" / "jobs.json", len(list(root.glob("skills/*/SKILL.md")))
     remarks = [f"{skills} skills: add {root / 'skills'} to `skills.dirs` in the settings"] if skills else []
-    remarks += [f"settings: clawbot {how} {root / name}" for name, how in _SETTINGS.items() if (root / name).is_file()]
-    settings = small_json(root / "openclaw.json") or small_json(root / "clawdbot.json")
-    named = _at(settings, "agents", "defaults", "workspace")
-    found = [Path(named).expanduser()] if isinstance(named, str) and named.startswith(("/", "~/")) else []
-    workspace = [each for each in (*found, root / "workspace") if each.is_dir()][:1]
+    commands = dict.fromkeys(_SETTINGS, "config check") | {"mcp.json": "mcp add --from"}
+    remarks += [f"settings: clawbot {how} {root / name}" for name, how in commands.items() if (root / name).is_file()]
+    named = _named_workspaces(root)
+    workspace = [place for place in (*named, root / "workspace") if place.is_dir()][:1]
+    remarks += [
+        f"notes of {who}: {place}" + ("" if place.is_dir() else " (there is no such folder)")
+        for place, who in named.items()
+        if place not in workspace
+    ]
     return Source("openclaw", "OpenClaw", units, workspace, remarks, jobs if jobs.is_file() else None)
 
 
@@ -47,6 +56,29 @@ def read_pi(root: Path, skipped: Skipped) -> Source:
     folder = next(each for each in (root / "agent" / "sessions", root / "sessions", root) if each.is_dir())
     folders = [each for each in (folder, *sorted(folder.iterdir())) if each.is_dir() and not each.is_symlink()]
     return Source("pi", "pi", [unit for each in folders for unit in _units(each, "", skipped)])
+
+
+def _named_workspaces(root: Path) -> dict[Path, str]:
+    """Return the workspaces in the settings, which are JSON5, each with its agent; that of the agent that is used by
+    default is first, then the one that is shared."""
+    settings: dict[str, Any] = {}
+    for name in _SETTINGS:
+        with suppress(OSError, ConfigError):
+            text = read_plain(root / name, _LARGEST_SETTINGS, below=root).decode("utf-8-sig", "replace")
+            settings = settings or parse_layer(text, name)[0].data
+    listed = _at(settings, "agents", "list")
+    agents = [
+        (_at(each, "default") is not True, _at(each, "id") != "main", str(_at(each, "id")), _at(each, "workspace"))
+        for each in (listed if isinstance(listed, list) else ())
+    ]
+    shared = _at(settings, "agents", "defaults", "workspace") or _at(settings, "agent", "workspace")
+    is_chosen = any(not agent[0] for agent in agents)
+    agents.append((not is_chosen, is_chosen, "main", shared))
+    found: dict[Path, str] = {}
+    for *_, who, place in sorted(agents, key=lambda agent: agent[:2]):
+        if isinstance(place, str) and place.startswith(("/", "~/")):
+            found.setdefault(Path(place).expanduser(), who)
+    return found
 
 
 def _at(value: Any, *names: str) -> Any:

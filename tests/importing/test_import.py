@@ -268,6 +268,37 @@ def test_notes_are_copied_beside_what_is_there(tmp_path: Path) -> None:
     assert [line.rpartition("/")[2] for line in undone.stays] == ["USER.md: it was changed since"]
 
 
+WORKSPACES = {
+    # The settings of OpenClaw, and the folder whose notes are copied.
+    '{"agents": {"defaults": {"workspace": "~/clawd"}}}': "clawd",
+    "// by hand\n{agents: {defaults: {workspace: '~/clawd',},},}": "clawd",
+    '\ufeff{"agent": {"workspace": "~/clawd"}, /* old */}': "clawd",
+    "{agents: {list: [{id: 'main', workspace: '~/clawd'}, {id: 'coder', workspace: '~/coder'}]}}": "clawd",
+    "{agents: {list: [{id: 'main', workspace: '~/other'}, {id: 'a', default: true, workspace: '~/clawd'}]}}": "clawd",
+    "{agents: {defaults: {workspace: '~/clawd'}, list: [{id: 'main', workspace: '~/other'},{default: true}]}}": "clawd",
+    "{agents: {defaults: {workspace: '~/clawd'}, list: [{id: 'coder', workspace: '~/coder'}]}}": "clawd",
+    "{agents: {defaults: {workspace: '~/gone'}}}": "workspace",
+    "{agents: {defaults: [], list: {}}, agent: 7}": "workspace",
+    "{ broken": "workspace",
+}
+
+
+@pytest.mark.parametrize(("settings", "name"), WORKSPACES.items())
+def test_the_notes_are_those_of_the_workspace_that_the_settings_name(
+    settings: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = place_of("openclaw", tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "theirs"))
+    for folder in ("clawd", "coder", "other"):
+        homes.put_lines(tmp_path / "theirs" / folder / "memory/2026-03-06.md", [folder.encode()])
+    (place.path / "openclaw.json").write_text(settings)
+    outcome = place.run()
+    note = place.workspace / "memory/2026-03-06.md"
+    assert (note.read_text() if note.exists() else "workspace") == name
+    named = {each for each in ("coder", "other", "gone") if f"~/{each}" in settings}
+    assert {line.split("/")[-1].split(" ")[0] for line in outcome.remarks if line.startswith("notes of")} == named
+
+
 def test_an_index_that_is_lost_is_made_anew(place: Place) -> None:
     place.run()
     before = place.store.list()
