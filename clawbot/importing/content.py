@@ -19,6 +19,7 @@ from clawbot.messages import (
     UserMessage,
 )
 
+_SILENT = {"thinking", "redacted_thinking", "token_budget", "flag"}  # blocks that say nothing to the user
 _TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -65,7 +66,7 @@ class Blocks:
                     yield self.result(block, at)
             elif kind in ("tool_use", "server_tool_use"):
                 made.append(self.call(block.get("id"), block.get("name"), block.get("input")))
-            elif kind not in ("thinking", "redacted_thinking") and (text := text_in(block)):
+            elif kind not in _SILENT and (text := text_in(block)):
                 made.append(TextBlock(text))
 
     def call(self, ident: Any, name: Any, arguments: Any) -> ToolCallBlock:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +20,12 @@ from clawbot.messages import Message, TextBlock
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 # Marks of ChatGPT around references, in characters that no font has.
 _REFERENCES = re.compile("[\ue200\ue203-\ue206].*?[\ue201\ue204]", re.DOTALL)
+# Some stand for words: entities, whose second value is the name, and links with their text.
+_NAMED = re.compile(
+    r"\ue200(?:entity\ue202\[\s*\"[^\"\ue201]*\"\s*,\s*(\"(?:[^\"\\\ue201]|\\.)*\")|url\ue202([^\ue201\ue202]*))"
+    r"[^\ue201]*\ue201"
+)
+_MOST_STRANGE = 1000  # entries that are no conversations, before the first one
 _HIDDEN = {"user_editable_context", "model_editable_context", "thoughts", "reasoning_recap"}
 _DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)  # also with a password
 
@@ -26,8 +33,11 @@ _DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, E
 def read_export(path: Path, skipped: Skipped) -> Source | None:
     """Return the export at `path`; None if no conversation can be read there. Blocks. Raises OSError."""
     items = _items(path, skipped)
-    first = next(items, None)
-    if first is None:
+    for first in islice(items, _MOST_STRANGE):
+        if "mapping" in first or "chat_messages" in first:
+            break
+        skipped["entries that are no conversations"] += 1
+    else:
         return None
     memories = path / "memories.json"
     remarks = [f"{memories}: copy into USER.md what you want"] if memories.is_file() else []
@@ -104,7 +114,7 @@ def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipp
         return
     at, to = milliseconds(message.get("create_time")), message.get("recipient") or "all"
     parts = next(filter(None, map(content.get, ("parts", "text", "result", "content"))), None)
-    text = _REFERENCES.sub("", joined(parts)).strip()
+    text = _REFERENCES.sub("", _NAMED.sub(_words, joined(parts))).strip()
     if role == "user" and text:
         yield from blocks.user(text, at)
     elif role == "assistant" and text and to == "all":
@@ -114,6 +124,13 @@ def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipp
         yield from blocks.assistant([{"type": "tool_use", "id": waiting[-1], "name": to, "input": text}], at, model)
     elif role == "tool" and waiting:
         yield blocks.result({"tool_use_id": waiting.pop(), "content": text}, at)
+
+
+def _words(named: re.Match[str]) -> str:
+    try:
+        return named[2] if named[1] is None else str(json.loads(named[1]))
+    except ValueError:
+        return ""
 
 
 def _claude_ai(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:

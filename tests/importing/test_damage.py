@@ -256,11 +256,22 @@ def test_fifty_megabytes_of_one_conversation_arrive(tmp_path: Path) -> None:
     assert sum("q99" in said(path) for path in paths(place)) == 1
 
 
-@pytest.mark.parametrize("name", ["nothing", "empty", "text.zip", "notes.json", "conversations.json"])
+OTHER_JSON = {
+    "projects": '[{"uuid": "p", "name": "x", "docs": []}]',
+    "wrapped": '{"conversations": [{"mapping": {}}]}',
+}
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing", "empty", "text.zip", "notes.json", "conversations.json", "projects", "wrapped"]
+)
 def test_what_is_no_data_of_these_programs_is_refused_with_a_hint(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     if name == "empty":
         path.mkdir()
+    elif name in OTHER_JSON:
+        path = tmp_path / "conversations.json"
+        path.write_text(OTHER_JSON[name])
     elif name != "nothing":
         path.write_text("hello" if "zip" in name else "[]")
     with pytest.raises(ImportFailedError):

@@ -431,3 +431,35 @@ def test_commands_of_the_program_alone_are_no_conversation(answer: str, tmp_path
     homes.put_lines(place.path / "projects/-work" / f"{homes.uid(70)}.jsonl", lines)
     assert place.run().new == 0
     assert before == len(place.store.list())
+
+
+REFERENCES = {
+    # What ChatGPT stored, and what it showed.
+    'I love \ue200entity\ue202["city","Paris","capital"]\ue201.': "I love Paris.",
+    '\ue200entity\ue202["people", "Anne \\"Ann\\" Lee"]\ue201 is here': 'Anne "Ann" Lee is here',
+    '\ue200entity\ue202["celebrity","蔡徐坤"]\ue201唱歌': "蔡徐坤唱歌",
+    "See \ue200url\ue202the page\ue202https://example.org\ue201.": "See the page.",
+    "Big\ue200cite\ue202turn0search0\ue202turn1search2\ue201.": "Big.",
+    'Look\ue200image_group\ue202{"query":["x"]}\ue201': "Look",
+    "odd \ue200entity\ue202[7]\ue201end": "odd end",
+    "empty \ue200url\ue202\ue201 link": "empty  link",
+    "\ue200entity\ue202[]\ue201 a \ue200cite\ue202x\ue201 b": "a  b",
+}
+
+
+@pytest.mark.parametrize(("stored", "shown"), REFERENCES.items())
+def test_references_of_chatgpt_that_stand_for_words_keep_them(stored: str, shown: str, tmp_path: Path) -> None:
+    place = place_of("chatgpt", tmp_path, [("where?", stored)])
+    place.run()
+    assert all(shown in said(path) for path in paths(place))
+
+
+@pytest.mark.parametrize("kind", ["token_budget", "flag", "redacted_thinking"])
+def test_blocks_of_claude_that_say_nothing_are_left_out(kind: str, tmp_path: Path) -> None:
+    place = place_of("claude-ai", tmp_path)
+    item = homes.claude_ai_item(9, [])
+    content = [{"type": kind}, {"type": "text", "text": "A whale."}]
+    item["chat_messages"] = [{"uuid": "m", "sender": "assistant", "created_at": homes.at(1), "content": content}]
+    (place.path / "conversations.json").write_text(json.dumps([item]))
+    place.run()
+    assert [said(path) for path in paths(place)] == [["A whale."]]
