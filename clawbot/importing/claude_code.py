@@ -50,9 +50,10 @@ class _Line(Struct, gc=False):
 
 
 def read_claude_code(root: Path, skipped: Skipped) -> Source:
-    """Return the sessions below `root` (`~/.claude`). Blocks."""
+    """Return the sessions below `root` (`~/.claude`, its folder `projects` or one in that). Blocks."""
+    folder = next(each for each in (root / "projects", root) if each.is_dir())
     read = partial(_talks, skipped=skipped)
-    units = units_in(root / "projects", lambda name: name.endswith(".jsonl"), read, skipped)
+    units = units_in(folder, lambda name: name.endswith(".jsonl"), read, skipped)
     return Source("claude-code", "Claude Code", units)
 
 

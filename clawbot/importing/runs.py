@@ -21,10 +21,12 @@ from clawbot.importing.openclaw import read_openclaw, read_pi
 from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
 from clawbot.importing.write import Composer, Target, ids_in, own_end
 from clawbot.sessions.errors import SessionLockedError
+from clawbot.sessions.folder import read_folder
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of
 from clawbot.sessions.names import SUBAGENTS, SUFFIX
+from clawbot.sessions.recognition import CLAUDE_CODE
 from clawbot.sessions.rotation import record_of
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import survey
@@ -37,7 +39,7 @@ _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
 _SHAPES = (
     (read_openclaw, ("openclaw.json", "agents/*/sessions")),
-    (read_claude_code, ("projects/*/*.jsonl",)),
+    (read_claude_code, ("projects/*/*.jsonl", "-[!-]*/*.jsonl")),
     (read_codex, tuple(f"{each}rollout-*.jsonl*" for each in ("", "*/", "*/*/*/", "sessions/*/*/*/"))),
     (read_pi, ("agent/sessions/*/*.jsonl", "sessions/*/*.jsonl", "--*--/*.jsonl")),
 )
@@ -83,12 +85,22 @@ def recognise(path: Path, skipped: Skipped) -> Source:
     for read, patterns in _SHAPES if path.is_dir() else ():
         if any(any(path.glob(pattern)) for pattern in patterns):
             return read(path, skipped)
-    if found := read_export(path, skipped):
+    if found := read_export(path, skipped) or _one_project(path, skipped):
         return found
     raise ImportFailedError(
         f"{path} holds no conversations that can be imported.",
         hint="Name ~/.openclaw, ~/.pi, ~/.claude, ~/.codex, or an export of ChatGPT or Claude.ai (zip or folder).",
     )
+
+
+def _one_project(path: Path, skipped: Skipped) -> Source | None:
+    """Return the source of the transcripts straight in `path`; those of OpenClaw need the rest of its home."""
+    if not path.is_dir() or (path / "sessions.json").exists():
+        return None
+    content = read_folder(path)
+    if any(content.headers.values()):
+        return read_pi(path, skipped)
+    return read_claude_code(path, skipped) if CLAUDE_CODE in content.foreign.values() else None
 
 
 class Importer:

@@ -11,10 +11,11 @@ from clawbot.sessions.names import SUFFIX
 from clawbot.sessions.offsets import ENTRY_START, HEADER
 
 EMPTY = "empty files"
+CLAUDE_CODE = "Claude Code transcripts"
 
 FOREIGN_FORMS: tuple[tuple[str, str, str], ...] = (
     # What the file is; the program and version that it was seen in; a pattern found in its first lines.
-    ("Claude Code transcripts", "Claude Code 1.0 to 2.1", r'"(?:parentUuid|leafUuid|isSidechain)"\s*:|"file-history-'),
+    (CLAUDE_CODE, "Claude Code 1.0 to 2.1", r'"(?:parentUuid|leafUuid|isSidechain)"\s*:|"file-history-'),
     ("Codex rollouts", "Codex 0.44", r'"type"\s*:\s*"(?:session_meta|response_item|turn_context|event_msg)"'),
     ("Codex rollouts", "Codex 0.2", r'"record_type"\s*:\s*"state"|"instructions"\s*:.{0,9000}"git"\s*:'),
     ("ChatGPT exports", "chatgpt.com, 2023 to 2026", r'"mapping"\s*:\s*\{|"current_node"\s*:'),

@@ -15,6 +15,7 @@ from clawbot.agent.offers import offers_of, unoffered_spans
 from clawbot.clock import moment_of
 from clawbot.importing.ledger import Ledger
 from clawbot.importing.runs import Importer, Outcome, Undone, undo_run
+from clawbot.importing.source import ImportFailedError
 from clawbot.messages import AssistantMessage, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import MessageEntry
@@ -463,3 +464,34 @@ def test_blocks_of_claude_that_say_nothing_are_left_out(kind: str, tmp_path: Pat
     (place.path / "conversations.json").write_text(json.dumps([item]))
     place.run()
     assert [said(path) for path in paths(place)] == [["A whale."]]
+
+
+@pytest.mark.parametrize(
+    ("program", "inside"),
+    [
+        ("claude-code", "projects/-work"),
+        ("claude-code", "projects"),
+        ("pi", "agent/sessions/--work--"),
+        ("pi", "agent/sessions"),
+        ("pi", "agent"),
+        ("codex", "sessions/2026/03/05"),
+        ("codex", "sessions"),
+    ],
+)
+def test_a_folder_inside_of_a_home_is_read_and_the_whole_adds_only_the_rest(
+    program: str, inside: str, tmp_path: Path
+) -> None:
+    place = place_of(program, tmp_path)
+    whole, place.path = place.path, place.path / inside
+    part = place.run().new
+    assert part > 0
+    place.path = whole
+    assert part + place.run().new == len(place.store.list()) == COUNTS[program]
+
+
+def test_the_folder_of_our_own_sessions_is_not_imported(tmp_path: Path) -> None:
+    place = place_of("pi", tmp_path)
+    place.run()
+    place.path = place.store.folder
+    with pytest.raises(ImportFailedError):
+        place.run()
