@@ -86,10 +86,10 @@ def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
     lines = [f"{outcome.program}: {counted(outcome.new, 'conversation')} {verb}"]
     lines[0] += f" ({counted(outcome.messages, 'message')})" if outcome.messages else ""
     for count, text in (
-        (outcome.grown, "grew and got their new messages"),
-        (outcome.parts, "were continued here; their new messages are conversations of their own"),
-        (outcome.subagents, "were held by sub-agents: clawbot sessions list --subagents NAME"),
-        (outcome.same, "have nothing new"),
+        (outcome.grown, "that grew, with their new messages"),
+        (outcome.parts, "continued here: their new messages are conversations of their own"),
+        (outcome.subagents, "more, held by sub-agents: clawbot sessions list --subagents NAME"),
+        (outcome.same, "without anything new"),
     ):
         lines += [f"  {count:,} {text}"] if count else []
     for names, text in ((outcome.copied, "copied to the workspace"), (outcome.beside, "put beside, the name is taken")):

@@ -38,7 +38,7 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
         for unit in _units(folder, f"{folder.parent.name}/", skipped)
     ]
     jobs, skills = root / "cron" / "jobs.json", len(list(root.glob("skills/*/SKILL.md")))
-    remarks = [f"{skills} skills: add {root / 'skills'} to `skills.dirs` in the settings"] if skills else []
+    remarks = [f"skills ({skills}): add {root / 'skills'} to `skills.dirs` in the settings"] if skills else []
     commands = dict.fromkeys(_SETTINGS, "config check") | {"mcp.json": "mcp add --from"}
     remarks += [f"settings: clawbot {how} {root / name}" for name, how in commands.items() if (root / name).is_file()]
     named = _named_workspaces(root)

@@ -60,7 +60,7 @@ def test_jobs_come_switched_off_and_settings_and_skills_are_named(home: Path) ->
     homes.put_lines(path / "skills/pdf/SKILL.md", [b"---\nname: pdf\n---\n"])
     (path / "openclaw.json").write_text("{}")
     shown = clawbot("import", str(path)).stdout
-    for words in ("1 job added, switched off", "1 skills", "clawbot config check"):
+    for words in ("1 job added, switched off", "skills (1)", "clawbot config check"):
         assert words in shown
     (run,) = json.loads(clawbot("import", "list", "--json").stdout)
     jobs = {each["name"]: each["enabled"] for each in json.loads(clawbot("schedule", "list", "--json").stdout)}
