@@ -18,6 +18,7 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _OTHER_SERVER = N_("one agent has one address; give this model to an agent of its own (docs/configuration.md)")
 _ELSEWHERE = N_("write the key to .env of the state folder, and its name as api_key_env")
 _CHOICE = N_("these are no fallbacks of the first model: `/model` and `model` choose another one")
+_INCLUDED = N_("the files that it names are not read, whatever they restrict: copy their keys here")
 _MODELS = "agents.*.subagents.model agents.*.compaction.model agents.*.compaction.memory_flush.model"
 
 
@@ -135,6 +136,8 @@ def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
         mover.renamed(place, ("agents", DEFAULTS, "model"))
         for path in mover.find("model_list"):
             mover.take(path)
+        for path in mover.find("include"):
+            mover.ignore(path, _INCLUDED)
 
 
 def _chat_models(mover: Mover) -> Iterator[tuple[KeyPath, str, dict[str, Any]]]:
