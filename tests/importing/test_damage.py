@@ -153,7 +153,7 @@ def test_a_conversation_of_any_size_takes_a_bounded_part_of_the_memory(
             return bytes(self.inner.read(size))
 
     with zipfile.ZipFile(path) as archive, archive.open("conversations.json") as file:
-        assert len(list(array_items(Counting(file), skipped))) == 1  # type: ignore[arg-type]
+        assert len(list(array_items(Counting(file), skipped))) == 1  # type: ignore[arg-type]  # it reads alone
     assert read < 2**24
     assert skipped == {"ends of files that can't be read": 1}
 

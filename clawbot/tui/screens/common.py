@@ -82,8 +82,7 @@ class OverScreen(ModalScreen[ScreenResultType]):
         if not (isinstance(event, Mount | Resize) and self.has_left):
             await super().on_event(event)
             if isinstance(event, Mount):  # at once, not by `focus()`: keys may be waiting
-                # Any field, by its abstract base.
-                fields = self.query(TextField)  # type: ignore[type-abstract]
+                fields = (each for each in self.query() if isinstance(each, TextField))
                 self.set_focus(next((field for field in fields if field.focusable), None))
 
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
