@@ -92,7 +92,11 @@ def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
         (outcome.same, "without anything new"),
     ):
         lines += [f"  {count:,} {text}"] if count else []
-    for names, text in ((outcome.copied, "copied to the workspace"), (outcome.beside, "put beside, the name is taken")):
+    would = "would be " if dry_run else ""
+    for names, text in (
+        (outcome.copied, f"{would}copied to the workspace"),
+        (outcome.beside, f"{would}put beside, the name is taken"),
+    ):
         more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
         lines += [f"  {counted(len(names), 'note')} {text}: {', '.join(names[:_SHOWN])}{more}"] if names else []
     lines += [f"  left out: {reason} ({count:,})" for reason, count in outcome.skipped.items()]

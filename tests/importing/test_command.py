@@ -59,6 +59,7 @@ def test_jobs_come_switched_off_and_settings_and_skills_are_named(home: Path) ->
     path = homes.openclaw(home)
     homes.put_lines(path / "skills/pdf/SKILL.md", [b"---\nname: pdf\n---\n"])
     (path / "openclaw.json").write_text("{}")
+    assert "would be copied to the workspace" in clawbot("import", str(path), "--dry-run").stdout
     shown = clawbot("import", str(path)).stdout
     for words in ("1 job added, switched off", "skills (1)", "clawbot config check"):
         assert words in shown

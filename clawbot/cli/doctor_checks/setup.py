@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
 from clawbot.cli.extensions import fixes
+from clawbot.cli.output import counted
 from clawbot.config.env import read_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
@@ -38,7 +39,7 @@ from clawbot.messages import ToolSpec, UserMessage
 def other_programs(here: Here) -> Findings:
     """Conversations of other programs that could be imported."""
     return [
-        Finding("import", "ok", f"{home.count:,} conversations of {home.label} found", home.command)
+        Finding("import", "ok", f"{counted(home.count, 'conversation')} of {home.label} found", home.command)
         for home in found_homes(here.paths)
     ]
 
