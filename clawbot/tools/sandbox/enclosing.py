@@ -67,7 +67,10 @@ _NO_KEYS = lazy_re(
 # What programs say that would act as another user.
 _PRIVILEGES = lazy_re(r"no new privileges|^(?:sudo|doas|pkexec|su): ", re.MULTILINE)
 # What bubblewrap says of a place that is not there any more.
-_GONE = lazy_re(r"bwrap: Can't (?:mkdir parents for|create file at|find source path|mkdir) [^\n]*\n?")
+_GONE = lazy_re(
+    r"bwrap: Can't (?:(?:mkdir parents for|create file at|find source path|mkdir) [^\n]*"
+    r"|bind mount [^\n]*: No such file or directory)\n?"
+)
 # What bubblewrap and the limit for open files of most systems have room for.
 MAX_PLACES = 2_000
 MAX_HIDDEN_FILES = 500

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clawbot.cli.doctor_checks.program import judged
+from clawbot.tools.process import Finished
 from clawbot.tools.sandbox import walls as probing
+from clawbot.tools.sandbox.enclosing import was_never_started
 from clawbot.tools.sandbox.walls import (
     Failure,
     Missing,
@@ -88,3 +90,23 @@ def test_what_doctor_says() -> None:
     assert "older" in judged(Walls("bubblewrap", "/b"), required=False).message
     assert (judged(missing, required=False).state, judged(missing, required=True).state) == ("warning", "problem")
     assert judged(missing, required=False).fix == "wait"
+
+
+@pytest.mark.parametrize(
+    ("code", "head", "gone"),
+    [
+        (1, "bwrap: Can't find source path /run/agent.sock: No such file or directory\n", True),
+        (1, "bwrap: Can't create file at /var/tmp/a/agent.sock: No such file or directory\n", True),
+        (
+            1,
+            "bwrap: Can't bind mount /bindfileCuhJ2j on /newroot/var/tmp/a/agent.sock: Unable to remount destination "
+            '"/newroot/var/tmp/a/agent.sock" with correct flags: No such file or directory\n',
+            True,
+        ),
+        (1, "bwrap: Can't bind mount /a on /newroot/a: Permission denied\n", False),
+        (1, "bwrap: Can't find source path /a: No such file or directory\nand more\n", False),
+        (2, "bwrap: Can't find source path /a: No such file or directory\n", False),
+    ],
+)
+def test_walls_around_a_place_that_went_were_never_put_up(code: int, head: str, gone: bool) -> None:
+    assert was_never_started(Finished(code, head, "", 0, False)) is gone
