@@ -27,7 +27,8 @@ _NAMED = re.compile(
 )
 _MOST_STRANGE = 1000  # entries that are no conversations, before the first one
 _HIDDEN = {"user_editable_context", "model_editable_context", "thoughts", "reasoning_recap"}
-_DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)  # also with a password
+_DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
+"""What zipfile raises: RuntimeError where a file has a password, NotImplementedError for an unknown compression."""
 
 
 def read_export(path: Path, skipped: Skipped) -> Source | None:

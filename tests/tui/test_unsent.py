@@ -173,14 +173,18 @@ async def test_what_no_runtime_has_seen_and_what_stands_in_the_prompt_is_kept_at
         ]
 
 
-async def test_the_draft_of_a_message_stays_until_that_is_on_disk(tmp_path: Path) -> None:
+async def test_the_draft_of_a_message_stays_on_disk_until_that_is_and_does_not_come_back_into_the_prompt(
+    tmp_path: Path,
+) -> None:
     runtime = leaving(tmp_path)
     runtime.unsent = [Unsent("d1", "half a thought", draft=True)]
     hold = Hold()
     runtime.before = [hold]
-    async with chatting(runtime) as (_, pilot):
+    async with chatting(runtime) as (app, pilot):
         await pilot.press("enter")
         await until(pilot, hold.reached.is_set)
+        await app.chat.reload()
+        assert app.chat.composer.is_empty
         assert runtime.dropped == []
         hold.release()
         await until(pilot, lambda: runtime.dropped == ["d1"])
@@ -255,16 +259,3 @@ async def test_a_conversation_that_is_shown_anew_keeps_the_id_of_what_stands_in_
         await pilot.press("enter")
         await until(pilot, lambda: runtime.submitted == [typed] and not runtime.unsent)
         assert runtime.submitted_ids == [stored.id]
-
-
-async def test_what_is_being_sent_does_not_come_back_into_the_prompt(tmp_path: Path) -> None:
-    runtime = leaving(tmp_path)
-    runtime.unsent = [Unsent("d1", "half a thought", draft=True)]
-    hold = Hold()
-    runtime.before = [hold]
-    async with chatting(runtime) as (app, pilot):
-        await pilot.press("enter")
-        await until(pilot, hold.reached.is_set)
-        await app.chat.reload()
-        assert app.chat.composer.is_empty
-        hold.release()
