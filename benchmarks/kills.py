@@ -40,6 +40,7 @@ BEFORE_ENTER = (0.0, 0.0, 0.05, 2.1)  # seconds from the last word to Enter; wha
 MARK = re.compile(r"\bm\d{5}\b")
 WORDS = ("fix the tests", "端口改到八四四三", "and the release notes", "what did we say of the proxy?", "再看一遍日志")
 READY = "script:kills · "  # the model in the header: the conversation is open
+EMPTY = "❯ Ask, or / for commands"  # the prompt, with nothing in it
 WATCHED = 0.6  # share of the messages for which the user waits until the screen shows them
 REST = 0.6  # seconds after which a key is an answer
 PATIENCE = 60.0
@@ -153,17 +154,27 @@ class Kills:
                 if self._chance.random() < WATCHED:
                     self._watch(chat, fresh[-1])
             chat.feed(self._chance.random() * AFTER_ENTER[slow])
+            if chat.process.poll() is not None:
+                chat.wait_end()  # it crashed, and the terminal itself shows what is typed
             os.kill(chat.process.pid, number)
             chat.wait_end(None, seconds=PATIENCE)
             self._look(chat)
         self._check(row, fresh)
 
-    def _begin(self, chat: Terminal) -> None:
+    def _begin(self, chat: Terminal, send: float = 0.8) -> None:
+        """Wait for the conversation; send the draft that stands in the prompt, and what was not sent with the
+        probability `send`."""
         chat.wait_for(READY, seconds=PATIENCE)
         chat.feed(0.2)
-        if "not sent" in chat.text and "esc later" in chat.text:
+        if "esc later" not in chat.text and EMPTY not in chat.text:
+            chat.send("enter")
+            chat.wait_for(EMPTY, seconds=PATIENCE)
+            if "/unsent" in chat.text:
+                chat.send("/unsent", "enter")
+                chat.wait_for("esc later", seconds=PATIENCE)
+        if "esc later" in chat.text:
             chat.feed(REST)
-            chat.send("s" if self._chance.random() < 0.8 else "esc")
+            chat.send("s" if self._chance.random() < send else "esc")
             chat.wait_for(lambda text: "esc later" not in text, seconds=PATIENCE)
 
     def _type(self, chat: Terminal) -> str:
@@ -213,16 +224,11 @@ class Kills:
     def finish(self) -> None:
         """Send what waits, leave in good order, and look once more."""
         with self._open(0.0) as chat:
-            chat.wait_for(READY, seconds=PATIENCE)
-            chat.feed(0.2)
-            if "esc later" in chat.text:
-                chat.feed(REST)
-                chat.send("s")
-                chat.wait_for(lambda text: "esc later" not in text, seconds=PATIENCE)
-                deadline = time.monotonic() + PATIENCE
-                while Disk(self.sessions).waiting and time.monotonic() < deadline:
-                    chat.feed(0.2)
-                chat.wait_for(lambda text: "esc stops" not in text, seconds=PATIENCE)
+            self._begin(chat, send=1.0)
+            deadline = time.monotonic() + PATIENCE
+            while Disk(self.sessions).waiting and time.monotonic() < deadline:
+                chat.feed(0.2)
+            chat.wait_for(lambda text: "esc stops" not in text, seconds=PATIENCE)
             chat.send("/quit", "enter")
             chat.wait_end(seconds=PATIENCE)
         disk = Disk(self.sessions)

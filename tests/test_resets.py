@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import threading
 from collections import defaultdict
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -39,7 +40,7 @@ from clawbot.scheduling.runner import Schedule
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.messages_tail import Asked, UserWords
-from clawbot.sessions.store import SessionStore
+from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.transcript import Transcript
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import notes, offers
@@ -832,4 +833,34 @@ async def test_a_session_of_heartbeats_does_not_grow(program: Program) -> None:
         program.clock.moment += timedelta(minutes=30)
     sent = [request.messages for request in program.model.of("chat")]
     assert [len(messages) for messages in sent] == [1, 1, 1]
+    await runtime.close()
+
+
+async def test_the_screen_goes_on_while_a_talk_is_being_ended(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old session is closed a moment before the new one is there: a key may be pressed in between."""
+    runtime = await Runtime.open(RuntimeOptions(session="main"))
+    await say(runtime, "the harbour opens at six")
+    closed, go_on = threading.Event(), threading.Event()
+    rotate = SessionStore.rotate
+
+    def and_wait(store: SessionStore, opened: OpenSession, reason: str, *, pending: bool = False) -> OpenSession:
+        begun = rotate(store, opened, reason, pending=pending)
+        closed.set()
+        assert go_on.wait(30)
+        return begun
+
+    monkeypatch.setattr(SessionStore, "rotate", and_wait)
+    ending = asyncio.create_task(say(runtime, "/new"))
+    try:
+        await until(closed.is_set)
+        await runtime.agent.warm()
+        shown = [item.message.text for item in await runtime.sessions.history() if item.message]
+        assert shown[0] == "the harbour opens at six"
+        assert runtime.agent.status.session_key == "main"
+    finally:
+        go_on.set()
+        await ending
+    assert await runtime.sessions.history() == []
     await runtime.close()

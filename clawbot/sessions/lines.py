@@ -54,6 +54,11 @@ class ByteSource:
             self._descriptor = -1
 
     @property
+    def is_closed(self) -> bool:
+        """Whether there is nothing to read any more."""
+        return self._descriptor < 0
+
+    @property
     def size(self) -> int:
         """The current size in bytes."""
         return os.fstat(self._descriptor).st_size

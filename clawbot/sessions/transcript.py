@@ -175,10 +175,12 @@ class Transcript:
         self.close()
 
     def close(self) -> None:
-        """Close the file; idempotent."""
+        """Close the file; idempotent. Whoever still shows the session has its size and its history."""
         with self._lock:
             if self._appender is not None:
+                self._read_to = self._appender.size
                 self._appender.close()
+                self._appender = None
             self._source.close()
 
     @property
@@ -230,7 +232,7 @@ class Transcript:
         """Store `entry` after the leaf; returns it with its id, parent and timestamp. Raises SessionStoreError."""
         with self._lock:
             if self._appender is None:
-                raise SessionStoreError(f"{self.path} is open read-only.", hint="Open the session to write.")
+                raise SessionStoreError(f"{self.path} is closed, or open read-only.", hint="Open the session to write.")
             placed = structs.replace(
                 entry, id=self._new_id(), parent_id=self.leaf_id, timestamp=iso_utc(self._clock.now())
             )
@@ -285,6 +287,9 @@ class Transcript:
         path. Raises SessionStoreError.
         """
         with self._lock, store_errors("read", self.path):
+            if self._source.is_closed:  # the session ended while its screen is drawn
+                with Transcript.open(self.path, clock=self._clock, writable=False) as again:
+                    return again.history(before, limit)
             return list(islice(self._items_before(before), max(0, limit)))[::-1]
 
     def history_after(self, entry_id: str) -> tuple[bool, Iterator[HistoryItem]]:

@@ -290,3 +290,13 @@ def test_entries_in_memory_are_those_of_a_fresh_start(transcript: Transcript) ->
     again = opened(transcript.path)
     assert again.entries == [structs.replace(item) for item in transcript.entries]
     assert again.leaf_id == transcript.leaf_id
+
+
+def test_a_closed_one_still_has_its_size_and_its_history(transcript: Transcript) -> None:
+    transcript.append_message(user("asked"))
+    size, shown = transcript.size, transcript.history()
+    transcript.close()
+    transcript.close()
+    assert (transcript.size, transcript.history()) == (size, shown)
+    with pytest.raises(SessionStoreError, match="is closed"):
+        transcript.append_message(user("again"))
