@@ -616,6 +616,7 @@ class FakeRuntime:
         return found
 
     async def skills(self) -> dict[str, str]:
+        await self.gate("skills")
         return dict(self.known_skills)
 
     async def save_key(self, name: str, value: str) -> None:

@@ -91,3 +91,21 @@ async def test_tab_waits_for_the_runtime(tmp_path: Path) -> None:
         await until(pilot, lambda: app.chat.composer.picks_first)
         opened.set()
         await until(pilot, lambda: app.chat.composer.prompt.text == "@notes.md ?")
+
+
+# What is entered while the words for it are looked for, and by which call.
+ENTERED = [("/skill x", "skills"), ("/skill tea", "skills"), ("/edit notes.md", "files"), ("/edit new.md", "files")]
+
+
+@pytest.mark.parametrize(("typed", "call"), ENTERED)
+async def test_enter_picks_nothing_that_was_found_for_the_command(tmp_path: Path, typed: str, call: str) -> None:
+    runtime = FakeRuntime(tmp_path, files=dict(FILES))
+    runtime.holds[call] = hold = Hold()
+    async with chatting(runtime) as (app, pilot):
+        for key in typed:
+            app.simulate_key(key)
+        await until(pilot, hold.reached.is_set)
+        app.simulate_key("enter")
+        await until(pilot, lambda: app.chat.composer.is_empty)
+        hold.release()
+        await until(pilot, lambda: runtime.submitted == [typed] or isinstance(app.screen, EditorScreen))

@@ -202,10 +202,13 @@ class Composer(Vertical):
             self.post_message(self.ShellModeChanged(mode))
 
     def _complete(self, want: CompletionRequest | None) -> None:
+        before = self._want
         self._want, self._finding, self.picks_first = want, None, False
+        if want is None or (before is not None and (before.kind, before.command) != (want.kind, want.command)):
+            self._offer([])  # what was found for something else must not be picked for this
         if want is None:
-            self._offer([])
-        elif want.kind == "command":
+            return
+        if want.kind == "command":
             self._offer_best(want, [_command_choice(command) for command in self._commands])
         else:
             self._finding = want
