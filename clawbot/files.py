@@ -18,6 +18,7 @@ import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from clawbot.locks import try_lock, wait_for_lock
@@ -315,6 +316,16 @@ def erase(path: Path, *, below: Path | None = None) -> None:
     with _folder_of(path, below) as folder:
         _unlink(folder, path.name)
         _sync(folder)
+
+
+def unreported(file: Path, lines: Sequence[str], now: datetime) -> Sequence[str]:
+    """Return `lines`, or none if they are the ones reported last, today; `file` holds their digest."""
+    reported = f"{now.date()} {digest_of(repr(lines).encode(errors='replace'))}\n".encode()
+    with contextlib.suppress(OSError):
+        if not lines or (file.is_file() and read_plain(file, limit=1024) == reported):
+            return ()
+        write_atomic(file, reported, mode=PRIVATE_FILE)
+    return lines
 
 
 @contextlib.contextmanager

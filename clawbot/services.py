@@ -32,6 +32,7 @@ from clawbot.context.skill_list import shown_path
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
+from clawbot.files import unreported
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.indexing import Listener, VectorProbe, open_index
@@ -131,14 +132,15 @@ class SharedServices:
         self.paths = Paths(find_home())
         self.agent_id = options.agent or MAIN_AGENT
         self.paths.ensure_home()
-        left_out = load_env(self.paths).notices
+        left_out = load_env(self.paths).notices(self.paths.env_file)
         self.loaded = self._load()
         self.agent_settings: AgentSettings = self.loaded.settings.agent(self.agent_id)
-        self.notices = [Notice(level="warning", text=text) for text in (*left_out, *self.loaded.notices)]
-        self._start_log()
         zone = self.agent_settings.timezone
-        self.consent = ServerConsent(self.paths.servers_file)
         self.clock = SystemClock(ZoneInfo(zone) if zone else None)
+        news = unreported(self.paths.home / "env.told", left_out, self.clock.now())
+        self.notices = [Notice(level="warning", text=text) for text in (*news, *self.loaded.notices)]
+        self._start_log()
+        self.consent = ServerConsent(self.paths.servers_file)
         self.workspace = self.agent_settings.workspace
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))

@@ -6,11 +6,12 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from clawbot.files import create_exclusive, create_whole, parts_below, read_plain, write_atomic, write_out
+from clawbot.files import create_exclusive, create_whole, parts_below, read_plain, unreported, write_atomic, write_out
 from tests.hostile import device
 
 
@@ -135,3 +136,15 @@ def test_a_path_is_followed_to_where_it_enters_a_folder_and_no_further(
     monkeypatch.chdir(tmp_path / "workspace/a")
     for root in ("workspace", "alias"):
         assert parts_below(tmp_path / root, Path(path.format(top=tmp_path))) == parts
+
+
+def test_the_same_lines_are_reported_once_a_day(tmp_path: Path) -> None:
+    now, file = datetime(2026, 11, 26, 9, tzinfo=UTC), tmp_path / "told"
+    assert unreported(file, ["a"], now) == ["a"]
+    assert unreported(file, ["a"], now + timedelta(hours=5)) == ()
+    assert unreported(file, ["b"], now) == ["b"]
+    assert unreported(file, ["b"], now + timedelta(days=1)) == ["b"]
+    assert unreported(file, [], now) == ()
+    file.write_bytes(b"x" * 5_000)
+    assert unreported(file, ["b"], now) == ["b"]
+    assert unreported(tmp_path / "no" / "folder", ["a"], now) == ["a"]

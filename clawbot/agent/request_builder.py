@@ -52,6 +52,7 @@ from clawbot.context.window import (
     plan_budget,
     reported_prompt,
 )
+from clawbot.files import unreported
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
@@ -59,10 +60,9 @@ from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs, wi
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.skills.discovery import FoundSkill
-from clawbot.skills.nearest import nearest_skills
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.seen import Views
-from clawbot.tools.skills import SKILLS_SEARCH
+from clawbot.tools.skills import SKILLS_SEARCH, nearest_skills
 
 # How the section begins that names skills without a description; how many are near a message, and remembered as such.
 _SEARCHED = OTHERS.partition(":")[0]
@@ -137,7 +137,8 @@ class PromptBuilder:
             subagent=privacy.kind == "sub",
         )
         if tell is not None:
-            forms = await asyncio.to_thread(deps.skills.news, form_notices(skills), inputs.now) if deps.skills else ()
+            told = deps.skills.told_file if deps.skills else None
+            forms = await asyncio.to_thread(unreported, told, form_notices(skills), inputs.now) if told else ()
             self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), tell)
         return Built(build_system_prompt(inputs), inputs)
 

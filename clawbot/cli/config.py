@@ -41,7 +41,7 @@ def check(file: Path | None, as_json: bool) -> None:
     """Check FILE, or your own settings: prints ok, or one line for each mistake. Exits with 1 if there is a mistake."""
     paths = Paths(find_home())
     try:
-        left_out = load_env(paths).notices
+        left_out = load_env(paths).notices(paths.env_file)
         loaded = load_settings(paths, config_file=file)
     except ConfigError as error:
         if as_json:

@@ -6,12 +6,12 @@ import os
 import re
 from collections.abc import Iterator
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from clawbot.config.errors import config_error, read_text, text_of
+from clawbot.config.errors import config_error, read_text, rewrite
 from clawbot.config.paths import Paths
-from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
-from clawbot.text.interface import _
+from clawbot.text.interface import ngettext
 from clawbot.text.patterns import lazy_re
 
 if TYPE_CHECKING:
@@ -20,33 +20,44 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Of what others wrote: `$env:KEY="x"` is a line for PowerShell.
 _ANY_NAME = lazy_re(r"[\w.-]+")
+_MOST_LINES = 12
 # NUL would end the variable; lone surrogates can't be encoded in UTF-8, and U+FFFD is what was not UTF-8.
 _UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff\ufffd]")
 
 
 class EnvFile(NamedTuple):
-    """The variables of a `.env` file, and a notice for each line that is none; no text of the file is in it."""
+    """The variables of a `.env` file, and the numbers of the `lines` that are none: no text of them is in it."""
 
     values: dict[str, str]
-    notices: tuple[str, ...] = ()
+    lines: tuple[int, ...] = ()
+
+    def notices(self, file: Path) -> list[str]:
+        """One line about those of `file` that are left out."""
+        shown = [*map(str, self.lines[:_MOST_LINES]), *(["…"] if len(self.lines) > _MOST_LINES else [])]
+        text = ngettext(
+            "{file}: line {lines} is left out: expected NAME=value",
+            "{file}: lines {lines} are left out: expected NAME=value",
+            len(self.lines),
+        )
+        return [text.format(file=file, lines=", ".join(shown))] if self.lines else []
 
 
 def read_env(paths: Paths) -> EnvFile:
     """The variables of the `.env` file; none without a file. Raises ConfigError if it cannot be read. Blocks."""
+    found: dict[str, str] = {}
+    lines: list[int] = []
     try:
         text = read_text(paths.env_file, errors="replace")
     except FileNotFoundError:
         return EnvFile({})
-    found: dict[str, str] = {}
-    notices: list[str] = []
     for binding in _bindings(text):
-        name, value, line = binding.key, binding.value, binding.original.string.strip()
+        name, value, line = binding.key, binding.value, binding.original.string.lstrip()
         if name and value is not None and _ANY_NAME.fullmatch(name) and not _UNWRITABLE.search(value):
             found[name] = value
         elif binding.error or (name and not line.startswith("export ")):
-            notice = _("{place}: expected NAME=value; the line is left out")
-            notices.append(notice.format(place=f"{paths.env_file}:{binding.original.line}"))
-    return EnvFile(found, tuple(notices))
+            blank = binding.original.string.removesuffix(line)  # lines above, which the parser counts in
+            lines.append(binding.original.line + blank.count("\n"))
+    return EnvFile(found, tuple(lines))
 
 
 def load_env(paths: Paths) -> EnvFile:
@@ -54,10 +65,10 @@ def load_env(paths: Paths) -> EnvFile:
 
     Returns those that were added. Raises ConfigError if the file cannot be read.
     """
-    values, notices = read_env(paths)
+    values, lines = read_env(paths)
     added = {name: value for name, value in values.items() if name not in os.environ}
     os.environ.update(added)
-    return EnvFile(added, notices)
+    return EnvFile(added, lines)
 
 
 def save_key(paths: Paths, name: str, value: str) -> None:
@@ -72,16 +83,8 @@ def save_key(paths: Paths, name: str, value: str) -> None:
         raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
         raise config_error(place, f"the value of {name} is empty or not text")
-    old = text_of(paths.env_file)
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
-    ensure_private_dir(paths.home)
-
-    def demand_unchanged() -> None:
-        if text_of(paths.env_file) != old:
-            raise config_error(place, "was changed by another program meanwhile: try again")
-
-    data = _replaced(old, name, f"{name}='{quoted}'\n").encode()
-    write_atomic(paths.env_file, data, mode=PRIVATE_FILE, check=demand_unchanged)
+    rewrite(paths.env_file, lambda old: _replaced(old, name, f"{name}='{quoted}'\n"))
     os.environ[name] = value
 
 
@@ -93,15 +96,9 @@ def _bindings(text: str) -> Iterator[Binding]:
 
 def _replaced(text: str, name: str, line: str) -> str:
     """`text` with `line` in place of the first binding of `name`, or at the end; further bindings are removed."""
-    pieces: list[str] = []
-    placed = False
-    for binding in _bindings(text):
-        if binding.key != name:
-            pieces.append(binding.original.string)
-        elif not placed:
-            pieces.append(line)
-            placed = True
-    whole = "".join(pieces)
-    if placed:
-        return whole
-    return f"{whole}\n{line}" if whole and not whole.endswith("\n") else whole + line
+    bindings = [*_bindings(text)]
+    first = next((at for at, binding in enumerate(bindings) if binding.key == name), None)
+    if first is None:
+        return f"{text}\n{line}" if text and not text.endswith("\n") else text + line
+    kept = (binding for at, binding in enumerate(bindings) if at == first or binding.key != name)
+    return "".join(line if binding.key == name else binding.original.string for binding in kept)

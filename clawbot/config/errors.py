@@ -1,12 +1,14 @@
-"""Problems in the settings with their locations, the error with all of them, and the text of a settings file."""
+"""Problems in the settings with their locations, the error with all of them; reads and rewrites the text of a settings
+file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from clawbot.errors import ClawbotError
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, locked, write_atomic
 from clawbot.text.encoding import decoded
 from clawbot.text.numbers import whole_number
 
@@ -93,3 +95,19 @@ def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> 
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise config_error(f"{place}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error
+
+
+def rewrite(path: Path, change: Callable[[str], str]) -> None:
+    """Replace the text of `path` ("" if it does not exist) by what `change` makes of it, with mode 0600. Concurrent
+    callers wait. Blocks; raises ConfigError, also where another program has changed the file meanwhile."""
+    try:
+        with locked(ensure_private_dir(path.parent)):
+            before = text_of(path)
+
+            def demand_unchanged() -> None:
+                if text_of(path) != before:
+                    raise config_error(str(path), "was changed by another program meanwhile: try again")
+
+            write_atomic(path, change(before).encode(), mode=PRIVATE_FILE, check=demand_unchanged)
+    except OSError as error:
+        raise config_error(str(path), f"cannot be written: {error.strerror or error}") from error

@@ -18,17 +18,14 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import ValidationError
 
-from clawbot.config.errors import config_error, read_text, text_of
+from clawbot.config.errors import config_error, read_text, rewrite
 from clawbot.config.names import free_name
+from clawbot.config.references import foreign_in
 from clawbot.config.schema_mcp import McpServer, is_server_name
-from clawbot.config.source import dotted, read_layer
+from clawbot.config.source import dotted, parse_layer, read_layer
 from clawbot.config.spelling import explain
-from clawbot.files import ensure_private_dir, locked, write_atomic
 
 ORIGIN = "clawbot mcp add"
-_REFERENCE = re.compile(r"\$?\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
-# What another program fills in: the answer of its user, the folder that it has open, the text of a file.
-_INPUT = re.compile(r"\$\{(?:(?:input|command|config|secret):[^}]*|(?:workspace|file)\w*[^}]*|/)\}|\{file:[^}]*\}")
 # A time limit above it counts milliseconds, as in Gemini CLI and opencode.
 _MOST_SECONDS = 1000
 _LONGEST_NAME = 28
@@ -72,7 +69,7 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
     servers: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
     left_out: dict[str, Any] = {}
-    for name, entry in found.items():
+    for name, (key, entry) in found.items():
         own = name
         if not is_server_name(name) or name in servers:
             own = free_name(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "server", servers)
@@ -80,7 +77,7 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
             servers[own], skipped = as_server(entry)
         except ValueError as error:
             left_out[name] = entry
-            notices.append(f"{place}: mcpServers.{name}: {problem_in(error)}; the server is left out")
+            notices.append(f"{place}: {key}: {error}; the server is left out")
             continue
         if name in off or (only and name not in only):
             servers[own]["enabled"] = False
@@ -88,6 +85,7 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
             notices.append(f"The server {name!r} is called {own} here.")
         if skipped:
             notices.append(f"{own}: not taken over: {', '.join(skipped)}.")
+        notices += [f"{own}: {text}" for text in foreign_in(servers[own])]
     return ReadServers(servers, tuple(notices), left_out)
 
 
@@ -98,34 +96,35 @@ def _at(document: Mapping[str, Any], root: str) -> Any:
     return value
 
 
-def _entries(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The entries by name, wherever the document has them; None for none. A document may be nothing but entries, and
+def _entries(document: Mapping[str, Any]) -> dict[str, tuple[str, Any]] | None:
+    """Each entry by its name, with its key in the document; None for none. A document may be nothing but entries, and
     Continue lists them with their names."""
     shapes = _shapes()
     for root in shapes["roots"] + shapes["mixed"]:
         found = _at(document, root)
         if isinstance(found, list) and found and all(isinstance(entry, Mapping) and "name" in entry for entry in found):
-            found = {str(entry["name"]): entry for entry in found}
+            return {str(entry["name"]): (f"{root}[{at}]", entry) for at, entry in enumerate(found)}
         if isinstance(found, Mapping) and (root in shapes["roots"] or any(map(_is_entry, found.values()))):
-            return found
-    return document if document and all(map(_is_entry, document.values())) else None
+            return {name: (f"{root}.{name}", entry) for name, entry in found.items()}
+    is_bare = document and all(map(_is_entry, document.values()))
+    return {name: (name, entry) for name, entry in document.items()} if is_bare else None
 
 
 def _is_entry(value: Any) -> bool:
     return isinstance(value, Mapping) and bool({"command", "cmd", "url", "uri", "serverUrl", "httpUrl"} & value.keys())
 
 
-def problem_in(error: ValueError, *, secret: bool = True) -> str:
-    """What is wrong in a server, or another entry, with its key; without the value if that may be `secret`."""
-    if not isinstance(error, ValidationError):
-        return str(error)
+def problem_in(error: ValidationError, *, secret: bool = True, written: Mapping[Any, str] | None = None) -> str:
+    """What is wrong in a server, or another entry, with its key as it is `written`; without the value if that may be
+    `secret`."""
     first = error.errors(include_url=False)[0]
-    key = dotted(tuple(step for step in first["loc"] if step != "[key]"))
+    key, *below = (step for step in first["loc"] if step != "[key]") if first["loc"] else ("",)
+    key = dotted(((written or {}).get(key, key), *below))
     return f"{key}: {explain(first, secret=secret)}".removeprefix(": ")
 
 
 def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
-    """One server as settings, and the keys that were left out. Raises ValueError, see `problem_in`."""
+    """One server as settings, and the keys that were left out. Raises ValueError that names the key as it is written."""
     if not isinstance(entry, Mapping):
         raise ValueError("expected a mapping with `command` or `url`")
     shapes = _shapes()
@@ -137,39 +136,52 @@ def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
     named: dict[str, str] = {key: names.get(key) or key for key in entry}
     known = {*McpServer.model_fields, *shapes["joined"]}
     taken = {own: _plain(own, entry[key]) for key, own in named.items() if own in known}
-    left_out = [key for key, own in named.items() if own not in known and key not in shapes["silent"]["keys"].split()]
-    _join_command(taken)
-    _join_variables(taken)
-    _join_tools(taken)
+    written = {own: key for key, own in named.items()}
+    for key, (form, what) in _JOINED.items():
+        if not isinstance(taken.get(key, form()), form):
+            raise ValueError(f"{written[key]}: expected {what}")
+    _join(taken)
     if entry.get("disabled") in (True, "true"):
         taken["enabled"] = False
-    McpServer.model_validate(taken)
-    return taken, left_out + sorted(set(_INPUT.findall(repr(taken))))
+    try:
+        McpServer.model_validate(taken)
+    except ValidationError as error:
+        raise ValueError(problem_in(error, written=written)) from None
+    return taken, [
+        key for key, own in named.items() if own not in known and key not in shapes["silent"]["keys"].split()
+    ]
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A value in our form: milliseconds as seconds, numbers of the environment as text, references as `_spelled`."""
+    """A value in our form: milliseconds as seconds, numbers and secrets of the environment as text."""
     if key == "timeout" and isinstance(value, int | float) and not isinstance(value, bool):
         return value / 1000 if value >= _MOST_SECONDS else value
-    return _spelled(value, as_text=key in ("env", "headers", "args"))
+    return _as_text(value) if key in ("env", "headers", "args") else value
 
 
-def _spelled(value: Any, *, as_text: bool) -> Any:
-    """`value` with `${env:NAME}` as `${NAME}`. `as_text`: with numbers and switches as text, and secrets of OpenClaw
-    (`{source: env, id: NAME}`) as references."""
-    if isinstance(value, str):
-        return _REFERENCE.sub(r"${\1}", value)
-    if as_text and isinstance(value, bool | int | float):
-        return str(value).lower() if isinstance(value, bool) else str(value)
-    if as_text and isinstance(value, Mapping) and value.get("source") == "env" and "id" in value:
+def _as_text(value: Any) -> Any:
+    """`value` with numbers, switches and OpenClaw's secrets (`{source: env, id: NAME}`) as text."""
+    if isinstance(value, bool | int | float):
+        return str(value).lower()
+    if isinstance(value, Mapping) and value.get("source") == "env" and "id" in value:
         return f"${{{value['id']}}}"
     if isinstance(value, Mapping):
-        return {key: _spelled(item, as_text=as_text) for key, item in value.items() if item is not None}
-    return [_spelled(item, as_text=as_text) for item in value] if isinstance(value, list) else value
+        return {key: _as_text(item) for key, item in value.items() if item is not None}
+    return [_as_text(item) for item in value] if isinstance(value, list) else value
 
 
-def _join_command(taken: dict[str, Any]) -> None:
-    """A command in one list (opencode), or with its arguments and environment below it (Zed)."""
+# What is joined with other keys: its type, and what is expected.
+_JOINED: dict[str, tuple[type, str]] = {
+    "denied": (list, "a list of tools"),
+    "only": (list, "a list of tools"),
+    "env_vars": (list, "a list of names"),
+    "env_http_headers": (dict, "headers with names of variables"),
+}
+
+
+def _join(taken: dict[str, Any]) -> None:
+    """Join what others divide: a command with its arguments in one list (opencode) or below it (Zed), the names of
+    variables (Codex), and tools that are left out or alone offered: the first pattern that fits counts."""
     command = taken.get("command")
     if isinstance(command, Mapping) and "path" in command:
         below = {key: _plain(key, command[key]) for key in ("args", "env") if key in command}
@@ -177,29 +189,15 @@ def _join_command(taken: dict[str, Any]) -> None:
     elif isinstance(command, list) and command and all(isinstance(word, str) for word in command):
         more = taken.get("args", [])
         taken |= {"command": command[0], "args": [*command[1:], *more] if isinstance(more, list) else more}
-
-
-def _join_variables(taken: dict[str, Any]) -> None:
-    """Codex names variables: those of the environment, those with the values of headers, the one with the token."""
-    names, tokens = taken.pop("env_vars", []), taken.pop("env_http_headers", {})
-    if not isinstance(names, list) or not isinstance(tokens, Mapping):
-        raise ValueError("expected a list of names as env_vars, and headers with names as env_http_headers")
-    named = (each.get("name") if isinstance(each, Mapping) else each for each in names)
-    headers = {header: f"${{{name}}}" for header, name in tokens.items()}
+    names = [each.get("name") if isinstance(each, Mapping) else each for each in taken.pop("env_vars", [])]
+    headers = {header: f"${{{name}}}" for header, name in taken.pop("env_http_headers", {}).items()}
     if token := taken.pop("bearer_token_env_var", ""):
         headers["Authorization"] = f"Bearer ${{{token}}}"
-    for key, more in (("env", {str(name): f"${{{name}}}" for name in named}), ("headers", headers)):
+    for key, more in (("env", {str(name): f"${{{name}}}" for name in names}), ("headers", headers)):
         if more:
             taken[key] = more | dict(taken.get(key) or {})
-
-
-def _join_tools(taken: dict[str, Any]) -> None:
-    """Tools that others leave out, or have alone, are denied: the first pattern that fits counts."""
-    denied, only = taken.pop("denied", []), taken.pop("only", ["*"])
-    if not isinstance(denied, list) or not isinstance(only, list):
-        raise ValueError("expected a list of tools")
-    rules = dict.fromkeys(map(str, denied), "deny")
-    if "*" not in only:
+    rules = dict.fromkeys(map(str, taken.pop("denied", [])), "deny")
+    if "*" not in (only := taken.pop("only", ["*"])):
         rules = rules | {str(name): rules.get(str(name), taken.get("approval", "ask")) for name in only} | {"*": "deny"}
     if rules:
         taken["tools"] = rules | dict(taken.get("tools") or {})
@@ -208,19 +206,11 @@ def _join_tools(taken: dict[str, Any]) -> None:
 def change_servers(file: Path, added: Mapping[str, Mapping[str, Any]], removed: str = "") -> None:
     """Write the servers `added` (as settings) to `file`, and take out `removed`. Concurrent callers wait. Blocks;
     raises ConfigError."""
-    try:
-        with locked(ensure_private_dir(file.parent)):
-            before = text_of(file)
-            known = read_servers(file) if file.exists() else ReadServers({})
-            servers = {**known.servers, **known.left_out}
-            servers.pop(removed, None)
-            document = {"mcpServers": {**servers, **added}}
 
-            def demand_unchanged() -> None:
-                if text_of(file) != before:
-                    raise config_error(str(file), "was changed by another program meanwhile: try again")
+    def changed(before: str) -> str:
+        known = servers_of(parse_layer(before, str(file))[0].data, str(file)) if before else ReadServers({})
+        servers = {**known.servers, **known.left_out}
+        servers.pop(removed, None)
+        return f"{msgspec.json.format(msgspec.json.encode({'mcpServers': {**servers, **added}})).decode()}\n"
 
-            data = msgspec.json.format(msgspec.json.encode(document)) + b"\n"
-            write_atomic(file, data, mode=0o600, check=demand_unchanged)
-    except OSError as error:
-        raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
+    rewrite(file, changed)

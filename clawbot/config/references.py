@@ -13,7 +13,7 @@ from pathlib import Path
 from clawbot.config.errors import ConfigProblem
 from clawbot.config.source import KeyPath, Layer, dotted
 from clawbot.errors import ClawbotError
-from clawbot.text.interface import _
+from clawbot.text.interface import N_, _
 from clawbot.text.secrets import is_secret_name, remember_secret
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -23,8 +23,12 @@ _REFERENCE = re.compile(
     rf"|\A(?:os\.environ/)(?P<litellm>{_NAME})\Z|{_WORD}"
 )
 _BODY = re.compile(rf"(?:env:)?(?P<name>{_NAME})(?::-(?P<default>.*))?")
-# What VS Code, Cursor and opencode fill in themselves.
-_FOREIGN = re.compile(r"(?:input|command|config|secret|file|workspaceFolder):.*|/")
+# What VS Code, Cursor and opencode fill in themselves: what they ask for or keep, and the files that they have open.
+_FOREIGN = re.compile(
+    r"(?:input|command|config|secret|file):(?P<asked>.*)|(?:workspace(?:Folder|Root)|file|relativeFile|cwd)\w*(?::.*)?"
+)
+_FILLED_IN = N_("{reference} is filled in by another program only.")
+_PREDEFINED: dict[str, Callable[[], str]] = {"userHome": lambda: str(Path.home()), "pathSeparator": lambda: "/"}
 _SIGNS = ("$", "{env:", "{file:", "os.environ/")
 # Texts for the model, where `$NAME` may be part of what is said; and commands, which are compared to the byte.
 _TEXTS = ("prompt", "system_prompt", "placeholder")
@@ -59,23 +63,36 @@ def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str
         if found["plain"]:
             return "$"
         name, default = _variable(found)
+        if (hint := _instead(found)) and name not in environ:
+            raise UnresolvedError(_(_FILLED_IN).format(reference=found[0]), hint=hint)
         if name and (words or not (found["word"] or found["alone"])):
             return _value(name, default, environ)
-        if name or not _FOREIGN.fullmatch(found["body"] or found["braces"]):
-            return found[0]  # also `${NAME%.*}` of a shell, `${a.b}` of a template
-        reference = _("{reference} is filled in by another program only").format(reference=found[0])
-        raise UnresolvedError(reference, hint=_("Write ${NAME} and set NAME; $$ is a plain $."))
+        return "/" if found["body"] == "/" else found[0]  # also `${NAME%.*}` of a shell, `${a.b}` of a template
 
     return _REFERENCE.sub(value_of, text)
 
 
+def _instead(found: re.Match[str]) -> str:
+    """What to write for a reference that only another program can fill in; "" for any other."""
+    foreign = _FOREIGN.fullmatch(found["body"] or found["braces"] or "")
+    if foreign is None or foreign["asked"] is None:
+        return _("Write the path instead.") if foreign else ""
+    name = re.sub(r"\W+", "_", foreign["asked"]).strip("_").upper() or "NAME"
+    return _("Write ${{{name}}} and set {name} in .env of the state folder.").format(name=name)
+
+
+def foreign_in(server: Mapping[str, object]) -> list[str]:
+    """A line for each reference in the texts of `server` that only another program can fill in."""
+    found = {each[0]: _instead(each) for each in _REFERENCE.finditer(repr(server))}
+    return [f"{_(_FILLED_IN).format(reference=reference)} {hint}" for reference, hint in found.items() if hint]
+
+
 def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
     """The value of the variable `name`, `default` if it has none. Raises UnresolvedError if there is neither."""
-    usual = str(Path.home()) if name == "userHome" else default  # of VS Code and Cursor
-    value = environ.get(name) or usual
+    value = environ.get(name) or _PREDEFINED.get(name, lambda: default)()
     if value is None:
         hint = _("Set {name} in the environment or in .env of the state folder; $$ is a plain $.")
-        raise UnresolvedError(_("the variable {name} is not set").format(name=name), hint=hint.format(name=name))
+        raise UnresolvedError(_("the variable {name} is not set.").format(name=name), hint=hint.format(name=name))
     if is_secret_name(name):
         remember_secret(value)
     return value
@@ -96,7 +113,7 @@ def resolve_layer(layer: Layer, environ: Callable[[], Mapping[str, str]]) -> tup
         try:
             return resolve(value, environ(), words=path[-1] not in _TEXTS)
         except UnresolvedError as error:
-            problems.append(ConfigProblem(layer.marks[path].place, dotted(path), f"{error.message}. {error.hint}"))
+            problems.append(ConfigProblem(layer.marks[path].place, dotted(path), str(error)))
             return value
 
     data = {key: walk(value, (key,)) for key, value in layer.data.items()}

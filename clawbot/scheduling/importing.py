@@ -15,11 +15,10 @@ import msgspec
 from msgspec import Struct
 from pydantic import ValidationError
 
-from clawbot.config.errors import config_error, read_text
+from clawbot.config.errors import config_error, read_text, rewrite
 from clawbot.config.mcp_file import problem_in
 from clawbot.config.names import free_name
 from clawbot.config.schema_schedule import HEARTBEAT, RESET, JobSettings
-from clawbot.files import ensure_private_dir, locked, write_atomic
 from clawbot.text.interface import _
 
 _SHORTEST = 60
@@ -113,8 +112,12 @@ def _problem(settings: Mapping[str, Any], now: datetime | None) -> str:
 
 def read_jobs(file: Path) -> Any:
     """The decoded `file` of another program. Blocks. Raises FileNotFoundError, and ConfigError if it is no JSON."""
+    return _decoded(read_text(file, limit=16 * 1024**2), file)
+
+
+def _decoded(text: str, file: Path) -> Any:
     try:
-        return msgspec.json.decode(read_text(file, limit=16 * 1024**2))
+        return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise config_error(str(file), f"is no JSON: {error}") from None
 
@@ -122,10 +125,10 @@ def read_jobs(file: Path) -> Any:
 def change_jobs(file: Path, added: Mapping[str, Mapping[str, Any]], removed: Collection[str] = ()) -> None:
     """Write jobs as settings to `jobs.json` (`file`), without replacing any, and take out those `removed`. Concurrent
     callers wait. Blocks; raises ConfigError."""
-    try:
-        with locked(ensure_private_dir(file.parent)):
-            known = read_jobs(file).get("schedule", {}) if file.exists() else {}
-            jobs = {name: job for name, job in {**added, **known}.items() if name not in removed}
-            write_atomic(file, msgspec.json.format(msgspec.json.encode({"schedule": jobs})) + b"\n", mode=0o600)
-    except OSError as error:
-        raise config_error(str(file), f"cannot be written: {error.strerror or error}") from error
+
+    def changed(before: str) -> str:
+        known = _decoded(before, file).get("schedule", {}) if before else {}
+        jobs = {name: job for name, job in {**added, **known}.items() if name not in removed}
+        return f"{msgspec.json.format(msgspec.json.encode({'schedule': jobs})).decode()}\n"
+
+    rewrite(file, changed)

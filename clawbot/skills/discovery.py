@@ -7,9 +7,7 @@ trusts them; a changed SKILL.md asks again.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,13 +29,12 @@ from clawbot.extensions.manifest import (
     manifest_text,
     read_manifest,
 )
-from clawbot.files import PRIVATE_FILE, digest_of, read_plain, write_atomic
+from clawbot.files import digest_of
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
 from clawbot.text.interface import N_
 
 FOLDER = "skills"
 """The name of the folder with skills in a workspace."""
-_TOLD_BYTES = 1024
 CHANGED = N_("its SKILL.md changed since you enabled it")
 
 
@@ -75,7 +72,8 @@ class SkillShelf:
         self.home = paths.skills
         self.workspace = workspace
         self.switches_file = paths.skills_file
-        self._told = paths.home / "skills.told"
+        self.told_file = paths.home / "skills.told"
+        """What is reported once a day was reported."""
         self.skills: tuple[FoundSkill, ...] = ()
         """Those that the last look found, by their names."""
 
@@ -84,15 +82,6 @@ class SkillShelf:
         Blocks."""
         self.skills = tuple(sorted(self._chosen(), key=lambda skill: (skill.name, bool(skill.problem), skill.folder)))
         return self.skills
-
-    def news(self, lines: Sequence[str], now: datetime) -> Sequence[str]:
-        """`lines`, or none if the same ones were told today. Blocks."""
-        told = f"{now.date()} {digest_of(repr(lines).encode(errors='replace'))}\n".encode()
-        with contextlib.suppress(OSError):
-            if not lines or (self._told.is_file() and read_plain(self._told, limit=_TOLD_BYTES) == told):
-                return ()
-            write_atomic(self._told, told, mode=PRIVATE_FILE)
-        return lines
 
     def folders(self) -> list[Path]:
         """The folders of the skills that the last look found enabled; a broken one of a workspace may lead out."""

@@ -1,15 +1,19 @@
-"""The tool `skills_search`: what the skills are for whose descriptions find no room in the prompt."""
+"""The tool `skills_search`: what the skills are for whose descriptions find no room in the prompt; which are near what
+somebody said, by the words that their names and descriptions share with it."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
 from clawbot.skills.discovery import FoundSkill
-from clawbot.skills.nearest import nearest_skills
 from clawbot.text.sanitize import clean_line
+from clawbot.text.tokens import tokens_of
 from clawbot.tools.arguments import Arguments, TypedTool
 from clawbot.tools.protocol import Need, ToolOutcome
 
@@ -17,6 +21,7 @@ SKILLS_SEARCH = "skills_search"
 FEW_SKILLS = 8
 """So many skills find room in any prompt."""
 _MOST = 8
+_OF_NAME = 3  # a word of the name counts as much as three of the description
 
 
 class SkillsSearchArguments(Arguments, frozen=True):
@@ -45,3 +50,23 @@ class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
         found = nearest_skills([skill for skill in self._look() if skill.listed], arguments.query)[:_MOST]
         lines = [f"- {skill.name}: {clean_line(skill.manifest.description)} ({self._shown(skill)})" for skill in found]
         return ToolOutcome("\n".join(lines) or "No skill has these words.", summary=", ".join(s.name for s in found))
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    """The words of `text` without single characters: of Chinese, pairs."""
+    return frozenset(token.text for token in tokens_of(text) if len(token.text) > 1)
+
+
+def nearest_skills(skills: Sequence[FoundSkill], said: str) -> list[FoundSkill]:
+    """Those of `skills` that share words with `said`, the nearest first; rare words count more. Blocks: tokenises."""
+    wanted = _words(said)
+    named = [_words(skill.name) for skill in skills]
+    about = [name | _words(skill.manifest.description) for name, skill in zip(named, skills, strict=True)]
+    rows = Counter(word for words in about for word in words & wanted)
+    scores = [
+        sum(math.log(1 + len(skills) / rows[word]) * (_OF_NAME if word in name else 1) for word in words & wanted)
+        for name, words in zip(named, about, strict=True)
+    ]
+    ranked = sorted(zip(scores, range(len(skills)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    return [skills[at] for score, at in ranked if score > 0]

@@ -55,9 +55,34 @@ BAD_LINES = (
 def test_a_line_that_is_no_variable_costs_that_line_and_is_named_without_its_text(paths: Paths, line: bytes) -> None:
     paths.home.mkdir()
     paths.env_file.write_bytes(b"A_KEY=1\n" + line + b"\nB_KEY=2\n")
-    values, notices = load_env(paths)
-    assert values == {"A_KEY": "1", "B_KEY": "2"}
-    assert notices == (f"{paths.env_file}:2: expected NAME=value; the line is left out",)
+    found = load_env(paths)
+    assert found == ({"A_KEY": "1", "B_KEY": "2"}, (2,))
+    assert found.notices(paths.env_file) == [f"{paths.env_file}: line 2 is left out: expected NAME=value"]
+
+
+# Whole files, and the lines that are left out.
+FILES: dict[str, tuple[str, list[int]]] = {
+    "blank lines above": ("A=1\n\n\nno value here\n\n \nB=2\nnor here\n", [4, 8]),
+    "comments above": ("# a\n\n# b\n\n  nothing\n# c\nA=1\n", [5]),
+    "a file of another program": ("[section]\nA = 1\nkey: value\n- item\n", [1, 3, 4]),
+    "prose": ("Dear diary\n" * 20, [*range(1, 21)]),
+    "shell": ("if [ -f x ]; then\nexport A=1\nfi\nexport A\nsource other.env\n", [1, 3, 5]),
+    "PowerShell": ('$env:A = "1"\r\n\r\n$env:B = "2"\r\nC=3\r\n', [1, 3]),
+    "nothing wrong": ("A=1\n\nexport B=2\n# c\n", []),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_lines_that_are_left_out_are_one_notice_with_their_numbers(paths: Paths, name: str) -> None:
+    text, lines = FILES[name]
+    paths.home.mkdir()
+    paths.env_file.write_text(text, newline="")
+    found = read_env(paths)
+    assert list(found.lines) == lines
+    shown = ", ".join(map(str, lines[:12])) + (", …" if len(lines) > 12 else "")
+    are = "line {} is" if len(lines) == 1 else "lines {} are"
+    said = f"{paths.env_file}: {are.format(shown)} left out: expected NAME=value"
+    assert found.notices(paths.env_file) == ([said] if lines else [])
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])

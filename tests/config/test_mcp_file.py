@@ -35,7 +35,7 @@ def test_the_usual_file_of_other_programs_is_read() -> None:
     assert read.servers == {
         "time": USUAL["mcpServers"]["time"],
         "scope-files": {"command": "npx", "enabled": False},
-        "far": {"url": "https://example.org/mcp", "headers": {"A": "Bearer ${TOKEN}"}},
+        "far": {"url": "https://example.org/mcp", "headers": {"A": "Bearer ${env:TOKEN}"}},
     }
     assert read.notices == (
         "The server '@scope/日志 files' is called scope-files here.",
@@ -118,7 +118,10 @@ FILES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
         '{\n// asks for the key\n"inputs": [{"id": "key", "type": "promptString"}],\n"servers": {"gh": {'
         ' "type": "stdio", "command": "gh", "env": {"KEY": "${input:key}"}, "envFile": ".env", "dev": {}},},}',
         {"gh": {"command": "gh", "env": {"KEY": "${input:key}"}}},
-        ("gh: not taken over: envFile, dev, ${input:key}.",),
+        (
+            "gh: not taken over: envFile, dev.",
+            "gh: ${input:key} is filled in by another program only. Write ${KEY} and set KEY in .env of the state",
+        ),
     ),
     "settings.json of VS Code": (
         '{"editor.tabSize": 2, "mcp": {"servers": {"a": {"command": "x"}}}}',
@@ -127,7 +130,7 @@ FILES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     ),
     "mcp.json of Cursor": (
         '{"mcpServers": {"a": {"command": "x", "env": {"K": "${env:K}"}}, "b": {"url": "https://example.org/sse"}}}',
-        {"a": {"command": "x", "env": {"K": "${K}"}}, "b": {"url": "https://example.org/sse"}},
+        {"a": {"command": "x", "env": {"K": "${env:K}"}}, "b": {"url": "https://example.org/sse"}},
         (),
     ),
     "mcp_config.json of Windsurf": (
@@ -154,11 +157,11 @@ FILES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
             "a": {
                 "command": "npx",
                 "args": ["-y", "x"],
-                "env": {"PORT": "8080", "KEY": "${KEY}"},
+                "env": {"PORT": "8080", "KEY": "{env:KEY}"},
                 "enabled": False,
                 "timeout": 5,
             },
-            "b": {"url": "https://example.org/mcp", "headers": {"A": "Bearer ${T}"}},
+            "b": {"url": "https://example.org/mcp", "headers": {"A": "Bearer {env:T}"}},
         },
         ("b: not taken over: oauth.",),
     ),
@@ -248,6 +251,45 @@ def test_files_of_other_programs_are_read_as_far_as_they_are_known(tmp_path: Pat
     assert read.servers == servers
     assert len(read.notices) == len(lines)
     assert all(line in notice for line, notice in zip(lines, read.notices, strict=True)), read.notices
+
+
+# An entry that can't be a server, in the words of several programs, and its key as it is written there.
+KEYS = [
+    ("mcp.json", '{"servers": {"a": {"command": ""}}}', "servers.a: command: expected text that is not empty"),
+    ("settings.json", '{"context_servers": {"a": {"command": 5}}}', "context_servers.a: command: expected text"),
+    (
+        "settings.json",
+        '{"mcp": {"servers": {"a": {"type": "sse", "url": "x"}}}}',
+        "mcp.servers.a: 'sse' is a transport",
+    ),
+    ("opencode.json", '{"mcp": {"a": {"command": ["x"], "environment": {"P": []}}}}', "mcp.a: environment.P: expected"),
+    ("config.toml", '[mcp_servers.a]\ncommand = "x"\nenv_vars = "A"\n', "mcp_servers.a: env_vars: expected a list"),
+    (
+        "config.toml",
+        '[mcp_servers.a]\nurl = "http://x"\nhttp_headers = 5\n',
+        "mcp_servers.a: http_headers: expected keys",
+    ),
+    (
+        "config.yaml",
+        "extensions: {a: {cmd: x, envs: {'A B': c}}}",
+        "extensions.a: envs.A B: expected the name of an env",
+    ),
+    ("config.yaml", "mcpServers: [{name: A, command: x, args: y}]", "mcpServers[0]: args: expected a list"),
+    (
+        "mcp_config.json",
+        '{"mcpServers": {"a": {"serverUrl": "ftp://x"}}}',
+        "mcpServers.a: serverUrl: expected an address",
+    ),
+    ("settings.json", '{"mcpServers": {"a": {"command": "x", "excludeTools": 5}}}', "a: excludeTools: expected a list"),
+    ("bare.json", '{"a": {"httpUrl": 5}}', "bare.json: a: httpUrl: expected text"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "said"), KEYS)
+def test_a_mistake_is_named_by_the_key_that_is_written(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    [notice, *_more] = read_servers(tmp_path / name).notices
+    assert said in notice
 
 
 def test_added_servers_are_settings_private_and_named_by_their_origin(paths: Paths) -> None:

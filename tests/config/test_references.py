@@ -28,6 +28,7 @@ RESOLVED = {
     "https://$HOST:80/${lower}?k={env:A_KEY}": "https://example.org:80/x?k=swordfish-1",
     "Bearer $A_KEY": "Bearer swordfish-1",
     "${userHome}": "/home/me",
+    "a${pathSeparator}b${/}c": "a/b/c",
     # A plain dollar.
     "$$HOST": "$HOST",
     "$${HOST}": "${HOST}",
@@ -52,11 +53,21 @@ UNRESOLVED = {
     "os.environ/NONE": "NONE is not set",
     "{env:NONE}": "NONE is not set",
     "x/$NONE/y": "NONE is not set",
-    "${workspaceFolder}/x": "workspaceFolder is not set",
-    "${input:api-key}": r"\$\{input:api-key\} is filled in by another program",
-    "${command:pick}": "is filled in by another program",
-    "${config:a.b}": "is filled in by another program",
-    "{file:~/.key}": "is filled in by another program",
+    "${env:NONE}": "NONE is not set",
+}
+# What only another program can fill in, and what to write instead.
+FOREIGN = {
+    "${workspaceFolder}/x": "Write the path instead.",
+    "${workspaceFolder:web}": "Write the path instead.",
+    "${workspaceFolderBasename}": "Write the path instead.",
+    "${workspaceRoot}/x": "Write the path instead.",
+    "${fileDirname}": "Write the path instead.",
+    "${cwd}": "Write the path instead.",
+    "${input:api-key}": "Write ${API_KEY} and set API_KEY in .env of the state folder.",
+    "Bearer ${input:github_token}": "Write ${GITHUB_TOKEN} and set GITHUB_TOKEN in .env of the state folder.",
+    "${command:pick.one}": "Write ${PICK_ONE} and set PICK_ONE in .env of the state folder.",
+    "${config:a.b}": "Write ${A_B} and set A_B in .env of the state folder.",
+    "{file:~/.key}": "Write ${KEY} and set KEY in .env of the state folder.",
 }
 
 
@@ -64,6 +75,17 @@ UNRESOLVED = {
 def test_what_has_no_value_is_refused_by_name(text: str) -> None:
     with pytest.raises(UnresolvedError, match=UNRESOLVED[text]):
         resolve(text, {})
+
+
+@pytest.mark.parametrize("text", FOREIGN)
+def test_what_another_program_fills_in_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(UnresolvedError, match=r"^[$]?\{[^}]+\} is filled in by another program only[.]") as caught:
+        resolve(text, {})
+    assert caught.value.hint == FOREIGN[text]
+
+
+def test_a_variable_of_such_a_name_that_is_set_is_taken() -> None:
+    assert resolve("${workspaceFolder}/x", {"workspaceFolder": "/w"}) == "/w/x"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_an_address_is_resolved_and_checked() -> None:
             {"command": "x", "args": ["--key", "${input:api-key}"]},
             r"\$\{input:api-key\} is filled in by another program",
         ),
-        ({"command": "x", "cwd": "${workspaceFolder}/a"}, "workspaceFolder is not set"),
+        ({"command": "x", "cwd": "${workspaceFolder}/a"}, "filled in by another program"),
         ({"command": "x", "env": {"A": "{file:~/k}"}}, "filled in by another program"),
         ({"url": "https://${HOST}/mcp", "headers": {"A": "Bearer ${input:token}"}}, "filled in by another program"),
         ({"url": "${PROGRAM}"}, "expected an address"),

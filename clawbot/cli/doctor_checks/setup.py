@@ -100,7 +100,7 @@ def env_file(here: Here) -> Findings:
     file = here.paths.env_file
     fix = f"{here.environ.get('EDITOR') or 'nano'} {quoted(file)}"
     try:
-        left_out = read_env(here.paths).notices
+        left_out = [f"{file}:{line}: expected NAME=value; the line is left out" for line in read_env(here.paths).lines]
     except ClawbotError as error:
         return [Finding("env", "problem", f"{error}", fix)]
     found = [Finding("env", "warning", notice, fix) for notice in left_out]

@@ -1,17 +1,14 @@
-"""Which skills are near a message, and what is told once a day."""
+"""Which skills are near a message."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from clawbot.skills.discovery import FoundSkill
 from clawbot.skills.manifest import SkillManifest
-from clawbot.skills.nearest import nearest_skills
-from clawbot.tools.skills import SkillsSearchTool
-from tests.skills.shelf import shelf_of
+from clawbot.tools.skills import SkillsSearchTool, nearest_skills
 
 SKILLS = {
     "pdf": "Reads and fills PDF forms, merges files.",
@@ -57,14 +54,3 @@ async def test_the_model_finds_what_a_name_is_for() -> None:
     outcome = await tool.run({"query": "weather"})
     assert outcome.text == "- weather: Tells the weather of a city. (`/s/weather/SKILL.md`)"
     assert (await tool.run({"query": "never shown hidden"})).text == "No skill has these words."
-
-
-def test_the_same_lines_are_told_once_a_day(tmp_path: Path) -> None:
-    now = datetime(2026, 11, 26, 9, tzinfo=UTC)
-    lines = ["2 skills can't be used."]
-    assert shelf_of(tmp_path).news(lines, now) == lines
-    assert shelf_of(tmp_path).news(lines, now + timedelta(hours=5)) == ()
-    assert shelf_of(tmp_path).news(["3 skills can't be used."], now) == ["3 skills can't be used."]
-    assert shelf_of(tmp_path).news(["3 skills can't be used."], now + timedelta(days=1)) == ["3 skills can't be used."]
-    assert shelf_of(tmp_path).news([], now) == ()
-    assert shelf_of(tmp_path / "no" / "folder").news(lines, now) == lines
