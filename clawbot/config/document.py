@@ -9,6 +9,7 @@ import ast
 import inspect
 import itertools
 import json
+import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,152 +33,6 @@ _YAML_HEAD = """\
 # ($CLAWBOT_HOME/config.yaml, see `clawbot config path`) says goes over it, and command-line options over both.
 # So write only what you want to change. snake_case and camelCase are the same key. Durations: 30s, 5m, 1h30m;
 # sizes: 64kb, 2mb. Made from the schema by `python -m clawbot.config.document`; see docs/configuration.md.
-"""
-_MARKDOWN_HEAD = """\
-# Configuration
-
-Made from the schema by `python -m clawbot.config.document`; every key with its default also stands in `config.yaml`.
-
-## Where settings come from
-
-Three layers, each over the one before:
-
-1. `config.yaml` as shipped: every key with its default.
-2. Your own file: `$CLAWBOT_HOME/config.yaml` (`~/.clawbot/config.yaml` unless `CLAWBOT_HOME` says otherwise), or the
-   file of `--config FILE` in its place. YAML or JSON (also JSON5: comments, trailing commas, bare keys), in UTF-8.
-   Write only what you want to change.
-3. Options of the command line.
-
-Mappings are joined key by key, lists and everything else are replaced. `clawbot config show` prints the result with
-the origin of each value, `clawbot config check [FILE]` every mistake with file, line and key, `clawbot config path`
-where your file is or would be.
-
-Short commands keep what was checked in `config.yaml.snapshot` beside your file (mode 0600) and read it as long as the
-files above, the home folder and the program are the same to the byte. Settings that hold a key in clear are never kept
-there: name a variable (`api_key_env`), and `clawbot memory search` takes 0.15 s less. The file can be deleted.
-
-Keys of models may stand in `$CLAWBOT_HOME/.env` (`OPENAI_API_KEY=...`); what the environment has already wins. A line
-that is no `NAME=value` is left out, and named without its text.
-
-## How values are written
-
-- **Keys**: `snake_case`; the `camelCase` spelling is the same key. Agent ids and the names of hooks and jobs are
-  names: they stay as they are.
-- **Durations**: `500ms`, `30s`, `5m`, `1h30m`, `2d`. A bare number counts seconds, but minutes in
-  `context_pruning.ttl`, as in the programs where that key comes from (`600` is ten hours; a notice says so).
-- **Sizes**: `64kb`, `2mb`, `1gb` (of 1024), or a number of bytes.
-- **Switches**: `true` and `false`, also `yes`, `no`, `on`, `off`.
-- **Paths**: `~` is your home folder. `~/.clawbot` always means the state folder, wherever `CLAWBOT_HOME` puts it.
-- **Variables**: `${NAME}`, `${NAME:-default}` and `$NAME` are replaced in every text, and so are the spellings of
-  other programs: `${env:NAME}`, `{env:NAME}`, `os.environ/NAME`. One that is not set is a mistake, and so is what
-  another program fills in (`${input:key}`). `$$` is a plain `$`. In prompts `$NAME` stays as it is, and commands
-  (`allow`, `ask`, `deny`, `network`) stay to the byte. Settings with a reference are not kept in the snapshot; name
-  keys by `api_key_env`.
-- **YAML** is read by the rules of version 1.2: `off` and `04:00` are text. A key written twice is an error.
-
-## Commands that run without asking
-
-An entry of `tools.shell.allow` is one of three:
-
-- a whole command: `make test` allows that, to the byte, and nothing else;
-- words and `<reading>`: `git log <reading>` allows `git log` with the options that only read, and `<reading>` alone
-  every command of that list: git's reading subcommands, `ls`, `cat`, `grep`, `find`, `wc`, `diff`, `jq` and so on
-  (`clawbot/tools/shell_reading.toml`). Options that write or run something, options that are not on the list or are
-  abbreviated, paths outside the workspace (also by a link), names where secrets lie (`.env`, `.ssh`), and git where the
-  workspace is not the top of a repository or that repository's settings name programs are asked about;
-- words and `<anything>`: `npm run <anything>` allows every command that begins with these words, whatever it does. It
-  has to be one command: with `;`, `|`, `>`, `$` and the like you are asked.
-
-The answer "always" allows a reading command as `<reading>` does, and any other one in its exact form, until the program
-ends. Patterns of older settings (`git status*`, `npm run *`) count as `<reading>`; a notice says so.
-
-```yaml
-agents:
-  defaults: {tools: {shell: {allow: [make test, git log <reading>, npm run <anything>]}}}
-```
-
-## Agents
-
-`agents.defaults` holds what all agents share. Every other entry of `agents` is an agent (an id of a-z, 0-9, `_`, `-`)
-and holds what it has of its own; `main` is always there. An agent other than `main` that names no `workspace` has
-`workspace-<id>` in the state folder, so that no two agents share one by accident.
-
-```yaml
-agents:
-  defaults: {model: anthropic/claude-sonnet-4-5, timezone: Europe/Berlin}
-  work: {workspace: ~/work/notes, context_tokens: 100000}
-```
-"""
-_KEYS_HEAD = """\
-### tui.keys
-
-The actions of the conversation. A key is written as `ctrl+o`, `alt+x`, `alt+shift+x`, `f5`, `ctrl+/`, `esc`, `pgup`;
-several as a list. No two actions have the same key, so one that takes the key of another needs two entries:
-
-```yaml
-tui:
-  keys:
-    unfold: ctrl+b             # ctrl+o is free now
-    memory: [ctrl+k, f7]
-    recall: none               # still in the palette
-    models: ctrl+r
-    sessions: ctrl+l
-```
-
-Enter, Tab, Ctrl+C, Ctrl+Q, what types and what moves the cursor stay as they are. Terminals have no Ctrl+I, Ctrl+M,
-Ctrl+H and Ctrl+[ (they are Tab, Enter, Backspace and Esc), and only few have keys such as Ctrl+Shift+O: `clawbot config
-check` says so. Keys that edit the line (Ctrl+A, Ctrl+K) can be taken.
-
-| action | keys | what it does |
-|---|---|---|
-"""
-_VI = """\
-### tui.vi
-
-Each message begins in the mode insert; the status line shows the mode. Esc goes to normal. From there, with no command
-begun, it does what it does without vi: it stops the running turn, and twice it goes back to an earlier message. Enter
-sends in every mode. `k` in the first line and `j` in the last one bring earlier inputs.
-
-- motions, with counts: `h j k l w b e W B E 0 ^ $ gg G f F t T ; ,` and the arrow keys
-- operators `d c y` with a motion, doubled for lines, and with `iw aw iW aW`
-- `x X s S D C Y r ~ J p P u ctrl+r .`, inserting by `i a I A o O`, selecting by `v V` (there also `o`)
-
-A word is what ctrl+left takes for one: a run of letters, digits and Chinese; a run of other signs is a word as well.
-There is one register, and nothing of `:`, `/`, marks and macros.
-"""
-_LEGACY_HEAD = """\
-## Files of other programs
-
-`openclaw.json` (also of its older names) and LiteLLM's `config.yaml` can be given as they are, with `--config` or as
-your own file. Keys are moved to their place here, or ignored with one notice that names them. `models.providers` gives
-the agents that use it `api_base` and the key, by the name of its variable where it has one; an agent has one address,
-so fallbacks of another provider are left out. Of `model_list` the first chat model and those in its group are taken.
-
-**What restricts is kept, or refuses the start** with the place to write it here: `tools.deny` becomes
-`agents.<agent>.tools.deny` with our names (`exec` is `shell`), and `exec.security: deny` is
-`tools.shell.approval: deny`. Lists of the only tools (`tools.allow`, most profiles), lists of the only commands,
-sandboxes, `byProvider` and `$include` have no exact counterpart. A key that nobody knows is ignored in such a file,
-unless its name speaks of a restriction.
-
-These keys are read as what they mean here. `<agent>` is `defaults` or an agent. Beside them,
-`agents.list` (with an `id` in each item) is read as one entry for each id, `session.reset.at_hour: 4` as `at: "04:00"`
-(also in `session.reset_by_type`), and `session.idle_minutes` without `session.reset` as the mode `idle`. The provider
-`local` is `offline`. `memory_search.experimental.session_memory` puts `sessions` among the sources or takes it out.
-`agents.<agent>.heartbeat` is `schedule.heartbeat`, switched on unless `every` is `0m`.
-
-| older key | read as |
-|---|---|
-"""
-
-_IGNORED_HEAD = """\
-### Ignored
-
-Keys of the same family that have no counterpart here do not stop the program: one notice names them. Neither does a
-mistake in `memory.backend` or in the section of a backend: the builtin index answers then. Any other unknown key is an
-error.
-
-| key | why |
-|---|---|
 """
 
 
@@ -250,16 +105,16 @@ def scalar(value: Any, indent: str = "") -> str:
 
 
 def reference() -> str:
-    """The whole text of `docs/configuration.md`."""
-    parts = [_MARKDOWN_HEAD, *_tables(Settings, "")]
-    rows = (f"| `{action.name}` | {KeyMap().shown(action.name)} | {action.meaning} |\n" for action in ACTIONS)
-    parts += [_KEYS_HEAD + "".join(rows), _VI]
-    moved = "".join(f"| `{old}` | `{new}` |\n" for old, new in tables()["moved"].items())
-    parts.append(_LEGACY_HEAD + moved.replace("*", "<agent>"))
+    """The whole text of `docs/configuration.md`: document.md with what the schema and the tables say."""
     listed = ((", ".join(f"`{key}`" for key in keys.split()), why) for why, keys in tables()["ignored"].items())
-    ignored = ((keys.replace("*", "<agent>"), why) for keys, why in listed)
-    parts.append(_IGNORED_HEAD + "".join(f"| {places} | {why} |\n" for places, why in ignored))
-    return "\n".join(parts)
+    parts = {
+        "sections": _tables(Settings, ""),
+        "actions": (f"| `{each.name}` | {KeyMap().shown(each.name)} | {each.meaning} |" for each in ACTIONS),
+        "moved": (f"| `{old}` | `{new}` |".replace("*", "<agent>") for old, new in tables()["moved"].items()),
+        "ignored": (f"| {places.replace('*', '<agent>')} | {why} |" for places, why in listed),
+    }
+    text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
+    return re.sub(r"<!-- (\w+) -->", lambda found: "\n".join(parts[found[1]]).rstrip(), text)
 
 
 def _tables(section: type[SettingsSection], path: str) -> Iterator[str]:
