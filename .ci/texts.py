@@ -47,7 +47,7 @@ def texts_of_the_code() -> Catalog:
             found.add(text, locations=[place])
     legacy = CHECKOUT / "clawbot/config/legacy.toml"
     tables = tomllib.loads(legacy.read_text(encoding="utf-8"))
-    for why in (*tables["refused"], *tables["ignored"]):
+    for why in (*(rule["text"] for rule in tables["refused"]), *tables["ignored"]):
         found.add(why, locations=[(legacy.relative_to(CHECKOUT).as_posix(), 0)])
     return found
 

@@ -155,7 +155,7 @@ class SharedServices:
         own = {self.agent_id: self.memory} if self.memory is not None else {}
         self.vectors = VectorProbe(self.agent_id, own | self.other_memories)
         self.hooks = self._make_hooks()
-        self.skills = SkillShelf(self.paths, self.loaded.settings.skills, self.workspace)
+        self.skills = SkillShelf(self.paths, self.loaded.settings.skills, self.workspace, self.agent_settings.skills)
         self.mcp = self._make_mcp()
         self.sessions: dict[Agent, Memory] = {}
         self.background: Background | None = None

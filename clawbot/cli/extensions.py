@@ -53,7 +53,7 @@ class Extensions(ABC, Generic[F]):
         load_env(self.paths)
         self.settings = load_settings(self.paths, config_file=config_file).settings
         self.section = self.settings.hooks if self.noun == "hooks" else self.settings.skills
-        self.workspace = self.settings.agent(agent_id).workspace
+        self.agent = self.settings.agent(agent_id)
         self.config_file = config_file or self.paths.config_file
         self.home = self.paths.home / self.noun
         self.switches_file = self.paths.home / f"{self.noun}.json"
@@ -149,7 +149,7 @@ def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligib
     here = kind(agent_id, file)
     enabled = here.section.enabled
     found = [each for each in here.found if not eligible or (each.ready and enabled)]
-    folders = {"workspaceDir": str(here.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
+    folders = {"workspaceDir": str(here.agent.workspace), f"managed{here.noun.title()}Dir": str(here.home)}
     data = {"enabled": enabled, **folders, here.noun: [here.data(each) for each in found]}
     none = (
         "None is ready."

@@ -24,7 +24,7 @@ class Hooks(Extensions[FoundHook]):
     def find(self) -> Sequence[FoundHook]:
         hooks = self.settings.hooks.model_copy(update={"enabled": True})
         trusted = trusted_hooks(self.switches_file, self.settings.workspaces)
-        return find_hooks(self.paths, hooks, self.workspace, trusted)
+        return find_hooks(self.paths, hooks, self.agent.workspace, trusted)
 
     def details(self, each: FoundHook) -> dict[str, Any]:
         manifest = each.manifest

@@ -17,7 +17,7 @@ class Skills(Extensions[FoundSkill]):
 
     def find(self) -> Sequence[FoundSkill]:
         settings = self.settings.skills.model_copy(update={"enabled": True})
-        return SkillShelf(self.paths, settings, self.workspace).look()
+        return SkillShelf(self.paths, settings, self.agent.workspace, self.agent.skills).look()
 
     def odd(self, each: FoundSkill) -> list[str]:
         return list(each.manifest.odd)

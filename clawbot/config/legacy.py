@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from clawbot.config.errors import config_error
 from clawbot.config.legacy_models import move_model_list, move_providers
 from clawbot.config.legacy_tools import NONE, RESTRICTS, move_restrictions
 from clawbot.config.mcp_file import as_server
@@ -23,7 +24,7 @@ from clawbot.config.schema_schedule import HEARTBEAT
 from clawbot.config.source import KeyPath, Layer, dotted
 from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
-from clawbot.text.interface import N_
+from clawbot.text.interface import N_, _
 
 _FEW = 2
 _HOOKS = N_("hooks here are Python, in folders of their own (docs/writing-hooks.md)")
@@ -58,11 +59,16 @@ class Moved(Mover):
 
 
 def modernise(layer: Layer, file: str) -> Moved:
-    """Move the keys of other programs in the layer of `file`."""
+    """Move the keys of other programs in the layer of `file`. Raises ConfigError if it includes others."""
+    if included := [path for path in layer.marks if path[-1:] == ("$include",)]:
+        text = _("the files that it names are not read here, whatever they restrict: copy their keys into this file")
+        raise config_error(layer.marks[included[0]].place, text, key=", ".join(map(dotted, included)))
     mover, table = Moved(layer, file), tables()
     is_related = _recognise(mover, table["openclaw"])
     _idle_alone(mover)
-    _webhooks(mover)
+    if mover.find(table["webhooks"]["keys"]):
+        for path in mover.find("hooks.enabled"):
+            mover.ignore(path, _HOOKS)
     _list_of_agents(mover)
     for old, new in table["moved"].items():
         for path in mover.find(old):
@@ -93,13 +99,6 @@ def _recognise(mover: Moved, table: Any) -> bool:
     return named or bool(found)
 
 
-def _webhooks(mover: Mover) -> None:
-    """`hooks.enabled` beside the keys of webhooks is theirs."""
-    if mover.find("hooks.path hooks.token hooks.mappings hooks.presets hooks.gmail"):
-        for path in mover.find("hooks.enabled"):
-            mover.ignore(path, _HOOKS)
-
-
 def _respell_values(mover: Mover, values: Any) -> None:
     """Values that have another name here; "" for none, which leaves the default."""
     for pattern, names in values.items():
@@ -113,15 +112,15 @@ def _respell_values(mover: Mover, values: Any) -> None:
 
 
 def _mcp_servers(mover: Mover) -> None:
-    """Servers in the form of other programs; one that can't be read stays, and is a mistake."""
+    """Servers in the form of other programs; one that can't be read is ignored, as in a file of servers alone."""
     for path in mover.find("mcp.servers.*"):
+        mark = mover.marks[path]
         try:
             server, left = as_server(mover.at(path))
-        except ValueError:
+        except ValueError as error:
+            mover.ignore(path, str(error))
             continue
-        mark = mover.marks[path]
         for key in left:
-            mover.marks.setdefault((*path, key), mark)
             mover.left_out((*path, key), _NO_SUCH_KEY)
         mover.write(path, server, mark)
 

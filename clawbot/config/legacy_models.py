@@ -18,18 +18,23 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _OTHER_SERVER = N_("one agent has one address; give this model to an agent of its own (docs/configuration.md)")
 _ELSEWHERE = N_("write the key to .env of the state folder, and its name as api_key_env")
 _CHOICE = N_("these are no fallbacks of the first model: `/model` and `model` choose another one")
-_INCLUDED = N_("the files that it names are not read, whatever they restrict: copy their keys here")
+_INCLUDED = N_("the files that it names are not read: copy their keys here")
 _MODELS = "agents.*.subagents.model agents.*.compaction.model agents.*.compaction.memory_flush.model"
 
 
 class _Provider(NamedTuple):
-    """litellm's `prefix` of its models, its `address` (`api_base` and the key as settings; None undoes what an agent
-    inherits), and the `windows` of its models. `known`: litellm finds the models without the address."""
+    """litellm's `prefix` of its models, its `address` (`api_base` and the key as settings), and the `windows` of its
+    models. `known`: litellm finds the models without the address."""
 
     prefix: str
     address: Mapping[str, Any]
     windows: Mapping[str, int]
     known: bool
+
+    def reaches(self, other: _Provider) -> bool:
+        """Whether an agent with this address can call the models of `other`, too."""
+        is_same = self.prefix == other.prefix
+        return (is_same and self.address == other.address) or (other.known and not is_same)
 
 
 def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
@@ -50,6 +55,7 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
     }
     usual = refs.get(DEFAULTS)
     for agent, (model, provider) in refs.items():
+        # None undoes what the agent would inherit.
         inherited = usual[1].address if usual and agent != DEFAULTS else {}
         window = {"context_tokens": provider.windows[model]} if model in provider.windows else {}
         mark, present = mover.marks[("agents", agent, "model")], {path[2] for path in mover.find(f"agents.{agent}.*")}
@@ -57,25 +63,16 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
             if key not in present:
                 mover.write(("agents", agent, key), value, mark)
         mover.write(("agents", agent, "model"), f"{provider.prefix}/{model}", mark)
-
-    def renamed(path: KeyPath, ref: str) -> str:
-        """The name of a model beside that of its agent; "" if only another address has it."""
-        (_, own), (model, provider) = refs.get(str(path[1]), usual) or of(ref), of(ref)
-        is_other = (provider.prefix, provider.address) != (own.prefix, own.address)
-        if is_other and (not provider.known or provider.prefix == own.prefix):
-            mover.left_out(path, _OTHER_SERVER)
-            return ""
-        return f"{provider.prefix}/{model}"
-
-    for path in mover.find("agents.*.fallbacks"):
-        listed = mover.at(path) if isinstance(mover.at(path), list) else []
-        names = [renamed(path, each) for each in listed if isinstance(each, str)]
-        mover.write(path, list(filter(None, names)), mover.marks[path])
-    for path in mover.find(_MODELS):
-        if isinstance(mover.at(path), str) and (name := renamed(path, mover.at(path))):
-            mover.write(path, name, mover.marks[path])
-        else:
-            mover.take(path)
+    for path in mover.find(f"agents.*.fallbacks {_MODELS}"):
+        value, mark, names = mover.take(path), mover.marks[path], []
+        for ref in value if isinstance(value, list) else [value]:
+            (model, provider), (_, own) = of(str(ref)), refs.get(str(path[1]), usual) or of(str(ref))
+            if own.reaches(provider):
+                names.append(f"{provider.prefix}/{model}")
+            else:
+                mover.left_out(path, _OTHER_SERVER)
+        if path[-1] == "fallbacks" or names:
+            mover.write(path, names if path[-1] == "fallbacks" else names[0], mark)
 
 
 def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provider:
@@ -115,62 +112,51 @@ def _key(mover: Mover, path: KeyPath, key: object) -> dict[str, str]:
 def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
     """Move the first model of LiteLLM's `model_list` to `agents.defaults`; those in its group, and those that are named
     as its fallbacks, become fallbacks if they need no other address. `table`: LiteLLM's keys."""
-    entries = list(_chat_models(mover))
-    for place, name, params in entries[:1]:
-        group, mark = {name, *_declared(mover).get(name, ())}, mover.marks[place]
-        near = [each for each in entries[1:] if each[1] in group and _is_near(each[2], params)]
-        for path, *_rest in (each for each in entries[1:] if each not in near):
+    found = list(_chat_models(mover))
+    if not found:
+        return
+    (place, group, params), *others = found
+    (model, own), mark, fallbacks = _listed(mover, place, params), mover.marks[place], []
+    groups = {group, *_declared(mover).get(group, ())}
+    for path, name, each in others:
+        other, provider = _listed(mover, path, each)
+        if name in groups and own.reaches(provider):
+            fallbacks.append(other)
+        else:
             mover.left_out(path, _CHOICE)
-        options = {key: params[key] for key in table["options"].split() if key in params}
-        base = params.get("api_base") or params.get("base_url")
-        settings = {
-            "model": _full(params),
-            **({"api_base": base} if base else {}),
-            **(_key(mover, place, params["api_key"]) if params.get("api_key") else {}),
-            **{new: params[old] for old, new in table["params"].items() if old in params},
-            **({"options": options} if options else {}),
-            **({"fallbacks": [_full(each) for *_rest, each in near]} if near else {}),
-        }
-        for key, value in settings.items():
-            mover.write(("agents", DEFAULTS, key), value, mark)
-        mover.renamed(place, ("agents", DEFAULTS, "model"))
-        for path in mover.find("model_list"):
-            mover.take(path)
-        for path in mover.find("include"):
-            mover.ignore(path, _INCLUDED)
+    options = {key: params[key] for key in table["options"].split() if key in params}
+    limits = {new: params[old] for old, new in table["params"].items() if old in params}
+    lists = {key: value for key, value in {"options": options, "fallbacks": fallbacks}.items() if value}
+    for key, value in {"model": model, **own.address, **limits, **lists}.items():
+        mover.write(("agents", DEFAULTS, key), value, mark)
+    mover.renamed(place, ("agents", DEFAULTS, "model"))
+    mover.take(place[:1])
+    for path in mover.find("include"):
+        mover.ignore(path, _INCLUDED)
 
 
 def _chat_models(mover: Mover) -> Iterator[tuple[KeyPath, str, dict[str, Any]]]:
     """The models for conversations, each with its path, its name for users, and litellm's parameters; without patterns,
     and models of embeddings, images, …"""
-    for path in mover.find("model_list"):
-        listed = mover.at(path)
-        for index, entry in enumerate(listed if isinstance(listed, list) else ()):
-            params = entry.get("litellm_params") if isinstance(entry, dict) else None
-            if not isinstance(params, dict):
-                continue
-            model, info = params.get("model"), entry.get("model_info")
-            mode = info.get("mode", "chat") if isinstance(info, dict) else "chat"
-            if isinstance(model, str) and not re.search(r"\*|embed", model) and mode in ("chat", "responses"):
-                yield (*path, index), str(entry.get("model_name")), params
+    listed = [(path, mover.at(path)) for path in mover.find("model_list") if isinstance(mover.at(path), list)]
+    for path, entry in (((*path, at), entry) for path, entries in listed for at, entry in enumerate(entries)):
+        params = entry.get("litellm_params") if isinstance(entry, dict) else None
+        if not isinstance(params, dict):
+            continue
+        info = entry.get("model_info")
+        model, mode = params.get("model"), info.get("mode", "chat") if isinstance(info, dict) else "chat"
+        if isinstance(model, str) and not re.search(r"\*|embed", model) and mode in ("chat", "responses"):
+            yield path, str(entry.get("model_name")), params
 
 
-def _full(params: Mapping[str, Any]) -> str:
-    """litellm's full name of a model: those without a provider are OpenAI's or Anthropic's."""
-    model = params["model"]
-    if "/" in model:
-        return str(model)
-    provider = params.get("custom_llm_provider") or ("anthropic" if model.startswith("claude") else "openai")
-    return f"{provider}/{model}"
-
-
-def _is_near(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether the address of `other` is that of `one`, or none is needed for it."""
-    address = ("api_base", "base_url", "api_key")
-    same = all(one.get(key) == other.get(key) for key in address)
-    provider = _full(one).partition("/")[0]
-    is_usual = not one.get("api_base") and not one.get("base_url") and bool(name_in(str(one.get("api_key", "$X_Y"))))
-    return same or (is_usual and provider != _full(other).partition("/")[0])
+def _listed(mover: Mover, path: KeyPath, params: Mapping[str, Any]) -> tuple[str, _Provider]:
+    """litellm's full name of the model at `path`, and its provider: if it names none, OpenAI or Anthropic."""
+    model, base, key = params["model"], params.get("api_base") or params.get("base_url"), params.get("api_key")
+    usual = params.get("custom_llm_provider") or ("anthropic" if model.startswith("claude") else "openai")
+    name = model if "/" in model else f"{usual}/{model}"
+    address = ({"api_base": base} if base else {}) | (_key(mover, path, key) if key else {})
+    known = not base and (not key or bool(name_in(str(key))))
+    return name, _Provider(name.partition("/")[0], address, {}, known)
 
 
 def _declared(mover: Mover) -> dict[str, list[str]]:

@@ -17,7 +17,6 @@ RESTRICTS = re.compile(
     "allow|approv|block|confirm|deny|denied|disable|elevat|exec|forbid|permi|polic|read_?only|restrict|safe|sandbox"
 )
 """What the keys of restrictions are called, also those that no table has."""
-_SANDBOX = N_("the sandbox is another one here: write agents.{agent}.tools.shell.sandbox: required")
 NONE = N_("it has no counterpart here")
 _ALL_IN_IT = N_("every tool here is in it")
 _ASKED = N_("each command here asks, unless tools.shell.allow or permissions name it")
@@ -36,17 +35,21 @@ def move_restrictions(mover: Mover, table: Mapping[str, Any]) -> None:
         _deny(mover, path, ("agents", DEFAULTS, "subagents", "deny"), tools)
     for path, agent in _both(mover, "profile", "allow"):
         _refuse_others(mover, path, agent, tools)
-    for why, keys in table["refused"].items():
-        for path in mover.find(keys):
-            mover.refuse(path, _(why).format(agent=path[1] if path[0] == "agents" else DEFAULTS))
-    for path in mover.find("agents.*.sandbox"):
-        section = mover.at(path)
-        if isinstance(section, dict) and section.get("mode", "off") == "off":
-            mover.ignore(path, NONE)
-        else:
-            mover.refuse(path, _(_SANDBOX).format(agent=path[1]))
+    for rule in table["refused"]:
+        for path in mover.find(rule["keys"]):
+            value = mover.at(path)
+            if value in rule.get("values", [value]) and value not in rule.get("unless", ()):
+                mover.refuse(path, _(rule["text"]).format(agent=path[1] if path[0] == "agents" else DEFAULTS))
     for path, agent in _both(mover, "exec"):
-        _commands(mover, path, agent)
+        section = mover.at(path)
+        if not isinstance(section, dict):
+            continue
+        is_off = section.get("security", section.get("mode")) == "deny"
+        if is_off or section.get("ask") == "always":
+            approval: KeyPath = ("agents", agent, "tools", "shell", "approval")
+            mover.write(approval, "deny" if is_off else "ask", mover.marks[path])
+            mover.renamed(path, approval)
+        mover.ignore(path, _ASKED)
 
 
 def _both(mover: Mover, *keys: str) -> list[tuple[KeyPath, str]]:
@@ -97,23 +100,3 @@ def _refuse_others(mover: Mover, path: KeyPath, agent: str, tools: Mapping[str, 
         "MCP's with agents.{agent}.permissions.deny: [mcp__*]"
     )
     mover.refuse(path, text.format(agent=agent, others=", ".join(sorted(set(tools["all"].split()) - allowed))))
-
-
-def _commands(mover: Mover, path: KeyPath, agent: str) -> None:
-    """Move what `exec` says of commands: whether all are denied, or asked about, or only some may run."""
-    section, mark = mover.at(path), mover.marks[path]
-    if not isinstance(section, dict):
-        return
-    key = "security" if "security" in section else "mode"
-    level = section.get(key)
-    if level == "deny" or section.get("ask") == "always":
-        approval: KeyPath = ("agents", agent, "tools", "shell", "approval")
-        mover.write(approval, "deny" if level == "deny" else "ask", mark)
-        mover.renamed(path, approval)
-    if level == "allowlist":
-        text = _("write agents.{agent}.tools.shell.allow; commands that it does not name are asked about")
-        mover.refuse((*path, key), text.format(agent=agent))
-    if section.get("host") == "sandbox":
-        mover.refuse((*path, "host"), _(_SANDBOX).format(agent=agent))
-    if mover.find(".".join(map(str, path))):
-        mover.ignore(path, _ASKED)

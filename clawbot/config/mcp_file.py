@@ -124,7 +124,7 @@ def problem_in(error: ValidationError, *, secret: bool = True, written: Mapping[
 
 
 def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
-    """One server as settings, and the keys that were left out. Raises ValueError that names the key as it is written."""
+    """One server as settings, and the keys that were left out. Raises ValueError with the key as it is written."""
     if not isinstance(entry, Mapping):
         raise ValueError("expected a mapping with `command` or `url`")
     shapes = _shapes()

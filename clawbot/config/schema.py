@@ -29,8 +29,19 @@ def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, 
     return merged
 
 
+# What belongs to the provider of a model.
+_OF_PROVIDER = ("api_base", "api_key", "api_key_env")
+
+
+def _provider(model: Any) -> str:
+    """The provider of a model; "" for none, as of `auto`."""
+    name, slash, _ = str(model).partition("/")
+    return name.removesuffix("_chat") if slash and not name.startswith("script:") else ""
+
+
 def _inherit(agents: Any) -> Any:
-    """Fill each agent with the defaults, and add `defaults` and `main` if missing."""
+    """Fill each agent with the defaults, and add `defaults` and `main` if missing. One with a model of another provider
+    does not inherit the address and the key."""
     if not isinstance(agents, Mapping):
         return agents
     entries = {DEFAULTS: {}, MAIN_AGENT: {}} | dict(agents)
@@ -39,7 +50,9 @@ def _inherit(agents: Any) -> Any:
         return entries
     for name, entry in entries.items():
         if name != DEFAULTS and isinstance(entry, Mapping):
-            own = {} if name == MAIN_AGENT else {"workspace": f"~/.clawbot/workspace-{name}"}
+            own: dict[str, Any] = {} if name == MAIN_AGENT else {"workspace": f"~/.clawbot/workspace-{name}"}
+            if (usual := _provider(defaults.get("model"))) and _provider(entry.get("model", f"{usual}/")) != usual:
+                own |= dict.fromkeys(_OF_PROVIDER)
             entries[name] = deep_merge(deep_merge(defaults, own), entry)
     return entries
 

@@ -256,6 +256,8 @@ class AgentSettings(SettingsSection):
     """What `@path` in a message attaches to it."""
     tools: ToolSettings = ToolSettings()
     """What the model may do."""
+    skills: list[str] | None = None
+    """Names of the skills that the agent has; null for all."""
     subagents: SubagentSettings = SubagentSettings()
     """The tool `task`: a sub-agent does a piece of the work in a context of its own, and reports."""
     compaction: CompactionSettings = CompactionSettings()

@@ -7,7 +7,7 @@ trusts them; a changed SKILL.md asks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -65,10 +65,14 @@ class FoundSkill(Found[SkillManifest], frozen=True):
 
 
 class SkillShelf:
-    """The skills of one agent. Looking again reads only what changed, and nothing where no folder has skills."""
+    """The skills of one agent, those named in `only`, None for all. Looking again reads only what changed, and nothing
+    where no folder has skills."""
 
-    def __init__(self, paths: Paths, settings: SkillSettings, workspace: Path) -> None:
+    def __init__(
+        self, paths: Paths, settings: SkillSettings, workspace: Path, only: Collection[str] | None = None
+    ) -> None:
         self.settings = settings
+        self.only = only
         self.home = paths.skills
         self.workspace = workspace
         self.switches_file = paths.skills_file
@@ -108,7 +112,8 @@ class SkillShelf:
         # A later folder in the settings takes precedence.
         dirs: list[tuple[Source, Path]] = [("dir", folder) for folder in reversed(self.settings.dirs)]
         places: list[tuple[Source, Path]] = [("home", self.home), *dirs, ("workspace", self.workspace / FOLDER)]
-        found = list(manifest_folders(places, (SKILL_FILE,)))
+        everything = manifest_folders(places, (SKILL_FILE,))
+        found = [each for each in everything if self.only is None or each[1].name in self.only]
         switches, problem = NOTHING, ""
         try:
             switches = read_switches(self.switches_file) if found else NOTHING

@@ -63,6 +63,39 @@ def test_an_agent_is_its_entry_over_the_defaults() -> None:
     assert settings.agent("main").compaction.keep_recent_tokens == 20_000
 
 
+# The models of the defaults and of an agent, and whether that has the address and the key of the defaults.
+MODELS = [
+    ("openai/a", "openai/b", True),
+    ("openai/a", None, True),
+    ("ollama/a", "ollama_chat/b", True),
+    (None, "anthropic/b", True),
+    ("auto", "anthropic/b", True),
+    ("openai/a", "anthropic/b", False),
+    ("openrouter/openai/a", "openai/a", False),
+    ("anthropic/a", "auto", False),
+    ("anthropic/a", "offline", False),
+    ("hosted_vllm/a", "script:x.yaml", False),
+]
+
+
+@pytest.mark.parametrize(("usual", "own", "inherits"), MODELS)
+@pytest.mark.parametrize("agent", ["main", "work"])
+def test_an_agent_inherits_no_key_of_another_provider(
+    usual: str | None, own: str | None, inherits: bool, agent: str
+) -> None:
+    shared = {"api_base": "http://127.0.0.1:9/v1", "api_key": "one", "api_key_env": "ONE_KEY"}
+    defaults = shared | ({"model": usual} if usual else {})
+    found = Settings.model_validate({"agents": {"defaults": defaults, agent: {"model": own} if own else {}}}).agent(
+        agent
+    )
+    assert (found.api_base is not None, found.api_key is not None, found.api_key_env is not None) == (inherits,) * 3
+    own_key = {"model": own or "openai/a", "api_key_env": "OWN_KEY"}
+    assert (
+        Settings.model_validate({"agents": {"defaults": defaults, agent: own_key}}).agent(agent).api_key_env
+        == "OWN_KEY"
+    )
+
+
 def test_agents_share_no_workspace_by_accident() -> None:
     settings = Settings.model_validate(
         {"agents": {"defaults": {"workspace": "/notes"}, "work": {}, "home": {"workspace": "h"}}}

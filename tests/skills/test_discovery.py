@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.config.paths import Paths
+from clawbot.config.schema_hooks import SkillSettings
 from clawbot.config.switches import switch, trust
 from clawbot.extensions import manifest
 from clawbot.extensions.manifest import ManifestError
 from clawbot.skills import discovery
+from clawbot.skills.discovery import SkillShelf
 from tests.skills.shelf import one, shelf_of, states, write_skill
 
 
@@ -33,6 +36,20 @@ def test_those_of_the_user_are_ready_and_those_of_a_workspace_off(tmp_path: Path
     assert one(shelf, "a").reason() == "missing bin: no-such-bin"
     assert shelf.folders() == [tmp_path / "skills" / name for name in "ab"] + [tmp_path / "more" / "c"]
     assert states(shelf_of(tmp_path, enabled=False)) == {}
+
+
+@pytest.mark.parametrize(
+    ("only", "ready"),
+    [(None, ["a", "b", "c"]), ([], []), (["b"], ["b"]), (["c", "nobody"], ["c"]), (["a", "b", "c"], ["a", "b", "c"])],
+)
+def test_an_agent_has_the_skills_that_its_settings_name(
+    tmp_path: Path, only: list[str] | None, ready: list[str]
+) -> None:
+    for name in "abc":
+        write_skill(tmp_path / "skills" / name)
+    shelf = SkillShelf(Paths(tmp_path), SkillSettings(), tmp_path / "workspace", only)
+    assert [skill.name for skill in shelf.look() if skill.listed] == ready
+    assert shelf.folders() == [tmp_path / "skills" / name for name in ready]
 
 
 def test_of_one_name_the_users_own_counts_and_a_workspace_replaces_nothing(tmp_path: Path) -> None:
