@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks import habits, program, setup, storage
+from clawbot.cli.doctor_checks import program, setup, storage
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
 from clawbot.cli.output import agent_option, print_json, say, shared_options
 from clawbot.clock import SystemClock
@@ -53,7 +53,7 @@ CHECKS: tuple[Check, ...] = (
     setup.other_programs,
     storage.state_folder,
     storage.workspace,
-    habits.expected_elsewhere,
+    setup.expected_elsewhere,
     storage.log_file,
     storage.disk,
     storage.sessions,

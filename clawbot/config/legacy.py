@@ -16,19 +16,18 @@ from pydantic_core import PydanticCustomError
 
 from clawbot.config.errors import config_error
 from clawbot.config.legacy_models import move_model_list, move_providers
-from clawbot.config.legacy_tools import NONE, RESTRICTS, move_restrictions
+from clawbot.config.legacy_tools import NONE, move_restrictions
 from clawbot.config.mcp_file import as_server
-from clawbot.config.mover import Mover, marks_of
+from clawbot.config.mover import Mover
 from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_schedule import HEARTBEAT
-from clawbot.config.source import KeyPath, Layer, dotted
+from clawbot.config.source import Layer, dotted
 from clawbot.config.spelling import to_snake
 from clawbot.config.values import format_duration, parse_duration
 from clawbot.text.interface import N_, _
 
 _FEW = 2
 _HOOKS = N_("hooks here are Python, in folders of their own (docs/writing-hooks.md)")
-_UNKNOWN = N_("nothing is known of it")
 _NO_SUCH_KEY = N_("servers have no such key here")
 _DEFAULT = N_("the default is the nearest")
 _ONE_HEARTBEAT = N_("there is one heartbeat; let others have jobs of their own in `schedule`")
@@ -42,33 +41,13 @@ def tables() -> dict[str, Any]:
     return tomllib.loads(files("clawbot.config").joinpath("legacy.toml").read_text(encoding="utf-8"))
 
 
-class Moved(Mover):
-    """A layer with the keys of other programs moved: `notices` has a line for all of them, `problems` what is wrong.
-    `is_foreign`: another program wrote the file, and keys that nobody knows are no mistakes of the user."""
-
-    is_foreign = False
-
-    def spare(self, path: KeyPath, value: object) -> bool:
-        """Whether the unknown key `path` is ignored, with a notice: in a file of another program, if it restricts
-        nothing."""
-        names = (str(step) for below, _mark in marks_of(value, self.marks[path], path[-1:]) for step in below)
-        if not self.is_foreign or any(RESTRICTS.search(to_snake(name)) for name in names):
-            return False
-        self.left_out(path, _UNKNOWN)
-        return True
-
-
-def modernise(layer: Layer, file: str) -> Moved:
+def modernise(layer: Layer, file: str) -> Mover:
     """Move the keys of other programs in the layer of `file`. Raises ConfigError if it includes others."""
-    if included := [path for path in layer.marks if path[-1:] == ("$include",)]:
-        text = _("the files that it names are not read here, whatever they restrict: copy their keys into this file")
-        raise config_error(layer.marks[included[0]].place, text, key=", ".join(map(dotted, included)))
-    mover, table = Moved(layer, file), tables()
+    mover, table = Mover(layer, file), tables()
+    _refuse_includes(mover)
     is_related = _recognise(mover, table["openclaw"])
-    _idle_alone(mover)
-    if mover.find(table["webhooks"]["keys"]):
-        for path in mover.find("hooks.enabled"):
-            mover.ignore(path, _HOOKS)
+    _webhooks(mover, table["webhooks"]["keys"])
+    _resets(mover)
     _list_of_agents(mover)
     for old, new in table["moved"].items():
         for path in mover.find(old):
@@ -81,7 +60,7 @@ def modernise(layer: Layer, file: str) -> Moved:
         move_providers(mover, table)
         _mcp_servers(mover)
     move_model_list(mover, table["litellm"])
-    for rule in (_hours, _bare_ttl, _wildcards, _session_memory, _heartbeat):
+    for rule in (_bare_ttl, _wildcards, _session_memory, _heartbeat):
         rule(mover)
     _respell_values(mover, table["values"])
     for why, patterns in table["ignored"].items():
@@ -90,7 +69,20 @@ def modernise(layer: Layer, file: str) -> Moved:
     return mover
 
 
-def _recognise(mover: Moved, table: Any) -> bool:
+def _refuse_includes(mover: Mover) -> None:
+    """Raise ConfigError if the file includes others, in any place."""
+    if places := [path for path in mover.marks if path[-1] == "$include"]:
+        text = _("the files that it names are not read here, whatever they restrict: copy their keys into this file")
+        raise config_error(mover.marks[places[0]].place, text, key=", ".join(map(dotted, places)))
+
+
+def _webhooks(mover: Mover, keys: str) -> None:
+    """`hooks.enabled` beside the `keys` of webhooks is theirs."""
+    for path in mover.find("hooks.enabled") if mover.find(keys) else ():
+        mover.ignore(path, _HOOKS)
+
+
+def _recognise(mover: Mover, table: Any) -> bool:
     """Whether any key is one of OpenClaw's alone. Its name, what its setup writes, or several such keys make it a file
     that nobody wrote by hand."""
     found = [key for key in table["keys"].split() if mover.find(key)]
@@ -158,11 +150,20 @@ def _of_job(key: str, value: Any) -> dict[str, Any]:
     return {key: value} if key in ("prompt", "session") else {}
 
 
-def _idle_alone(mover: Mover) -> None:
-    """`session.idleMinutes` without `session.reset` and `session.resetByType` meant the mode idle."""
+def _resets(mover: Mover) -> None:
+    """`session.idleMinutes` without `session.reset` and `session.resetByType` meant the mode idle;
+    `session.reset.atHour: 4`, also of a session type, is `at: "04:00"`."""
     for path in mover.find("session.idle_minutes"):
         if not mover.find("session.reset session.reset_by_type"):
             mover.write(("session", "reset", "mode"), "idle", mover.marks[path])
+    for path in mover.find("session.reset.at_hour session.reset_by_type.*.at_hour"):
+        hour = mover.take(path)
+        if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
+            mover.problem(path, f"expected an hour from 0 to {_LAST_HOUR}")
+            continue
+        new = tuple(map(to_snake, map(str, (*path[:-1], "at"))))
+        mover.renamed(path, new)
+        mover.put(f"{hour:02d}:00", path, new)
 
 
 def _list_of_agents(mover: Mover) -> None:
@@ -176,18 +177,6 @@ def _list_of_agents(mover: Mover) -> None:
             name = item.pop("id")
             mover.renamed((*path, index), ("agents", name))
             mover.put(item, (*path, index), ("agents", name))
-
-
-def _hours(mover: Mover) -> None:
-    """`session.reset.atHour: 4` becomes `at: "04:00"`, also for each session type."""
-    for path in mover.find("session.reset.at_hour session.reset_by_type.*.at_hour"):
-        hour = mover.take(path)
-        if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
-            mover.problem(path, f"expected an hour from 0 to {_LAST_HOUR}")
-            continue
-        new = tuple(map(to_snake, map(str, (*path[:-1], "at"))))
-        mover.renamed(path, new)
-        mover.put(f"{hour:02d}:00", path, new)
 
 
 def _bare_ttl(mover: Mover) -> None:

@@ -13,10 +13,6 @@ from clawbot.config.paths import DEFAULTS
 from clawbot.config.source import KeyPath, dotted
 from clawbot.text.interface import N_, _
 
-RESTRICTS = re.compile(
-    "allow|approv|block|confirm|deny|denied|disable|elevat|exec|forbid|permi|polic|read_?only|restrict|safe|sandbox"
-)
-"""What the keys of restrictions are called, also those that no table has."""
 NONE = N_("it has no counterpart here")
 _ALL_IN_IT = N_("every tool here is in it")
 _ASKED = N_("each command here asks, unless tools.shell.allow or permissions name it")

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,10 +23,10 @@ from pydantic_core import ErrorDetails
 from clawbot.config.env import read_env
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.keys import KeyMap
-from clawbot.config.legacy import Moved, modernise
+from clawbot.config.legacy import modernise, tables
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import read_servers
-from clawbot.config.mover import marks_of
+from clawbot.config.mover import Mover, marks_of
 from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.references import resolve_layer
@@ -39,7 +37,7 @@ from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
 from clawbot.config.switches import read_switches
-from clawbot.config.values import SettingsSection
+from clawbot.config.values import SettingsSection, zone_hint
 from clawbot.text.secrets import is_secret_name, remember_secret
 
 ORIGIN = "clawbot hooks enable/disable"
@@ -52,46 +50,21 @@ _BY_OFFSET = re.compile(r":?(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}.*")
 def zone_problem(environ: Mapping[str, str]) -> str:
     """The problem with TZ in `environ`, for the user; "" if it is valid or not set. Blocks: reads one file."""
     name = environ.get("TZ", "").removeprefix(":")
-    if not name or _BY_OFFSET.fullmatch(name) or _is_known(name):
-        return ""
-    near = get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1)
-    meant = f" (did you mean {near[0]}?)" if near else ""
+    is_known = not name or _BY_OFFSET.fullmatch(name) or (name.startswith("/") and Path(name).is_file())
+    hint = None if is_known else zone_hint(name)
     return (
-        f"TZ={name} is not a time zone known to this machine{meant}: times and days are those of UTC. Set TZ, or "
-        "agents.defaults.timezone in the settings, to a name such as Europe/Berlin."
+        ""
+        if hint is None
+        else (
+            f"TZ={name} is not a time zone known to this machine{hint}: times and days are those of UTC. Set TZ, or "
+            "agents.defaults.timezone in the settings, to a name such as Europe/Berlin."
+        )
     )
-
-
-def _is_known(name: str) -> bool:
-    if name.startswith("/"):
-        return Path(name).is_file()
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return False
-    return True
 
 
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 _MAPPING_KEY = "[key]"
-# The keys of one profile, and what decides in the other.
-_BY_STRUCTURE = "`lines` splits text by its structure, up to chunking.piece_chars"
-_BY_TOKENS = "`classic` splits text by chunking.tokens"
-_OF_PROFILE = {
-    "tokens": ("classic", _BY_STRUCTURE),
-    "overlap": ("classic", _BY_STRUCTURE),
-    "candidate_multiplier": ("classic", "`lines` has as many candidates as query.lines.promising"),
-    "mmr": ("classic", "`lines` puts results in the order of their scores"),
-    "temporal_decay": (
-        "classic",
-        "in `lines` age lowers no score; of two values of a thing the newer is first",
-    ),
-    "piece_chars": ("lines", _BY_TOKENS),
-    "code_chars": ("lines", _BY_TOKENS),
-    "max_chars": ("lines", "`classic` is limited by query.max_results"),
-    "lines": ("lines", "`classic` ranks by query.hybrid"),
-}
 _OF_BACKENDS = frozenset(
     {"backend", *(name for name, field in MemorySettings.model_fields.items() if section_of(field.annotation))}
 )
@@ -160,7 +133,7 @@ def load_settings(
     return LoadedSettings(settings, origins, files, tuple(notices), lasting)
 
 
-def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Moved, bool]:
+def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Mover, bool]:
     """The settings of the user's `file`, with problems, what was moved, and whether variables decide values."""
     layer, problems = read_layer(file)
     moved = modernise(layer, str(file))
@@ -305,9 +278,10 @@ def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:
 def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[str, str]]:
     """Yield each key of one profile that is set only for agents with the other one, and a notice. Defaults say nothing,
     unless they are in an older key."""
+    of_profile = tables()["profiles"]
     for path, mark in whole.marks.items():
-        if path[2:3] == ("memory_search",) and path[-1] in _OF_PROFILE:
-            profile, instead = _OF_PROFILE[str(path[-1])]
+        if path[2:3] == ("memory_search",) and path[-1] in of_profile:
+            profile, instead = of_profile[str(path[-1])]
             owner, value = settings.agents[str(path[1])], attrgetter(dotted(path[3:]))
             heirs = settings.agents.values() if path[1] == DEFAULTS else [owner]
             is_used = any(heir.memory_search.profile == profile for heir in heirs)

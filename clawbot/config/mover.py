@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterable, Iterator
 from functools import reduce
 from typing import Any, cast
@@ -9,9 +10,14 @@ from typing import Any, cast
 from clawbot.config.errors import ConfigProblem
 from clawbot.config.source import KeyPath, Layer, Mark, dotted
 from clawbot.config.spelling import to_snake
-from clawbot.text.interface import _
+from clawbot.text.interface import N_, _
 
 _MOST_NAMES = 12
+# What the keys of restrictions are called, also those that no table has.
+_RESTRICTS = re.compile(
+    "allow|approv|block|confirm|deny|denied|disable|elevat|exec|forbid|permi|polic|read_?only|restrict|safe|sandbox"
+)
+_UNKNOWN = N_("nothing is known of it")
 
 
 def marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
@@ -33,7 +39,10 @@ def _some(paths: Iterable[KeyPath]) -> str:
 
 
 class Mover:
-    """The data and marks of one layer while keys are moved."""
+    """The data and marks of one layer while keys are moved: `notices` has a line for all of them, `problems` what is
+    wrong. `is_foreign`: another program wrote the file, and keys that nobody knows are no mistakes of the user."""
+
+    is_foreign = False
 
     def __init__(self, layer: Layer, file: str) -> None:
         self.data = layer.data
@@ -81,6 +90,15 @@ class Mover:
     def left_out(self, path: KeyPath, why: str) -> None:
         """Name `path` in the notice about ignored keys."""
         self._ignored.setdefault(why, []).append(path)
+
+    def spare(self, path: KeyPath, value: object) -> bool:
+        """Whether the unknown key `path` is ignored, with a notice: in a file of another program, if it restricts
+        nothing."""
+        names = (str(step) for below, _mark in marks_of(value, self.marks[path], path[-1:]) for step in below)
+        is_spared = self.is_foreign and not any(_RESTRICTS.search(to_snake(name)) for name in names)
+        if is_spared:
+            self.left_out(path, _UNKNOWN)
+        return is_spared
 
     def notices(self, unused: Container[str] = ()) -> Iterator[str]:
         """The notices: one for all moved keys but those that became `unused` ones, one for all ignored ones, then the

@@ -123,17 +123,22 @@ def expand_path(value: Any, info: ValidationInfo) -> Path:
     return home / expand_tilde(value)
 
 
+def zone_hint(name: str) -> str | None:
+    """The nearest zone in words, "" for none near; None if the machine knows the zone `name`."""
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
+        near = get_close_matches(name, sorted(zoneinfo.available_timezones()), n=1)
+        return f" (did you mean {near[0]}?)" if near else ""
+    return None
+
+
 def check_zone(value: Any) -> str:
     """Return `value` if it is the name of an IANA zone. Raises PydanticCustomError."""
-    if not isinstance(value, str):
-        raise expected("the name of a time zone such as Europe/Berlin")
-    try:
-        zoneinfo.ZoneInfo(value)
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        near = get_close_matches(value, sorted(zoneinfo.available_timezones()), n=1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
-        raise expected(f"the name of a time zone such as Europe/Berlin{meant}") from error
-    return value
+    hint = zone_hint(value) if isinstance(value, str) else ""
+    if hint is not None:
+        raise expected(f"the name of a time zone such as Europe/Berlin{hint}")
+    return str(value)
 
 
 def check_model(value: Any) -> str:

@@ -34,7 +34,7 @@ class FoundHome(Struct, frozen=True):
 
 def found_homes(paths: Paths) -> list[FoundHome]:
     """The folders of programs from which nothing was imported yet; none once they were dismissed. Blocks."""
-    if (paths.imports / _DISMISSED).exists():
+    if is_dismissed(paths):
         return []
     imported = {run.program for run, _ in Ledger(paths.imports).runs()}
     found: dict[Path, FoundHome] = {}
@@ -44,6 +44,11 @@ def found_homes(paths: Paths) -> list[FoundHome]:
             count = sum(1 for _ in islice(root.glob(pattern), _MOST))
             found[root] = FoundHome(label, count, f"clawbot import ~/{folder}")
     return [home for home in found.values() if home.count]
+
+
+def is_dismissed(paths: Paths) -> bool:
+    """Whether the user wants to be offered nothing. Blocks."""
+    return (paths.imports / _DISMISSED).exists()
 
 
 def dismiss(paths: Paths) -> None:

@@ -24,6 +24,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.hooks.discovery import find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
+from clawbot.importing.habits import expected_in
 from clawbot.importing.homes import found_homes
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
@@ -42,6 +43,11 @@ def other_programs(here: Here) -> Findings:
         Finding("import", "ok", f"{counted(home.count, 'conversation')} of {home.label} found", home.command)
         for home in found_homes(here.paths)
     ]
+
+
+def expected_elsewhere(here: Here) -> Findings:
+    """What other programs would read in this workspace, and is not read here: a line for each kind."""
+    return [Finding("workspace", "warning", *each) for each in expected_in(here.settings)]
 
 
 def agents(here: Here) -> Findings:

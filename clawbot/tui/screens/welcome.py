@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clawbot.clock import age
-from clawbot.importing.homes import FoundHome, found_homes
+from clawbot.importing.habits import expected_in
+from clawbot.importing.homes import found_homes, is_dismissed
 from clawbot.text.interface import ngettext
 from clawbot.text.sanitize import tilde
 from clawbot.tui.render.items import NoticeItem
@@ -35,7 +37,7 @@ async def welcome(
         RecentTalk(each.session_id, each.title, f"{age(each.updated_at, now)} · {turns(each.turns)}")
         for each in others[:TALKS_SHOWN]
     ]
-    offers = [_offer(home) for home in await asyncio.to_thread(found_homes, runtime.paths)]
+    offers = await asyncio.to_thread(_offers, runtime)
     told = answering(status.model, found, local_key)
     items = list(page.stack.items)
     shown = next((item for item in items if isinstance(item, StartItem)), None)
@@ -50,7 +52,13 @@ async def welcome(
         page.append([start])
 
 
-def _offer(home: FoundHome) -> str:
-    """What could be imported, and how."""
-    text = ngettext("{n} conversation of {program} found", "{n} conversations of {program} found", home.count)
-    return f"{text.format(n=home.count, program=home.label)}: {home.command}"
+def _offers(runtime: RuntimeApi) -> list[str]:
+    """What could be imported, and how; else the first thing that other programs would read in the workspace. Blocks."""
+    lines = []
+    for home in found_homes(runtime.paths):
+        text = ngettext("{n} conversation of {program} found", "{n} conversations of {program} found", home.count)
+        lines.append(f"{text.format(n=home.count, program=home.label)}: {home.command}")
+    if not lines and not is_dismissed(runtime.paths):
+        expected = expected_in(runtime.settings.agent(runtime.agent.status.agent_id))
+        lines = [f"{message}: clawbot doctor" for message, _fix in itertools.islice(expected, 1)]
+    return lines

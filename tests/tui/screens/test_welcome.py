@@ -9,6 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from clawbot.agent.events import Notice, SessionChanged
+from clawbot.importing.homes import dismiss
 from clawbot.llm.protocol import FoundServer, ModelInfo
 from clawbot.text.sanitize import tilde
 from clawbot.tui import choosing
@@ -268,3 +269,36 @@ def test_what_could_be_imported_is_offered_with_the_command(width: int, rows: in
     found = shown[-lines:] if rows > 8 else [line for line in shown if "OpenClaw" in line or "import" in line]
     assert " ".join(found).startswith(offer)
     assert ("clawbot import dismiss hides this" in found) is (rows > 8)
+
+
+@pytest.mark.parametrize(
+    ("files", "home", "shown"),
+    [
+        ({"CLAUDE.md": "Use tabs."}, "", "CLAUDE.md: instructions of other programs, not read here"),
+        ({"AGENTS.md": "See @rules.md.", "rules.md": "x"}, "", "AGENTS.md: @rules.md: text here"),
+        ({".obsidian/app.json": "{}", "Daily/1.md": "x"}, "", "1 Markdown file lies outside of memory/"),
+        ({"GEMINI.md": "a", ".obsidian/app.json": "{}", "1.md": "x"}, "", "GEMINI.md: instructions"),
+        ({"CLAUDE.md": "Use tabs."}, "codex", "1 conversation of Codex found: clawbot import ~/.codex"),
+        ({"CLAUDE.md": "Use tabs."}, "dismissed", ""),
+        ({"AGENTS.md": "Use tabs."}, "", ""),
+    ],
+)
+async def test_what_another_program_would_read_is_one_line_of_the_first_page(
+    tmp_path: Path, files: dict[str, str], home: str, shown: str
+) -> None:
+    runtime = FakeRuntime(tmp_path)
+    workspace = runtime.settings.agent("main").workspace
+    for name, text in files.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text, encoding="utf-8")
+    if home == "codex":
+        talk = Path.home() / ".codex/sessions/2026/01/02/rollout-1.jsonl"
+        talk.parent.mkdir(parents=True)
+        talk.write_text("{}")
+    elif home:
+        dismiss(runtime.paths)
+    async with chatting(runtime, (120, 40)) as (app, pilot):
+        await until(pilot, lambda: shows_welcome(app))
+        text = page_text(app)
+        assert shown in text
+        assert (("clawbot doctor" if not home else "clawbot import") in text) == bool(shown)
