@@ -81,13 +81,14 @@ class More(Struct, frozen=True, omit_defaults=True):
 
 class Line(Struct, frozen=True):
     """A text that may repeat others: of which `day` it is, what it is `about` besides its words, and its `score`.
-    Texts with another `mark` are variants."""
+    Texts with another `mark` are variants; those of one `place` count once."""
 
     text: str
     day: date | None = None
     about: str = ""
     mark: date | None = None
     score: float = 1.0
+    place: int | None = None
 
 
 class Kept(Struct, frozen=True):
@@ -149,8 +150,7 @@ def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bo
             found.sort(key=lambda each: age(each[0]), reverse=True)
             places.sort()
         for place, (at, ats) in zip(places, found, strict=True):
-            others = sorted((each for each in ats if each != at), key=age, reverse=True)
-            kept.append(Kept(at, place, _more(lines, at, others) if others else None))
+            kept.append(Kept(at, place, _more(lines, at, sorted(ats, key=age, reverse=True))))
     return sorted(kept, key=lambda each: each.place)
 
 
@@ -161,8 +161,16 @@ def _near(lines: Sequence[Line], ats: Sequence[int]) -> Sequence[int]:
     return [at for at in ats if lines[at].score >= least]
 
 
-def _more(lines: Sequence[Line], at: int, others: Sequence[int]) -> More:
-    """What the line at the position `at` stands for besides itself."""
+def _more(lines: Sequence[Line], at: int, ats: Sequence[int]) -> More | None:
+    """What the line at the position `at` stands for besides itself, of those at `ats`; None for nothing."""
+    places: dict[object, int] = {}
+    for each in ats:
+        place = lines[each].place
+        if each != at and (place is None or place != lines[at].place):
+            places.setdefault((each,) if place is None else place, each)
+    others = list(places.values())
+    if not others:
+        return None
     days = sorted(day for each in others if (day := lines[each].day) is not None)
     shown = said_in(lines[at].text).values
     hidden = (" ".join(word for word in said_in(lines[each].text).values if word not in shown) for each in others)

@@ -42,11 +42,13 @@ def without_repetition(
         day = file.day_at(row.id - id_of(file.id, 0))
         # A heading alone says little: it stands for the line below it.
         text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
+        # One of a day or a time alone says what the line below it says: they are one place.
+        place = row.id + 1 if below and said_in(text).words == said_in(below.text).words else row.id
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
         mark = day if day in exact or (row.flags & DATED and _is_relative(text)) else None
         # A fork of a conversation holds what was said in it: it was said once.
         if file.source != "sessions" or (text, day) not in said:
-            lines[at] = Line(text, day, about, mark, ranked.scores[at])
+            lines[at] = Line(text, day, about, mark, ranked.scores[at], place)
             said.add((text, day))
     ats = list(lines)
     kept = fold(list(lines.values()), {*words, *exact}, newest=not days)

@@ -77,7 +77,8 @@ class _Page(Struct):
             )
             if not self._may_grow(grown, beside):
                 beside, grown = [], alone
-        if not beside and len(self.ranges) >= self.count:
+        is_shown_already = _is_front_matter(line.row) and number + 1 in self.taken
+        if not beside and (is_shown_already or len(self.ranges) >= self.count):
             return False
         size, room = self._size(grown) - sum(map(self._size, beside)), self.chars - self.spent
         if size > room:
@@ -94,12 +95,18 @@ class _Page(Struct):
         return True
 
     def _end(self, line: ResultLine) -> int:
-        """The last chunk to include with `line`: for a heading the next one, since a heading alone says little."""
+        """The last chunk to include with `line`: for a heading the next one, for front matter what the note begins
+        with, since alone they say little."""
         below = self.lines.get(line.row.id + 1)
-        is_with_it = line.row.kind == "heading" and below is not None and below.section == line.section
-        return line.row.id + 1 if is_with_it and line.row.id + 1 not in self.taken else line.row.id
+        if below is None or below.row.id in self.taken:
+            return line.row.id
+        if _is_front_matter(line.row):
+            return self._end(below)
+        return below.row.id if line.row.kind == "heading" and below.section == line.section else line.row.id
 
     def _touches(self, near: Range, line: ResultLine) -> bool:
+        if near.first == line.row.id + 1 and _is_front_matter(line.row):
+            return True
         ends = (self.lines[near.first], self.lines[near.last])
         return all(each.flowing and each.section == line.section for each in (*ends, line))
 
@@ -111,6 +118,10 @@ class _Page(Struct):
 
     def _size(self, each: Range) -> int:
         return sum(len(self.lines[number].row.text) + 1 for number in range(each.first, each.last + 1)) - 1
+
+
+def _is_front_matter(row: ChunkRow) -> bool:
+    return row.start_line == 1 and row.kind == "code" and row.text.startswith("---")
 
 
 def build_ranges(

@@ -147,3 +147,58 @@ def test_hits_of_other_backends_are_folded() -> None:
     hits = [Hit(f"memory/2026-01-{day}.md", 1, 1, 0.5, "Backup of the server ran.", "memory") for day in DAYS]
     (found,) = folded_hits(hits)
     assert (found.path, found.more and found.more.count) == ("memory/2026-01-28.md", 18)
+
+
+# A note whose heading says nothing but a day or a time, a question, and the line that answers it.
+HEADINGS = [
+    ("# 2026-03-02\nBought a bicycle from Ben.\n", "bicycle"),
+    ("## 2026-03-02 Mon\n\n- Bought a bicycle from Ben.\n", "bicycle"),
+    ("### [2026-03-02 10:30]\n\nBought a bicycle from Ben.\n", "bicycle"),
+    ("# 2026-03-02\n\n## 10:30\n\nBought a bicycle from Ben.\n", "bicycle"),
+    ("# 2026-03-02\n\n- 从小本那里买了一辆自行车。\n", "自行车"),
+    ("# 2026-03-02\n\n[ ] Buy a bicycle from Ben\n", "bicycle"),
+]
+
+
+@pytest.mark.parametrize(("note", "query"), HEADINGS)
+def test_a_line_stands_for_no_copy_of_its_own_below_the_heading(tmp_path: Path, note: str, query: str) -> None:
+    hits = Searcher(build(tmp_path / "i.sqlite", {"memory/2026-03-02.md": note}, LINES), LINES).ask(query).hits
+    assert [hit.more for hit in hits] == [None] * len(hits)
+    assert hits
+
+
+@pytest.mark.parametrize("heading", ["## {n}:30", "# 2026-01-{n}", "## [2026-01-{n}]"])
+def test_lines_below_headings_of_times_count_once(tmp_path: Path, heading: str) -> None:
+    files = {f"memory/2026-01-{n}.md": f"{heading.format(n=n)}\n\nBackup of the photo server ran.\n" for n in DAYS}
+    hits = (
+        Searcher(build(tmp_path / "i.sqlite", files, LINES), LINES)
+        .ask("backup of the photo server", max_results=24)
+        .hits
+    )
+    assert sum(1 + (hit.more.count if hit.more else 0) for hit in hits) <= 2 * len(DAYS)
+    assert max(hit.more.count for hit in hits if hit.more) < len(DAYS)
+
+
+MATTER = "---\ntitle: Garden plan\ntags: [garden, roses]\n---\n"
+# What follows the front matter, a question, and whether the answer is more than front matter.
+NOTES = [
+    ("\n# Garden plan\n\nThe roses need water on Monday.\n", "garden plan"),
+    ("\n# Garden plan\n\nThe roses need water on Monday.\n", "roses"),
+    ("\nThe roses need water on Monday.\n", "tags"),
+    ("The roses need water on Monday.\n", "garden"),
+    ("\n\n- The roses need water on Monday.\n- The hedge needs none.\n", "garden plan"),
+    ("\n## 玫瑰\n\n星期一给玫瑰浇水 on Monday.\n", "garden plan"),
+]
+
+
+@pytest.mark.parametrize(("text", "query"), NOTES)
+def test_front_matter_alone_is_no_hit(tmp_path: Path, text: str, query: str) -> None:
+    searcher = Searcher(build(tmp_path / "i.sqlite", {"memory/garden.md": MATTER + text}, LINES), LINES)
+    hits = searcher.ask(query).hits
+    assert any("Monday" in hit.snippet for hit in hits)
+    assert not [hit.snippet for hit in hits if hit.snippet.strip().endswith("---")]
+
+
+def test_a_note_of_front_matter_alone_is_found(tmp_path: Path) -> None:
+    searcher = Searcher(build(tmp_path / "i.sqlite", {"memory/garden.md": MATTER}, LINES), LINES)
+    assert [hit.snippet.strip() for hit in searcher.ask("garden plan").hits] == [MATTER.strip()]
