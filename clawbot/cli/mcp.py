@@ -79,38 +79,49 @@ def add(name: str | None, source: Path | None, file: Path | None, **given: Any) 
     clawbot mcp add tracker --url https://example.org/mcp --header 'Authorization: Bearer ${TRACKER_TOKEN}'
     clawbot mcp add --from ~/.config/other/mcp.json
     """
+    paths = Paths(find_home())
+    known = load_settings(paths, config_file=file).settings.mcp.named()
+    if name in known:
+        raise ClawbotError(f"There is a server {name} already.", hint=f"`clawbot mcp remove {name}` removes it.")
     if source is not None:
         if any(given.values()):
             raise click.UsageError("--from takes no more than the NAME of a server.")
         found = read_servers(source)
-        known = {} if name else load_settings(Paths(find_home()), config_file=file).settings.mcp.named()
-        warn(*found.notices, *(f"There is a server {key} already." for key in found.servers if key in known))
-        servers = {key: value for key, value in found.servers.items() if name in (None, key) and key not in known}
+        wanted = {key: server for key, server in found.servers.items() if name in (None, key)}
+        servers = {key: server for key, server in wanted.items() if key not in known}
+        warn(*found.notices, *(f"There is a server {key} already." for key in wanted if key in known))
         if not servers:
             raise ClawbotError(f"{source} has no server {name or 'to add'}.")
     else:
         if name is None:
             raise click.UsageError("Missing the name of the server.")
-        servers = {name: _entry(**given)}
-    _keep(servers, file)
+        servers = {name: _entry(name, **given)}
+    change_servers(paths.mcp_file, servers)
     for key, server in servers.items():
         if server.get("enabled") is False:
-            place = Paths(find_home()).mcp_file
-            say(f"{key} is added and off, as it is there. To use it, set its `enabled` to true in {place}.")
+            say(f"{key} is added and off, as it is there. To use it, set its `enabled` to true in {paths.mcp_file}.")
         else:
             say(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")
 
 
-def _entry(program: Sequence[str], url: str | None, env: Sequence[str], headers: Sequence[str]) -> dict[str, Any]:
-    """The server as settings. Raises click.UsageError."""
+def _entry(
+    name: str, program: Sequence[str], url: str | None, env: Sequence[str], headers: Sequence[str]
+) -> dict[str, Any]:
+    """The server `name` as settings. Raises click.UsageError, and ClawbotError for a name or value that can't be."""
     if bool(program) == bool(url):
         raise click.UsageError("Give either a program after `--`, or --url.")
     if env if url else headers:
         raise click.UsageError("--env is for a program, --header for --url.")
-    if url:
-        return {"url": url} | ({"headers": _pairs(headers, ":")} if headers else {})
-    command_line = {"command": program[0], "args": list(program[1:])}
-    return command_line | ({"env": _pairs(env, "=")} if env else {})
+    if not is_server_name(name):
+        raise ClawbotError(f"{name!r} is no name for a server: letters, digits, - and single _, 32 at most.")
+    of_program = {"command": program[0], "args": list(program[1:]), "env": _pairs(env, "=")} if program else {}
+    given: dict[str, Any] = of_program or {"url": url, "headers": _pairs(headers, ":")}
+    entry = {key: value for key, value in given.items() if value or key == "args"}
+    try:
+        McpServer.model_validate(entry)
+    except ValidationError as error:
+        raise ClawbotError(f"{name}: {problem_in(error)}.") from error
+    return entry
 
 
 def _pairs(texts: Sequence[str], divider: str) -> dict[str, str]:
@@ -120,32 +131,13 @@ def _pairs(texts: Sequence[str], divider: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _keep(servers: Mapping[str, Mapping[str, Any]], file: Path | None) -> None:
-    """Check the servers, and write them. Raises ClawbotError."""
-    paths = Paths(find_home())
-    known = load_settings(paths, config_file=file).settings.mcp.named()
-    for name, entry in servers.items():
-        if not is_server_name(name):
-            raise ClawbotError(f"{name!r} is no name for a server: letters, digits, - and single _, 32 at most.")
-        if name in known:
-            raise ClawbotError(f"There is a server {name} already.", hint=f"`clawbot mcp remove {name}` removes it.")
-        try:
-            McpServer.model_validate(entry)
-        except ValidationError as error:
-            raise ClawbotError(f"{name}: {problem_in(error)}.") from error
-    change_servers(paths.mcp_file, servers)
-
-
 @command.command()
 @click.argument("name")
 @config_option
 def remove(name: str, file: Path | None) -> None:
     """Remove the server NAME, which `clawbot mcp add` added."""
     paths = Paths(find_home())
-    try:
-        added = read_servers(paths.mcp_file)
-    except FileNotFoundError:
-        added = ReadServers({})
+    added = read_servers(paths.mcp_file) if paths.mcp_file.exists() else ReadServers({})
     if name not in {*added.servers, *added.left_out}:
         own = name in load_settings(paths, config_file=file).settings.mcp.named()
         hint = f"Take it out of {file or paths.config_file}." if own else "`clawbot mcp list` shows all."

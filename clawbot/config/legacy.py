@@ -6,6 +6,7 @@ program wrote. A key that restricts an agent is never ignored (clawbot.config.le
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import lru_cache
 from importlib.resources import files
@@ -31,7 +32,6 @@ _HOOKS = N_("hooks here are Python, in folders of their own (docs/writing-hooks.
 _NO_SUCH_KEY = N_("servers have no such key here")
 _DEFAULT = N_("the default is the nearest")
 _ONE_HEARTBEAT = N_("there is one heartbeat; let others have jobs of their own in `schedule`")
-_LAST_HOUR = 23
 
 
 @lru_cache(maxsize=1)
@@ -157,13 +157,11 @@ def _resets(mover: Mover) -> None:
         if not mover.find("session.reset session.reset_by_type"):
             mover.write(("session", "reset", "mode"), "idle", mover.marks[path])
     for path in mover.find("session.reset.at_hour session.reset_by_type.*.at_hour"):
-        hour = mover.take(path)
-        if isinstance(hour, bool) or not isinstance(hour, int) or not 0 <= hour <= _LAST_HOUR:
-            mover.problem(path, f"expected an hour from 0 to {_LAST_HOUR}")
-            continue
-        new = tuple(map(to_snake, map(str, (*path[:-1], "at"))))
-        mover.renamed(path, new)
-        mover.put(f"{hour:02d}:00", path, new)
+        hour = mover.at(path)
+        if type(hour) is not int or not 0 <= hour < 24:
+            mover.refuse(path, "expected an hour from 0 to 23")
+        else:
+            mover.put(f"{mover.take(path):02d}:00", path, tuple(map(to_snake, map(str, (*path[:-1], "at")))))
 
 
 def _list_of_agents(mover: Mover) -> None:
@@ -174,9 +172,7 @@ def _list_of_agents(mover: Mover) -> None:
             continue
         mover.take(path)
         for index, item in enumerate(items):
-            name = item.pop("id")
-            mover.renamed((*path, index), ("agents", name))
-            mover.put(item, (*path, index), ("agents", name))
+            mover.put(item, (*path, index), ("agents", item.pop("id")))
 
 
 def _bare_ttl(mover: Mover) -> None:
@@ -196,23 +192,20 @@ def _wildcards(mover: Mover) -> None:
     for path in mover.find("agents.*.tools.shell.allow"):
         items = mover.at(path)
         for index, item in enumerate(items if isinstance(items, list) else ()):
-            if not isinstance(item, str) or not any(mark in item for mark in "*?["):
-                continue
-            *words, last = item.split()
-            stem = last.rstrip("*?")
-            named = " ".join([*words, *([stem] if stem[-1:].isalnum() else [])])
-            text = f": `{item}` covers what only reads, and of other commands its own words. Write "
-            meant = f"`{named} <reading>`, or `{named} <anything>` for every argument" if named else "`<reading>`"
-            mover.tell((*path, index), text + meant)
+            if isinstance(item, str) and re.search(r"[*?[]", item):
+                # Without what the pattern covers: `npm run test:*` is about `npm run`.
+                named = re.sub(r"(?:^|\s+)(?:\S*[^\w\s])?$", "", item.rstrip("*? "))
+                meant = f"`{named} <reading>`, or `{named} <anything>` for every argument" if named else "`<reading>`"
+                text = f": `{item}` covers what only reads, and of other commands its own words. Write {meant}"
+                mover.tell((*path, index), text)
 
 
 def _session_memory(mover: Mover) -> None:
     """`experimental.sessionMemory` switched the source `sessions`, whether or not it was listed in the sources."""
+    found = [path for path in mover.find("agents.*.memory_search.sources") if isinstance(mover.at(path), list)]
+    listed = {path[1]: mover.at(path) for path in found}
     for path in mover.find("agents.*.memory_search.experimental.session_memory"):
-        wanted, found = mover.at(path), mover.find("agents.*.memory_search.sources")
-        if not isinstance(wanted, bool):
-            continue
-        listed = {each[1]: mover.at(each) for each in found if isinstance(mover.at(each), list)}
+        wanted = mover.at(path) is True
         others = [source for source in listed.get(path[1], listed.get(DEFAULTS, ())) if source != "sessions"]
         sources, new = (others or ["memory"]) + ["sessions"] * wanted, (*path[:3], "sources")
         mover.tell(path, f" is read as {dotted(new)}: [{', '.join(map(str, sources))}]")

@@ -69,12 +69,14 @@ def _ours(names: Iterable[str], tools: Mapping[str, Any]) -> tuple[set[str], set
 
 def _deny(mover: Mover, path: KeyPath, new: KeyPath, tools: Mapping[str, Any], shared: Iterable[str] = ()) -> set[str]:
     """Move a list of denied tools to `new`; an agent's own does not replace that of all agents (`shared`)."""
-    listed, mark = mover.take(path), mover.marks[path]
+    listed, mark = mover.at(path), mover.marks[path]
     found, unknown = _ours(map(str, listed if isinstance(listed, list) else [listed]), tools)
     rules = {"mcp__*" if name == "bundle-mcp" else name for name in unknown}
     if groups := sorted(name for name in rules if not _NAMES[str(new[2])].fullmatch(name)):
         text = _("{groups}: unknown here; name the tools in {key}, or patterns in agents.{agent}.permissions.deny")
-        mover.problem(path, text.format(groups=", ".join(groups), key=dotted(new), agent=new[1]))
+        mover.refuse(path, text.format(groups=", ".join(groups), key=dotted(new), agent=new[1]))
+    else:
+        mover.take(path)
     patterns = sorted(name for name in rules.difference(groups) if "*" in name)
     denied = found.union(shared, rules.difference(groups, patterns))
     mover.write(new, sorted(denied), mark)

@@ -25,7 +25,7 @@ from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.keys import KeyMap
 from clawbot.config.legacy import modernise, tables
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
-from clawbot.config.mcp_file import read_servers
+from clawbot.config.mcp_file import ReadServers, read_servers
 from clawbot.config.mover import Mover, marks_of
 from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
 from clawbot.config.paths import DEFAULTS, Paths, shipped
@@ -94,23 +94,20 @@ def load_settings(
     `overrides` are the values from the command line, with dotted keys (`agents.main.model`) or nested. Relative paths
     in it start at the state folder, so the caller resolves them first. Raises ConfigError with every problem.
     """
-    layers = [respell(read_layer(shipped("config.yaml"), origin=DEFAULT)[0], Settings)[0]]
-    jobs, problems = _imported_jobs(paths.jobs_file)
-    moved, notices, by_environment = None, list[str](), False
-    file = config_file or paths.config_file
-    files: tuple[Path, ...] = ()
+    jobs, problems = read_layer(paths.jobs_file) if paths.jobs_file.exists() else (Layer({}, {}), [])
+    jobs, unknown = respell(jobs, Settings)
+    layers = [respell(read_layer(shipped("config.yaml"), origin=DEFAULT)[0], Settings)[0], jobs]
+    problems += unknown
+    moved, by_environment, file = None, False, config_file or paths.config_file
     try:
         layer, found, moved, by_environment = _read(file, paths)
-        layers += (jobs, layer)
+        layers.append(layer)
         problems += found
-        files = (file,)
     except FileNotFoundError as error:
         if config_file is not None:
             raise config_error(str(config_file), "does not exist") from error
-        layers.append(jobs)
-    servers, left_out = _added_servers(paths.mcp_file)
-    notices += left_out
-    for over in (_switches(paths.switches_file), servers, _command_line(overrides or {})):
+    switches, servers, notices = _of_commands(paths)
+    for over in (switches, servers, _command_line(overrides or {})):
         layer, found = respell(over, Settings)
         layers.append(layer)
         problems += found
@@ -119,8 +116,7 @@ def load_settings(
     problems += found
     if problems and all(map(_is_of_backend, problems)):
         settings, broken = _without_broken_backend(whole, paths, problems)
-        notices += broken
-        problems = []
+        notices, problems = [*notices, *broken], []
     if settings is None or problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     for secret in (secrets := list(_secrets_in(settings))):
@@ -130,7 +126,7 @@ def load_settings(
     notices += (*_machine_zone(settings), *_rare_keys(settings, whole), *unused.values())
     lasting = not secrets and not by_environment and _is_of_program(settings)
     origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
-    return LoadedSettings(settings, origins, files, tuple(notices), lasting)
+    return LoadedSettings(settings, origins, (file,) if moved else (), tuple(notices), lasting)
 
 
 def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Mover, bool]:
@@ -152,34 +148,21 @@ def _command_line(overrides: Mapping[str, Any]) -> Layer:
         for step in reversed(parents):
             nested = {step: nested}
         data = deep_merge(data, nested)
-    return Layer(data, dict(marks_of(data, Mark(COMMAND_LINE, COMMAND_LINE))))
+    return _layer(data, COMMAND_LINE, COMMAND_LINE)
 
 
-def _switches(file: Path) -> Layer:
-    """The hook switches as a layer of settings."""
-    entries = {name: {"enabled": on} for name, on in read_switches(file).enabled.items()}
-    data = {"hooks": {"entries": entries}} if entries else {}
-    return Layer(data, dict(marks_of(data, Mark(ORIGIN, str(file)))))
+def _layer(data: dict[str, Any], origin: str, place: Path | str) -> Layer:
+    return Layer(data, dict(marks_of(data, Mark(origin, str(place)))))
 
 
-def _added_servers(file: Path) -> tuple[Layer, tuple[str, ...]]:
-    """The MCP servers of `mcp.json` as a layer of settings, and a notice for each that is left out."""
-    try:
-        read = read_servers(file)
-    except FileNotFoundError:
-        return Layer({}, {}), ()
-    data: dict[str, Any] = {"mcp": {"servers": read.servers}}
-    return Layer(data, dict(marks_of(data, Mark(MCP_ORIGIN, str(file))))), read.notices
-
-
-def _imported_jobs(file: Path) -> tuple[Layer, list[ConfigProblem]]:
-    """The jobs of `clawbot schedule import` as a layer of settings."""
-    try:
-        layer, problems = read_layer(file)
-    except FileNotFoundError:
-        return Layer({}, {}), []
-    layer, unknown = respell(layer, Settings)
-    return layer, problems + unknown
+def _of_commands(paths: Paths) -> tuple[Layer, Layer, Sequence[str]]:
+    """The hook switches and the MCP servers of commands as layers of settings, and a notice for each server that is
+    left out."""
+    switched = {name: {"enabled": on} for name, on in read_switches(paths.switches_file).enabled.items()}
+    added = read_servers(paths.mcp_file) if paths.mcp_file.exists() else ReadServers({})
+    hooks = {"hooks": {"entries": switched}} if switched else {}
+    servers = {"mcp": {"servers": added.servers}} if added.servers else {}
+    return _layer(hooks, ORIGIN, paths.switches_file), _layer(servers, MCP_ORIGIN, paths.mcp_file), added.notices
 
 
 def _join(layers: list[Layer]) -> Layer:

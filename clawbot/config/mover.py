@@ -76,10 +76,6 @@ class Mover:
     def refuse(self, path: KeyPath, text: str) -> None:
         """Remove the value at `path` and add a problem."""
         self.take(path)
-        self.problem(path, text)
-
-    def problem(self, path: KeyPath, text: str) -> None:
-        """Add a problem at `path`."""
         self.problems.append(ConfigProblem(self.marks[path].place, dotted(path), text))
 
     def ignore(self, path: KeyPath, why: str) -> None:
@@ -130,7 +126,6 @@ class Mover:
     def move(self, old: KeyPath, new: KeyPath) -> None:
         """Move the value at `old` to `new` and add a notice."""
         self.put(self.take(old), old, new)
-        self.renamed(old, new)
 
     def renamed(self, old: KeyPath, new: KeyPath) -> None:
         """Name `old` in the notice about moved keys."""
@@ -146,7 +141,8 @@ class Mover:
         return value
 
     def put(self, value: Any, old: KeyPath, new: KeyPath) -> None:
-        """Store `value`, taken from `old`, at `new`; a problem if another value is already there."""
+        """Store `value`, taken from `old`, at `new` with a notice; a problem if another value is already there."""
+        self.renamed(old, new)
         data, path = self._way_to(new, self.marks[old])
         self._join(data, value, old, path)
 

@@ -6,7 +6,7 @@ They are kept in `jobs.json` of the state folder, which lies below the user's ow
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,12 @@ def jobs_from(data: Any, now: datetime | None = None) -> list[ImportedJob]:
     found: dict[str, ImportedJob] = {}
     for entry in entries:
         if isinstance(entry, Mapping):
-            job = _job(entry, set(found), now)
+            job = _job(entry, found, now)
             found[job.name] = job
     return [*found.values()]
 
 
-def _job(entry: Mapping[str, Any], taken: Collection[str], now: datetime | None) -> ImportedJob:
+def _job(entry: Mapping[str, Any], taken: Container[str], now: datetime | None) -> ImportedJob:
     payload, job_id, agent = entry.get("payload"), str(entry.get("id", "")), entry.get("agentId")
     said = {**entry, **(payload if isinstance(payload, Mapping) else {})}
     texts = (said.get(key) for key in ("message", "text", "prompt"))
@@ -89,7 +89,7 @@ def _times(schedule: Any) -> Iterator[tuple[str, str]]:
         yield "tz", plain["tz"]
 
 
-def _name(wanted: str, job_id: str, taken: Collection[str]) -> str:
+def _name(wanted: str, job_id: str, taken: Container[str]) -> str:
     """A name of letters and digits; that of the id where nothing of it is left, as in Chinese."""
     plain = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_NAME_CHARS]
     if not re.search(r"[a-z]{2}", plain) or plain in (HEARTBEAT, RESET):
@@ -122,7 +122,7 @@ def _decoded(text: str, file: Path) -> Any:
         raise config_error(str(file), f"is no JSON: {error}") from None
 
 
-def change_jobs(file: Path, added: Mapping[str, Mapping[str, Any]], removed: Collection[str] = ()) -> None:
+def change_jobs(file: Path, added: Mapping[str, Mapping[str, Any]], removed: Container[str] = ()) -> None:
     """Write jobs as settings to `jobs.json` (`file`), without replacing any, and take out those `removed`. Concurrent
     callers wait. Blocks; raises ConfigError."""
 
