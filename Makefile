@@ -117,7 +117,7 @@ texts: $(DEV)
 # What is generated in README, docs/ and config.yaml: keys, commands, settings, what vendors send.
 pages: $(DEV)
 	@$(BIN)/python .ci/pages.py
-	@$(BIN)/python -m clawbot.config.document
+	@$(BIN)/python .ci/settings.py
 	@$(BIN)/python -m tests.wire.page
 
 bench: $(RUNTIME)

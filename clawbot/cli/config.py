@@ -10,12 +10,11 @@ from typing import Any
 import click
 
 from clawbot.cli.output import answer, json_option, print_json, say, shared_options, tell
-from clawbot.config.document import scalar
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.source import KeyPath, dotted
+from clawbot.config.source import KeyPath, dotted, scalar
 from clawbot.text.secrets import MARK, is_secret_name, redact
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from clawbot.cli.config import masked
 from clawbot.cli.extensions import Extensions, by_kind, group
-from clawbot.config.document import scalar
 from clawbot.config.load import load_settings
+from clawbot.config.source import scalar
 from clawbot.config.switches import switch
 from clawbot.config.values import format_duration
 from clawbot.hooks.discovery import FoundHook, find_hooks, trusted_hooks

@@ -7,6 +7,7 @@ is read as a subset.
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -15,6 +16,8 @@ import yaml
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error, read_text
 from clawbot.text.secrets import redact
 
+WIDTH = 116
+"""The longest line of settings that are written."""
 _SUFFIXES = (".json", ".json5", ".jsonc")
 _STRING = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
 _COMMENT = r"//[^\n\r]*|/\*.*?\*/|\#[^\n\r]*"
@@ -247,3 +250,13 @@ def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> ConfigError:
     return config_error(
         f"{name}:{line}", f"broken YAML: {redact(what)}", hint="Check quotes, brackets and indentation."
     )
+
+
+def scalar(value: Any, indent: str = "") -> str:
+    """`value` as YAML after its key; long text as a folded block."""
+    line = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9)
+    line = line.removesuffix("...\n").strip()
+    if not isinstance(value, str) or len(line) + len(indent) < WIDTH or "\n" in value or "  " in value:
+        return line
+    wrapped = textwrap.wrap(value, WIDTH, initial_indent=f"{indent}  ", subsequent_indent=f"{indent}  ")
+    return "\n".join([">-", *wrapped])

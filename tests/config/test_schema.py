@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clawbot.config import document
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import find_home, shipped
 from clawbot.config.schema import Settings, deep_merge
@@ -15,9 +14,11 @@ from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import read_layer
 from clawbot.config.spelling import respell, to_snake
 from clawbot.config.values import SettingsSection
+from tests.test_ci import script
 
-TOP = Path(document.__file__).parents[2]
-STALE = "run: python -m clawbot.config.document"
+document = script("settings")
+TOP = document.CHECKOUT
+STALE = "run: make pages"
 
 
 def test_the_shipped_file_is_the_schemas_defaults() -> None:

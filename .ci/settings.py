@@ -1,6 +1,6 @@
-"""Generates `config.yaml` and `docs/configuration.md` from the schema.
+"""Writes `config.yaml` and `docs/configuration.md` from the schema; a test checks that they are current.
 
-`python -m clawbot.config.document` updates both in a checkout; a test checks that they are current.
+python .ci/settings.py, which is part of `make pages`
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
-import yaml
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
@@ -23,16 +22,16 @@ from clawbot.config.keys import ACTIONS, KeyMap
 from clawbot.config.legacy import tables
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
+from clawbot.config.source import WIDTH, scalar
 from clawbot.config.spelling import extras_of, items_of, section_of
 from clawbot.config.values import SettingsSection
-from clawbot.files import write_atomic
 
-_WIDTH = 116
+CHECKOUT = Path(__file__).parents[1]
 _YAML_HEAD = """\
 # The settings of clawbot: every key with its default. The program loads this file first; what your own file
 # ($CLAWBOT_HOME/config.yaml, see `clawbot config path`) says goes over it, and command-line options over both.
 # So write only what you want to change. snake_case and camelCase are the same key. Durations: 30s, 5m, 1h30m;
-# sizes: 64kb, 2mb. Made from the schema by `python -m clawbot.config.document`; see docs/configuration.md.
+# sizes: 64kb, 2mb. Made from the schema by `make pages`; see docs/configuration.md.
 """
 
 
@@ -82,7 +81,7 @@ def shipped_yaml() -> str:
 def _yaml(section: type[SettingsSection], indent: str) -> Iterator[str]:
     deeper = f"{indent}  "
     for key in keys(section):
-        yield from textwrap.wrap(key.text, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
+        yield from textwrap.wrap(key.text, WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# ")
         if key.nested and key.nested.model_fields:
             yield f"{indent}{key.name}:"
             yield from _yaml(key.nested, deeper)
@@ -94,18 +93,8 @@ def _yaml(section: type[SettingsSection], indent: str) -> Iterator[str]:
             yield f"{indent}{key.name}: {scalar(key.default, indent)}"
 
 
-def scalar(value: Any, indent: str = "") -> str:
-    """`value` as YAML after its key; long text as a folded block."""
-    line = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9)
-    line = line.removesuffix("...\n").strip()
-    if not isinstance(value, str) or len(line) + len(indent) < _WIDTH or "\n" in value or "  " in value:
-        return line
-    wrapped = textwrap.wrap(value, _WIDTH, initial_indent=f"{indent}  ", subsequent_indent=f"{indent}  ")
-    return "\n".join([">-", *wrapped])
-
-
 def reference() -> str:
-    """The whole text of `docs/configuration.md`: document.md with what the schema and the tables say."""
+    """The whole text of `docs/configuration.md`: settings.md with what the schema and the tables say."""
     listed = ((", ".join(f"`{key}`" for key in keys.split()), why) for why, keys in tables()["ignored"].items())
     parts = {
         "sections": _tables(Settings, ""),
@@ -136,17 +125,13 @@ def _tables(section: type[SettingsSection], path: str) -> Iterator[str]:
 
 def _cell(default: Any) -> str:
     text = json.dumps(default, ensure_ascii=False) if not isinstance(default, str) else default
-    return f"`{text}`" if len(text) < _WIDTH // 2 else "see config.yaml"
+    return f"`{text}`" if len(text) < WIDTH // 2 else "see config.yaml"
 
 
 def main() -> None:
-    """Write both files of the checkout. Raises SystemExit elsewhere."""
-    top = Path(__file__).parents[2]
-    if not (top / "pyproject.toml").exists():
-        raise SystemExit("These files can only be generated in a checkout.")
-    for path, text in ((top / "config.yaml", shipped_yaml()), (top / "docs" / "configuration.md", reference())):
-        path.parent.mkdir(exist_ok=True)
-        write_atomic(path, text.encode(), mode=0o644)
+    """Write both files of the checkout."""
+    (CHECKOUT / "config.yaml").write_text(shipped_yaml(), encoding="utf-8")
+    (CHECKOUT / "docs" / "configuration.md").write_text(reference(), encoding="utf-8")
 
 
 if __name__ == "__main__":
