@@ -126,13 +126,21 @@ class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user", r
         return "\n".join(f"\n{block.text}" if block.attached else block.text for block in blocks)
 
     @property
+    def shown(self) -> str:
+        """What was said; if nothing was, what is attached, in brackets by its name or kind."""
+        blocks = self.content if isinstance(self.content, list) else ()
+        kinds = (b.attached or (b.mime_type if isinstance(b, ImageBlock) else "") for b in blocks)
+        return self.text or " ".join(f"[{kind}]" for kind in kinds if kind)
+
+    @property
     def attached(self) -> tuple[str, ...]:
         """The names of what is attached."""
         return () if isinstance(self.content, str) else tuple(b.attached for b in self.content if b.attached)
 
 
 class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant", rename="camel"):
-    """One answer of the model, from one call: a turn with tools has several."""
+    """One answer of the model, from one call: a turn with tools has several. `by` is the other program whose assistant
+    gave it."""
 
     content: list[AssistantBlock]
     api: str = ""
@@ -142,6 +150,12 @@ class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="ass
     stop_reason: StopReason = "stop"
     error_message: str | None = None
     timestamp: int = 0
+    by: str | UnsetType = UNSET
+
+    @property
+    def speaker(self) -> str:
+        """Who answered, for the user."""
+        return self.by or "Clawbot"
 
     @property
     def text(self) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 from msgspec import structs
@@ -14,7 +17,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.importing.homes import dismiss
-from clawbot.importing.ledger import Ledger, MadeFile, MadeJob, MadeSession
+from clawbot.importing.ledger import Ledger, Record
 from clawbot.importing.runs import Importer, Outcome, undo_run
 from clawbot.scheduling.importing import change_jobs
 from clawbot.sessions.store import SessionStore
@@ -51,7 +54,7 @@ def from_path(path: Path, *, dry_run: bool, notes: bool, agent_id: str, file: Pa
     """Import what is new at PATH. Nothing is overwritten, and `import undo` takes it back.
 
     With --json: an object with run, program, new, grown, parts, same, subagents, messages, size (bytes), copied,
-    beside, same_files, skipped (counts by reason), remarks, jobs (the file).
+    beside, skipped (counts by reason), remarks, jobs (the file).
     """
     paths, clock, is_seen = Paths(find_home()), SystemClock(), sys.stderr.isatty()
     every = load_settings(paths, config_file=file).settings
@@ -71,20 +74,19 @@ def from_path(path: Path, *, dry_run: bool, notes: bool, agent_id: str, file: Pa
     finally:
         if is_seen:
             draw(sys.stderr)
-    lines = _lines(outcome, dry_run=dry_run, notes=notes)
-    if outcome.jobs and not dry_run:
-        rows = add_jobs(paths, every, Path(outcome.jobs))
-        if added := [MadeJob(row["name"]) for row in rows if not row["problem"]]:
-            importer.note(*added)
-            lines.insert(1, f"  {counted(len(added), 'job')} added, switched off: clawbot schedule list")
-        lines += [f"  left out: the job {row['name']} ({row['problem']})" for row in rows if row["problem"]]
-    answer(as_json, outcome, lines)
+    rows = add_jobs(paths, every, Path(outcome.jobs), dry_run=dry_run) if outcome.jobs else []
+    if added := [Record("job", row["name"]) for row in rows if not row["problem"]]:
+        importer.note(*added)
+    answer(as_json, outcome, _lines(outcome, rows, dry_run=dry_run, notes=notes))
 
 
-def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
-    verb = "would be imported" if dry_run else "imported"
-    lines = [f"{outcome.program}: {counted(outcome.new, 'conversation')} {verb}"]
-    lines[0] += f" ({counted(outcome.messages, 'message')})" if outcome.messages else ""
+def _lines(outcome: Outcome, jobs: Sequence[dict[str, Any]], *, dry_run: bool, notes: bool) -> list[str]:
+    would, by_problem = "would be " if dry_run else "", defaultdict[str, list[str]](list)
+    for row in jobs:
+        by_problem[row["problem"]].append(row["name"])
+    added = by_problem.pop("", [])
+    said = f" ({counted(outcome.messages, 'message')})" if outcome.messages else ""
+    lines = [f"{outcome.program}: {counted(outcome.new, 'conversation')} {would}imported{said}"]
     for count, text in (
         (outcome.grown, "that grew, with their new messages"),
         (outcome.parts, "continued here: their new messages are conversations of their own"),
@@ -92,13 +94,14 @@ def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
         (outcome.same, "without anything new"),
     ):
         lines += [f"  {count:,} {text}"] if count else []
-    would = "would be " if dry_run else ""
-    for names, text in (
-        (outcome.copied, f"{would}copied to the workspace"),
-        (outcome.beside, f"{would}put beside, the name is taken"),
+    for names, noun, text in (
+        (added, "job", f"{would}added, switched off (clawbot schedule list)"),
+        (outcome.copied, "note", f"{would}copied to the workspace"),
+        (outcome.beside, "note", f"{would}put beside, the name is taken"),
+        *((names, "job", f"left out ({problem})") for problem, names in by_problem.items()),
     ):
         more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-        lines += [f"  {counted(len(names), 'note')} {text}: {', '.join(names[:_SHOWN])}{more}"] if names else []
+        lines += [f"  {counted(len(names), noun)} {text}: {', '.join(names[:_SHOWN])}{more}"] if names else []
     lines += [f"  left out: {reason} ({count:,})" for reason, count in outcome.skipped.items()]
     lines += [f"  not imported: {remark}" for remark in outcome.remarks]
     if notes and outcome.size:
@@ -106,22 +109,21 @@ def _lines(outcome: Outcome, *, dry_run: bool, notes: bool) -> list[str]:
         lines.append(f"The next chat sends them to the model for notes: about {tokens:,} tokens.")
     elif outcome.new and not dry_run:
         lines.append("They can be searched and continued. No model has read them: --notes lets one write notes.")
-    if not dry_run and (outcome.new or outcome.grown or outcome.parts or outcome.copied or outcome.beside):
-        lines.append(f"To take it back: clawbot import undo {outcome.run}")
-    return lines
+    is_changed = outcome.messages or outcome.copied or outcome.beside or added
+    return [*lines, f"To take it back: clawbot import undo {outcome.run}"] if is_changed and not dry_run else lines
 
 
 @command.command("list")
 @json_option
 def list_runs(as_json: bool) -> None:
     """List the imports, oldest first. With --json: an array of objects with id, time, program, path, agent, sessions,
-    files."""
+    files, jobs."""
     found, lines = [], []
     for run, records in Ledger(Paths(find_home()).imports).runs():
-        kinds = [type(record) for record in records]
-        sessions, files = kinds.count(MadeSession), kinds.count(MadeFile)
-        found.append({**structs.asdict(run), "sessions": sessions, "files": files})
-        made = f"{counted(sessions, 'conversation')}, {counted(files, 'note')}"
+        kinds = [record.kind for record in records]
+        counts = {"sessions": kinds.count("session"), "files": kinds.count("file"), "jobs": kinds.count("job")}
+        found.append({**structs.asdict(run), **counts})
+        made = ", ".join(map(counted, counts.values(), ("conversation", "note", "job")))
         lines.append(f"{run.id}  {run.program:<11}  {made}  {run.path}")
     answer(as_json, found, lines or ["Nothing was imported yet: clawbot import PATH"])
 

@@ -108,9 +108,11 @@ def import_jobs(source: Path, on: bool, file: Path | None, as_json: bool) -> Non
     answer(as_json, rows, lines or [_("There are no jobs in it.")])
 
 
-def add_jobs(paths: Paths, settings: Settings, source: Path, *, on: bool = False) -> list[dict[str, Any]]:
+def add_jobs(
+    paths: Paths, settings: Settings, source: Path, *, on: bool = False, dry_run: bool = False
+) -> list[dict[str, Any]]:
     """Add the jobs in `source`, those that were on switched on if `on`; returns what became of each, as `import --json`
-    prints it. Blocks. Raises ConfigError."""
+    prints it, or would become of it if `dry_run`. Blocks. Raises ConfigError."""
     added: dict[str, dict[str, Any]] = {}
     rows = []
     for job in jobs_from(read_jobs(source), SystemClock().now()):
@@ -120,7 +122,7 @@ def add_jobs(paths: Paths, settings: Settings, source: Path, *, on: bool = False
         row = {"name": job.name, "enabled": entry["enabled"], "settings": entry, "leftOut": job.left_out}
         rows.append(row | {"problem": problem})
         added |= {} if problem else {job.name: entry}
-    if added:
+    if added and not dry_run:
         change_jobs(paths.jobs_file, added)
     return rows
 

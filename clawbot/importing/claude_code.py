@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from clawbot.importing.content import Blocks, blocks_of, numbered, text_in
-from clawbot.importing.source import Said, Skipped, Source, Talk, first_time, lines_at, lines_of, milliseconds, units_in
-from clawbot.messages import Message
+from clawbot.importing.content import Blocks, numbered
+from clawbot.importing.homes import left_in
+from clawbot.importing.source import (
+    UUID,
+    Said,
+    Skipped,
+    Source,
+    Talk,
+    branch,
+    first_time,
+    lines_of,
+    milliseconds,
+    real_folders,
+    units_in,
+)
+from clawbot.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
+from clawbot.sessions.plain_lines import is_command
 
 _COMMAND = re.compile(r"<command-name>/?(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
@@ -26,7 +40,7 @@ _ADDED = re.compile(
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _SYNTHETIC = "<synthetic>"  # the model of answers that the program makes
 _SPOKEN = ("user", "assistant")
-_NOT_SAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+_NOT_SAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 # What the program says in the place of the user.
 _PROGRAM = re.compile(
     r"<(?:local-command-|bash-std|task-notification)|Caveat: The messages below|\[Request interrupted by user"
@@ -34,34 +48,42 @@ _PROGRAM = re.compile(
 
 
 class _Line(Struct, gc=False):
-    """What is kept of a line: its byte offset and links; `group` is the answer that it is a part of, `is_result`
-    whether it has only results, `is_spoken` whether a person or a model says something. One that `follows` continues
-    the line before it in the file if it has no other."""
+    """A line: the answer `group` that it is a part of, and what it says. One that `follows` continues the line before
+    it in the file if it has no known parent."""
 
-    at: int
-    uuid: str
     parent: str
-    kind: str
-    is_side: bool
     group: str
-    is_result: bool
     follows: bool
-    is_spoken: bool
+    messages: list[Message]
+
+    @property
+    def is_answer(self) -> bool:
+        return any(isinstance(each, AssistantMessage) for each in self.messages)
+
+    @property
+    def is_result(self) -> bool:
+        return all(isinstance(each, ToolResultMessage) for each in self.messages)
+
+    @property
+    def is_spoken(self) -> bool:
+        """Whether a person or a model says something: commands like `/exit` and their output are no conversation."""
+        users = (each for each in self.messages if isinstance(each, UserMessage))
+        return self.is_answer or any(not is_command(each.text) for each in users)
 
 
 def read_claude_code(root: Path, skipped: Skipped) -> Source:
     """Return the sessions below `root` (`~/.claude`, its folder `projects` or one in that). Blocks."""
-    folder = next(each for each in (root / "projects", root) if each.is_dir())
-    read = partial(_talks, skipped=skipped)
-    units = units_in(folder, lambda name: name.endswith(".jsonl"), read, skipped)
-    return Source("claude-code", "Claude Code", units)
+    folder = real_folders(root, "projects", ".")[0]
+    units = units_in(folder, lambda name: name.endswith(".jsonl"), partial(_talks, skipped=skipped), skipped)
+    return Source("claude-code", units, [*left_in(root, "claude-code")])
 
 
 def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
     """Yield the conversation in a file, and those of its sub-agents."""
-    lines: list[_Line] = []
-    titles: dict[str, str] = {}
-    facts: dict[str, str] = {}
+    main: dict[str, _Line] = {}
+    sides: dict[str, dict[str, _Line]] = {}
+    roots, titles, facts = dict[str, str](), dict[str, str](), dict[str, str]()
+    blocks = Blocks("anthropic")
     for at, value in lines_of(path, skipped):
         kind = str(value.get("type"))
         if isinstance(text := value.get(_TITLES.get(kind, "")), str):
@@ -70,79 +92,66 @@ def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
             if isinstance(value.get(name), str):
                 facts.setdefault(name, value[name])
         if kind in _SPOKEN or isinstance(value.get("uuid"), str):
-            lines.append(_line(at, kind, value))
+            uuid, line = str(value.get("uuid") or at), _line(value, blocks)
+            root = roots.setdefault(uuid, roots.get(line.parent, uuid))
+            (sides.setdefault(root, {}) if value.get("isSidechain") is True else main).setdefault(uuid, line)
     began, cwd = first_time(path, facts.get("timestamp")), facts.get("cwd", "")
     # A summary names a conversation by its last line, which may be in another file.
-    named = (titles.get(each, "") for each in ("custom-title", "ai-title", *(line.uuid for line in lines)))
-    main = [line for line in lines if not line.is_side]
-    chosen = _branch(main)
-    if any(line.is_spoken for line in chosen):
-        yield Talk(path.stem, _said(path, chosen), next(filter(None, named), ""), cwd, began)
-    sides: dict[str, list[_Line]] = {}
-    roots: dict[str, str] = {}
-    for line in (line for line in lines if line.is_side):
-        root = roots[line.uuid] = roots.get(line.parent, line.uuid)
-        sides.setdefault(root if main else path.stem, []).append(line)
-    parent = facts.get("sessionId") or path.stem
+    title = next(filter(None, (titles.get(each, "") for each in ("custom-title", "ai-title", *main))), "")
+    ident, chosen = _ident(path), _chosen(main)
+    if any(main[uuid].is_spoken for uuid in chosen):
+        yield Talk(ident, _said(main, chosen), title, cwd, began)
+    if not main and sides:
+        sides = {path.stem: {uuid: line for side in sides.values() for uuid, line in side.items()}}
+        ident = _held_for(path, facts.get("sessionId", path.stem))
     for root, side in sides.items():
-        yield Talk(f"{parent}/{root}", _said(path, side), "", cwd, began, parent=parent)
+        yield Talk(f"{ident}/{root}", _said(side, side), "", cwd, began, parent=ident)
 
 
-def _line(at: int, kind: str, value: dict[str, Any]) -> _Line:
-    message = value.get("message")
-    message = message if isinstance(message, dict) else {}
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    is_result = bool(blocks) and all(isinstance(each, dict) and each.get("type") == "tool_result" for each in blocks)
+def _ident(path: Path) -> str:
+    """Return the id of the conversation in a file, that of its first message: resuming a session may begin a new file,
+    with the same messages."""
+    spoken = (each for _, each in lines_of(path, Skipped()) if each.get("type") in _SPOKEN)
+    first = str(next((each.get("uuid") for each in spoken if each.get("isSidechain") is not True), ""))
+    return first if UUID.fullmatch(first) else path.stem
+
+
+def _held_for(path: Path, session: str) -> str:
+    """Return the id of the conversation for which the sub-agent at `path` worked, in the file of the `session`."""
+    files = (folder / f"{session}.jsonl" for folder in (path.parent, path.parent.parent.parent))
+    found = next((each for each in files if UUID.fullmatch(session) and each.is_file()), None)
+    return _ident(found) if found else session
+
+
+def _line(value: dict[str, Any], blocks: Blocks) -> _Line:
+    message, messages = value.get("message"), [*_messages(value, blocks)]
+    group = str(message.get("id") or "") if isinstance(message, dict) else ""
     parent = value.get("parentUuid") or value.get("logicalParentUuid")
     is_boundary = value.get("subtype") == "compact_boundary" or value.get("isCompactSummary") is True
-    return _Line(
-        at,
-        str(value.get("uuid") or at),
-        parent if isinstance(parent, str) else "",
-        kind,
-        value.get("isSidechain") is True,
-        str(message.get("id") or ""),
-        is_result,
-        bool(parent) or is_result or is_boundary or "uuid" not in value or kind == "assistant",
-        _is_spoken(value, message, kind),
-    )
+    line = _Line(parent if isinstance(parent, str) else "", group, bool(parent) or is_boundary, messages)
+    line.follows |= "uuid" not in value or line.is_answer or (bool(messages) and line.is_result)
+    return line
 
 
-def _is_spoken(value: dict[str, Any], message: dict[str, Any], kind: str) -> bool:
-    """Whether a person or a model says something: commands like `/exit` and their output are no conversation."""
-    if kind == "assistant":
-        return value.get("isApiErrorMessage") is not True and message.get("model") != _SYNTHETIC
-    texts = map(text_in, blocks_of(message.get("content")))
-    return value.get("isMeta") is not True and any(_typed(text) and not _COMMAND.search(text) for text in texts)
-
-
-def _branch(lines: list[_Line]) -> list[_Line]:
+def _chosen(lines: dict[str, _Line]) -> list[str]:
     """Return the conversation that ends with the last message, without what the user went back from."""
-    places = {line.uuid: place for place, line in reversed(list(enumerate(lines)))}
-    is_list = not any(line.parent in places for line in lines)
-    at = next((place for place in reversed(range(len(lines))) if lines[place].kind in _SPOKEN), -1)
-    chain: set[int] = set()
-    while at >= 0 and at not in chain:
-        chain.add(at)
-        before = at - 1 if lines[at].follows or is_list else -1
-        at = places.get(lines[at].parent, before)
+    before = dict(zip(lines, ("", *lines), strict=False))
+    parents = {
+        uuid: line.parent if line.parent in lines else before[uuid] if line.follows else ""
+        for uuid, line in lines.items()
+    }
+    is_list = not any(line.parent in lines for line in lines.values())
+    last = next((uuid for uuid, line in reversed(lines.items()) if line.messages), "")
+    chain = {*lines} if is_list else {*branch(parents, last)}
     # Calls that were made at once are branches of their own: each answer is whole, and has all its results.
-    groups = {lines[place].group for place in chain} - {""}
-    whole = {place for place, line in enumerate(lines) if line.kind == "assistant" and line.group in groups} | chain
-    answers = {lines[place].uuid for place in whole}
-    return [
-        line
-        for place, line in enumerate(lines)
-        if line.kind in _SPOKEN and (place in whole or (line.is_result and line.parent in answers))
-    ]
+    groups = {lines[uuid].group for uuid in chain} - {""}
+    whole = {uuid for uuid, line in lines.items() if line.is_answer and line.group in groups} | chain
+    return [uuid for uuid, line in lines.items() if uuid in whole or (line.is_result and line.parent in whole)]
 
 
-def _said(path: Path, lines: list[_Line]) -> Iterator[Said]:
-    blocks = Blocks("anthropic")
-    once = list({line.uuid: line for line in reversed(lines)}.values())[::-1]
-    for line, value in zip(once, lines_at(path, [line.at for line in once]), strict=True):
-        yield from numbered(line.uuid, _messages(value, blocks))
+def _said(lines: dict[str, _Line], chosen: Iterable[str]) -> Iterator[Said]:
+    for uuid in chosen:
+        yield from numbered(uuid, lines[uuid].messages)
 
 
 def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:
@@ -150,11 +159,10 @@ def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:
     if not isinstance(message, dict) or any(value.get(each) is True for each in _NOT_SAID):
         return
     content, model = message.get("content"), str(message.get("model") or "")
-    if value.get("type") == "assistant":
-        if model != _SYNTHETIC:
-            yield from blocks.assistant(content, at, model, message.get("stop_reason"))
-        return
-    yield from blocks.user([_typed(part) for part in (content if isinstance(content, list) else [content])], at)
+    if value.get("type") == "user":
+        yield from blocks.user([_typed(part) for part in (content if isinstance(content, list) else [content])], at)
+    elif value.get("type") == "assistant" and model != _SYNTHETIC:
+        yield from blocks.assistant(content, at, model, message.get("stop_reason"))
 
 
 def _typed(part: Any) -> Any:

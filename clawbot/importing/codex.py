@@ -1,4 +1,4 @@
-"""Reads the sessions of Codex: `rollout-*.jsonl` with one event a line."""
+"""Reads the sessions of Codex: `rollout-*.jsonl` with one event a line; the first versions wrote one JSON object."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from clawbot.importing.content import Blocks, entry_id, text_in
-from clawbot.importing.source import Said, Skipped, Source, Talk, first_time, lines_of, milliseconds, units_in
+from clawbot.importing.homes import left_in
+from clawbot.importing.source import (
+    UUID,
+    Said,
+    Skipped,
+    Source,
+    Talk,
+    first_time,
+    lines_of,
+    milliseconds,
+    small_json,
+    units_in,
+)
 from clawbot.messages import AssistantMessage, Message, UserMessage
 
-_ID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 # What the program puts before the words of the user.
 _CONTEXT = re.compile(
     r"\s*(?:<(?:user_instructions|environment_context|instructions|permissions instructions|turn_aborted|skills?"
@@ -24,7 +35,7 @@ _CONTEXT = re.compile(
 _EDITOR = re.compile(r"\A\s*[#<].*?^## My request for Codex:[ \t]*\n", re.DOTALL | re.MULTILINE)
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 _OUTPUTS = {"function_call_output", "custom_tool_call_output", "local_shell_call_output"}
-_ITEMS = {"response_item", "message", "function_call", "function_call_output"}  # older versions have no response_item
+_ITEMS = {"response_item", "message", *_CALLS, *_OUTPUTS}  # older versions have no response_item
 _OF_THE_PROGRAM = {"reasoning", "ghost_snapshot", "web_search_call", "compaction", "other"}
 
 
@@ -32,24 +43,37 @@ def read_codex(root: Path, skipped: Skipped) -> Source:
     """Return the sessions below `root` (`~/.codex`, or a folder of rollouts), archived ones too. Blocks."""
 
     def fits(name: str) -> bool:
-        is_rollout = name.rpartition("/")[2].startswith("rollout-")
-        skipped["compressed files (unpack them first)"] += is_rollout and ".jsonl." in name
-        return is_rollout and name.endswith(".jsonl")
+        _, is_rollout, rest = f"/{name}".rpartition("/rollout-")
+        is_plain = rest.endswith((".jsonl", ".json"))
+        skipped["compressed files (unpack them first)"] += bool(is_rollout) and ".json" in rest and not is_plain
+        return bool(is_rollout) and is_plain
 
     index = root / "session_index.jsonl"
     named = [value for _, value in lines_of(index, skipped)] if index.is_file() else []
     titles = {str(value.get("id")): str(value.get("thread_name") or "") for value in named}
-    return Source("codex", "Codex", units_in(root, fits, partial(_talks, titles=titles, skipped=skipped), skipped))
+    units = units_in(root, fits, partial(_talks, titles=titles, skipped=skipped), skipped)
+    return Source("codex", units, [*left_in(root, "codex")])
+
+
+def _lines(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]]:
+    """Yield the events in a file, the first of which describes the session."""
+    if path.suffix == ".jsonl":
+        yield from (value for _, value in lines_of(path, skipped))
+        return
+    whole = small_json(path)
+    items = whole.get("items")
+    skipped["files that can't be read"] += not isinstance(items, list)
+    yield from (each for each in (whole.get("session"), *(items or ())) if isinstance(each, dict))
 
 
 def _talks(path: Path, titles: dict[str, str], skipped: Skipped) -> Iterator[Talk]:
-    _, first = next(lines_of(path, Skipped()), (0, {}))
+    first = next(_lines(path, Skipped()), {})
     payload = first.get("payload")
     meta: dict[str, Any] = payload if first.get("type") == "session_meta" and isinstance(payload, dict) else first
-    ident = str(meta.get("id") or next(iter(_ID.findall(path.name)), path.stem))
+    ident = str(meta.get("id") or next(iter(UUID.findall(path.name)), path.stem))
     parent, source = "", meta.get("source")
     if isinstance(source, dict) and "subagent" in source:
-        parent = next((each for each in _ID.findall(str(source)) if each != ident), ident)
+        parent = next((each for each in UUID.findall(str(source)) if each != ident), ident)
     began = first_time(path, meta.get("timestamp"), first.get("timestamp"))
     said = _said(path, ident, began, skipped)
     yield Talk(ident, said, titles.get(ident, ""), str(meta.get("cwd") or ""), began, parent=parent)
@@ -60,7 +84,7 @@ def _said(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Said
     blocks = Blocks("openai")
     model = last = ""
     turns: list[str] = []  # the entry before each message of the user
-    for number, (_, line) in enumerate(lines_of(path, skipped)):
+    for number, line in enumerate(_lines(path, skipped)):
         payload, kind = line.get("payload"), str(line.get("type"))
         item = payload if isinstance(payload, dict) else line
         if kind == "turn_context":

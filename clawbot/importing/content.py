@@ -20,6 +20,7 @@ from clawbot.messages import (
 )
 
 _SILENT = {"thinking", "redacted_thinking", "token_budget", "flag"}  # blocks that say nothing to the user
+_NAMES = ("title", "filename", "file_name", "name")  # of what a block or an attachment holds
 _TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -36,33 +37,34 @@ def numbered(ident: str, messages: Iterable[Message]) -> Iterator[Said]:
 
 class Blocks:
     """Turns content in Anthropic's form into our messages. It knows the calls of the conversation, so that a result has
-    the name of its tool."""
+    the name of its tool; `open` are the ids of those without a result."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
         self._names: dict[str, str] = {}
-        self._last = ""
+        self.open: list[str] = []
 
-    def user(self, content: Any, at: int, attached: Sequence[TextBlock] = ()) -> Iterator[Message]:
-        """Yield the results in `content`, then what the user said."""
+    def user(self, content: Any, at: int, files: Any = (), pasted: Sequence[TextBlock] = ()) -> Iterator[Message]:
+        """Yield the results in `content`, then what the user said; if nothing was, the names of the attached `files`.
+        `pasted` is text of files that a model reads."""
         blocks = blocks_of(content)
         yield from (self.result(block, at) for block in blocks if block.get("type") == "tool_result")
         text = joined([block for block in blocks if block.get("type") != "tool_result"])
-        if text or attached:
-            yield UserMessage(content=[TextBlock(text), *attached] if attached else text, timestamp=at)
+        if text := text or joined([{"type": "file", **each} for each in files if isinstance(each, dict)]):
+            yield UserMessage(content=[TextBlock(text), *pasted] if pasted else text, timestamp=at)
 
     def assistant(self, content: Any, at: int, model: str = "", stop: Any = None) -> Iterator[Message]:
         """Yield the answers in `content`, apart where results of tools come between. Reasoning is left out."""
         made: list[AssistantBlock] = []
-        for block in (*blocks_of(content), None):
-            kind = block.get("type") if block else "end"
-            if block is None or kind == "tool_result":
+        for block in (*blocks_of(content), {"type": "end"}):
+            kind = block.get("type")
+            if kind in ("tool_result", "end"):
                 if made:
                     calls = any(isinstance(each, ToolCallBlock) for each in made)
                     reason: StopReason = "toolUse" if calls else "length" if stop == "max_tokens" else "stop"
                     yield AssistantMessage(made, provider=self._provider, model=model, stop_reason=reason, timestamp=at)
                     made = []
-                if block:
+                if kind == "tool_result":
                     yield self.result(block, at)
             elif kind in ("tool_use", "server_tool_use"):
                 made.append(self.call(block.get("id"), block.get("name"), block.get("input")))
@@ -71,20 +73,20 @@ class Blocks:
 
     def call(self, ident: Any, name: Any, arguments: Any) -> ToolCallBlock:
         """Return a call of a tool; it is shown and never run."""
-        self._last = str(ident) if ident else f"call_{len(self._names)}"
-        tool = self._names[self._last] = _TOOL_NAME.sub("_", str(name or "tool"))[:64]
+        ident = str(ident) if ident else f"call_{len(self._names)}"
+        tool = self._names[ident] = _TOOL_NAME.sub("_", str(name or "tool"))[:64]
+        self.open.append(ident)
         if isinstance(arguments, str):
             parsed = as_line(arguments.encode("utf-8", "replace"))
             arguments = {"input": arguments} if parsed is None else parsed
-        return ToolCallBlock(self._last, tool, arguments if isinstance(arguments, dict) else {})
+        return ToolCallBlock(ident, tool, arguments if isinstance(arguments, dict) else {})
 
     def result(self, block: dict[str, Any], at: int) -> ToolResultMessage:
-        """Return the result of a call, without an id that of the last one."""
-        ident = str(block.get("tool_use_id") or self._last)
-        text, failed = joined(block.get("content")), block.get("is_error") is True
-        return ToolResultMessage(
-            ident, self._names.get(ident, "tool"), [TextBlock(text)], is_error=failed, timestamp=at
-        )
+        """Return the result of a call, without an id that of the last one that is open."""
+        ident = str(block.get("tool_use_id") or next(reversed(self.open), ""))
+        self.open = [each for each in self.open if each != ident]
+        text, name = TextBlock(joined(block.get("content"))), self._names.get(ident, "tool")
+        return ToolResultMessage(ident, name, [text], is_error=block.get("is_error") is True, timestamp=at)
 
 
 def blocks_of(content: Any) -> list[dict[str, Any]]:
@@ -99,11 +101,13 @@ def joined(content: Any) -> str:
 
 
 def text_in(block: Any) -> str:
-    """Return the text of a content block; any other content is named in brackets."""
+    """Return the text of a content block; any other content is named in brackets, by its own name or by its kind."""
     if not isinstance(block, dict):
         return ""
     text = block.get("text")
     if isinstance(text, str):
         return text.strip()
-    kind = str(block.get("type") or block.get("content_type") or "").removesuffix("_asset_pointer")
-    return f"[{kind.replace('_', ' ')}]" if kind else ""
+    kind = str(block.get("type") or block.get("content_type") or "")
+    kind = kind.removesuffix("_asset_pointer").removeprefix("input_").replace("_", " ")
+    name = next((each for key in _NAMES if isinstance(each := block.get(key), str) and each), kind)
+    return f"[{name}]" if kind else ""

@@ -11,10 +11,21 @@ from contextlib import ExitStack
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from clawbot.importing.content import Blocks, entry_id, joined, numbered
-from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, array_items, milliseconds, open_plain
+from clawbot.importing.homes import left_in
+from clawbot.importing.source import (
+    Skipped,
+    Source,
+    Talk,
+    Unit,
+    array_items,
+    branch,
+    milliseconds,
+    open_plain,
+    real_folders,
+)
 from clawbot.messages import Message, TextBlock
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -31,21 +42,31 @@ _DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, E
 """What zipfile raises: RuntimeError where a file has a password, NotImplementedError for an unknown compression."""
 
 
+class _Form(NamedTuple):
+    """Where a program keeps what is in a conversation: the names of fields, and what yields the messages of an entry of
+    its tree, given the rest of the conversation and the `Blocks` of it."""
+
+    entries: str
+    id: str
+    title: str
+    began: str
+    changed: str
+    leaf: str
+    parent: str
+    provider: str
+    read: Callable[[dict[str, Any], dict[str, Any], Blocks, Skipped], Iterator[Message]]
+
+
 def read_export(path: Path, skipped: Skipped) -> Source | None:
     """Return the export at `path`; None if no conversation can be read there. Blocks. Raises OSError."""
     items = _items(path, skipped)
     for first in islice(items, _MOST_STRANGE):
-        if "mapping" in first or "chat_messages" in first:
-            break
+        for program, form in _FORMS.items():
+            if form.entries in first:
+                units = (_unit(each, form, skipped) for each in chain([first], items))
+                return Source(program, units, [*left_in(path, program)])
         skipped["entries that are no conversations"] += 1
-    else:
-        return None
-    memories = path / "memories.json"
-    remarks = [f"{memories}: copy into USER.md what you want"] if memories.is_file() else []
-    name, label, read = (
-        ("chatgpt", "ChatGPT", _chatgpt) if "mapping" in first else ("claude-ai", "Claude.ai", _claude_ai)
-    )
-    return Source(name, label, (_unit(each, read, skipped) for each in chain([first], items)), (), remarks)
+    return None
 
 
 def _items(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]]:
@@ -56,7 +77,8 @@ def _items(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]]:
             names = sorted(name for name in archive.namelist() if "__MACOSX" not in name)
             files: dict[str, Callable[[], IO[bytes]]] = {name: partial(archive.open, name) for name in names}
         else:
-            found = (each for depth in ("", "*/", "*/*/") for each in sorted(path.glob(f"{depth}conversations*.json")))
+            folders = real_folders(path, ".", "*", "*/*")
+            found = (each for folder in folders for each in sorted(folder.glob("conversations*.json")))
             files = {str(each): partial(open_plain, each) for each in found}
             files |= {"conversations.json": partial(open_plain, path)} if path.suffix == ".json" else {}
         for name, opened in files.items():
@@ -70,40 +92,27 @@ def _items(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]]:
                 skipped["damaged or encrypted files in the archive"] += 1
 
 
-def _unit(item: dict[str, Any], read: Callable[[dict[str, Any], Skipped], Iterator[Said]], skipped: Skipped) -> Unit:
-    ident = str(item.get("conversation_id") or item.get("uuid") or item.get("id") or entry_id(repr(item)[:10_000]))
-    messages = item.get("mapping") or item.get("chat_messages")
-    size = len(messages) if isinstance(messages, dict | list) else 0
-    changed = item.get("update_time") or item.get("updated_at")
-    stamp = f"{changed}:{size}:{item.get('current_node') or item.get('current_leaf_message_uuid') or ''}"
-    title = item.get("title") or item.get("name")
-    began = milliseconds(item.get("create_time") or item.get("created_at"))
-    talk = Talk(ident, read(item, skipped), title if isinstance(title, str) else "", began=began)
-    return Unit(ident, stamp, lambda: [talk])
+def _unit(item: dict[str, Any], form: _Form, skipped: Skipped) -> Unit:
+    ident = str(item.get(form.id) or item.get("id") or entry_id(repr(item)[:10_000]))
+    entries, title = item.get(form.entries), item.get(form.title)
+    size = len(entries) if isinstance(entries, dict | list) else 0
+    stamp = f"{item.get(form.changed)}:{size}:{item.get(form.leaf) or ''}"
+
+    def talks() -> Iterator[Talk]:
+        listed = entries.items() if isinstance(entries, dict) else enumerate(entries or ())
+        found = {str(each.get("uuid") or key): each for key, each in listed if isinstance(each, dict)}
+        skipped["messages that can't be read"] += size - len(found)
+        parents = {key: str(each.get(form.parent)) for key, each in found.items()}
+        blocks, keys = Blocks(form.provider), branch(parents, str(item.get(form.leaf)))
+        said = (each for key in keys for each in numbered(key, form.read(found[key], item, blocks, skipped)))
+        name = title if isinstance(title, str) else ""
+        yield Talk(ident, said, name, began=milliseconds(item.get(form.began)))
+
+    return Unit(ident, stamp, talks)
 
 
-def _branch(parents: dict[str, str], leaf: str) -> list[str]:
-    """Return the ids from the root to `leaf`, by default the last one; all ids if none has a parent."""
-    if not any(parent in parents for parent in parents.values()):
-        return [*parents]
-    at = leaf if leaf in parents else next(reversed(parents))
-    found: dict[str, None] = {}
-    while at in parents and at not in found:
-        found[at] = None
-        at = parents[at]
-    return [*found][::-1]
-
-
-def _chatgpt(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:
-    nodes = {key: node for key, node in item["mapping"].items() if isinstance(node, dict)}
-    parents = {key: str(node.get("parent")) for key, node in nodes.items()}
-    blocks, waiting = Blocks("openai"), list[str]()
-    for key in _branch(parents, str(item.get("current_node"))):
-        if message := nodes[key].get("message"):
-            yield from numbered(key, _of_chatgpt(message, blocks, waiting, skipped))
-
-
-def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipped) -> Iterator[Message]:
+def _chatgpt(node: dict[str, Any], _: dict[str, Any], blocks: Blocks, skipped: Skipped) -> Iterator[Message]:
+    message = node.get("message") or {}
     try:
         author, content, facts = (message.get(each) or {} for each in ("author", "content", "metadata"))
         kind, role, model = content.get("content_type"), author.get("role"), str(facts.get("model_slug") or "")
@@ -116,15 +125,15 @@ def _of_chatgpt(message: Any, blocks: Blocks, waiting: list[str], skipped: Skipp
     at, to = milliseconds(message.get("create_time")), message.get("recipient") or "all"
     parts = next(filter(None, map(content.get, ("parts", "text", "result", "content"))), None)
     text = _REFERENCES.sub("", _NAMED.sub(_words, joined(parts))).strip()
-    if role == "user" and text:
-        yield from blocks.user(text, at)
+    if role == "user":
+        yield from blocks.user(text, at, facts.get("attachments") or ())
     elif role == "assistant" and text and to == "all":
         yield from blocks.assistant(text, at, model)
     elif role == "assistant" and text:
-        waiting.append(str(message.get("id") or entry_id(text)))
-        yield from blocks.assistant([{"type": "tool_use", "id": waiting[-1], "name": to, "input": text}], at, model)
-    elif role == "tool" and waiting:
-        yield blocks.result({"tool_use_id": waiting.pop(), "content": text}, at)
+        ident = message.get("id") or entry_id(text)
+        yield from blocks.assistant([{"type": "tool_use", "id": ident, "name": to, "input": text}], at, model)
+    elif role == "tool" and blocks.open:
+        yield blocks.result({"content": text}, at)
 
 
 def _words(named: re.Match[str]) -> str:
@@ -134,25 +143,36 @@ def _words(named: re.Match[str]) -> str:
         return ""
 
 
-def _claude_ai(item: dict[str, Any], skipped: Skipped) -> Iterator[Said]:
-    listed = item.get("chat_messages") or []
-    messages = {str(each.get("uuid") or at): each for at, each in enumerate(listed) if isinstance(each, dict)}
-    skipped["messages that can't be read"] += len(listed) - len(messages)
-    parents = {key: str(each.get("parent_message_uuid")) for key, each in messages.items()}
-    blocks, model = Blocks("anthropic"), str(item.get("model") or "")
-    for key in _branch(parents, str(item.get("current_leaf_message_uuid"))):
-        yield from numbered(key, _of_claude_ai(messages[key], blocks, model))
-
-
-def _of_claude_ai(message: dict[str, Any], blocks: Blocks, model: str) -> Iterator[Message]:
+def _claude_ai(message: dict[str, Any], item: dict[str, Any], blocks: Blocks, _: Skipped) -> Iterator[Message]:
     at = milliseconds(message.get("created_at"))
     content = message.get("content") or message.get("text")
     if message.get("sender") == "assistant":
-        yield from blocks.assistant(content, at, model)
+        yield from blocks.assistant(content, at, str(item.get("model") or ""))
         return
-    attached = [
+    attached = [each for each in message.get("attachments") or () if isinstance(each, dict)]
+    pasted = [
         TextBlock(each["extracted_content"], attached=str(each.get("file_name") or "attachment"))
-        for each in message.get("attachments") or ()
-        if isinstance(each, dict) and isinstance(each.get("extracted_content"), str)
+        for each in attached
+        if isinstance(each.get("extracted_content"), str)
     ]
-    yield from blocks.user(content, at, attached)
+    yield from blocks.user(content, at, (*attached, *(message.get("files") or ())), pasted)
+
+
+_FORMS = {
+    "chatgpt": _Form(
+        "mapping",
+        "conversation_id",
+        "title",
+        "create_time",
+        "update_time",
+        "current_node",
+        "parent",
+        "openai",
+        _chatgpt,
+    ),
+    "claude-ai": _Form(
+        *("chat_messages", "uuid", "name", "created_at", "updated_at"),
+        *("current_leaf_message_uuid", "parent_message_uuid", "anthropic"),
+        read=_claude_ai,
+    ),
+}

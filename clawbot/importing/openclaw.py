@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -12,13 +13,23 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.source import parse_layer
 from clawbot.files import read_plain
 from clawbot.importing.content import joined
-from clawbot.importing.source import Said, Skipped, Source, Talk, Unit, first_time, small_json, stamp_of
-from clawbot.sessions.entries import as_object
+from clawbot.importing.homes import left_in
+from clawbot.importing.source import (
+    Said,
+    Skipped,
+    Source,
+    Talk,
+    Unit,
+    first_time,
+    lines_of,
+    real_folders,
+    small_json,
+    stamp_of,
+)
 from clawbot.sessions.envelopes import is_job
 from clawbot.sessions.folder import read_folder
 from clawbot.sessions.forgotten import session_of
-from clawbot.sessions.lines import ByteSource
-from clawbot.sessions.offsets import HEADER, EntrySpan, spans_backwards
+from clawbot.sessions.offsets import HEADER
 from clawbot.sessions.recognition import EMPTY
 
 # The kinds of sessions by the words of their keys: `agent:main:cron:ID`.
@@ -27,35 +38,34 @@ _KINDS |= dict.fromkeys(("group", "channel", "thread", "topic"), "group")
 _OUR_RECORDS = "clawbot."  # only this program may write such types: offers to memory, ends, forks
 _SETTINGS = ("openclaw.json", "moltbot.json", "clawdbot.json")
 _LARGEST_SETTINGS = 2**20  # bytes
+# How an answer is to be sent, and what only the voice says; between backticks it is what the answer is about.
+_DIRECTIVE = re.compile(
+    r"(?<!`)(?:\[\[\s*tts:text\s*\]\].*?\[\[\s*/tts:text\s*\]\]"
+    r"|\[\[\s*(?:reply_to(?:_current|\s*:[^\]\n]*)|audio_as_voice|as_document|/?tts(?:\s*:[^\]\n]*)?)\s*\]\])[ \t]*",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 def read_openclaw(root: Path, skipped: Skipped) -> Source:
     """Return the content of OpenClaw's state folder `root`, also of its earlier names. Blocks."""
-    units = [
-        unit
-        for folder in sorted((root / "agents").glob("*/sessions"))
-        if folder.is_dir() and not folder.is_symlink()
-        for unit in _units(folder, f"{folder.parent.name}/", skipped)
-    ]
-    jobs, skills = root / "cron" / "jobs.json", len(list(root.glob("skills/*/SKILL.md")))
-    remarks = [f"skills ({skills}): add {root / 'skills'} to `skills.dirs` in the settings"] if skills else []
-    commands = dict.fromkeys(_SETTINGS, "config check") | {"mcp.json": "mcp add --from"}
-    remarks += [f"settings: clawbot {how} {root / name}" for name, how in commands.items() if (root / name).is_file()]
-    named = _named_workspaces(root)
-    workspace = [place for place in (*named, root / "workspace") if place.is_dir()][:1]
-    remarks += [
+    folders = real_folders(root, "agents/*/sessions")
+    units = [unit for folder in folders for unit in _units(folder, f"{folder.parent.name}/", skipped)]
+    named, own, jobs = _named_workspaces(root), root / "workspace", root / "cron" / "jobs.json"
+    workspace = next((place for place in (*named, *real_folders(root, "workspace")) if place.is_dir()), None)
+    remarks = [
         f"notes of {who}: {place}" + ("" if place.is_dir() else " (there is no such folder)")
-        for place, who in named.items()
-        if place not in workspace
+        for place, who in (named | ({own: "main"} if own.is_symlink() else {})).items()
+        if place != workspace
     ]
-    return Source("openclaw", "OpenClaw", units, workspace, remarks, jobs if jobs.is_file() else None)
+    is_plain = jobs.is_file() and jobs.resolve() == jobs
+    return Source("openclaw", units, [*left_in(root, "openclaw"), *remarks], workspace, jobs if is_plain else None)
 
 
 def read_pi(root: Path, skipped: Skipped) -> Source:
     """Return the sessions of pi below `root` (`~/.pi`, `~/.pi/agent` or the folder of the sessions). Blocks."""
-    folder = next(each for each in (root / "agent" / "sessions", root / "sessions", root) if each.is_dir())
-    folders = [each for each in (folder, *sorted(folder.iterdir())) if each.is_dir() and not each.is_symlink()]
-    return Source("pi", "pi", [unit for each in folders for unit in _units(each, "", skipped)])
+    folder = real_folders(root, "agent/sessions", "sessions", ".")[0]
+    units = [unit for each in real_folders(folder, ".", "*") for unit in _units(each, "", skipped)]
+    return Source("pi", units, [*left_in(root, "pi")])
 
 
 def _named_workspaces(root: Path) -> dict[Path, str]:
@@ -93,10 +103,12 @@ def _units(folder: Path, owner: str, skipped: Skipped) -> Iterator[Unit]:
     index = small_json(folder / "sessions.json")
     known = {str(_at(value, "sessionId")): (key, value) for key, value in index.items()}
     content = read_folder(folder, every=True)
-    skipped["copies of conversations"] += len(content.copies)
+    # A backup whose session is gone is the session.
+    alone = {used: name for name, used in sorted(content.copies.items()) if used not in content.headers}
+    skipped["copies of conversations"] += len(content.copies) - len(alone)
     skipped.update(kind for kind in content.foreign.values() if kind not in ("folders", EMPTY))
-    for name, header in sorted(content.headers.items()):
-        ident = header.id if header else session_of(name)
+    found = {name: header.id if header else session_of(name) for name, header in content.headers.items()}
+    for name, ident in sorted((found | {name: session_of(used) for used, name in alone.items()}).items()):
         key, value = known.get(ident, ("", {}))
         label = str(_at(value, "label") or _at(value, "displayName") or "")
         kind = next((_KINDS[word] for word in key.split(":")[2:] if word in _KINDS), "")
@@ -105,40 +117,42 @@ def _units(folder: Path, owner: str, skipped: Skipped) -> Iterator[Unit]:
 
 
 def _talks(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> Iterator[Talk]:
-    with ByteSource.open(path) as source:
-        bad: list[int] = []
-        spans = list(spans_backwards(source, source.size, lambda offset, _text: bad.append(offset)))[::-1]
-        skipped["lines that can't be read"] += len(bad)
-        header = _value(source, spans[0]) if spans and spans[0].kind == HEADER else {}
-        texts = (_user_text(_value(source, span)) for span in spans if span.kind == "message")
-        said = _said(source, spans, all_scheduled=kind in ("cron", "subagent"))
-        kind = kind or ("cron" if is_job(next(filter(None, texts), "")) else "")
-        began = first_time(path, header.get("timestamp"))
-        yield Talk(ident, said, label, str(header.get("cwd") or ""), began, kind)
+    # Of the first version, whose entries have no ids: it names them by their place.
+    lines = [(str(value.get("id") or f"{at & 0xFFFFFFFF:08x}"), value) for at, value in lines_of(path, skipped)]
+    header = next((value for _, value in lines[:1] if value.get("type") == HEADER), {})
+    kind = kind or ("cron" if is_job(next(filter(None, (_words(value, "user") for _, value in lines)), "")) else "")
+    said = _said(lines, all_scheduled=kind in ("cron", "subagent"))
+    yield Talk(ident, said, label, str(header.get("cwd") or ""), first_time(path, header.get("timestamp")), kind)
 
 
-def _value(source: ByteSource, span: EntrySpan) -> dict[str, Any]:
-    return as_object(source.read(span.start, span.end)) or {}
+def _words(value: dict[str, Any], role: str) -> str:
+    return joined(_at(value, "message", "content")) if _at(value, "message", "role") == role else ""
 
 
-def _user_text(value: dict[str, Any]) -> str:
-    return joined(_at(value, "message", "content")) if _at(value, "message", "role") == "user" else ""
-
-
-def _said(source: ByteSource, spans: list[EntrySpan], *, all_scheduled: bool) -> Iterator[Said]:
-    ids = {span.id for span in spans if span.kind != HEADER}
-    for span in spans:
-        value = _value(source, span)
-        if not value or span.kind == HEADER:
+def _said(lines: list[tuple[str, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Said]:
+    ids = {ident for ident, value in lines if value.get("type") != HEADER}
+    for ident, value in lines:
+        if value.get("type") == HEADER:
             continue
         if str(value.get("customType") or "").startswith(_OUR_RECORDS):
             value["customType"] = f"imported.{value['customType']}"
-        if all_scheduled and _user_text(value):
+        if all_scheduled and _words(value, "user"):
             value["message"]["scheduled"] = True
-        index = span.first_kept_index
-        indexed = spans[index].id if index is not None and 0 <= index < len(spans) else None
-        if kept := span.first_kept or indexed:
-            value["firstKeptEntryId"] = kept
-        parent = span.parent_id
-        is_known = isinstance(parent, str) and parent in ids and parent != span.id
-        yield Said(span.id, value, str(parent) if is_known else "" if parent is None else None)
+        if "[[" in _words(value, "assistant"):
+            value["message"]["content"] = _sent(value["message"]["content"])
+        index = value.get("firstKeptEntryIndex")
+        if not value.get("firstKeptEntryId") and isinstance(index, int) and 0 <= index < len(lines):
+            value["firstKeptEntryId"] = lines[index][0]
+        parent = value.get("parentId", ident)
+        is_known = parent in ids and parent != ident
+        yield Said(ident, value, str(parent) if is_known else "" if parent is None else None)
+
+
+def _sent(content: Any) -> Any:
+    """Return the content of an answer without directives."""
+    if isinstance(content, str):
+        return _DIRECTIVE.sub("", content)
+    if isinstance(content, list):
+        return [_sent(each) for each in content]
+    is_text = isinstance(content, dict) and isinstance(content.get("text"), str)
+    return {**content, "text": _sent(content["text"])} if is_text else content

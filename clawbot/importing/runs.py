@@ -16,10 +16,12 @@ from clawbot.files import PRIVATE_FILE, create_whole, digest_of, ensure_private_
 from clawbot.importing.claude_code import read_claude_code
 from clawbot.importing.codex import read_codex
 from clawbot.importing.exports import read_export
-from clawbot.importing.ledger import Ledger, MadeFile, MadeJob, MadeSession, ReadUnit, Record, Run
+from clawbot.importing.homes import PROGRAMS
+from clawbot.importing.ledger import Ledger, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi
 from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
-from clawbot.importing.write import Composer, Target, ids_in, own_end
+from clawbot.importing.write import Composer, ids_in, own_end
+from clawbot.sessions.entries import FORMAT_VERSION, Header
 from clawbot.sessions.errors import SessionLockedError
 from clawbot.sessions.folder import read_folder
 from clawbot.sessions.forgotten import read_forgotten
@@ -37,12 +39,7 @@ BESIDE = "imported"  # the folder of a workspace for files whose name is taken
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
 _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
-_SHAPES = (
-    (read_openclaw, ("openclaw.json", "agents/*/sessions")),
-    (read_claude_code, ("projects/*/*.jsonl", "-[!-]*/*.jsonl")),
-    (read_codex, tuple(f"{each}rollout-*.jsonl*" for each in ("", "*/", "*/*/*/", "sessions/*/*/*/"))),
-    (read_pi, ("agent/sessions/*/*.jsonl", "sessions/*/*.jsonl", "--*--/*.jsonl")),
-)
+_READERS = {"openclaw": read_openclaw, "claude-code": read_claude_code, "codex": read_codex, "pi": read_pi}
 
 
 class Outcome(Struct):
@@ -62,7 +59,6 @@ class Outcome(Struct):
     size: int = 0
     copied: list[str] = field(default_factory=list)
     beside: list[str] = field(default_factory=list)
-    same_files: int = 0
     skipped: dict[str, int] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     jobs: str = ""
@@ -82,8 +78,8 @@ def recognise(path: Path, skipped: Skipped) -> Source:
     """Return the source at `path`. Blocks. Raises ImportFailedError, OSError."""
     if not path.exists():
         raise ImportFailedError(f"There is no {path}.")
-    for read, patterns in _SHAPES if path.is_dir() else ():
-        if any(any(path.glob(pattern)) for pattern in patterns):
+    for program, read in _READERS.items() if path.is_dir() else ():
+        if any(any(path.glob(pattern)) for pattern in PROGRAMS[program].shapes):
             return read(path, skipped)
     if found := read_export(path, skipped) or _one_project(path, skipped):
         return found
@@ -121,8 +117,9 @@ class Importer:
         self._store, self._workspace, self._ledger, self._clock = store, workspace, ledger, clock
         self._dry_run, self._notes, self._progress, self._skipped = dry_run, notes, progress, Skipped()
         self._aside = Path(os.devnull) if dry_run else store.folder / ".import.tmp"
-        self._records: list[tuple[str, SessionRecord]] = []
-        self._entries: list[Record] = []
+        self._unlisted: list[tuple[str, SessionRecord]] = []
+        # By the conversation that was met in this run, the ids of its entries if the run is dry.
+        self._met: dict[str, set[str]] = {}
 
     def run(self, path: Path) -> Outcome:
         """Import what is new at `path`. What was done before an interruption is kept, and the next run goes on. Raises
@@ -130,83 +127,90 @@ class Importer:
         ensure_private_dir(self._ledger.folder)
         try:
             with FileLock(self._ledger.folder / "lock", timeout=0, mode=PRIVATE_FILE):
-                self._run_alone(Path(os.path.realpath(path)))
-                return self.outcome
+                return self._run_alone(Path(os.path.realpath(path)))
         except Timeout:
             raise ImportFailedError("Another import is running.", hint="Wait for its end.") from None
 
-    def _run_alone(self, path: Path) -> None:
+    def _run_alone(self, path: Path) -> Outcome:
         self._source = source = recognise(path, self._skipped)
-        agent, now = self._store.agent_id, self._clock.now()
-        self._stamps, self._made = self._ledger.done(source.name, agent)
+        self._label, agent, now = PROGRAMS[source.program].label, self._store.agent_id, self._clock.now()
+        self._stamps, self._made = self._ledger.done(source.program, agent)
         self._forgotten = read_forgotten(self._store.folder)
-        run = Run(self._ledger.fresh_id(f"{now:%Y%m%d-%H%M%S}"), iso_utc(now), source.name, str(path), agent)
-        self.outcome = Outcome(source.label, run.id, remarks=[*source.remarks], jobs=str(source.jobs or ""))
-        self._run, self._entries = run.id, [run]
+        number, base = 2, f"{now:%Y%m%d-%H%M%S}"
+        name = base
+        while (self._ledger.folder / f"{name}.jsonl").exists():
+            number, name = number + 1, f"{base}-{number}"
+        self._run = Run(name, iso_utc(now), source.program, str(path), agent)
+        self._outcome = Outcome(self._label, name, remarks=[*source.remarks], jobs=str(source.jobs or ""))
         if not self._dry_run:
             ensure_private_dir(self._store.folder)
         try:
             for unit in source.units:
                 self._read(unit)
-            for folder in source.workspace:
-                self._copy_notes(folder)
+            if source.workspace:
+                self._copy_notes(source.workspace)
         finally:
-            self._save()
+            self._list()
             if not self._dry_run:
                 self._aside.unlink(missing_ok=True)
-        self.outcome.skipped = {reason: count for reason, count in sorted(self._skipped.items()) if count}
+        self._outcome.skipped = {reason: count for reason, count in sorted(self._skipped.items()) if count}
+        return self._outcome
 
     def _read(self, unit: Unit) -> None:
+        outcome = self._outcome
         if self._stamps.get(unit.name) == unit.stamp:
-            self.outcome.same += 1
+            outcome.same += 1
             return
         try:
             for talk in reading(unit.talks()):
                 self._take(talk)
-                self._progress(self.outcome.new + self.outcome.grown + self.outcome.parts)
-            self._entries.append(ReadUnit(unit.name, unit.stamp))
+                self._progress(outcome.new + outcome.grown + outcome.parts)
+            self.note(Record("unit", unit.name, unit.stamp))
         except UnreadableError as error:
             self._skipped[str(error)] += 1
         except SessionLockedError:
             self._skipped["conversations that are open now"] += 1
-        if len(self._records) >= BATCH:
-            self._save()
+        if len(self._unlisted) >= BATCH:
+            self._list()
 
     def _take(self, talk: Talk) -> None:
         """Write what is new of a conversation. Raises UnreadableError, SessionStoreError, OSError."""
-        root = self._store.folder
+        root, files = self._store.folder, self._made[talk.ident]
         folder = f"{SUBAGENTS}/{self._session_id(talk.parent)}/" if talk.parent else ""
         first = f"{folder}{self._session_id(talk.ident)}{SUFFIX}"
-        files = self._made.get(talk.ident) or []
         if not files and (root / first).exists() and own_end(root / first) is None:
-            files = [first]  # it was continued after a kill had come before the record of it
+            files.append(first)  # it was continued after a kill had come before the record of it
         if files and not (root / files[-1]).exists():
             raise UnreadableError("conversations that were deleted here")
         if any(self._forgotten.is_whole(Path(file).name) for file in (*files, first)):
             raise UnreadableError("conversations that were forgotten here")
-        known: set[str] = set().union(*(ids_in(root / file) for file in files if (root / file).exists()))
+        known = self._met.get(talk.ident, set()).union(
+            *(ids_in(root / file) for file in files if (root / file).exists())
+        )
         end = own_end(root / files[-1]) if files else None
-        if end and not end.offered:
-            count, written = "grown", self._write(talk, files[-1], known, end.body)
-        else:
-            file = f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
-            count, written = "parts" if files else "new", self._write(talk, file, known)
-        count = "same" if not written else "subagents" if talk.parent else count
-        if written or known:
-            setattr(self.outcome, count, getattr(self.outcome, count) + 1)
+        kept = end.body if end and not end.offered else 0
+        file = files[-1] if kept else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
+        count = "subagents" if talk.parent else "grown" if kept else "parts" if files else "new"
+        is_copy, is_written = talk.ident in self._met, self._write(talk, file, known, kept)
+        self._met.setdefault(talk.ident, set())
+        if is_written and not kept and not self._dry_run:
+            files.append(file)
+        if is_copy:
+            self._skipped["copies of conversations"] += 1
+        elif is_written or known:
+            count = count if is_written else "same"
+            setattr(self._outcome, count, getattr(self._outcome, count) + 1)
         else:
             self._skipped["empty conversations"] += 1
 
     def _session_id(self, ident: str, part: int = 0) -> str:
-        return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))
+        return str(uuid.uuid5(_NAMESPACE, f"{self._source.program}:{ident}{f':{part}' if part else ''}"))
 
-    def _write(self, talk: Talk, file: str, known: set[str], kept: int = 0) -> bool:
+    def _write(self, talk: Talk, file: str, known: set[str], kept: int) -> bool:
         """Write the entries that are not `known` after the first `kept` bytes of `file`; False if there are none."""
-        path, name = self._store.folder / file, self._source.name
-        kind = "subagent" if talk.parent else talk.kind
-        stem = f"{kind}:{name}" if kind else name
-        key = f"agent:{self._store.agent_id}:{stem}"
-        target = Target(path.stem, key, name, self._source.label, self._run, self._notes and not kind)
+        path, kind = self._store.folder / file, "subagent" if talk.parent else talk.kind
+        stem = f"{kind}:{self._run.program}" if kind else self._run.program
+        header = Header(FORMAT_VERSION, path.stem, "", talk.cwd, session_key=f"agent:{self._store.agent_id}:{stem}")
         lock, before = SessionLock(path), b""
         try:
             if kept:
@@ -214,34 +218,33 @@ class Importer:
                 before = path.read_bytes()
             with os.fdopen(os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
                 sink.write(before[:kept])
-                composer = Composer(sink, target, talk, known, here=kept > 0)
-                written = composer.write()
-            self.outcome.messages += composer.messages
-            self.outcome.size += composer.size
-            if written and not self._dry_run:
+                composer = Composer(sink, header, self._label, talk, known, here=kept > 0)
+                is_written = composer.write(self._run, pending=self._notes and not kind)
+            if self._dry_run:
+                self._met.setdefault(talk.ident, set()).update(composer.ids)
+            self._outcome.messages += composer.messages
+            self._outcome.size += composer.size
+            if is_written and not self._dry_run:
                 ensure_private_dir(path.parent)
                 self._aside.replace(path)
                 record = _record(path)
-                self._records += [] if talk.parent else [(f"{stem}-", record)]
-                self.note(MadeSession(talk.ident, file, kept, before[kept:].decode()))
+                self._unlisted += [] if talk.parent else [(f"{stem}-", record)]
+                self.note(Record("session", talk.ident, file, kept, before[kept:].decode()))
         finally:
             lock.release()
-        return written
+        return is_written
 
-    def _save(self) -> None:
-        """Record what was read, and list the sessions that were made."""
-        if any(not isinstance(each, Run) for each in self._entries):
-            self.note()
-        if self._records:
+    def _list(self) -> None:
+        """List the sessions that were made since the last call."""
+        if self._unlisted:
             os.sync()
-            self._store.add(self._records)
-            self._records = []
+            self._store.add(self._unlisted)
+            self._unlisted = []
 
     def note(self, *records: Record) -> None:
         """Add to the record of the run."""
         if not self._dry_run:
-            self._ledger.append(self._run, [*self._entries, *records])
-        self._entries = []
+            self._ledger.append(self._run, *records)
 
     def _copy_notes(self, folder: Path) -> None:
         """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
@@ -251,17 +254,16 @@ class Importer:
             except OSError as error:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue
-            for place in (name, f"{BESIDE}/{self._source.name}/{name}"):
+            for place in (name, f"{BESIDE}/{self._run.program}/{name}"):
                 target = self._workspace / place
                 with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
                     if target.is_file() and read_plain(target, LARGEST_NOTE) == data:
-                        self.outcome.same_files += 1
                         break
                     if os.path.lexists(target):
                         continue
-                    self.note(MadeFile(str(target.absolute()), digest_of(data)))
+                    self.note(Record("file", str(target.absolute()), digest_of(data)))
                     if self._dry_run or create_whole(target, data, below=self._workspace):
-                        (self.outcome.copied if place == name else self.outcome.beside).append(place)
+                        (self._outcome.copied if place == name else self._outcome.beside).append(place)
                         break
 
 
@@ -271,7 +273,7 @@ def _record(path: Path) -> SessionRecord:
     record = record_of(path, summary, "")
     with suppress(OSError):
         os.utime(path, (record.updated_at / 1000, record.updated_at / 1000))
-    return structs.replace(record, title=summary.given or summary.title or None, model_override=None)
+    return structs.replace(record, title=summary.given or summary.title or None)
 
 
 def _is_note(name: str) -> bool:
@@ -287,18 +289,16 @@ def undo_run(
     Blocks. Raises SessionStoreError, ConfigError, OSError."""
     undone, kept, freed = Undone(), list[Record](), list[Path]()
     for record in reversed(records):
-        match record:
-            case MadeSession():
-                path = store.folder / record.file
-                why = _undo_session(path, record, run.id, undone)
-                freed += [] if why else [path]
-            case MadeFile():
-                why = _undo_file(Path(record.path), record.digest, undone)
-            case MadeJob():
-                why = drop_job(record.name)
-                undone.jobs += not why
-            case _:
-                continue
+        why = ""
+        if record.kind == "session":
+            path = store.folder / record.value
+            why = _undo_session(path, record, run.id, undone)
+            freed += [] if why else [path]
+        elif record.kind == "file":
+            why = _undo_file(Path(record.name), record.value, undone)
+        elif record.kind == "job":
+            why = drop_job(record.name)
+            undone.jobs += not why
         if why:
             kept.append(record)
             undone.stays.append(why)
@@ -308,7 +308,7 @@ def undo_run(
     return undone
 
 
-def _undo_session(path: Path, record: MadeSession, run_id: str, undone: Undone) -> str:
+def _undo_session(path: Path, record: Record, run_id: str, undone: Undone) -> str:
     """Take a session back; returns why it stays, or ""."""
     if not path.exists():
         return ""

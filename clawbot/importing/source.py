@@ -1,4 +1,4 @@
-"""What the readers of other programs share: conversations as they are read, files within limits, content blocks.
+"""What the readers of other programs share: conversations as they are read, files within limits, branches of trees.
 
 Whatever lies in those folders is untrusted: no link and no special file is opened, and no file is read as a whole that
 may be large.
@@ -10,6 +10,7 @@ import codecs
 import json
 import logging
 import os
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ from clawbot.errors import ClawbotError
 from clawbot.files import NO_PLAIN_FILE, open_folder, read_plain
 from clawbot.messages import Message
 from clawbot.sessions.entries import as_object, iso_ms
+from clawbot.sessions.offsets import ENTRY_START
 from clawbot.trees import TreeWalk
 
 log = logging.getLogger(__name__)
@@ -31,12 +33,21 @@ T = TypeVar("T")
 LONGEST_LINE = 32 * 2**20  # bytes: more than the largest picture in a message
 LARGEST_TALK = 64 * 2**20  # characters of one conversation in an export
 MOST_FILES = 1_000_000
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CHUNK = 2**20
 _FAR = 10**11  # a time in seconds is smaller until the year 5138, one in milliseconds larger since 1973
 
 
 class ImportFailedError(ClawbotError):
     """Nothing can be imported from a path, or a run can't be undone."""
+
+
+class UnreadableError(Exception):
+    """A file, or a conversation in it, can't be read; the text is the reason, for a count."""
+
+
+Skipped = Counter[str]
+"""How much was left out, by reason."""
 
 
 class Said(NamedTuple):
@@ -70,23 +81,14 @@ class Unit(NamedTuple):
 
 
 class Source(Struct):
-    """What was recognised at a path: the program's `label` and its `name` in keys; `workspace` are its folders of
-    notes, `remarks` lines about what is there and is not imported, `jobs` its file of jobs."""
+    """What was recognised at a path: the `program` by its key, its conversations, its folder of notes and its file of
+    jobs; `remarks` name what is there and is not imported."""
 
-    name: str
-    label: str
+    program: str
     units: Iterable[Unit]
-    workspace: Sequence[Path] = ()
     remarks: Sequence[str] = ()
+    workspace: Path | None = None
     jobs: Path | None = None
-
-
-class UnreadableError(Exception):
-    """A file, or a conversation in it, can't be read; the text is the reason, for a count."""
-
-
-Skipped = Counter[str]
-"""How much was left out, by reason."""
 
 
 def milliseconds(value: Any) -> int:
@@ -98,19 +100,25 @@ def milliseconds(value: Any) -> int:
     return int(value if value >= _FAR else value * 1000)
 
 
+def real_folders(root: Path, *patterns: str) -> list[Path]:
+    """Return the folders below the real path `root` that fit the patterns, in their order, without any behind a link;
+    "." is `root`. Blocks."""
+    found = (each for pattern in patterns for each in (sorted(root.glob(pattern)) if pattern != "." else [root]))
+    return [each for each in found if each.is_dir() and each.resolve() == each]
+
+
 def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[tuple[str, os.stat_result]]:
     """Return the plain files below `root` whose relative path `fits`, by that path. Blocks. Raises OSError."""
     found: list[tuple[str, os.stat_result]] = []
     with open_folder(root, ()) as top:
         walk = TreeWalk(top, most=MOST_FILES)
         for entry in walk:
-            if entry.is_folder or not fits(entry.path):
-                continue
-            state = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
-            if stat.S_ISREG(state.st_mode):
-                found.append((entry.path, state))
-            else:
-                skipped["links and special files"] += 1
+            if not entry.is_folder and fits(entry.path):
+                state = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
+                if stat.S_ISREG(state.st_mode):
+                    found.append((entry.path, state))
+                else:
+                    skipped["links and special files"] += 1
     skipped["folders that can't be read"] += len(walk.problems)
     return sorted(found)
 
@@ -120,6 +128,11 @@ def units_in(
 ) -> list[Unit]:
     """Return a unit for each of these files; `read` yields its conversations. Blocks. Raises OSError."""
     return [Unit(name, stamp_of(state), partial(read, root / name)) for name, state in files_in(root, fits, skipped)]
+
+
+def stamp_of(state: os.stat_result) -> str:
+    """Return the stamp of a file: its size and the time of its last change."""
+    return f"{state.st_size}:{state.st_mtime_ns}"
 
 
 def reading(items: Iterable[T]) -> Iterator[T]:
@@ -133,14 +146,21 @@ def reading(items: Iterable[T]) -> Iterator[T]:
         raise UnreadableError("conversations in an unknown form") from error
 
 
-def stamp_of(state: os.stat_result) -> str:
-    """Return the stamp of a file: its size and the time of its last change."""
-    return f"{state.st_size}:{state.st_mtime_ns}"
-
-
 def first_time(path: Path, *values: Any) -> int:
     """Return the first of the times in milliseconds, by default that of the last change of the file."""
     return next(filter(None, map(milliseconds, values)), 0) or int(path.stat().st_mtime * 1000)
+
+
+def branch(parents: dict[str, str], leaf: str) -> list[str]:
+    """Return the ids from the root to `leaf` (unknown: the last one); all ids if none has a parent."""
+    if not any(parent in parents for parent in parents.values()):
+        return [*parents]
+    at = leaf if leaf in parents else next(reversed(parents))
+    found: dict[str, None] = {}
+    while at in parents and at not in found:
+        found[at] = None
+        at = parents[at]
+    return [*found][::-1]
 
 
 def open_plain(path: Path) -> IO[bytes]:
@@ -164,15 +184,10 @@ def lines_of(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]
                 yield start, value
             elif raw.strip(b" \t\r\n\0"):
                 skipped["lines that can't be read"] += 1
+                # An entry of our format that was written behind a torn one.
+                if (found := ENTRY_START.search(raw, 1)) and (value := as_line(raw[found.start() :])) is not None:
+                    yield start + found.start(), value
             start, is_rest = start + len(raw), is_cut
-
-
-def lines_at(path: Path, offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
-    """Yield the objects in the lines that begin at `offsets`. Raises OSError."""
-    with open_plain(path) as file:
-        for offset in offsets:
-            file.seek(offset)
-            yield as_line(file.readline(LONGEST_LINE)) or {}
 
 
 def as_line(raw: bytes) -> dict[str, Any] | None:

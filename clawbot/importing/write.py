@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import msgspec
 from msgspec import structs
 
 from clawbot.clock import iso_utc, moment_of
 from clawbot.importing.content import entry_id
+from clawbot.importing.ledger import Run
 from clawbot.importing.source import Said, Talk, milliseconds, reading
-from clawbot.messages import ToolResultMessage, scrub
+from clawbot.messages import AssistantMessage, Message, ToolResultMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import (
     FORK,
-    FORMAT_VERSION,
     OFFER,
     CompactionEntry,
     CustomEntry,
@@ -51,18 +51,6 @@ class OwnEnd(NamedTuple):
     offered: bool
 
 
-class Target(NamedTuple):
-    """The session that is written: its id, the key in its header, the program's name and label, the run, and whether
-    memory is to be offered the conversation."""
-
-    session_id: str
-    key: str
-    program: str
-    label: str
-    run: str
-    pending: bool
-
-
 def own_end(path: Path) -> OwnEnd | None:
     """Return the end that an import wrote, None if the session went on since. Blocks. Raises OSError."""
     header = read_header(path)
@@ -89,53 +77,45 @@ def ids_in(path: Path) -> set[str]:
 
 
 class Composer:
-    """Writes one transcript into `sink`, entry by entry, with its times. `known` are the ids of entries that an earlier
-    run wrote; if they are `here`, the sink begins with them, and new ones may follow them."""
+    """Writes the transcript of `talk`, held in the program `label`, into `sink`, entry by entry, with its times. The
+    `header` has no time yet. `known` are the ids of entries that an earlier run wrote; if they are `here`, the sink
+    begins with them, and new ones may follow them."""
 
-    def __init__(self, sink: IO[bytes], target: Target, talk: Talk, known: Collection[str], *, here: bool) -> None:
+    def __init__(
+        self, sink: IO[bytes], header: Header, label: str, talk: Talk, known: Collection[str], *, here: bool
+    ) -> None:
         self.messages = self.size = 0
-        self._sink, self._target, self._talk, self._known = sink, target, talk, known
+        self.ids: set[str] = set()
+        self._sink, self._header, self._label, self._talk, self._known = sink, header, label, talk, known
         self._mark = entry_id(f"{talk.ident} mark")
         # By each entry of this file, the last one up to it that a model would read.
         self._read = {ident: ident for ident in known} if here else {}
         self._last, self._leaf, self._at = "", "", talk.began
 
-    def write(self) -> bool:
-        """Write the new entries and the end; False, and nothing, if there are none."""
-        seen, new = {self._mark}, False
+    def write(self, run: Run, *, pending: bool) -> bool:
+        """Write the new entries and the end; False, and nothing, if there are none. `pending`: memory is to be offered
+        the conversation."""
+        is_new = False
         for said in reading(self._talk.said):
             ident = said.id
-            while ident in seen:
+            while ident in self.ids or ident == self._mark:
                 ident = entry_id(f"{ident}'")
-            seen.add(ident)
+            self.ids.add(ident)
             if ident not in self._known:
                 self._entry(ident, said)
-                new = True
+                is_new = True
             self._last, self._leaf = ident, ident if self._read.get(ident) else self._leaf
-        if new:
-            self._end()
-        return new
+        if is_new:
+            self._end(run, pending=pending)
+        return is_new
 
     def _entry(self, ident: str, said: Said) -> None:
-        what, parent = said.what, self._last if said.parent is None else said.parent
+        parent = self._last if said.parent is None else said.parent
         parent_id = parent if parent in self._read else None
-        entry: Entry | None
-        if isinstance(what, dict):
-            self._at = milliseconds(what.get("timestamp")) or self._at
-            line = msgspec.json.encode(scrub({**what, "id": ident, "parentId": parent_id})) + b"\n"
-            entry = decode_entry(line, str(what.get("type")))
-            if entry is None:  # of no use to anybody, but others follow it
-                entry = CustomEntry(id=ident, parent_id=parent_id, custom_type=_UNREADABLE, data=what)
-                entry, line = encode_entry(entry)
-        else:
-            self._at = what.timestamp or self._at
-            entry = MessageEntry(id=ident, parent_id=parent_id, timestamp=self._time, message=capped(what))
-            line = encode_entry(entry)[1]
+        entry, line = self._encoded(said.what, ident, parent_id)
         if not self._read:
-            target, began = self._target, iso_utc(moment_of(min(self._talk.began or self._at, self._at)))
-            mark, cwd = self._mark, self._talk.cwd
-            header = Header(FORMAT_VERSION, target.session_id, began, cwd, session_key=target.key, fork=mark)
-            self._sink.write(encode_header(header))
+            began = iso_utc(moment_of(min(self._talk.began or self._at, self._at)))
+            self._sink.write(encode_header(structs.replace(self._header, timestamp=began, fork=self._mark)))
         self._sink.write(line)
         self.size += len(line)
         self.messages += isinstance(entry, MessageEntry) and not isinstance(entry.message, ToolResultMessage)
@@ -143,18 +123,34 @@ class Composer:
         is_read = not isinstance(entry, CompactionEntry) and context_items([entry])
         self._read[ident] = ident if is_read else self._read.get(parent, "")
 
+    def _encoded(self, what: Message | dict[str, Any], ident: str, parent_id: str | None) -> tuple[Entry, bytes]:
+        """Return the entry and its line, with the program's name in answers."""
+        if not isinstance(what, dict):
+            self._at = what.timestamp or self._at
+            message = structs.replace(what, by=self._label) if isinstance(what, AssistantMessage) else what
+            entry = MessageEntry(id=ident, parent_id=parent_id, timestamp=self._time, message=capped(message))
+            return encode_entry(entry)
+        self._at = milliseconds(what.get("timestamp")) or self._at
+        answer = what.get("message")
+        if isinstance(answer, dict) and answer.get("role") == "assistant":
+            what = {**what, "message": {**answer, "by": self._label}}
+        line = msgspec.json.encode({**what, "id": ident, "parentId": parent_id}) + b"\n"
+        if (known := decode_entry(line, str(what.get("type")))) is not None:
+            return known, line
+        # Of no use to anybody, but others follow it.
+        return encode_entry(CustomEntry(id=ident, parent_id=parent_id, custom_type=_UNREADABLE, data=what))
+
     @property
     def _time(self) -> str:
         return iso_utc(moment_of(self._at))
 
-    def _end(self) -> None:
-        target, parent = self._target, self._leaf
-        taken = [] if target.pending else [["", self._read.get(parent, "")]]
-        data = {"source": target.program, "id": self._talk.ident, "run": target.run, "taken": taken}
-        ended = {"reason": IMPORTED, **({"pending": True} if target.pending else {})}
-        title = given_title(self._talk.title)
+    def _end(self, run: Run, *, pending: bool) -> None:
+        parent, title = self._leaf, given_title(self._talk.title)
+        taken = [] if pending else [["", self._read.get(parent, "")]]
+        data = {"source": run.program, "id": self._talk.ident, "run": run.id, "taken": taken}
+        ended = {"reason": IMPORTED, **({"pending": True} if pending else {})}
         own: list[Entry] = [
-            *([SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=target.label)] if title else ()),
+            *([SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=self._label)] if title else ()),
             CustomEntry(id=self._mark, custom_type=FORK, data=data),
             CustomEntry(id=entry_id(f"{self._mark} end"), custom_type=END_MARK, data=ended),
         ]
