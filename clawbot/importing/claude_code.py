@@ -48,21 +48,18 @@ _PROGRAM = re.compile(
 
 
 class _Line(Struct, gc=False):
-    """A line: the answer `group` that it is a part of, and what it says. One that `follows` continues the line before
-    it in the file if it has no known parent."""
+    """A line: the answer `group` that it is a part of, what it says, and whether that is results of tools. One that
+    `follows` continues the line before it in the file if it has no known parent."""
 
     parent: str
     group: str
     follows: bool
+    is_result: bool
     messages: list[Message]
 
     @property
     def is_answer(self) -> bool:
         return any(isinstance(each, AssistantMessage) for each in self.messages)
-
-    @property
-    def is_result(self) -> bool:
-        return all(isinstance(each, ToolResultMessage) for each in self.messages)
 
     @property
     def is_spoken(self) -> bool:
@@ -128,9 +125,9 @@ def _line(value: dict[str, Any], blocks: Blocks) -> _Line:
     group = str(message.get("id") or "") if isinstance(message, dict) else ""
     parent = value.get("parentUuid") or value.get("logicalParentUuid")
     is_boundary = value.get("subtype") == "compact_boundary" or value.get("isCompactSummary") is True
-    line = _Line(parent if isinstance(parent, str) else "", group, bool(parent) or is_boundary, messages)
-    line.follows |= "uuid" not in value or line.is_answer or (bool(messages) and line.is_result)
-    return line
+    is_results = bool(messages) and all(isinstance(each, ToolResultMessage) for each in messages)
+    follows = bool(parent) or is_boundary or is_results or "uuid" not in value or value.get("type") == "assistant"
+    return _Line(parent if isinstance(parent, str) else "", group, follows, is_results, messages)
 
 
 def _chosen(lines: dict[str, _Line]) -> list[str]:

@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from clawbot.config.errors import ConfigError
 from clawbot.config.source import parse_layer
 from clawbot.files import read_plain
@@ -26,6 +29,7 @@ from clawbot.importing.source import (
     small_json,
     stamp_of,
 )
+from clawbot.sessions.entries import EntryHead
 from clawbot.sessions.envelopes import is_job
 from clawbot.sessions.folder import read_folder
 from clawbot.sessions.forgotten import session_of
@@ -117,11 +121,17 @@ def _units(folder: Path, owner: str, skipped: Skipped) -> Iterator[Unit]:
 
 
 def _talks(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> Iterator[Talk]:
-    # Of the first version, whose entries have no ids: it names them by their place.
-    lines = [(str(value.get("id") or f"{at & 0xFFFFFFFF:08x}"), value) for at, value in lines_of(path, skipped)]
-    header = next((value for _, value in lines[:1] if value.get("type") == HEADER), {})
-    kind = kind or ("cron" if is_job(next(filter(None, (_words(value, "user") for _, value in lines)), "")) else "")
+    lines: list[tuple[EntryHead, dict[str, Any]]] = []
+    for at, value in lines_of(path, skipped):
+        try:
+            head = msgspec.convert(value, EntryHead)
+        except ValueError:
+            skipped["lines that can't be read"] += 1
+        else:  # the entries of the first version have no ids
+            lines.append((structs.replace(head, id=head.id or f"{at & 0xFFFFFFFF:08x}"), value))
+    header = next((value for head, value in lines[:1] if head.type == HEADER), {})
     said = _said(lines, all_scheduled=kind in ("cron", "subagent"))
+    kind = kind or ("cron" if is_job(next(filter(None, (_words(value, "user") for _, value in lines)), "")) else "")
     yield Talk(ident, said, label, str(header.get("cwd") or ""), first_time(path, header.get("timestamp")), kind)
 
 
@@ -129,10 +139,10 @@ def _words(value: dict[str, Any], role: str) -> str:
     return joined(_at(value, "message", "content")) if _at(value, "message", "role") == role else ""
 
 
-def _said(lines: list[tuple[str, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Said]:
-    ids = {ident for ident, value in lines if value.get("type") != HEADER}
-    for ident, value in lines:
-        if value.get("type") == HEADER:
+def _said(lines: list[tuple[EntryHead, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Said]:
+    ids = {head.id for head, _ in lines if head.type != HEADER}
+    for head, value in lines:
+        if head.type == HEADER:
             continue
         if str(value.get("customType") or "").startswith(_OUR_RECORDS):
             value["customType"] = f"imported.{value['customType']}"
@@ -140,12 +150,11 @@ def _said(lines: list[tuple[str, dict[str, Any]]], *, all_scheduled: bool) -> It
             value["message"]["scheduled"] = True
         if "[[" in _words(value, "assistant"):
             value["message"]["content"] = _sent(value["message"]["content"])
-        index = value.get("firstKeptEntryIndex")
-        if not value.get("firstKeptEntryId") and isinstance(index, int) and 0 <= index < len(lines):
-            value["firstKeptEntryId"] = lines[index][0]
-        parent = value.get("parentId", ident)
-        is_known = parent in ids and parent != ident
-        yield Said(ident, value, str(parent) if is_known else "" if parent is None else None)
+        index, parent = head.first_kept_entry_index, head.parent_id
+        if not head.first_kept_entry_id and index is not None and 0 <= index < len(lines):
+            value["firstKeptEntryId"] = lines[int(index)][0].id
+        is_known = parent in ids and parent != head.id
+        yield Said(str(head.id), value, str(parent) if is_known else "" if parent is None else None)
 
 
 def _sent(content: Any) -> Any:

@@ -19,6 +19,7 @@ from clawbot.clock import moment_of
 from clawbot.messages import UserMessage
 from clawbot.sessions.conversation import model_ref
 from clawbot.sessions.entries import (
+    FORK,
     OFFER,
     CustomEntry,
     Entry,
@@ -218,6 +219,8 @@ def _note_entry(summary: TranscriptSummary, entry: Entry | None, raw: bytes) -> 
     match entry:
         case ModelChangeEntry():
             summary.model = model_ref(entry)
+        case CustomEntry(custom_type=FORK, data={"source": _}):
+            summary.model = None  # what was imported goes on with the model of the settings
         case CustomEntry():
             end = _end(entry)
             summary.ended, summary.pending = (end.reason, end.pending) if end else ("", False)

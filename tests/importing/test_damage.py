@@ -309,5 +309,6 @@ def test_lines_of_claude_code_without_their_links_are_read_in_their_order(lost: 
     homes.put_lines(place.path / "projects/-work" / f"{homes.uid(60)}.jsonl", lines)
     place.run()
     spoken = [text for pair in homes.ENGLISH for text in pair]
-    (path,) = (each for each in paths(place) if '"' + homes.uid(60) + '"' in each.read_text())
+    ident = lines[0].get("uuid", homes.uid(60))
+    (path,) = (each for each in paths(place) if f'"id":"{ident}"' in each.read_text())
     assert [text for text in said(path) if text in spoken] == spoken
