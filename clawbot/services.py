@@ -255,11 +255,16 @@ class SharedServices:
         if problem:
             self.notices.append(Notice(level="warning", text=problem))
 
-    async def open_model(self, ref: str) -> ChatModel:
-        """Raises ModelError."""
-        keys = KeyMap(self.loaded.settings.tui.keys)
+    async def open_model(self, ref: str, *, checked: bool = True) -> ChatModel:
+        """Open a model, whose provider must be a known one if `checked`. Raises ModelError."""
         return await open_model(
-            ref, self.agent_settings, clock=self.clock, log_path=self.paths.log_file, consent=self.consent, keys=keys
+            ref,
+            self.agent_settings,
+            clock=self.clock,
+            log_path=self.paths.log_file,
+            consent=self.consent,
+            keys=KeyMap(self.loaded.settings.tui.keys),
+            checked=checked,
         )
 
     async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:
@@ -277,7 +282,8 @@ class SharedServices:
                 text = _("{model}, chosen for this conversation, can't be used ({error}), so {other} answers.")
                 text = text.format(model=chosen, error=error, other=self.usual_model)
                 notices.append(Notice(level="warning", text=text))
-        return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)
+        model = await self.open_model(self.usual_model, checked=False)
+        return CurrentModel(self.open_model, model, self.usual_model)
 
     async def find_models(self) -> list[ModelInfo]:
         """The models available here."""

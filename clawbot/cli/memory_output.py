@@ -57,7 +57,7 @@ def hit_lines(result: SearchResult) -> Iterator[str]:
 def _place(hit: Hit) -> str:
     if hit.said is None:
         return f"{hit.path}:{hit.start_line}-{hit.end_line}"
-    who = "You" if hit.said.who == "user" else "Clawbot"
+    who = "You" if hit.said.who == "user" else hit.said.by or "Clawbot"
     return f"{hit.place} ({who}, {hit.said.at:%Y-%m-%d %H:%M})"
 
 

@@ -344,11 +344,11 @@ def _shown(item: HistoryItem, zone: tzinfo | None) -> str:
 def _said(message: Message) -> tuple[str, str]:
     match message:
         case UserMessage():
-            return "You", message.text
+            return "You", message.shown
         case AssistantMessage():
             calls = [f"-> {call.name} {msgspec.json.encode(call.arguments).decode()}" for call in message.tool_calls]
             error = [f"({message.error_message})"] if message.error_message else []
-            return "Clawbot", "\n".join(part for part in (message.text, *calls, *error) if part)
+            return clean_line(message.speaker), "\n".join(part for part in (message.text, *calls, *error) if part)
         case ToolResultMessage():
             return f"[{clean_line(message.tool_name)}{' failed' if message.is_error else ''}]", _short(message.text)
         case BashExecutionMessage():

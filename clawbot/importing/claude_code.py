@@ -10,21 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from clawbot.importing.content import Blocks, numbered
-from clawbot.importing.homes import left_in
-from clawbot.importing.source import (
-    UUID,
-    Said,
-    Skipped,
-    Source,
-    Talk,
-    branch,
-    first_time,
-    lines_of,
-    milliseconds,
-    real_folders,
-    units_in,
-)
+from clawbot.importing.content import UUID, Blocks, branch, first_time, numbered
+from clawbot.importing.source import Said, Skipped, Source, Talk, files_in, left_in, lines_of, real_folders, unit_of
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
 from clawbot.sessions.plain_lines import is_command
 
@@ -71,8 +58,11 @@ class _Line(Struct, gc=False):
 def read_claude_code(root: Path, skipped: Skipped) -> Source:
     """Return the sessions below `root` (`~/.claude`, its folder `projects` or one in that). Blocks."""
     folder = real_folders(root, "projects", ".")[0]
-    units = units_in(folder, lambda name: name.endswith(".jsonl"), partial(_talks, skipped=skipped), skipped)
-    return Source("claude-code", units, [*left_in(root, "claude-code")])
+    names = files_in(folder, lambda name: name.endswith(".jsonl"), skipped)
+    units = [unit_of(folder / name, name, partial(_talks, skipped=skipped)) for name in names]
+    notes = ("CLAUDE.md", "projects/*/memory/*.md", "*/memory/*.md", "memory/*.md")
+    left = left_in(root, "notes ({n}), such as {path}: copy what you want", *notes)
+    return Source("claude-code", "Claude Code", units, left)
 
 
 def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
@@ -92,7 +82,7 @@ def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
             uuid, line = str(value.get("uuid") or at), _line(value, blocks)
             root = roots.setdefault(uuid, roots.get(line.parent, uuid))
             (sides.setdefault(root, {}) if value.get("isSidechain") is True else main).setdefault(uuid, line)
-    began, cwd = first_time(path, facts.get("timestamp")), facts.get("cwd", "")
+    began, cwd = first_time(facts.get("timestamp"), path.stat().st_mtime), facts.get("cwd", "")
     # A summary names a conversation by its last line, which may be in another file.
     title = next(filter(None, (titles.get(each, "") for each in ("custom-title", "ai-title", *main))), "")
     ident, chosen = _ident(path), _chosen(main)
@@ -152,7 +142,7 @@ def _said(lines: dict[str, _Line], chosen: Iterable[str]) -> Iterator[Said]:
 
 
 def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:
-    message, at = value.get("message"), milliseconds(value.get("timestamp"))
+    message, at = value.get("message"), first_time(value.get("timestamp"))
     if not isinstance(message, dict) or any(value.get(each) is True for each in _NOT_SAID):
         return
     content, model = message.get("content"), str(message.get("model") or "")

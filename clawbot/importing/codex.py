@@ -8,20 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from clawbot.importing.content import Blocks, entry_id, text_in
-from clawbot.importing.homes import left_in
-from clawbot.importing.source import (
-    UUID,
-    Said,
-    Skipped,
-    Source,
-    Talk,
-    first_time,
-    lines_of,
-    milliseconds,
-    small_json,
-    units_in,
-)
+from clawbot.importing.content import UUID, Blocks, blocks_of, entry_id, first_time, text_in
+from clawbot.importing.source import Said, Skipped, Source, Talk, files_in, left_in, lines_of, small_json, unit_of
 from clawbot.messages import AssistantMessage, Message, UserMessage
 
 # What the program puts before the words of the user.
@@ -36,7 +24,7 @@ _EDITOR = re.compile(r"\A\s*[#<].*?^## My request for Codex:[ \t]*\n", re.DOTALL
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input", "local_shell_call": "action"}
 _OUTPUTS = {"function_call_output", "custom_tool_call_output", "local_shell_call_output"}
 _ITEMS = {"response_item", "message", *_CALLS, *_OUTPUTS}  # older versions have no response_item
-_OF_THE_PROGRAM = {"reasoning", "ghost_snapshot", "web_search_call", "compaction", "other"}
+_OF_THE_PROGRAM = {"reasoning", "ghost_snapshot", "web_search_call", "compaction", "other", "message"}
 
 
 def read_codex(root: Path, skipped: Skipped) -> Source:
@@ -51,8 +39,10 @@ def read_codex(root: Path, skipped: Skipped) -> Source:
     index = root / "session_index.jsonl"
     named = [value for _, value in lines_of(index, skipped)] if index.is_file() else []
     titles = {str(value.get("id")): str(value.get("thread_name") or "") for value in named}
-    units = units_in(root, fits, partial(_talks, titles=titles, skipped=skipped), skipped)
-    return Source("codex", units, [*left_in(root, "codex")])
+    talks = partial(_talks, titles=titles, skipped=skipped)
+    units = [unit_of(root / name, name, talks) for name in files_in(root, fits, skipped)]
+    left = left_in(root, "notes ({n}), such as {path}: copy what you want", "AGENTS.md", "memories/*.md")
+    return Source("codex", "Codex", units, left)
 
 
 def _lines(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]]:
@@ -74,7 +64,7 @@ def _talks(path: Path, titles: dict[str, str], skipped: Skipped) -> Iterator[Tal
     parent, source = "", meta.get("source")
     if isinstance(source, dict) and "subagent" in source:
         parent = next((each for each in UUID.findall(str(source)) if each != ident), ident)
-    began = first_time(path, meta.get("timestamp"), first.get("timestamp"))
+    began = first_time(meta.get("timestamp"), first.get("timestamp"), path.stat().st_mtime)
     said = _said(path, ident, began, skipped)
     yield Talk(ident, said, titles.get(ident, ""), str(meta.get("cwd") or ""), began, parent=parent)
 
@@ -87,39 +77,35 @@ def _said(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Said
     for number, line in enumerate(_lines(path, skipped)):
         payload, kind = line.get("payload"), str(line.get("type"))
         item = payload if isinstance(payload, dict) else line
+        count = item.get("num_turns")
         if kind == "turn_context":
             model = str(item.get("model") or model)
-        elif kind == "event_msg" and item.get("type") == "thread_rolled_back":
-            count = item.get("num_turns")
-            if isinstance(count, int) and 0 < count <= len(turns):
-                last = turns[-count]
-                del turns[-count:]
-        elif kind in _ITEMS and (
-            message := _message(item, milliseconds(line.get("timestamp")) or began, model, blocks, skipped)
-        ):
-            turns += [last] if isinstance(message, UserMessage) else []
-            parent, last = last, entry_id(f"{ident}:{number}")
-            yield Said(last, message, parent)
+        elif item.get("type") == "thread_rolled_back" and isinstance(count, int) and 0 < count <= len(turns):
+            last = turns[-count]
+            del turns[-count:]
+        elif kind in _ITEMS:
+            at = first_time(line.get("timestamp"), began)
+            if message := _message(item, at, model, blocks, skipped):
+                turns += [last] if isinstance(message, UserMessage) else []
+                parent, last = last, entry_id(f"{ident}:{number}")
+                yield Said(last, message, parent)
 
 
 def _message(item: dict[str, Any], at: int, model: str, blocks: Blocks, skipped: Skipped) -> Message | None:
-    kind = str(item.get("type"))
+    kind, role, content, output = str(item.get("type")), *map(item.get, ("role", "content", "output"))
     if kind in _CALLS:
         name = item.get("name") or ("shell" if kind == "local_shell_call" else "")
         call = blocks.call(item.get("call_id") or item.get("id"), name, item.get(_CALLS[kind]))
         return AssistantMessage([call], provider="openai", model=model, stop_reason="toolUse", timestamp=at)
     if kind in _OUTPUTS:
-        output = item.get("output")
-        body = output.get("content") if isinstance(output, dict) else output
-        failed = isinstance(output, dict) and output.get("success") is False
-        return blocks.result({"tool_use_id": item.get("call_id"), "content": body, "is_error": failed}, at)
-    if kind != "message":
-        skipped["entries of unknown types"] += kind not in _OF_THE_PROGRAM
+        whole = output if isinstance(output, dict) else {"content": output}
+        failed = whole.get("success") is False
+        return blocks.result({**whole, "tool_use_id": item.get("call_id"), "is_error": failed}, at)
+    skipped["entries of unknown types"] += kind not in _OF_THE_PROGRAM
+    if kind != "message" or role not in ("user", "assistant"):
         return None
-    content = item.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
-    texts = [text for each in parts if (text := text_in(each))]
-    if item.get("role") == "user":
-        texts = [text for each in texts if not _CONTEXT.match(each) and (text := _EDITOR.sub("", each))]
-        return next(blocks.user("\n".join(texts), at), None)
-    return next(blocks.assistant("\n".join(texts), at, model), None) if item.get("role") == "assistant" else None
+    texts = [text for each in blocks_of(content) if (text := text_in(each))]
+    if role == "assistant":
+        return next(blocks.assistant("\n".join(texts), at, model), None)
+    texts = [text for each in texts if not _CONTEXT.match(each) and (text := _EDITOR.sub("", each))]
+    return next(blocks.user("\n".join(texts), at), None)

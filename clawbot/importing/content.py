@@ -18,15 +18,41 @@ from clawbot.messages import (
     ToolResultMessage,
     UserMessage,
 )
+from clawbot.sessions.entries import iso_ms
 
 _SILENT = {"thinking", "redacted_thinking", "token_budget", "flag"}  # blocks that say nothing to the user
 _NAMES = ("title", "filename", "file_name", "name")  # of what a block or an attachment holds
+UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_FAR = 10**11  # a time in seconds is smaller until the year 5138, one in milliseconds larger since 1973
 _TOOL_NAME = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def entry_id(text: str) -> str:
     """Return the id of the entry called `text` in its conversation, the same at each reading."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()
+
+
+def branch(parents: dict[str, str], leaf: str) -> list[str]:
+    """Return the ids from the root to `leaf` (unknown: the last one); all ids if none has a parent."""
+    if not any(parent in parents for parent in parents.values()):
+        return [*parents]
+    at = leaf if leaf in parents else next(reversed(parents))
+    found: dict[str, None] = {}
+    while at in parents and at not in found:
+        found[at] = None
+        at = parents[at]
+    return [*found][::-1]
+
+
+def first_time(*values: Any) -> int:
+    """Return the first of the times, which are ISO 8601, seconds or milliseconds, as milliseconds since the epoch; 0
+    without any."""
+    for value in values:
+        if isinstance(value, str) and (found := iso_ms(value)) > 0:
+            return found
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _FAR * 1000:
+            return int(value if value >= _FAR else value * 1000)
+    return 0
 
 
 def numbered(ident: str, messages: Iterable[Message]) -> Iterator[Said]:

@@ -13,19 +13,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from clawbot.importing.content import Blocks, entry_id, joined, numbered
-from clawbot.importing.homes import left_in
-from clawbot.importing.source import (
-    Skipped,
-    Source,
-    Talk,
-    Unit,
-    array_items,
-    branch,
-    milliseconds,
-    open_plain,
-    real_folders,
-)
+from clawbot.importing.content import Blocks, branch, entry_id, first_time, joined, numbered
+from clawbot.importing.source import Skipped, Source, Talk, Unit, array_items, left_in, open_plain, real_folders
 from clawbot.messages import Message, TextBlock
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
@@ -43,9 +32,12 @@ _DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, E
 
 
 class _Form(NamedTuple):
-    """Where a program keeps what is in a conversation: the names of fields, and what yields the messages of an entry of
-    its tree, given the rest of the conversation and the `Blocks` of it."""
+    """A program, the names of the fields of its conversations, and what yields the messages of one of their entries."""
 
+    name: str
+    label: str
+    provider: str
+    read: Callable[[dict[str, Any], dict[str, Any], Blocks, Skipped], Iterator[Message]]
     entries: str
     id: str
     title: str
@@ -53,18 +45,15 @@ class _Form(NamedTuple):
     changed: str
     leaf: str
     parent: str
-    provider: str
-    read: Callable[[dict[str, Any], dict[str, Any], Blocks, Skipped], Iterator[Message]]
 
 
 def read_export(path: Path, skipped: Skipped) -> Source | None:
     """Return the export at `path`; None if no conversation can be read there. Blocks. Raises OSError."""
     items = _items(path, skipped)
     for first in islice(items, _MOST_STRANGE):
-        for program, form in _FORMS.items():
-            if form.entries in first:
-                units = (_unit(each, form, skipped) for each in chain([first], items))
-                return Source(program, units, [*left_in(path, program)])
+        if form := next((each for each in _FORMS if each.entries in first), None):
+            left = left_in(path, "{path}: copy into USER.md what you want", "memories.json")
+            return Source(form.name, form.label, (_unit(each, form, skipped) for each in chain([first], items)), left)
         skipped["entries that are no conversations"] += 1
     return None
 
@@ -106,7 +95,7 @@ def _unit(item: dict[str, Any], form: _Form, skipped: Skipped) -> Unit:
         blocks, keys = Blocks(form.provider), branch(parents, str(item.get(form.leaf)))
         said = (each for key in keys for each in numbered(key, form.read(found[key], item, blocks, skipped)))
         name = title if isinstance(title, str) else ""
-        yield Talk(ident, said, name, began=milliseconds(item.get(form.began)))
+        yield Talk(ident, said, name, began=first_time(item.get(form.began)))
 
     return Unit(ident, stamp, talks)
 
@@ -122,7 +111,7 @@ def _chatgpt(node: dict[str, Any], _: dict[str, Any], blocks: Blocks, skipped: S
     if kind in _HIDDEN or facts.get("is_visually_hidden_from_conversation") is True:
         skipped["profiles and instructions (copy them into USER.md)"] += kind == "user_editable_context"
         return
-    at, to = milliseconds(message.get("create_time")), message.get("recipient") or "all"
+    at, to = first_time(message.get("create_time")), message.get("recipient") or "all"
     parts = next(filter(None, map(content.get, ("parts", "text", "result", "content"))), None)
     text = _REFERENCES.sub("", _NAMED.sub(_words, joined(parts))).strip()
     if role == "user":
@@ -144,7 +133,7 @@ def _words(named: re.Match[str]) -> str:
 
 
 def _claude_ai(message: dict[str, Any], item: dict[str, Any], blocks: Blocks, _: Skipped) -> Iterator[Message]:
-    at = milliseconds(message.get("created_at"))
+    at = first_time(message.get("created_at"))
     content = message.get("content") or message.get("text")
     if message.get("sender") == "assistant":
         yield from blocks.assistant(content, at, str(item.get("model") or ""))
@@ -158,21 +147,13 @@ def _claude_ai(message: dict[str, Any], item: dict[str, Any], blocks: Blocks, _:
     yield from blocks.user(content, at, (*attached, *(message.get("files") or ())), pasted)
 
 
-_FORMS = {
-    "chatgpt": _Form(
-        "mapping",
-        "conversation_id",
-        "title",
-        "create_time",
-        "update_time",
-        "current_node",
-        "parent",
-        "openai",
-        _chatgpt,
+_FORMS = (
+    _Form(
+        *("chatgpt", "ChatGPT", "openai", _chatgpt, "mapping", "conversation_id", "title"),
+        *("create_time", "update_time", "current_node", "parent"),
     ),
-    "claude-ai": _Form(
-        *("chat_messages", "uuid", "name", "created_at", "updated_at"),
-        *("current_leaf_message_uuid", "parent_message_uuid", "anthropic"),
-        read=_claude_ai,
+    _Form(
+        *("claude-ai", "Claude.ai", "anthropic", _claude_ai, "chat_messages", "uuid", "name"),
+        *("created_at", "updated_at", "current_leaf_message_uuid", "parent_message_uuid"),
     ),
-}
+)

@@ -15,19 +15,18 @@ from msgspec import structs
 from clawbot.config.errors import ConfigError
 from clawbot.config.source import parse_layer
 from clawbot.files import read_plain
-from clawbot.importing.content import joined
-from clawbot.importing.homes import left_in
+from clawbot.importing.content import first_time, joined
 from clawbot.importing.source import (
     Said,
     Skipped,
     Source,
     Talk,
     Unit,
-    first_time,
+    left_in,
     lines_of,
     real_folders,
     small_json,
-    stamp_of,
+    unit_of,
 )
 from clawbot.sessions.entries import EntryHead
 from clawbot.sessions.envelopes import is_job
@@ -62,14 +61,19 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
         if place != workspace
     ]
     is_plain = jobs.is_file() and jobs.resolve() == jobs
-    return Source("openclaw", units, [*left_in(root, "openclaw"), *remarks], workspace, jobs if is_plain else None)
+    left = [
+        *left_in(root, f"skills ({{n}}): add {root}/skills to `skills.dirs` in the settings", "skills/*/SKILL.md"),
+        *(line for name in _SETTINGS for line in left_in(root, "settings: clawbot config check {path}", name)),
+        *left_in(root, "settings: clawbot mcp add --from {path}", "mcp.json"),
+    ]
+    return Source("openclaw", "OpenClaw", units, left + remarks, workspace, jobs if is_plain else None)
 
 
 def read_pi(root: Path, skipped: Skipped) -> Source:
     """Return the sessions of pi below `root` (`~/.pi`, `~/.pi/agent` or the folder of the sessions). Blocks."""
     folder = real_folders(root, "agent/sessions", "sessions", ".")[0]
     units = [unit for each in real_folders(folder, ".", "*") for unit in _units(each, "", skipped)]
-    return Source("pi", units, [*left_in(root, "pi")])
+    return Source("pi", "pi", units)
 
 
 def _named_workspaces(root: Path) -> dict[Path, str]:
@@ -116,8 +120,8 @@ def _units(folder: Path, owner: str, skipped: Skipped) -> Iterator[Unit]:
         key, value = known.get(ident, ("", {}))
         label = str(_at(value, "label") or _at(value, "displayName") or "")
         kind = next((_KINDS[word] for word in key.split(":")[2:] if word in _KINDS), "")
-        talks = partial(_talks, folder / name, f"{owner}{ident}", label, kind, skipped)
-        yield Unit(f"{owner}{name}", stamp_of((folder / name).stat()), talks)
+        talks = partial(_talks, ident=f"{owner}{ident}", label=label, kind=kind, skipped=skipped)
+        yield unit_of(folder / name, f"{owner}{name}", talks)
 
 
 def _talks(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> Iterator[Talk]:
@@ -132,7 +136,8 @@ def _talks(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> I
     header = next((value for head, value in lines[:1] if head.type == HEADER), {})
     said = _said(lines, all_scheduled=kind in ("cron", "subagent"))
     kind = kind or ("cron" if is_job(next(filter(None, (_words(value, "user") for _, value in lines)), "")) else "")
-    yield Talk(ident, said, label, str(header.get("cwd") or ""), first_time(path, header.get("timestamp")), kind)
+    began = first_time(header.get("timestamp"), path.stat().st_mtime)
+    yield Talk(ident, said, label, str(header.get("cwd") or ""), began, kind)
 
 
 def _words(value: dict[str, Any], role: str) -> str:

@@ -16,7 +16,6 @@ from clawbot.files import PRIVATE_FILE, create_whole, digest_of, ensure_private_
 from clawbot.importing.claude_code import read_claude_code
 from clawbot.importing.codex import read_codex
 from clawbot.importing.exports import read_export
-from clawbot.importing.homes import PROGRAMS
 from clawbot.importing.ledger import Ledger, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi
 from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
@@ -39,7 +38,12 @@ BESIDE = "imported"  # the folder of a workspace for files whose name is taken
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
 _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
-_READERS = {"openclaw": read_openclaw, "claude-code": read_claude_code, "codex": read_codex, "pi": read_pi}
+_SHAPES = (
+    (read_openclaw, ("openclaw.json", "agents/*/sessions")),
+    (read_claude_code, ("projects/*/*.jsonl", "-[!-]*/*.jsonl")),
+    (read_codex, tuple(f"{each}rollout-*.json*" for each in ("", "*/", "*/*/*/", "sessions/*/*/*/", "sessions/"))),
+    (read_pi, ("agent/sessions/*/*.jsonl", "sessions/*/*.jsonl", "--*--/*.jsonl")),
+)
 
 
 class Outcome(Struct):
@@ -78,8 +82,8 @@ def recognise(path: Path, skipped: Skipped) -> Source:
     """Return the source at `path`. Blocks. Raises ImportFailedError, OSError."""
     if not path.exists():
         raise ImportFailedError(f"There is no {path}.")
-    for program, read in _READERS.items() if path.is_dir() else ():
-        if any(any(path.glob(pattern)) for pattern in PROGRAMS[program].shapes):
+    for read, patterns in _SHAPES if path.is_dir() else ():
+        if any(any(path.glob(pattern)) for pattern in patterns):
             return read(path, skipped)
     if found := read_export(path, skipped) or _one_project(path, skipped):
         return found
@@ -133,15 +137,15 @@ class Importer:
 
     def _run_alone(self, path: Path) -> Outcome:
         self._source = source = recognise(path, self._skipped)
-        self._label, agent, now = PROGRAMS[source.program].label, self._store.agent_id, self._clock.now()
-        self._stamps, self._made = self._ledger.done(source.program, agent)
+        agent, now = self._store.agent_id, self._clock.now()
+        self._stamps, self._made = self._ledger.done(source.name, agent)
         self._forgotten = read_forgotten(self._store.folder)
         number, base = 2, f"{now:%Y%m%d-%H%M%S}"
         name = base
         while (self._ledger.folder / f"{name}.jsonl").exists():
             number, name = number + 1, f"{base}-{number}"
-        self._run = Run(name, iso_utc(now), source.program, str(path), agent)
-        self._outcome = Outcome(self._label, name, remarks=[*source.remarks], jobs=str(source.jobs or ""))
+        self._run = Run(name, iso_utc(now), source.name, str(path), agent)
+        self._outcome = Outcome(source.label, name, remarks=[*source.remarks], jobs=str(source.jobs or ""))
         if not self._dry_run:
             ensure_private_dir(self._store.folder)
         try:
@@ -204,7 +208,7 @@ class Importer:
             self._skipped["empty conversations"] += 1
 
     def _session_id(self, ident: str, part: int = 0) -> str:
-        return str(uuid.uuid5(_NAMESPACE, f"{self._source.program}:{ident}{f':{part}' if part else ''}"))
+        return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))
 
     def _write(self, talk: Talk, file: str, known: set[str], kept: int) -> bool:
         """Write the entries that are not `known` after the first `kept` bytes of `file`; False if there are none."""
@@ -218,7 +222,7 @@ class Importer:
                 before = path.read_bytes()
             with os.fdopen(os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
                 sink.write(before[:kept])
-                composer = Composer(sink, header, self._label, talk, known, here=kept > 0)
+                composer = Composer(sink, header, self._source.label, talk, known, here=kept > 0)
                 is_written = composer.write(self._run, pending=self._notes and not kind)
             if self._dry_run:
                 self._met.setdefault(talk.ident, set()).update(composer.ids)
@@ -248,7 +252,7 @@ class Importer:
 
     def _copy_notes(self, folder: Path) -> None:
         """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
-        for name, _ in files_in(folder, _is_note, self._skipped):
+        for name in files_in(folder, _is_note, self._skipped):
             try:
                 data = read_plain(folder / name, LARGEST_NOTE, linked=False)
             except OSError as error:

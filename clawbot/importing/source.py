@@ -10,7 +10,6 @@ import codecs
 import json
 import logging
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from msgspec import Struct
 from clawbot.errors import ClawbotError
 from clawbot.files import NO_PLAIN_FILE, open_folder, read_plain
 from clawbot.messages import Message
-from clawbot.sessions.entries import as_object, iso_ms
+from clawbot.sessions.entries import as_object
 from clawbot.sessions.offsets import ENTRY_START
 from clawbot.trees import TreeWalk
 
@@ -33,9 +32,7 @@ T = TypeVar("T")
 LONGEST_LINE = 32 * 2**20  # bytes: more than the largest picture in a message
 LARGEST_TALK = 64 * 2**20  # characters of one conversation in an export
 MOST_FILES = 1_000_000
-UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CHUNK = 2**20
-_FAR = 10**11  # a time in seconds is smaller until the year 5138, one in milliseconds larger since 1973
 
 
 class ImportFailedError(ClawbotError):
@@ -81,23 +78,21 @@ class Unit(NamedTuple):
 
 
 class Source(Struct):
-    """What was recognised at a path: the `program` by its key, its conversations, its folder of notes and its file of
-    jobs; `remarks` name what is there and is not imported."""
+    """What was recognised at a path: the program's `label` and its `name` in keys, its conversations; `remarks` name
+    what is there and is not imported. `workspace` is its folder of notes, `jobs` its file of jobs."""
 
-    program: str
+    name: str
+    label: str
     units: Iterable[Unit]
     remarks: Sequence[str] = ()
     workspace: Path | None = None
     jobs: Path | None = None
 
 
-def milliseconds(value: Any) -> int:
-    """A time as ISO 8601, in seconds or in milliseconds, as milliseconds since the epoch; 0 if it is none."""
-    if isinstance(value, str):
-        return max(0, iso_ms(value))
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _FAR * 1000:
-        return 0
-    return int(value if value >= _FAR else value * 1000)
+def left_in(root: Path, text: str, *patterns: str) -> list[str]:
+    """Return the line that names the files below `root` that are not imported, none if there are none. Blocks."""
+    found = [path for pattern in patterns for path in sorted(root.glob(pattern)) if path.is_file()]
+    return [text.format(n=len(found), path=found[0])] if found else []
 
 
 def real_folders(root: Path, *patterns: str) -> list[Path]:
@@ -107,32 +102,25 @@ def real_folders(root: Path, *patterns: str) -> list[Path]:
     return [each for each in found if each.is_dir() and each.resolve() == each]
 
 
-def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[tuple[str, os.stat_result]]:
-    """Return the plain files below `root` whose relative path `fits`, by that path. Blocks. Raises OSError."""
-    found: list[tuple[str, os.stat_result]] = []
+def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[str]:
+    """Return the paths of the plain files below `root` that `fits` accepts, relative to it and sorted. Blocks. Raises
+    OSError."""
+    found = []
     with open_folder(root, ()) as top:
         walk = TreeWalk(top, most=MOST_FILES)
         for entry in walk:
             if not entry.is_folder and fits(entry.path):
-                state = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
-                if stat.S_ISREG(state.st_mode):
-                    found.append((entry.path, state))
-                else:
-                    skipped["links and special files"] += 1
+                is_plain = stat.S_ISREG(os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False).st_mode)
+                found += [entry.path] if is_plain else []
+                skipped["links and special files"] += not is_plain
     skipped["folders that can't be read"] += len(walk.problems)
     return sorted(found)
 
 
-def units_in(
-    root: Path, fits: Callable[[str], bool], read: Callable[[Path], Iterable[Talk]], skipped: Skipped
-) -> list[Unit]:
-    """Return a unit for each of these files; `read` yields its conversations. Blocks. Raises OSError."""
-    return [Unit(name, stamp_of(state), partial(read, root / name)) for name, state in files_in(root, fits, skipped)]
-
-
-def stamp_of(state: os.stat_result) -> str:
-    """Return the stamp of a file: its size and the time of its last change."""
-    return f"{state.st_size}:{state.st_mtime_ns}"
+def unit_of(path: Path, name: str, talks: Callable[[Path], Iterable[Talk]]) -> Unit:
+    """Return the unit of the file at `path`, whose conversations are `talks`. Blocks. Raises OSError."""
+    state = path.stat()
+    return Unit(name, f"{state.st_size}:{state.st_mtime_ns}", partial(talks, path))
 
 
 def reading(items: Iterable[T]) -> Iterator[T]:
@@ -144,23 +132,6 @@ def reading(items: Iterable[T]) -> Iterator[T]:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         log.info("a conversation is in no known form", exc_info=True)
         raise UnreadableError("conversations in an unknown form") from error
-
-
-def first_time(path: Path, *values: Any) -> int:
-    """Return the first of the times in milliseconds, by default that of the last change of the file."""
-    return next(filter(None, map(milliseconds, values)), 0) or int(path.stat().st_mtime * 1000)
-
-
-def branch(parents: dict[str, str], leaf: str) -> list[str]:
-    """Return the ids from the root to `leaf` (unknown: the last one); all ids if none has a parent."""
-    if not any(parent in parents for parent in parents.values()):
-        return [*parents]
-    at = leaf if leaf in parents else next(reversed(parents))
-    found: dict[str, None] = {}
-    while at in parents and at not in found:
-        found[at] = None
-        at = parents[at]
-    return [*found][::-1]
 
 
 def open_plain(path: Path) -> IO[bytes]:

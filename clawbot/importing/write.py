@@ -14,9 +14,9 @@ import msgspec
 from msgspec import structs
 
 from clawbot.clock import iso_utc, moment_of
-from clawbot.importing.content import entry_id
+from clawbot.importing.content import entry_id, first_time
 from clawbot.importing.ledger import Run
-from clawbot.importing.source import Said, Talk, milliseconds, reading
+from clawbot.importing.source import Said, Talk, reading
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import (
@@ -130,7 +130,7 @@ class Composer:
             message = structs.replace(what, by=self._label) if isinstance(what, AssistantMessage) else what
             entry = MessageEntry(id=ident, parent_id=parent_id, timestamp=self._time, message=capped(message))
             return encode_entry(entry)
-        self._at = milliseconds(what.get("timestamp")) or self._at
+        self._at = first_time(what.get("timestamp"), self._at)
         answer = what.get("message")
         if isinstance(answer, dict) and answer.get("role") == "assistant":
             what = {**what, "message": {**answer, "by": self._label}}

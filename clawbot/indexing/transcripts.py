@@ -127,7 +127,7 @@ class TranscriptDocuments:
             end_line=before + hit.end_line,
             line=before + hit.line,
             snippet="\n".join(line for line in hit.snippet.split("\n") if line.strip() and not _DAY.fullmatch(line)),
-            said=SaidBy(said.entry, said.who, moment_of(said.timestamp, self._zone)) if said else None,
+            said=SaidBy(said.entry, said.who, moment_of(said.timestamp, self._zone), said.by) if said else None,
         )
 
     def is_gone(self, path: str) -> bool:

@@ -34,6 +34,7 @@ from clawbot.llm.models import (
     describe_local,
     is_own,
     look_up,
+    may_name_provider,
     missing_key,
     normal_ref,
     resolve_auto,
@@ -197,6 +198,7 @@ async def open_model(
     log_path: Path | None = None,
     consent: ServerConsent | None = None,
     keys: KeyMap | None = None,
+    checked: bool = False,
 ) -> ChatModel:
     """The model `ref` (`auto`, `offline`, `provider/model`, `script:FILE`), with the fallbacks of the settings.
 
@@ -205,9 +207,10 @@ async def open_model(
     does, whose `info.found` names it; without `consent` all are used. The offline model names
     the user's `keys`.
 
-    Raises RefusedError for a name that is none, ScriptFileError for a script that cannot be read.
+    Raises RefusedError for a name that is none, also for a provider that litellm does not know if `checked`;
+    ScriptFileError for a script that cannot be read.
     """
-    opener = _Opener(settings, clock, log_path, consent, keys or KeyMap())
+    opener = _Opener(settings, clock, log_path, consent, keys or KeyMap(), checked=checked)
     models: list[ChatModel] = []
     try:
         for name in (ref, *settings.fallbacks):
@@ -231,12 +234,20 @@ class _Opener:
     """Opens models with the same settings."""
 
     def __init__(
-        self, settings: AgentSettings, clock: Clock, log_path: Path | None, consent: ServerConsent | None, keys: KeyMap
+        self,
+        settings: AgentSettings,
+        clock: Clock,
+        log_path: Path | None,
+        consent: ServerConsent | None,
+        keys: KeyMap,
+        *,
+        checked: bool,
     ) -> None:
         self._settings = settings
         self._facts = ProgramFacts(find_home(), settings.workspace, keys)
         self._clock = clock
         self._consent = consent
+        self._checked = checked
         self._options = client_options(settings, clock, log_path)
 
     async def open(self, ref: str) -> ChatModel:
@@ -253,7 +264,10 @@ class _Opener:
             if server and consent and not await asyncio.to_thread(consent.covers, server):
                 return self._waiting(found.info.ref, server)
         else:
-            found = await describe(self._full_ref(ref), self._settings)
+            full = self._full_ref(ref)
+            if self._checked and not await asyncio.to_thread(may_name_provider, full):
+                raise RefusedError(_("litellm knows no provider of that name ({ref}).").format(ref=ref))
+            found = await describe(full, self._settings)
         if found.info.ref == OFFLINE:
             return OfflineModel(self._clock, reason=found.info.reason, facts=self._facts)
         if found.info.ref.startswith(LOCAL):

@@ -270,16 +270,28 @@ def look_up(refs: Iterable[str]) -> dict[str, ModelFacts]:
 _known: dict[str, ModelFacts] = {}
 
 
+def may_name_provider(ref: str) -> bool:
+    """Whether litellm may know the provider of `ref`, whose list is read without importing it. Blocks."""
+    return ref.partition("/")[0] in (known := _providers()) or not known
+
+
 @lru_cache(maxsize=1)
-def _table_path() -> Path | None:
+def _providers() -> frozenset[str]:
+    code, like = map(_litellm_file, ("types/utils.py", "llms/openai_like/providers.json"))
+    names = re.findall(r'^    [A-Z0-9_]+ = "([\w.-]+)"', code.read_text("utf-8"), re.MULTILINE) if code else ()
+    return frozenset({*names, *(msgspec.json.decode(like.read_bytes()) if like else ())}) if names else frozenset()
+
+
+@lru_cache
+def _litellm_file(name: str) -> Path | None:
     spec = find_spec("litellm")
-    places = [Path(place) / TABLE for place in (spec.submodule_search_locations or ())] if spec else []
+    places = [Path(place) / name for place in (spec.submodule_search_locations or ())] if spec else []
     return next((path for path in places if path.is_file()), None)
 
 
 def _read_table() -> Mapping[str, msgspec.Raw]:
     # The 3 MB are not kept: the entries stay undecoded, and only what was asked for is remembered.
-    path = _table_path()
+    path = _litellm_file(TABLE)
     return msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw]) if path else {}
 
 

@@ -74,11 +74,13 @@ Origin = Literal["file", "user", "agent"]
 
 
 class SaidBy(Struct, frozen=True):
-    """The speaker and time of a message: the entry `entry` of a transcript, at `at` in the user's zone."""
+    """The speaker and time of a message: the entry `entry` of a transcript, at `at` in the user's zone. `by` is the
+    other program whose assistant spoke."""
 
     entry: str
     who: Literal["user", "agent"]
     at: datetime
+    by: str = ""
 
 
 class Hit(Struct, frozen=True, rename="camel"):

@@ -100,14 +100,14 @@ def _without_secrets(line: bytes, clean: Redactor) -> bytes:
 
 def _message(message: Message, time: str) -> str:
     if isinstance(message, UserMessage):
-        return f"{_heading('You', time)}\n{_quoted(clean(message.text) or '(a picture)')}\n"
+        return f"{_heading('You', time)}\n{_quoted(clean(message.shown))}\n"
     if isinstance(message, ToolResultMessage):
         state = "failed" if message.is_error else "answered"
         return _folded(f"{message.tool_name} {state}", message.text)
     if isinstance(message, BashExecutionMessage):
         seen = " (the model did not see it)" if message.exclude_from_context else ""
         return _folded(f"You ran{seen}: {message.command}", message.output)
-    return f"{_heading('Clawbot', time)}\n{''.join(_blocks(message))}"
+    return f"{_heading(clean_line(message.speaker), time)}\n{''.join(_blocks(message))}"
 
 
 def _blocks(message: AssistantMessage) -> Iterator[str]:

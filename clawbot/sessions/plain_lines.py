@@ -45,7 +45,7 @@ class Spoken(Struct, frozen=True):
     """One line of a message: `text` is without the speaker.
 
     `line` is its line in the file, counted from 1 at the start of the search; `timestamp` is in milliseconds since the
-    epoch, 0 if unknown. A long message yields several.
+    epoch, 0 if unknown; `by` is the other program whose assistant spoke. A long message yields several.
     """
 
     line: int
@@ -53,6 +53,7 @@ class Spoken(Struct, frozen=True):
     who: Speaker
     timestamp: int
     text: str
+    by: str = ""
 
     @property
     def told(self) -> str:
@@ -120,7 +121,7 @@ def spoken_at(path: Path, start: int, line: int) -> Spoken | None:
     if not isinstance(entry, MessageEntry) or not isinstance(entry.message, UserMessage | AssistantMessage):
         return None
     who: Speaker = "user" if isinstance(entry.message, UserMessage) else "agent"
-    return Spoken(line, entry.id, who, entry.message.timestamp or entry.moment, "")
+    return Spoken(line, entry.id, who, entry.message.timestamp or entry.moment, "", _by(entry.message))
 
 
 def spoken_around(path: Path, entry: str, count: int) -> list[Spoken]:
@@ -215,7 +216,11 @@ def _lines(part: _Said, text: str, line: int) -> Iterator[Spoken]:
     who: Speaker = "user" if part.by_user else "agent"
     timestamp = part.entry.message.timestamp or part.entry.moment
     for told in _paragraphs(text):
-        yield Spoken(line, part.entry.id, who, timestamp, told)
+        yield Spoken(line, part.entry.id, who, timestamp, told, _by(part.entry.message))
+
+
+def _by(message: Message) -> str:
+    return message.by or "" if isinstance(message, AssistantMessage) else ""
 
 
 def _paragraphs(text: str) -> Sequence[str]:

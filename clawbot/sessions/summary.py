@@ -219,7 +219,7 @@ def _note_entry(summary: TranscriptSummary, entry: Entry | None, raw: bytes) -> 
     match entry:
         case ModelChangeEntry():
             summary.model = model_ref(entry)
-        case CustomEntry(custom_type=FORK, data={"source": _}):
+        case CustomEntry(custom_type=kind, data={"source": _}) if kind == FORK:
             summary.model = None  # what was imported goes on with the model of the settings
         case CustomEntry():
             end = _end(entry)

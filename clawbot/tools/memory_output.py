@@ -171,6 +171,7 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
     }
     if (said := hit.said) is not None:
         found["said"] = {"who": said.who, "at": said.at.isoformat(timespec="minutes"), "entry": said.entry}
+        found["said"] |= {"by": well_formed(said.by)} if said.by else {}
     if cite:
         found["citation"] = well_formed(hit.place)
     if hit.earlier:

@@ -166,6 +166,7 @@ class SessionsReadTool(AsyncTool[TalkReadArguments]):
                 "at": moment_of(one.timestamp, self._zone()).isoformat(timespec="minutes"),
                 "entry": one.entry,
                 "text": well_formed(one.text),
+                **({"by": well_formed(one.by)} if one.by else {}),
             }
             for one in said
         ]

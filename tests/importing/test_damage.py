@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from clawbot.importing import runs, source
-from clawbot.importing.source import ImportFailedError, Skipped, array_items, lines_of, milliseconds
+from clawbot.importing.content import first_time
+from clawbot.importing.source import ImportFailedError, Skipped, array_items, lines_of
 from tests.clocks import StillClock
 from tests.importing import homes
 from tests.importing.test_import import COUNTS, Place, paths, place_of, said
@@ -292,7 +293,7 @@ TIMES: list[tuple[Any, int]] = [
 
 @pytest.mark.parametrize(("value", "found"), TIMES)
 def test_times_of_all_forms(value: Any, found: int) -> None:
-    assert milliseconds(value) == found
+    assert first_time(value) == found
 
 
 @pytest.mark.parametrize("lost", ["all", "of answers", "one line", "uuids"])

@@ -57,6 +57,7 @@ ANSWERS: dict[str, tuple[str, str]] = {
     "no_notes": ("There are no notes of yours yet: say `remember that …`.", "还没有任何笔记：请说 `记住：……`。"),
     "by_user": ("You said: ", "你说："),
     "by_agent": ("I said: ", "我说："),
+    "by_other": ("{by} said: ", "{by} 说："),
     "not_found": (
         "I found nothing on that in your notes. A language model may know more: `/model`",
         "没有找到相关的笔记。语言模型也许知道：`/model`",

@@ -19,6 +19,7 @@ from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import UserMessage, read_compacted
 from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language, detect
 from clawbot.text.patterns import lazy_re
+from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
 from clawbot.text.stems import stem
@@ -54,13 +55,14 @@ _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
 
 class RecalledLine(Struct, frozen=True):
     """A line that a search found at `place`, which is about the day and line of `age`, if it is. `origin` says whose
-    words it is: file, user, agent; `score` is 0 to 1."""
+    words it is: file, user, agent, the last also of the program `by`; `score` is 0 to 1."""
 
     place: str
     age: tuple[str, str, int]
     text: str
     origin: str
     score: float
+    by: str = ""
 
 
 def recall(turn: Turn, intent: Intent) -> Plan:
@@ -205,6 +207,7 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
         day = _DAY.search(path)
         last = start + text.count("\n")
         end = result.get("endLine", last)
+        by = clean_line(str((result.get("said") or {}).get("by") or ""))
         for at, line in enumerate(text.split("\n"), start):
             # Lines that say nothing may be left out of a snippet.
             place = f"{path}:{at}" if end == last else f"{path}:{start}-{end}"
@@ -212,7 +215,7 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
             who = _SPEAKER.match(said)
             origin = ("user" if who[1] else "agent") if who else str(result.get("origin"))
             age = (day[0] if day else "", path, at)
-            yield RecalledLine(place, age, said[who.end() if who else 0 :], origin, score)
+            yield RecalledLine(place, age, said[who.end() if who else 0 :], origin, score, by)
 
 
 def _says(hit: RecalledLine, question: str) -> bool:
@@ -238,8 +241,10 @@ def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
 
 def _quotes(turn: Turn, hits: Sequence[RecalledLine]) -> str:
     """The hits as block quotes, each with whose words it is and where it stands."""
-    whose = {origin: say(turn.language, f"by_{origin}") for origin in ("user", "agent")}
-    return "\n\n".join(quote(whose.get(hit.origin, "") + hit.text, hit.place) for hit in hits)
+    keys = {"user": "by_user", "agent": "by_agent"}
+    found = ((hit, "by_other" if hit.by and hit.origin == "agent" else keys.get(hit.origin)) for hit in hits)
+    said = ((hit, say(turn.language, key, by=hit.by) if key else "") for hit, key in found)
+    return "\n\n".join(quote(whose + hit.text, hit.place) for hit, whose in said)
 
 
 def _from_here(turn: Turn, question: str, hits: Sequence[RecalledLine] = ()) -> str:

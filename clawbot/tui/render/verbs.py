@@ -92,7 +92,9 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
     return _(said).format(what=subject).rstrip()
 
 
-SPEAKERS = {"user": N_("You"), "agent": "Clawbot"}
+def speaker(who: str, by: str = "") -> str:
+    """Who spoke; `by` is the other program whose assistant did."""
+    return _("You") if who == "user" else one_line(by) or "Clawbot"
 
 
 def place_words(hit: Mapping[str, Any]) -> str:
@@ -101,7 +103,7 @@ def place_words(hit: Mapping[str, Any]) -> str:
     if not isinstance(said, dict):
         return f"{hit['path']}:{hit.get('startLine', 1)}"
     at = datetime.fromisoformat(said["at"])
-    return f"{_(SPEAKERS[said['who']])}, {weekday_of(at)} {at:%H:%M}"
+    return f"{speaker(said['who'], said.get('by', ''))}, {weekday_of(at)} {at:%H:%M}"
 
 
 def readable(pattern: str) -> str:

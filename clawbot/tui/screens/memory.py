@@ -21,7 +21,7 @@ from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.cards import took_words
-from clawbot.tui.render.verbs import SPEAKERS
+from clawbot.tui.render.verbs import speaker
 from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external
 from clawbot.tui.screens.picker import Row, Styles
@@ -215,7 +215,7 @@ class MemoryScreen(PlacePicker):
 
     def _row(self, hit: Hit, query: str) -> NoteRow:
         said = hit.said
-        who = "" if said is None else f"{_(SPEAKERS[said.who])}, {self._date(said.at.date())} {said.at:%H:%M}"
+        who = "" if said is None else f"{speaker(said.who, said.by)}, {self._date(said.at.date())} {said.at:%H:%M}"
         return NoteRow(
             id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
             title=who or f"{clean_line(hit.path)}:{hit.start_line}",

@@ -18,7 +18,7 @@ from clawbot.text.interface import _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.marking import marks
 from clawbot.tui.render.lines import middle, place_text, width_of
-from clawbot.tui.render.verbs import SPEAKERS
+from clawbot.tui.render.verbs import speaker
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class SpokenExcerpt(NamedTuple):
 def said_around(said: Sequence[Spoken], entry: str) -> SpokenExcerpt | None:
     """`said` with who said it, around the entry `entry`; None when that is not among it."""
     places = [number for number, one in enumerate(said, start=1) if one.entry == entry]
-    text = "\n".join(_("{speaker}: {text}").format(speaker=_(SPEAKERS[one.who]), text=one.text) for one in said)
+    text = "\n".join(_("{speaker}: {text}").format(speaker=speaker(one.who, one.by), text=one.text) for one in said)
     return SpokenExcerpt(text, places[0], places[-1]) if places else None
 
 

@@ -354,12 +354,12 @@ def _block(item: HistoryItem, width: int) -> Content | None:
     if isinstance(message, UserMessage):
         speaker = _("You")
     elif isinstance(message, AssistantMessage):
-        speaker = "Clawbot"
+        speaker = clean_line(message.speaker)
     elif isinstance(message, BashExecutionMessage):
         speaker = _("Shell")
     else:
         return None
-    text = clean(message.text.strip())
+    text = clean((message.shown if isinstance(message, UserMessage) else message.text).strip())
     if not text:
         return None
     if len(text) > PREVIEW_CHARS:
