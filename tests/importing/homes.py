@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 import zipfile
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -378,3 +379,82 @@ HOMES = {
     "chatgpt": chatgpt,
     "claude-ai": claude_ai,
 }
+
+
+# -- damage --------------------------------------------------------------------------------------------------------
+
+
+def _damaged_lines(program: str, lines: list[bytes]) -> list[bytes]:
+    """`lines` of a transcript with a root that was left, a torn line and an unknown entry."""
+    first, *rest = lines
+    root_id, answer_id = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{name}{rest}")) for name in "ab")
+    side = {"isSidechain": b'"isSidechain": true' in rest[0]}
+    roots: dict[str, list[dict[str, Any]]] = {
+        "claude-code": [
+            {"type": "user", "uuid": root_id, "parentUuid": None, "message": {"content": "taken back"}, **side},
+            {
+                "type": "assistant",
+                "uuid": answer_id,
+                "parentUuid": root_id,
+                "message": {"content": "taken back"},
+                **side,
+            },
+        ],
+        "codex": [{"type": "session_meta", "payload": {"id": uid(90, 9), "timestamp": at(0)}}],
+    }
+    ours = {"type": "message", "id": "90909090", "parentId": None, "timestamp": at(0)}
+    ours["message"] = {"role": "user", "content": "taken back", "timestamp": BEGAN_MS}
+    root = [json.dumps(each).encode() + b"\n" for each in roots.get(program, [ours])]
+    unknown = json.dumps(UNKNOWN).encode() + b"\n"
+    return [first, *root, TORN + b"\n", unknown, *rest]
+
+
+def damage(program: str, path: Path) -> None:
+    """Damage each conversation at `path`: torn lines, unknown entries, two roots."""
+    if program in ("openclaw", "pi", "claude-code", "codex"):
+        for file in sorted(path.rglob("*.jsonl*")):
+            lines = file.read_bytes().splitlines(keepends=True) if not file.is_symlink() else []
+            if len(lines) > 4 and (b'"version": 3' in lines[0] or program in ("claude-code", "codex")):
+                file.write_bytes(b"".join(_damaged_lines(program, lines)))
+        return
+    if program == "chatgpt":
+        with zipfile.ZipFile(path) as archive:
+            items = json.loads(archive.read("export/conversations.json"))
+        for item in items[:2]:
+            said = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["taken back"]}}
+            item["mapping"] |= {
+                "r": {"id": "r", "message": said, "parent": None},
+                "s": {"message": 7, "parent": "r"},
+                "t": 7,
+            }
+            item["mapping"][item["current_node"]]["message"]["content"]["parts"].append({"content_type": "hologram"})
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("export/conversations.json", json.dumps([7, *items])[:-1] + ', {"title": "torn", "mapp')
+    else:
+        items = json.loads((path / "conversations.json").read_text())
+        for item in items[:2]:
+            left = {"uuid": "left", "sender": "human", "text": "taken back", "parent_message_uuid": "gone"}
+            is_tree = "parent_message_uuid" in item["chat_messages"][0]
+            item["chat_messages"] = [*([left] if is_tree else []), *item["chat_messages"], 7]
+            item["chat_messages"][-2]["content"].append({"type": "hologram"})
+        text = json.dumps(items)[:-1] + ', {"uuid": "torn", "chat_mess'
+        (path / "conversations.json").write_text(text)
+
+
+def large(program: str, home: Path, words: Words, size: int) -> Path:
+    """A home with one conversation of `size` characters, which ends with `words`."""
+    many = [*((f"question {number}", "corn " * 100_000) for number in range(size // 500_000)), *words]
+    day = f"sessions/2026/03/05/rollout-2026-03-05T09-00-00-{uid(1)}.jsonl"
+    match program:
+        case "openclaw":
+            put_lines(home / "agents/main/sessions" / f"{uid(1)}.jsonl", pi_lines(1, many))
+        case "pi":
+            put_lines(home / "agent/sessions/--work--" / f"2026_{uid(1)}.jsonl", pi_lines(1, many))
+        case "claude-code":
+            put_lines(home / "projects/-work" / f"{uid(1)}.jsonl", claude_code_lines(1, many))
+        case "codex":
+            put_lines(home / day, codex_lines(1, many))
+        case _:
+            item = chatgpt_item(1, many) if program == "chatgpt" else claude_ai_item(1, many, tree=True)
+            put_lines(home / "conversations.json", [json.dumps([item]).encode()])
+    return home

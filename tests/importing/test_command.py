@@ -16,6 +16,9 @@ from clawbot.importing.homes import found_homes
 from tests.importing import homes
 from tests.importing.test_import import COUNTS
 
+LABELS = {"openclaw": "OpenClaw", "pi": "pi", "claude-code": "Claude Code", "codex": "Codex"}
+LABELS |= {"chatgpt": "ChatGPT", "claude-ai": "Claude.ai"}
+
 
 def clawbot(*arguments: str) -> Result:
     return CliRunner().invoke(root, [*arguments])
@@ -26,9 +29,15 @@ def home() -> Path:
     return Path.home()
 
 
+@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize("language", list(homes.WORDS))
 @pytest.mark.parametrize("program", list(homes.HOMES))
-def test_import_list_show_search_again_undo(program: str, home: Path) -> None:
-    path = homes.HOMES[program](home, homes.ENGLISH)
+def test_import_list_show_search_continue_again_undo(program: str, language: str, damaged: bool, home: Path) -> None:
+    words = homes.WORDS[language]
+    path = homes.HOMES[program](home, words)
+    if damaged:
+        homes.damage(program, path)
+    label = LABELS[program]
     counted = json.loads(clawbot("import", str(path), "--dry-run", "--json").stdout)
     assert counted["new"] == COUNTS[program]
     shown = clawbot("import", str(path))
@@ -37,13 +46,29 @@ def test_import_list_show_search_again_undo(program: str, home: Path) -> None:
     assert f"clawbot import undo {run['id']}" in shown.stdout
     listed = json.loads(clawbot("sessions", "list", "--json").stdout)
     assert {each["ended"] for each in listed} == {"imported"}
-    assert homes.ENGLISH[0][1] in clawbot("sessions", "show", listed[0]["name"]).stdout
-    assert "coop" in clawbot("sessions", "search", "where do the hens sleep").stdout
-    assert "0 conversations imported" in clawbot("import", str(path)).stdout
+    for each in listed:
+        told = clawbot("sessions", "show", each["name"]).stdout
+        assert all(said in told for pair in words for said in pair)
+        assert f"\n{label} 2026-03-05" in told
+        assert "\nClawbot" not in told
+    export = home / "out.md"
+    clawbot("sessions", "export", listed[0]["name"], "--output", str(export))
+    assert f"## {label} · 2026-03-05" in export.read_text()
+    found = clawbot("sessions", "search", words[0][1]).stdout
+    assert words[0][1].rstrip(".。") in found
+    assert f"({label}, 2026-03-05" in found
+    again = clawbot("import", str(path)).stdout
+    assert "0 conversations imported" in again
+    assert "take it back" not in again
+    continued = clawbot("chat", "-p", "hello", "--session", listed[0]["name"])
+    assert continued.exit_code == 0, continued.stderr
+    told = clawbot("sessions", "show", listed[0]["name"]).stdout
+    assert "\nClawbot" in told[told.index("hello") :]
     undone = clawbot("import", "undo", run["id"])
-    assert "Stays" not in undone.stdout
-    assert json.loads(clawbot("sessions", "list", "--json").stdout) == []
-    assert "coop" not in clawbot("sessions", "search", "where do the hens sleep").stdout
+    (stays,) = (line for line in undone.stdout.splitlines() if line.startswith("Stays"))
+    assert stays.endswith("it was continued here")
+    left = json.loads(clawbot("sessions", "list", "--json").stdout)
+    assert [each["sessionId"] for each in left] == [listed[0]["sessionId"]]
 
 
 def test_what_cannot_be_imported_or_undone_is_one_line_with_a_hint(home: Path) -> None:
@@ -59,7 +84,10 @@ def test_jobs_come_switched_off_and_settings_and_skills_are_named(home: Path) ->
     path = homes.openclaw(home)
     homes.put_lines(path / "skills/pdf/SKILL.md", [b"---\nname: pdf\n---\n"])
     (path / "openclaw.json").write_text("{}")
-    assert "would be copied to the workspace" in clawbot("import", str(path), "--dry-run").stdout
+    counted = clawbot("import", str(path), "--dry-run").stdout
+    assert "would be copied to the workspace" in counted
+    assert "1 job would be added, switched off" in counted
+    assert "feeds" not in clawbot("schedule", "list").stdout
     shown = clawbot("import", str(path)).stdout
     for words in ("1 job added, switched off", "skills (1)", "clawbot config check"):
         assert words in shown

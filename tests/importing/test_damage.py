@@ -247,16 +247,6 @@ def test_lines_of_any_length_are_read_apart(tmp_path: Path, monkeypatch: pytest.
     assert skipped == {"lines longer than 32 MiB": 2, "lines that can't be read": 1}
 
 
-def test_fifty_megabytes_of_one_conversation_arrive(tmp_path: Path) -> None:
-    place = place_of("claude-code", tmp_path)
-    file = place.path / "projects/-work" / f"{homes.uid(1)}.jsonl"
-    lines = homes.claude_code_lines(1, [*homes.ENGLISH, *((f"q{n}", "z" * 500_000) for n in range(100))])
-    homes.put_lines(file, lines)
-    assert file.stat().st_size > 50_000_000
-    assert place.run().new == 2
-    assert sum("q99" in said(path) for path in paths(place)) == 1
-
-
 OTHER_JSON = {
     "projects": '[{"uuid": "p", "name": "x", "docs": []}]',
     "wrapped": '{"conversations": [{"mapping": {}}]}',
@@ -313,3 +303,18 @@ def test_lines_of_claude_code_without_their_links_are_read_in_their_order(lost: 
     ident = lines[0].get("uuid", homes.uid(60))
     (path,) = (each for each in paths(place) if f'"id":"{ident}"' in each.read_text())
     assert [text for text in said(path) if text in spoken] == spoken
+
+
+@pytest.mark.parametrize("language", list(homes.WORDS))
+@pytest.mark.parametrize("program", list(homes.HOMES))
+def test_fifty_megabytes_of_one_conversation_arrive(program: str, language: str, tmp_path: Path) -> None:
+    words = homes.WORDS[language]
+    place = Place(tmp_path / "ours", homes.large(program, tmp_path / "theirs", words, 50_000_000), StillClock())
+    place.home.mkdir()
+    assert sum(file.stat().st_size for file in place.path.rglob("*.json*")) > 50_000_000
+    outcome = place.run()
+    (path,) = paths(place)
+    assert said(path)[-4:] == [text for pair in words for text in pair]
+    assert place.run().same == 1
+    assert not place.undo(outcome.run).stays
+    assert paths(place) == []
