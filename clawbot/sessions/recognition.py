@@ -11,6 +11,7 @@ from clawbot.sessions.names import SUFFIX
 from clawbot.sessions.offsets import ENTRY_START, HEADER
 
 EMPTY = "empty files"
+ZEROED = "files of zero bytes, as a power cut leaves them"
 CLAUDE_CODE = "Claude Code transcripts"
 
 FOREIGN_FORMS: tuple[tuple[str, str, str], ...] = (
@@ -50,7 +51,7 @@ class SeenFile(NamedTuple):
     @property
     def is_empty(self) -> bool:
         """Whether the file may become a transcript."""
-        return self.kind == EMPTY
+        return self.kind in (EMPTY, ZEROED)
 
 
 def recognise(source: ByteSource, size: int, name: str) -> SeenFile:
@@ -90,15 +91,21 @@ def _entry_in(raw: bytes, value: dict[str, Any] | None, header: Header | None) -
 def _blank_kind(head: bytes, name: str) -> str:
     """What a file is whose lines are no JSON: an empty one under a name that only we give, and one with the beginning
     of a header, are transcripts that a crash left."""
+    is_new = _UUID.fullmatch(name.removesuffix(SUFFIX)) if not head.strip() else _is_begun(head)
+    return "" if is_new and b"\0" not in head else _kind_of(head)
+
+
+def _is_begun(head: bytes) -> bool:
+    """Whether `head` has a header that was never finished."""
     rest = head.strip(PADDING + b"\n")
-    begun = len(rest) >= _TOLD_BYTES and (rest.startswith(_HEADER_START) or _HEADER_START.startswith(rest))
-    if begun or (not rest and _UUID.fullmatch(name.removesuffix(SUFFIX))):
-        return ""
-    return _kind_of(head)
+    return len(rest) >= _TOLD_BYTES and (rest.startswith(_HEADER_START) or _HEADER_START.startswith(rest))
 
 
 def _kind_of(head: bytes) -> str:
-    if not head.strip(PADDING + b"\n"):
+    is_blank = not head.strip(PADDING + b"\n")
+    if b"\0" in head and (is_blank or _is_begun(head)):
+        return ZEROED
+    if is_blank:
         return EMPTY
     text = head.decode("utf-8", "replace")
     return next((kind for kind, _, form in FOREIGN_FORMS if re.search(form, text, re.DOTALL)), "other files")

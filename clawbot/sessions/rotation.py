@@ -25,7 +25,7 @@ from clawbot.sessions.forgotten import Forgotten
 from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import JOBS, MAIN, SUFFIX, fresh_key, is_session_id, key_for, short_name
-from clawbot.sessions.recognition import EMPTY
+from clawbot.sessions.recognition import EMPTY, ZEROED
 from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, survey
 
 
@@ -271,7 +271,7 @@ def _recognise(state: IndexState, folder: Path, content: FolderContent) -> None:
         elif better and (better not in listed or own.get(record.session_id) == better):
             state.records.pop(listed.get(better, record).key, None)
             state.put(structs.replace(record, session_file=better, turns=None))
-        elif better or content.foreign.get(name, EMPTY) not in (EMPTY, UNREADABLE):
+        elif better or content.foreign.get(name, EMPTY) not in (EMPTY, ZEROED, UNREADABLE):
             state.records.pop(key, None)
 
 

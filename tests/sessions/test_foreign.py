@@ -14,13 +14,14 @@ import pytest
 from clawbot.cli.doctor_checks import storage
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.folder import foreign_kind, list_transcripts, read_folder
-from clawbot.sessions.recognition import EMPTY
+from clawbot.sessions.recognition import EMPTY, ZEROED
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 
 from .helpers import HEADER, answer, entry, line, opened, texts, user, write
 
 UUID = "aaaaaaaa-1111-4222-8333-444444444444"
+BOM = b"\xef\xbb\xbf"
 OWN = "bbbbbbbb-1111-4222-8333-444444444444"
 
 
@@ -125,7 +126,15 @@ FOREIGN: dict[str, list[bytes]] = {
         b"\0" * 9000 + b"x\n",
         b"garbage",
     ],
-    EMPTY: [b"", b"\n\n", b"\0" * 70, b"\xef\xbb\xbf", b" \n"],
+    EMPTY: [b"", b"\n\n", BOM, b" \n"],
+    ZEROED: [
+        b"\0" * 70,
+        b"\0" * 200_000,
+        b"\0\0\n\0\0\n",
+        b"\xef\xbb\xbf\r\n" + b"\0" * 9,
+        b'{"type":"session","ver' + b"\0" * 4096,
+        b'{"type":"session","ver\0\0\n\0\0',
+    ],
 }
 FILES = [(kind, content) for kind, contents in FOREIGN.items() for content in contents]
 
@@ -152,9 +161,9 @@ def store(folder: Path, clock: StillClock) -> SessionStore:
 def test_a_file_of_another_program_is_no_session(
     store: SessionStore, folder: Path, kind: str, content: bytes, index: str | None
 ) -> None:
-    path = write(folder / ("x.jsonl" if kind == EMPTY else f"{UUID}.jsonl"), content)
+    path = write(folder / ("x.jsonl" if kind == EMPTY and not content.startswith(BOM) else f"{UUID}.jsonl"), content)
     stem = path.name.removesuffix(".jsonl")
-    if index is not None and kind != EMPTY:
+    if index is not None and kind not in (EMPTY, ZEROED):
         # As an earlier version wrote it: the newest file in the folder was the main session.
         record = {"sessionId": stem, "sessionFile": path.name, "updatedAt": 9_000_000_000_000, "turns": 0}
         keys = ["agent:main:main", "agent:main:other"] if index == "main" else ["agent:main:20260301-1000"]
@@ -216,7 +225,7 @@ def test_links_pipes_folders_and_huge_files_are_left_alone(store: SessionStore, 
         "dangling.jsonl": "links",
         "pipe.jsonl": "pipes and devices",
         "folder.jsonl": "folders",
-        "huge.jsonl": EMPTY,
+        "huge.jsonl": ZEROED,
     }
     with store.open() as begun:
         assert begun.is_new
