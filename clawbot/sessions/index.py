@@ -37,7 +37,9 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts user messages (None:
     unknown). `last_interaction_at` is the time of the last user message, `resumed_at` when the user returned to the
     session. `ended_reason` says why it no longer has the key `previous_key`. `memory_pending`: nobody uses the session
-    any more, but parts of it may still have to be offered to memory.
+    any more, but parts of it may still have to be offered to memory. `first_words` are those of the transcript when a
+    list last read it; `seen` is how it was then: its size in bytes, its modification time, and what was forgotten of it
+    (`Forgotten.mark`).
     """
 
     key: str = ""
@@ -64,6 +66,8 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     ended_at: int | None = None
     previous_key: str | None = None
     memory_pending: bool = False
+    first_words: str | None = None
+    seen: tuple[int, int, int] | None = None
 
     @property
     def began_at(self) -> int | None:

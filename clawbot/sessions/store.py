@@ -40,7 +40,7 @@ from clawbot.sessions.rotation import (
     unlisted_records,
     with_choices_of,
 )
-from clawbot.sessions.summary import End, SessionSummary, pick, pick_or_new, summarise, survey
+from clawbot.sessions.summary import End, SessionSummary, observed, pick, pick_or_new, summarise, survey
 from clawbot.sessions.transcript import Transcript
 from clawbot.sessions.trash import Trash
 
@@ -212,9 +212,11 @@ class SessionStore:
         """Apply the consequences of forgotten sessions, and remove names for which `unnamed` is true; returns the index
         as it is then. With `dry_run` that is all."""
         with nullcontext(self._read()) if dry_run else self._editing() as state:
-            for record in [each for each in state.records.values() if any(map(unnamed, each.names))]:
+            for record in list(state.records.values()):
                 gone = {name: None for name in ("label", "title") if unnamed(getattr(record, name) or "")}
-                state.put(structs.replace(record, **gone))
+                if gone or record.first_words is not None:
+                    # The first words may be a part of what is gone.
+                    state.put(structs.replace(record, first_words=None, seen=None, **gone))
             return state.encoded()
 
     def resumed(self, record: SessionRecord) -> SessionRecord:
@@ -327,25 +329,33 @@ class SessionStore:
         return sorted(known.values(), key=lambda record: record.said_at, reverse=True)
 
     def list(self) -> Sequence[SessionSummary]:
-        """Summaries of all sessions, last used first. What had to be read whole is recorded in the index."""
+        """Summaries of all sessions, last used first. What had to be read is recorded in the index, unless that has
+        problems, which the next `open` reports."""
         state = self._read()
         known = self._known(state)
-        unread = {key: read for key, record in known.items() if (read := self._surveyed(record)) is not None}
-        if unread:
+        read = {key: self._observed(record) for key, record in known.items()}
+        unread = {key: record for key, record in read.items() if record != known[key]}
+        if unread and not state.problems:
             with suppress(SessionStoreError), self._editing() as state:
+                now = self._known(state)
                 for key, record in unread.items():
-                    if self._known(state).get(key) == known[key]:
+                    # The one that has a session open writes its record.
+                    if now.get(key) == known[key] and holder_of(self.path_of(record)) is None:
                         state.put(record)
-        found = [self.summary(record) for record in ({**known, **unread}).values()]
+        found = [self.summary(record) for record in read.values()]
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
 
-    def _surveyed(self, record: SessionRecord) -> SessionRecord | None:
-        """`record` completed from its whole transcript; None if it is complete, or if the transcript is in use."""
+    def _observed(self, record: SessionRecord) -> SessionRecord:
+        """`record` with what a list shows of its transcript; as it is if that is gone."""
         path = self.path_of(record)
-        if record.turns is not None or not path.exists() or holder_of(path) is not None:
-            return None
-        with store_errors("read", path):
-            found = record_of(path, survey(path), record.key)
+        with store_errors("read", path), suppress(FileNotFoundError):
+            if record.turns is None and holder_of(path) is None:
+                record = self._surveyed(record, record_of(path, survey(path), record.key))
+            record = observed(record, path)
+        return record
+
+    def _surveyed(self, record: SessionRecord, found: SessionRecord) -> SessionRecord:
+        """`record` completed with what its whole transcript says, `found`."""
         began, last = record.session_started_at, record.last_interaction_at
         last = max(last or 0, found.last_interaction_at or 0) or None
         key, stray = record.key, f"agent:{self.agent_id}:{record.session_id.lower()}"

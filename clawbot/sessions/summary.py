@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.clock import moment_of
 from clawbot.messages import UserMessage
@@ -312,25 +312,37 @@ def ended_words(ended: str) -> str:
     return _(_ENDED.get(ended, ended))
 
 
+def observed(record: SessionRecord, path: Path) -> SessionRecord:
+    """`record` with what a list shows of the transcript `path`, which is not read again while it is as it was. Raises
+    OSError."""
+    state = path.stat()
+    changed_at, said = state.st_mtime_ns // 1_000_000, record.last_interaction_at or 0
+    seen = state.st_size, changed_at, read_forgotten(path.parent).mark(path.name)
+    if record.seen != seen:
+        # The index is outdated if the program died during a turn, or if another one wrote.
+        if not said or changed_at > max(record.updated_at, record.ended_at or 0):
+            said = last_spoken(path) or said
+        record = structs.replace(record, seen=seen, first_words=None, last_interaction_at=said or None)
+    if not record.name and record.first_words is None:
+        record = structs.replace(record, first_words=read_title(path))
+    return record
+
+
 def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> SessionSummary:
     """The summary of `record` with the transcript `path`, with times in `zone`. Raises SessionStoreError."""
-    said = record.last_interaction_at or 0
     try:
         turns = survey(path).turns if record.turns is None else record.turns
-        title = record.name or read_title(path)
-        # The index is outdated if the program died during a turn, or if another one wrote.
-        if not said or path.stat().st_mtime_ns // 1_000_000 > max(record.updated_at, record.ended_at or 0):
-            said = last_spoken(path) or said
+        record = observed(record, path)
     except FileNotFoundError:
-        turns, title = record.turns or 0, record.name
+        turns = record.turns or 0
     except OSError as error:
         raise store_error("read", path, error) from error
-    updated = said or record.said_at
+    updated = record.last_interaction_at or record.said_at
     return SessionSummary(
         key=record.key,
         name=short_name(record.key),
         session_id=record.session_id,
-        title=title,
+        title=record.name or record.first_words or "",
         updated_at=moment_of(updated, zone),
         created_at=moment_of(record.session_started_at or updated, zone),
         turns=turns,

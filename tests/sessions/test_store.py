@@ -21,6 +21,7 @@ from clawbot.sessions.errors import (
     SessionStoreError,
     UnknownSessionError,
 )
+from clawbot.sessions.forgotten import forget
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import SessionSummary
 from tests.clocks import StillClock
@@ -389,3 +390,40 @@ def test_one_session_is_open_once(store: SessionStore) -> None:
             pass
     with store.open() as opened:
         assert opened.notices == []
+
+
+def test_a_list_reads_only_transcripts_that_have_changed(store: SessionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("main", "work"):
+        talk(store, name, f"{name} words")
+    assert {name: found.title for name, found in summaries(store).items()} == {
+        "main": "main words",
+        "work": "work words",
+    }
+    read: list[str] = []
+
+    def new_words(path: Path) -> str:
+        read.append(path.name)
+        return "new words"
+
+    monkeypatch.setattr("clawbot.sessions.summary.read_title", new_words)
+    assert {name: found.title for name, found in summaries(store).items()} == {
+        "main": "main words",
+        "work": "work words",
+    }
+    assert read == []
+    with store.open("work") as opened:
+        opened.transcript.append_message(user("more"))
+    assert summaries(store)["work"].title == "new words"
+    assert set(read) == {opened.transcript.path.name}
+
+
+def test_what_is_forgotten_is_not_kept_as_first_words(store: SessionStore, folder: Path) -> None:
+    session = talk(store, "main", "the swordfish sleeps")
+    with store.open() as opened:
+        first = opened.transcript.entries[0].id
+    assert summaries(store)["main"].title == "the swordfish sleeps"
+    assert "swordfish" in (folder / "sessions.json").read_text()
+    forget(folder, [], {session: [first]})
+    store.bury(lambda _name: False)
+    assert "swordfish" not in (folder / "sessions.json").read_text()
+    assert summaries(store)["main"].title == ""
