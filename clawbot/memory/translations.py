@@ -17,10 +17,10 @@ from clawbot.text.inflection import (
     bases_of,
     compound_edges,
     compound_parts,
+    irregular_forms,
     languages_of,
     without_accents,
 )
-from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import bases

@@ -1,18 +1,18 @@
 """Inflected forms of German, Spanish and French words, the parts of German compounds, and the language of a question.
 
 The keyword index stems in English only: a word of another language is found in its other forms by generating them.
+Irregular forms (gave and give, zog and ziehen) are in a table, of English too.
 """
 
 from __future__ import annotations
 
 import functools
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import STOP_WORDS
-from clawbot.text.patterns import lazy_re
+from clawbot.text.patterns import lazy_re, read_table
 from clawbot.text.stems import stem
 
 Language = Literal["en", "zh", "de", "es", "fr", "ja", "ko"]
@@ -22,33 +22,13 @@ INFLECTED: tuple[Language, ...] = ("de", "es", "fr")
 """The languages whose words have forms that the index does not stem."""
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
+_RULES = read_table(__file__, "inflection.toml")
 FUNCTION_WORDS: dict[Language, frozenset[str]] = {
-    "de": _words("""
-        aber als am an auf aus bei beim bin bis das dass dem den der des die dir du ein eine einem einen einer er es
-        für gegen haben hat hatte ich ihr im in ist kein keine man mehr mein meine mich mir mit nach nicht noch nur
-        ob oder seit sich sie sind über um und uns unter viel viele vom von vor wann war waren warum was welche
-        welchem welchen welcher welches wem wen wer wie wieder wieso wir wird wo wofür woher wohin worden wurde wurden
-        zu zum zur zwischen
-    """),
-    "es": _words("""
-        a al algo como con cuando cuál cuáles cuándo cuánta cuántas cuánto cuántos cómo de del desde donde dónde el
-        ella ellos en entre era es esta este está fue ha han hay la las le les lo los me mi mis muy más nos o para
-        pero por porque que quien quién quiénes qué se sin sobre son su sus también tiene tu un una uno y ya
-    """),
-    "fr": _words("""
-        a au aux avec avons c ce ces cette chez combien comment d dans de des du elle elles en est et il ils j je l
-        la le les leur lui m ma mais me mes mon n ne nos notre nous on ont ou où par pas pour pourquoi qu quand que
-        quel quelle quelles quels qui quoi s sa se ses son sont sur t ta te tes ton tu un une vos votre vous à été
-    """),
+    language: frozenset(_RULES[language]["function_words"].split()) for language in INFLECTED
 }
 """The most usual function words of a language: what a sentence can't do without."""
 
 _WORD = lazy_re(r"[^\W\d_]+")
-_ACCENTS: dict[Language, str] = {"de": "äöüß", "es": "áíóúñ¿¡", "fr": "çèêàùœâîôûë"}
 _HAN = lazy_re(r"[\u3400-\u9fff]")
 _KANA = lazy_re(r"[\u3041-\u30ff]")
 _HANGUL = lazy_re(r"[\uac00-\ud7a3]")
@@ -56,26 +36,13 @@ _HANGUL = lazy_re(r"[\uac00-\ud7a3]")
 _SHORT = 4
 """Letters below which a base takes plural endings only: longer ones would make other words of it."""
 
-_PLURALS: dict[Language, str] = {"de": "e en er es n s", "es": "s es", "fr": "s x"}
-_NOUNS: dict[Language, str] = {
-    "de": "e en er ern es em n nen s se",
-    "es": "o a e os as es",
-    "fr": "e s x es",
-}
-_VERBS: dict[Language, str] = {
-    "de": "e en n st t te ten test et ete eten end er ung ungen",
-    "es": "o as a amos an e es emos en i iste imos ieron io aron aste ado ada ados adas ido ida idos idas ando iendo"
-    " aba aban abamos ia ian ara aran are era eran ere ira iran ire ar er ir",
-    "fr": "e es ent er ez ons ai ait aient ant a as ee ees is it u ue us i ie issent issait era ir re",
-}
-_INFINITIVES: dict[Language, tuple[str, ...]] = {
-    "de": ("en",),
-    "es": ("ar", "er", "ir", "arse", "erse", "irse"),
-    "fr": ("er", "ir", "re"),
-}
-_FINAL_VOWELS: dict[Language, str] = {"de": "e", "es": "oae", "fr": "e"}
 _SHORTEST_VERB = 3
 _LONGEST_ENDING = 4
+_PREFIXES = """
+    ab an auf aus be bei durch ein ent er fest fort frei ge her hin los mit nach statt teil über um unter ver vor weg
+    weiter wieder zer zu zurück zusammen
+"""
+_SEPARABLE = frozenset(_PREFIXES.split()) - {"be", "ent", "er", "ge", "ver", "zer"}
 _LINKS = ("", "s", "n", "es", "en", "e")
 _SHORTEST_PART, _SHORTEST_COMPOUND, _LONGEST_COMPOUND = 3, 8, 48
 _SHORTEST_EDGE = 5
@@ -101,7 +68,7 @@ def languages_of(text: str) -> frozenset[Language]:
     votes: dict[Language, int] = {"en": sum(word in STOP_WORDS for word in words)}
     for language, usual in FUNCTION_WORDS.items():
         votes[language] = sum(word in usual for word in words)
-        votes[language] += any(letter in text.lower() for letter in _ACCENTS[language])
+        votes[language] += any(letter in text.lower() for letter in _RULES[language]["accents"])
     most = max(votes.values())
     return frozenset(language for language, count in votes.items() if count == most)
 
@@ -147,8 +114,42 @@ def beginnings_of_forms(word: str, language: Language) -> tuple[tuple[str, froze
 def _irregular(word: str, language: Language) -> tuple[str, ...]:
     """The forms of an irregular word that `word` may be, or be a regular form of (zieht, zogen: ziehen, gezogen)."""
     bases = [word, *(base for base in bases_of(word, language) if len(base) >= _SHORTEST_VERB)]
-    infinitives = (base + ending for base in bases for ending in _INFINITIVES[language])
+    infinitives = (base + ending for base in bases for ending in _RULES[language]["infinitive"].split())
     return next(filter(None, (irregular_forms(each, language) for each in (*bases, *infinitives))), ())
+
+
+def irregular_forms(word: str, language: str) -> tuple[str, ...]:
+    """The other forms of `word` (in lower case) in a `language` that has a table here; empty if it is regular.
+
+    Left out is what is formed as of regular words.
+    """
+    forms = _forms(language).get(word) or (_with_prefix(word) if language == "de" else ())
+    return tuple(form for form in forms if form != word)
+
+
+@functools.cache
+def _forms(language: str) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for line in _RULES.get(language, {}).get("irregular", "").split(","):
+        forms = tuple(line.split())
+        for form in forms:
+            # One form of two words (lay) stands for both.
+            found[form] = (*found.get(form, ()), *forms)
+    return found
+
+
+def _with_prefix(word: str) -> tuple[str, ...]:
+    """The forms of a German verb with a prefix (bezog, ausgezogen)."""
+    for prefix in _PREFIXES.split():
+        rest = word.removeprefix(prefix)
+        if rest == word or len(rest) < _SHORTEST_VERB:
+            continue
+        if forms := _forms("de").get(rest) or _forms("de").get(f"ge{rest}"):
+            *others, participle = forms
+            # ausgeben: ausgegeben, but bekommen: bekommen.
+            last = participle if prefix in _SEPARABLE else participle.removeprefix("ge")
+            return tuple(prefix + form for form in (*others, last))
+    return ()
 
 
 def is_irregular(word: str, language: Language) -> bool:
@@ -220,8 +221,7 @@ def _split(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...]:
 
 @functools.cache
 def _endings(language: Language, kind: Kind) -> frozenset[str]:
-    table = {"plural": _PLURALS, "noun": _NOUNS, "verb": _VERBS}[kind]
-    return frozenset(table[language].split())
+    return frozenset(_RULES[language][kind].split())
 
 
 def _base(word: str, language: Language) -> tuple[str, frozenset[str]]:
@@ -229,10 +229,10 @@ def _base(word: str, language: Language) -> tuple[str, frozenset[str]]:
     plain = without_accents(word)
     # German writes nouns with a capital letter.
     if language != "de" or word[:1].islower():
-        for infinitive in _INFINITIVES[language]:
+        for infinitive in _RULES[language]["infinitive"].split():
             base = plain.removesuffix(infinitive)
             if base != plain and len(base) >= _SHORTEST_VERB:
                 return base, _endings(language, "verb")
-    if len(plain) > _SHORT and plain[-1] in _FINAL_VOWELS[language]:
+    if len(plain) > _SHORT and plain[-1] in _RULES[language]["final_vowels"]:
         return plain[:-1], _endings(language, "noun")
     return plain, _endings(language, "noun" if len(plain) >= _SHORT else "plural")

@@ -14,11 +14,11 @@ from clawbot.text.inflection import (
     beginnings_of_forms,
     compound_edges,
     compound_parts,
+    irregular_forms,
     languages_of,
     stems_of_forms,
     without_accents,
 )
-from clawbot.text.irregular import irregular_forms
 from clawbot.text.stems import stem
 
 

@@ -18,12 +18,12 @@ from clawbot.text.inflection import (
     INFLECTED,
     Language,
     beginnings_of_forms,
+    irregular_forms,
     is_irregular,
     languages_of,
     stems_of_forms,
     without_accents,
 )
-from clawbot.text.irregular import irregular_forms
 from clawbot.text.language import CALENDAR_WORDS, FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import bases, stem

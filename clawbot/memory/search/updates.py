@@ -9,7 +9,7 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from clawbot.memory.dates.european_words import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
+from clawbot.memory.dates.european import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
 from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.query import cjk_found, token_pattern
