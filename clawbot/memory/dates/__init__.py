@@ -1,8 +1,7 @@
 """Finds dates in text, absolute and relative, in English, Chinese, German, Spanish, French, Japanese and Korean."""
 
 from clawbot.memory.dates.eastern import TIME as EASTERN_TIME
-from clawbot.memory.dates.european import says_yesterday
-from clawbot.memory.dates.european_words import TIME_WORDS, without_marks
+from clawbot.memory.dates.european import TIME_WORDS, says_yesterday, without_marks
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import DateRange, Precision, Prefer
 

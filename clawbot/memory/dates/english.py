@@ -6,47 +6,11 @@ import re
 from datetime import date
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.ranges import Context, DateRule, Grammar, Period, Unit
+from clawbot.memory.dates.ranges import Context, LanguageTable, Period, Unit
 from clawbot.text.numbers import whole_number
 
-MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
-FULL_MONTH = "(?:january|february|march|april|may|june|july|august|september|october|november|december)"
-WEEKDAY = (
-    "(?:mon(?:day)?|tue(?:s(?:day)?)?|wed(?:nesday)?|thu(?:r(?:s(?:day)?)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
-)
-FULL_WEEKDAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-SEASON = "(?:spring|summer|autumn|fall|winter)"
-YEAR = r"(?:19|20|21)\d\d"
-COUNT = (
-    r"(?:\d{1,3}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple(?: of)?|(?:a )?few"
-    r"|several|an?)"
-)
-
-HINT = "|".join(
-    (
-        *(r"ago\b", "today", "tonight", "yesterday", "tomorrow", "last ", "past ", "previous ", "current ", "next "),
-        *("coming ", "upcoming ", "this (?:morn|after|even|week|month|quarter|year|past|coming|spring|summer|autumn)"),
-        *(r"this (?:fall|winter|may|mar|mon|tue|wed|thu|fri|sat|sun)", "week(?:end)?s? (?:before|after|back|from now)"),
-        *("days? (?:before|after|back|from now)", "night (?:before|after)", "months? (?:before|after|back|from now)"),
-        *(
-            "years? (?:before|after|back|from now)",
-            "the weekend",
-            "monday",
-            "tuesday",
-            "wednesday",
-            "thursday",
-            "friday",
-        ),
-        *("saturday", "sunday", r"on (?:mon|tue|wed|thu|fri|sat|sun)", r"by (?:mon|tue|wed|thu|fri|sat|sun)"),
-        *("since ", "until ", "till ", r"from (?:mon|tue|wed|thu|fri|sat|sun)", r"jan(?:uary)?\b", r"feb(?:ruary)?\b"),
-        *(r"mar(?:ch)?\b", r"apr(?:il)?\b", r"may\b", r"june?\b", r"july?\b", r"aug(?:ust)?\b"),
-        *(r"sept?(?:ember)?\b", r"oct(?:ober)?\b", r"nov(?:ember)?\b", r"dec(?:ember)?\b", r"19\d\d", r"2[01]\d\d"),
-    )
-)
-"""Matches in the lower-case form of every text with a date. For speed, each alternative starts with a letter."""
+_TABLE = LanguageTable("english")
+MONTH, WEEKDAY = _TABLE.parts["MONTH"], _TABLE.parts["WEEKDAY"]
 
 ALSO_WORDS = frozenset({"march", "may", "mar", "april", "june", "august", "jan", "dec", "sep"})
 """Months that are also verbs, first names or abbreviations: they need more context than the others."""
@@ -94,12 +58,6 @@ def count_named(words: str) -> int | None:
     return max(_NUMBERS.get(part, 1) for part in parts) if number is None else number
 
 
-_TO = r"(?:\s?[-–]\s?(?P<d2>\d\d?)(?:st|nd|rd|th)?)?"
-_DAY_MONTH = rf"(?P<d>\d\d?)(?P<th>st|nd|rd|th)?{_TO} (?:of )?(?P<m>{MONTH})\b\.?(?:,? (?P<y>{YEAR})\b)?"
-_MONTH_DAY = (
-    rf"(?P<m>{MONTH})\b\.? (?:the )?(?P<d>\d\d?)(?P<th>st|nd|rd|th)?{_TO}(?![\w%]|[.:,/-]\d)(?:,? (?P<y>{YEAR})\b)?"
-)
-_CLAUSE_END = r"(?=\s*(?:$|[.,;:!?)\n]))"
 _BEFORE_A_DAY = frozenset({"on", "by", "since", "until", "till", "from"})
 _BEFORE_A_MONTH = frozenset(
     {"in", "since", "until", "till", "during", "throughout", "between", "late", "early", "mid", "last", "next"}
@@ -178,7 +136,7 @@ def _relative(match: re.Match[str], context: Context) -> Period | None:
     offset, word = offset_named(match["q"]), match["u"]
     if unit := unit_named(word):
         return ranges.unit_of(context.reference, unit, offset)
-    if re.fullmatch(SEASON, word, re.IGNORECASE):
+    if re.fullmatch(_TABLE.parts["SEASON"], word, re.IGNORECASE):
         return ranges.season_of(context.reference, word.lower(), offset)
     # "He last sat there": a short form of a weekday has a capital.
     if not word.lower().endswith("day") and not word[0].isupper():
@@ -235,10 +193,11 @@ def _counted(match: re.Match[str], context: Context) -> Period | None:
 
 def _day_named(text: str, context: Context) -> Period | None:
     """The day that a match of _DAY names; None if it is none."""
-    if re.fullmatch(_ISO, text):
+    if re.fullmatch(_TABLE.parts["ISO"], text):
         return ranges.day(date.fromisoformat(text))
     text = text.removeprefix("the ")
-    matches = (re.fullmatch(pattern, text, re.IGNORECASE) for pattern in (_DAY_MONTH, _MONTH_DAY))
+    patterns = (_TABLE.parts[name] for name in ("DAY_MONTH", "MONTH_DAY"))
+    matches = (re.fullmatch(pattern, text, re.IGNORECASE) for pattern in patterns)
     return next((_day_of_month(each, context) for each in matches if each), None)
 
 
@@ -254,76 +213,7 @@ def _quarter_of_year(match: re.Match[str], _: Context) -> Period:
     return ranges.quarter(int(match["y"] or match["y2"]), int(match["n"] or match["n2"]))
 
 
-def _unnamed(pattern: str) -> str:
-    return re.sub(r"\(\?P<\w+>", "(?:", pattern)
-
-
-_UNIT = "(?:day|week|weekend|month|year)s?"
-_ISO = rf"{YEAR}-\d\d-\d\d"
-_DAY = rf"(?:the )?{_unnamed(_DAY_MONTH)}|{_unnamed(_MONTH_DAY)}|{_ISO}"
-_ANCHOR = f"last|{_DAY}"
-
-ENGLISH = Grammar(
-    [
-        DateRule("recurring", rf"(?:every|each|most) {WEEKDAY}s?\b|{FULL_WEEKDAY}s\b", None),
-        DateRule(
-            "word",
-            r"(?:the )?day (?:before yesterday|after tomorrow)\b|(?:today|tonight|yesterday|tomorrow)\b"
-            r"|this (?:morning|afternoon|evening)\b|last (?:night|evening)\b",
-            _word,
-        ),
-        DateRule("day_month", _DAY_MONTH, _day_of_month),
-        DateRule("month_day", _MONTH_DAY, _day_of_month),
-        DateRule("month_year", rf"(?P<m>{MONTH})\b\.?,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)", _month_of_year),
-        DateRule(
-            "beside",
-            rf"(?:the )?(?P<u>day|night|week|weekend|month|year|{FULL_WEEKDAY}) (?P<way>before|after)"
-            rf"(?: (?P<anchor>{_ANCHOR})\b|{_CLAUSE_END})",
-            _beside,
-        ),
-        DateRule(
-            "counted", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>before|after) (?P<anchor>{_DAY})(?![\w-])", _counted
-        ),
-        DateRule("ago", rf"(?P<n>{COUNT}) (?P<u>{_UNIT}) (?P<way>ago|back|from now)\b", _ago),
-        DateRule(
-            "last_some", rf"(?P<q>last|past|previous|next|coming) (?P<n>{COUNT}) (?P<u>{_UNIT})\b(?! of)", _last_some
-        ),
-        DateRule("weekday_of_week", rf"(?P<w>{FULL_WEEKDAY}),? (?:of )?(?P<q>last|this|next) week\b", _weekday_of_week),
-        DateRule(
-            "relative",
-            rf"(?P<q>last|past|previous|this|current|next|coming|upcoming) (?:past |coming )?"
-            rf"(?P<u>week|weekend|month|quarter|year|{SEASON}|{WEEKDAY})\b(?! (?:of|in)\b)",
-            _relative,
-        ),
-        DateRule("season_of_year", rf"(?P<s>{SEASON}) (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)", _season_of_year),
-        DateRule(
-            "month_alone",
-            r"(?:(?P<before>in|since|until|till|during|throughout|between|late|early|mid|last|next|this|from|by|before"
-            rf"|after|for|of|to)[ -])?(?P<m>{FULL_MONTH})\b"
-            rf"(?:,? (?:of )?(?P<y>{YEAR})(?![\w-]|[.,:]\d)|(?! (?:the )?\d))",
-            _month_alone,
-        ),
-        DateRule(
-            "weekday_alone",
-            # "Sunday, 13 October" is found as the day that it is.
-            rf"(?:(?P<before>on|by|since|until|till|from) )?(?P<w>{WEEKDAY})\b"
-            rf"(?!,? (?:the )?(?:\d\d?(?:st|nd|rd|th)? (?:of )?)?{MONTH}\b)",
-            _weekday_alone,
-        ),
-        DateRule("weekend_alone", r"(?:over|at|on|during) the weekend\b(?! of\b)", _weekend_alone),
-        DateRule(
-            "year_alone",
-            rf"(?:in|since|during|until|till|year|mid|late|early)[ -](?P<y>{YEAR})"
-            rf"(?!['’]?[\w%]|[-./,:][\dWQ]| [A-Za-z]{{4,}}s\b)",
-            _year_alone,
-        ),
-        DateRule(
-            "quarter_of_year",
-            rf"Q(?P<n>[1-4])[ /-]?(?P<y>{YEAR})\b|(?P<y2>{YEAR})[ /-]?Q(?P<n2>[1-4])\b",
-            _quarter_of_year,
-        ),
-    ],
-    hint=rf"\b(?:{HINT})",
-    start=r"\b\w",
-    reach=32,
-)
+ENGLISH = _TABLE.grammar(
+    "english", _word, _day_of_month, _month_of_year, _beside, _counted, _ago, _last_some, _weekday_of_week,
+    _relative, _season_of_year, _month_alone, _weekday_alone, _weekend_alone, _year_alone, _quarter_of_year
+)  # fmt: skip

@@ -12,8 +12,7 @@ from clawbot.memory.dates import ranges
 from clawbot.memory.dates.chinese import CHINESE
 from clawbot.memory.dates.eastern import JAPANESE, KOREAN
 from clawbot.memory.dates.english import ENGLISH
-from clawbot.memory.dates.european import EUROPEAN
-from clawbot.memory.dates.european_words import may_name_a_date, without_marks
+from clawbot.memory.dates.european import EUROPEAN, may_name_a_date, without_marks
 from clawbot.memory.dates.ranges import Context, DateRange, DateRule, FoundDate, Grammar, Period, Prefer, day, month
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import plain_forms

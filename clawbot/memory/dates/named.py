@@ -6,21 +6,19 @@ The forms are a table, `names.toml`; what has other words is read by the grammar
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 from msgspec import Struct
 
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.english import MONTH, WEEKDAY, month_number
-from clawbot.memory.dates.european_words import MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
+from clawbot.memory.dates.european import MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import Period, any_of
-from clawbot.text.patterns import lazy_re
+from clawbot.text.patterns import lazy_re, read_table
 from clawbot.text.tokens import plain_forms
 
 Order = Literal["day", "month"]
@@ -131,7 +129,7 @@ def weekday_or_time(rest: str) -> bool:
 @cache
 def _patterns(where: Literal["begins", "ends", "path"]) -> tuple[re.Pattern[str], ...]:
     """The compiled forms for the beginning of a name, its end, or the last folders with it. Blocks: reads the table."""
-    table = tomllib.loads(files("clawbot.memory.dates").joinpath("names.toml").read_text(encoding="utf-8"))
+    table = read_table(__file__, "names.toml")
     months = any_of({*MONTH_NUMBERS, MONTH})
     parts = {**table["parts"], "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}
     before, after = {

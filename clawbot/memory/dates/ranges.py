@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache, cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from clawbot.text.patterns import lazy_re
+from clawbot.text.patterns import lazy_re, read_table
 
 Precision = Literal["day", "week", "month", "year"]
 
@@ -337,3 +337,47 @@ class Grammar:
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
+
+
+_PART = re.compile(r"\{(~?)([A-Z]\w*)\}")
+
+
+class LanguageTable:
+    """The words, patterns and rules of a language, as in the TOML file of its name beside this module.
+
+    In a pattern {NAME} stands for an earlier part, or for any of the words NAME, and {~NAME} for a part without its
+    named groups; a long pattern is a list. A rule finds its `days` by the function of that name, or is not a date.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Blocks: reads the file."""
+        self.table = read_table(__file__, f"{name}.toml")
+        self.parts: dict[str, str] = {}
+        for part, pattern in self.table["parts"].items():
+            self.parts[part] = self._filled(pattern)
+
+    def words(self, name: str) -> dict[str, Any]:
+        """What each word of the table `name` stands for: a number, or a name."""
+        found: dict[str, Any] = {}
+        for meaning, words in self.table["words"][name].items():
+            is_number = meaning.removeprefix("-").isdecimal()
+            found |= dict.fromkeys(words.split(", "), int(meaning) if is_number else meaning)
+        return found
+
+    def grammar(self, name: str, *resolvers: Resolve, hint: str = "") -> Grammar:
+        """The grammar `name`, with its own `hint` or this one."""
+        known = {each.__name__.removeprefix("_"): each for each in resolvers}
+        table = self.table["grammars"][name]
+        rules = [
+            DateRule(rule["name"], self._filled(rule["pattern"]), known[rule["days"]] if "days" in rule else None)
+            for rule in table["rules"]
+        ]
+        hint = hint or self._filled(table["hint"])
+        return Grammar(rules, hint=hint, start=table["start"], reach=table["reach"])
+
+    def _filled(self, pattern: str | list[str]) -> str:
+        return _PART.sub(self._part, pattern if isinstance(pattern, str) else "".join(pattern))
+
+    def _part(self, found: re.Match[str]) -> str:
+        pattern = self.parts.get(found[2]) or any_of(self.words(found[2]))
+        return _INNER_NAME.sub("(?:", pattern) if found[1] else pattern
