@@ -27,8 +27,8 @@ from clawbot.local_model.shelf import LocalOffer, Shelf
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import EVERY_SOURCE, TRANSCRIPTS, Progress, SearchRequest, SearchResult, Source
 from clawbot.scheduling.jobs import Job
-from clawbot.sessions.plain_lines import Spoken, spoken_around
 from clawbot.sessions.summary import SessionSummary, given_title
+from clawbot.sessions.text import Spoken, spoken_around
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.encoding import decoded, encoded_like, encoding_of
 from clawbot.text.interface import _

@@ -17,8 +17,8 @@ from clawbot.llm.providers import Provider
 from clawbot.local_model.shelf import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Progress, SearchResult, Source
 from clawbot.scheduling.jobs import Job
-from clawbot.sessions.plain_lines import Spoken
 from clawbot.sessions.summary import SessionSummary
+from clawbot.sessions.text import Spoken
 from clawbot.tools.protocol import Decision
 
 

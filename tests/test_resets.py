@@ -39,8 +39,8 @@ from clawbot.scheduling.ledger import Ledger
 from clawbot.scheduling.runner import Schedule
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.messages_tail import Asked, UserWords
 from clawbot.sessions.store import OpenSession, SessionStore
+from clawbot.sessions.text import Asked, UserWords
 from clawbot.sessions.transcript import Transcript
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import notes, offers

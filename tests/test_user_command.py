@@ -26,7 +26,7 @@ from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import BashExecutionMessage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.export import to_markdown
-from clawbot.sessions.plain_lines import spoken_part
+from clawbot.sessions.text import spoken_part
 from clawbot.text.secrets import MARK
 from tests.agent.fakes import says
 from tests.agent.gate_host import PurposeModel

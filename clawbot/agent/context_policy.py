@@ -25,7 +25,7 @@ from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import Exit
-from clawbot.sessions.messages_tail import is_said
+from clawbot.sessions.text import is_said
 from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)

@@ -39,13 +39,12 @@ from clawbot.hooks.events import (
 )
 from clawbot.llm.asking import ask, complete
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import OFFLINE, AssistantMessage, ToolCallBlock
+from clawbot.messages import ToolCallBlock
 from clawbot.sessions.entries import MemoryWrite
-from clawbot.sessions.messages_tail import Manner, SaidText, UserWords, last_said, last_words_at
+from clawbot.sessions.text import SaidText, UserWords, last_said, last_words_at
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
-from clawbot.text.statements import is_refusal
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
 from clawbot.tools.registry import Toolbox
 
@@ -192,7 +191,7 @@ class SessionServices:
         def read() -> list[Said]:
             with self._transcript() as transcript:
                 known = self._hooks.words.read(transcript).secrets
-                return self._told(*last_said(transcript, limit, role, manner=_manner, known=known))
+                return self._told(*last_said(transcript, limit, role, known=known))
 
         return await self._thread(read)
 
@@ -308,13 +307,6 @@ class SessionServices:
             return await asyncio.to_thread(function, *arguments, **named)
         except ClawbotError as error:
             raise HookServiceError(str(error)) from error
-
-
-def _manner(message: AssistantMessage) -> Manner:
-    """How the model that said `message` answers: the offline one by rules."""
-    if message.provider != OFFLINE:
-        return "free"
-    return "refusing" if is_refusal(message.text) else "quoting"
 
 
 def _nothing(_write: object) -> None:

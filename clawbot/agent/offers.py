@@ -24,7 +24,7 @@ from clawbot.sessions.entries import (
     Result,
     offer_of,
 )
-from clawbot.sessions.messages_tail import is_said
+from clawbot.sessions.text import is_said
 
 # After this many failures in a row no flush is tried until the next compaction.
 MOST_FAILURES = 3

@@ -23,8 +23,8 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.asking import ask
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage, UserMessage
-from clawbot.sessions.messages_tail import UserWords
 from clawbot.sessions.store import OpenSession
+from clawbot.sessions.text import UserWords
 from clawbot.text.naming import TITLE_QUESTION, title_in
 from clawbot.text.topics import topics
 

@@ -22,7 +22,7 @@ from clawbot.agent.events import (
 )
 from clawbot.cli.output import CUT_OFF, draw, print_json_line, say_content, tell, warn
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.sessions.plain_lines import is_command
+from clawbot.sessions.envelopes import is_command
 from clawbot.signals import on_interruption
 from clawbot.text.interface import _
 from clawbot.text.visible import were_not_sent

@@ -27,7 +27,7 @@ from clawbot.text.statements import is_refusal
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import SessionSyncSettings
-    from clawbot.sessions.plain_lines import Spoken
+    from clawbot.sessions.text import Spoken
 
 PART_BYTES = 256 * 1024
 """Transcripts are indexed in parts of this size. They are append-only, so only the last part is read again."""
@@ -85,7 +85,7 @@ class TranscriptDocuments:
     def read(self, state: FileState) -> Document | None:
         """The text of a part of a transcript; None if it is gone. Blocks. Raises UnreadableDocumentError."""
         # Deferred, here and below: a command without new talks and without hits in them reads none.
-        from clawbot.sessions.plain_lines import spoken_part
+        from clawbot.sessions.text import spoken_part
 
         whole, number = split_part(state.path)
         name = whole.removeprefix(TRANSCRIPTS)
@@ -110,7 +110,7 @@ class TranscriptDocuments:
 
     def describe(self, hit: Hit) -> Hit:
         """`hit` with the line numbers of the file, the speaker and the time. Blocks."""
-        from clawbot.sessions.plain_lines import spoken_at
+        from clawbot.sessions.text import spoken_at
 
         whole, number = split_part(hit.path)
         path = self._folder / whole.removeprefix(TRANSCRIPTS)

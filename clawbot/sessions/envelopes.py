@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from clawbot.messages import UserMessage
 from clawbot.text.patterns import lazy_re
 
 JOB_FORMS: tuple[tuple[str, str], ...] = (
@@ -84,6 +85,19 @@ _BEHIND = lazy_re(rf"\n(?:{'|'.join(form for _, form in BEHIND)})\Z", re.DOTALL)
 _QUEUED = "messages while agent was busy]"
 _NEXT = lazy_re(r"\n---\nQueued #\d+[^\n]*\n")
 _MOST_WRAPPINGS = 32
+# One word of letters after the slash, on one line: `/usr/bin/x is broken` is a message.
+_COMMAND = lazy_re(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
+
+
+def is_command(text: str) -> bool:
+    """Whether a user message, stripped of whitespace, is a slash command."""
+    return _COMMAND.fullmatch(text) is not None
+
+
+def users_text(message: UserMessage) -> str:
+    """What the user said in `message`; "" for a slash command and the prompt of a job."""
+    text = "" if message.scheduled else (users_words(message.text) or "").strip()
+    return "" if is_command(text) else text
 
 
 def is_job(text: str) -> bool:

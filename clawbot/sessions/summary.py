@@ -32,7 +32,7 @@ from clawbot.sessions.entries import (
     iso_ms,
     user_spoke_at,
 )
-from clawbot.sessions.envelopes import users_words
+from clawbot.sessions.envelopes import users_text
 from clawbot.sessions.errors import AmbiguousSessionError, UnknownSessionError, store_error
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.index import SessionRecord
@@ -257,8 +257,7 @@ def _users_entry(raw: bytes, glance: _Glance) -> MessageEntry | None:
 
 def _title(said: MessageEntry) -> str:
     message = said.message
-    words = users_words(message.text) if isinstance(message, UserMessage) and not message.scheduled else None
-    return title_of(words or "")
+    return title_of(users_text(message)) if isinstance(message, UserMessage) else ""
 
 
 def _glance(raw: bytes) -> _Glance | None:

@@ -18,8 +18,8 @@ from msgspec import UNSET, Meta, UnsetType
 from clawbot.clock import first_day, last_day, moment_of
 from clawbot.memory.values import SearchRequest
 from clawbot.sessions.folder import list_transcripts
-from clawbot.sessions.plain_lines import Spoken, spoken_around
 from clawbot.sessions.summary import last_spoken
+from clawbot.sessions.text import Spoken, spoken_around
 from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.folder import well_formed
 from clawbot.tools.memory import AgentMemory, Current, day_bound, searched

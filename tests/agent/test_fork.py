@@ -8,7 +8,7 @@ from clawbot.agent.agent import Agent
 from clawbot.agent.events import CommandOutput, SessionChanged
 from clawbot.messages import UserMessage
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.messages_tail import UserWords, last_said
+from clawbot.sessions.text import UserWords, last_said
 from tests.agent.gate_host import House, PurposeModel, lines, notes, offers, talk
 from tests.agent.test_rewind import entry_of, said
 

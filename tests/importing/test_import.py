@@ -19,8 +19,8 @@ from clawbot.importing.source import ImportFailedError
 from clawbot.messages import AssistantMessage, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import MessageEntry
-from clawbot.sessions.plain_lines import spoken_part
 from clawbot.sessions.store import SessionStore
+from clawbot.sessions.text import spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.clocks import StillClock
 from tests.importing import homes

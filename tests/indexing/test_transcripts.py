@@ -16,7 +16,7 @@ from clawbot.memory.documents.memory_files import UNSETTLED, UnreadableDocumentE
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import OFFER, CustomEntry
 from clawbot.sessions.names import END_MARK
-from clawbot.sessions.plain_lines import spoken_part
+from clawbot.sessions.text import spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.clocks import StillClock
 from tests.memory.index_host import House, WordEmbedder, find, paths

@@ -17,7 +17,7 @@ from clawbot.messages import (
     ToolResultMessage,
     UserMessage,
 )
-from clawbot.sessions.plain_lines import spoken_part
+from clawbot.sessions.text import spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.clocks import StillClock
 

@@ -21,8 +21,8 @@ from clawbot.sessions.entries import (
     Phase,
     offer_of,
 )
-from clawbot.sessions.messages_tail import last_said
 from clawbot.sessions.summary import read_title, survey
+from clawbot.sessions.text import last_said
 from clawbot.sessions.transcript import Transcript
 
 from .helpers import CLOCK, opened, said, spoken_lines, texts, user

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from clawbot.sessions.envelopes import BEHIND, JOB_FORMS, WRAPPINGS, users_words
-from clawbot.sessions.messages_tail import last_said
-from clawbot.sessions.plain_lines import spoken_part
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import last_spoken, read_title, survey
+from clawbot.sessions.text import last_said, spoken_part
 from tests.clocks import StillClock
 
 from .helpers import HEADER, answer, entry, opened, said, user, write

@@ -19,10 +19,9 @@ from clawbot.sessions.forgotten import (
     read_forgotten,
     session_of,
 )
-from clawbot.sessions.messages_tail import UserWords, last_said
-from clawbot.sessions.plain_lines import spoken_around, spoken_part
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import read_title, survey
+from clawbot.sessions.text import UserWords, last_said, spoken_around, spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.sessions.helpers import CLOCK, result, said, user
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, UserMessage
+from clawbot.messages import OFFLINE, AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, UserMessage
 from clawbot.sessions.conversation import NOTES
 from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
-from clawbot.sessions.messages_tail import Asked, Manner, UserWords, last_said
+from clawbot.sessions.text import Asked, UserWords, last_said
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import MARK
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
@@ -24,6 +24,10 @@ def heard(folder: Path, *messages: Message, limit: int = 15) -> list[tuple[str, 
         for message in messages:
             transcript.append_message(message)
         return [(text.role, text.text) for text in last_said(transcript, limit)[0]]
+
+
+def offline(text: str) -> AssistantMessage:
+    return AssistantMessage([TextBlock(text)], provider=OFFLINE)
 
 
 def test_all_text_of_a_message_counts(tmp_path: Path) -> None:
@@ -75,25 +79,22 @@ def test_what_was_compacted_was_said_and_what_the_program_added_was_not(tmp_path
 
 
 def test_echoes_are_references_and_refusals_are_left_out(tmp_path: Path) -> None:
-    def manner(message: AssistantMessage) -> Manner:
-        return "refusing" if "can't answer" in message.text else "quoting"
-
     looking = AssistantMessage([ToolCallBlock("1", "shell", {"command": "ls"})])
     with Transcript.create(tmp_path, cwd=tmp_path, clock=CLOCK) as transcript:
         for message in (
             user("the dog is called Bella"),
-            said("I can't answer that."),
+            offline("I found nothing in your notes."),
             user("list the files"),
             looking,
             result("1", "Makefile\n源码\n"),
-            said("`ls` answered:\n\n```text\nMakefile\n源码\n```"),
+            offline("`ls` answered:\n\n```text\nMakefile\n源码\n```"),
             user("what is the dog called?"),
-            said("Your notes say:\n\n> Bella\n>\n> — `memory/2026-11-20.md:4`"),
+            offline("Your notes say:\n\n> Bella\n>\n> — `memory/2026-11-20.md:4`"),
             user("write a poem"),
-            said("I can't answer that, dear."),
+            offline("I can't do that offline."),
         ):
             transcript.append_message(message)
-        told = [text.text for text in last_said(transcript, 5, manner=manner)[0]]
+        told = [text.text for text in last_said(transcript, 5)[0]]
     assert told == [
         "list the files",
         "`ls` answered: [output of shell: 2 lines]",

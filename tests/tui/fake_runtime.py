@@ -41,8 +41,8 @@ from clawbot.local_model.shelf import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Hit, Progress, SaidBy, SearchResult, Source
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.scheduling.jobs import Job
-from clawbot.sessions.plain_lines import Spoken
 from clawbot.sessions.summary import SessionSummary
+from clawbot.sessions.text import Spoken
 from clawbot.tools.protocol import Decision, ToolError
 
 MEASURED = "(measured)"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
 
     from clawbot.api import RuntimeApi
-    from clawbot.sessions.plain_lines import Spoken
+    from clawbot.sessions.text import Spoken
 
 # Of a long file the lines around a place are shown, each cut: it is a look, the editor has the rest, and to lay out
 # more would make the next key wait.

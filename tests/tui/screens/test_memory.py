@@ -15,7 +15,7 @@ from textual.widgets import Input, OptionList, Static
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import EVERY_SOURCE, Fallback, Progress, SearchResult, Source, session_of
-from clawbot.sessions.plain_lines import Spoken
+from clawbot.sessions.text import Spoken
 from clawbot.tui.screens import memory, places
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen, is_note
