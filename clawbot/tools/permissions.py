@@ -7,7 +7,7 @@ call, one that denies wins over one that asks, and that over one that allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,8 +19,9 @@ from clawbot.text.globs import compile_glob
 from clawbot.text.interface import N_
 from clawbot.text.names import fold_name
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
-from clawbot.tools.risks import commands_in
+from clawbot.tools.shell_calls import Started, commands_in
 from clawbot.tools.shell_policy import ShellRule, fits
+from clawbot.tools.shell_reading import Reading
 
 Way = Literal["deny", "ask", "usual", "allow"]
 
@@ -85,22 +86,22 @@ class Permissions:
             return USUAL
         return ruling
 
-    def of_command(self, command: str, *, reads: bool = False) -> Ruling:
-        """The ruling on a shell command; `reads`: it is known to do no more than read the workspace. Blocks at the
-        first call, while the grammar of the shell is loaded."""
+    def of_command(self, command: str, found: Reading | None = None) -> Ruling:
+        """The ruling on a shell command; `found` is what it reads, where it is known to do no more than read what is in
+        reach. Blocks at the first call, while the grammar of the shell is loaded."""
         denied, asked = self._first(self._deny, "shell"), self._first(self._ask, "shell")
-        barring = [rule for rule in (*self._deny, *self._ask) if rule.pattern and fnmatchcase("shell", rule.tool)]
+        barring = list(_shell_rules((*self._deny, *self._ask)))
         if barring:
-            found, readable = commands_in(command)
-            denied = denied or _first_fitting(self._deny, found)
-            asked = asked or _first_fitting(self._ask, found)
+            started = commands_in(command, {word for rule in barring for word in rule.pattern.split()[:1]})
+            denied = denied or _first_fitting(self._deny, started)
+            asked = asked or _first_fitting(self._ask, started)
             # A rule that could not be looked for is one that may hold.
-            asked = asked or (None if readable else barring[0])
+            asked = asked or next((rule for rule in barring if any(one.may_fit(rule.pattern) for one in started)), None)
         allowed = self._first(self._allow, "shell")
         allowed = allowed or next(
-            (rule for rule in _shell_rules(self._allow) if fits(command, ShellRule(rule.pattern))), None
+            (rule for rule in _shell_rules(self._allow) if fits(command, ShellRule(rule.pattern), found)), None
         )
-        return self._judged(denied, asked, allowed, changes=not reads)
+        return self._judged(denied, asked, allowed, changes=found is None)
 
     def _judged(self, denied: _Rule | None, asked: _Rule | None, allowed: _Rule | None, *, changes: bool) -> Ruling:
         if denied is not None:
@@ -171,10 +172,5 @@ def _shell_rules(rules: Iterable[_Rule]) -> Iterator[_Rule]:
     return (rule for rule in rules if rule.pattern and fnmatchcase("shell", rule.tool))
 
 
-def _first_fitting(rules: Iterable[_Rule], commands: list[str]) -> _Rule | None:
-    """The first rule that fits one of `commands`, the simple commands of a script. It is generous: a rule for
-    `git push` also bars what goes on behind it."""
-    for rule in _shell_rules(rules):
-        if any(fnmatchcase(text, pattern) for text in commands for pattern in (rule.pattern, f"{rule.pattern} *")):
-            return rule
-    return None
+def _first_fitting(rules: Iterable[_Rule], started: Sequence[Started]) -> _Rule | None:
+    return next((rule for rule in _shell_rules(rules) if any(one.fits(rule.pattern) for one in started)), None)

@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from itertools import takewhile
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -21,6 +20,7 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import pieces, visible
 from clawbot.tools.danger import Risk
 from clawbot.tools.fence import is_within
+from clawbot.tools.shell_calls import CALLS, INNER, behind_git, given_texts, known_programs, program_name, unwrapped
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
 
 
@@ -45,9 +45,6 @@ class RiskRule(Struct, frozen=True, forbid_unknown_fields=True):
 class _RiskList(Struct, frozen=True, forbid_unknown_fields=True):
     programs: dict[str, str]
     calls: list[RiskRule]
-    wrappers: dict[str, str]
-    languages: dict[str, str]
-    groups: dict[str, str]
 
     def named(self, name: str) -> Iterator[Risk]:
         """What the program `name` does by its name alone."""
@@ -58,10 +55,6 @@ class _RiskList(Struct, frozen=True, forbid_unknown_fields=True):
         for rule in self.calls:
             if name in rule.of.split() and rule.fits(words):
                 yield from (Risk[risk] for risk in rule.risks.split())
-
-    def holds(self, group: str, name: str) -> bool:
-        """Whether the program `name` is of `group`."""
-        return name in self.groups[group].split()
 
 
 @cache
@@ -78,9 +71,6 @@ def _gives(word: str, options: Sequence[str]) -> bool:
     return given is not None and not letters.isdisjoint(given[1])
 
 
-GIT_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
-# What `env -S`, also as `-iS` and `--split-string=`, splits into a command.
-ENV_TEXT = lazy_re(r"-[a-zA-Z]*S|--split-string")
 # Where a program of awk starts a shell: by a call, or by a pipe to or from a string.
 AWK_SHELL = lazy_re(r"\bsystem\s*\(|\|&?\s*(?:getline\b|\")|\"\s*\|\s*getline\b")
 # A reader may take what follows for a comment or for quoted. What Chinese text is written with is not among them.
@@ -92,13 +82,6 @@ SECRET = lazy_re(
 )
 
 
-CALLS = 400  # simple commands that are looked at; the rest can't be read
-INNER = 12  # commands inside of commands that are followed
-WRAPPED = 16  # programs that start programs that are followed
-_ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*=")
-_NUMBER = lazy_re(r"[\d.]+[smhd]?")
-
-
 def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
     """What `command`, which starts in `workspace`, seems to do, the worst first; empty when it seems to read only."""
     found = set(_Look(str(workspace)).at(command))
@@ -107,46 +90,6 @@ def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
     if ALIKE.search(command):
         found.add(Risk.ALIKE)
     return tuple(risk.value for risk in Risk if risk in found)
-
-
-def commands_in(command: str) -> tuple[list[str], bool]:
-    """The simple commands that `command` runs, each as its words with a space between: those of its parts, of what
-    starts others (`sudo`, `xargs`, `find -exec`), and of texts that it gives to a shell. And whether that is all: false
-    where words are made up first, or nobody can follow."""
-    found: list[str] = []
-    waiting, complete = [command], True
-    for _ in range(INNER):
-        if not waiting:
-            return found, complete
-        script = parse_script(waiting.pop(0))
-        complete = complete and script.readable and len(script.calls) <= CALLS
-        for call in script.calls[:CALLS]:
-            for words in _unwrapped(call.words):
-                name = PurePosixPath(words[0].text).name
-                arguments = [word.text for word in words[1:]]
-                found.append(" ".join([name, *arguments]))
-                if name == "git":
-                    found.append(" ".join([name, *_behind_git(arguments)]))
-                complete = complete and all(word.known for word in words)
-                inner, known = _given_to_shell(name, words)
-                waiting += inner
-                complete = complete and known
-    return found, not waiting and complete
-
-
-def _given_to_shell(name: str, words: Sequence[ScriptWord]) -> tuple[list[str], bool]:
-    """The texts that a shell is given to run, and whether all of what it runs is among them."""
-    if name == "env":
-        return list(_env_texts([word.text for word in words[1:]])), True
-    if name.rstrip("0123456789.") in _known().languages:
-        return [], False
-    if not _known().holds("shells", name):
-        return [], True
-    if name == "eval":
-        return [" ".join(word.text for word in words[1:])], all(word.known for word in words)
-    option = next((n for n, word in enumerate(words) if re.fullmatch(r"-\w*c", word.text)), None)
-    texts = words[option + 1 : option + 2] if option is not None else ()
-    return [word.text for word in texts], bool(texts) and all(word.known for word in texts)
 
 
 class _Look:
@@ -180,14 +123,14 @@ class _Look:
                 yield from self._writes(step)
 
     def _call(self, call: SimpleCommand, script: ParsedScript) -> Iterator[Risk]:
-        for words in _unwrapped(call.words):
+        for words in unwrapped(call.words):
             if not words[0].known:
                 yield Risk.MADE_UP
                 continue
-            name = PurePosixPath(words[0].text).name
+            name = program_name(words[0])
             yield from _known().named(name)
             plain = [word.text for word in words[1:]]
-            yield from _known().of_call(name, _behind_git(plain) if name == "git" else plain)
+            yield from _known().of_call(name, behind_git(plain) if name == "git" else plain)
             yield from self._files(name, words)
             yield from self._code(name, words, call, script)
         if any(SECRET.search(word.text) for word in call.words):
@@ -198,16 +141,16 @@ class _Look:
         plain = [word for word in words[1:] if not (word.known and word.text.startswith("-"))]
         if name in ("cd", "pushd"):
             self._folder = self._place(plain[0]) if plain else str(Path("~").expanduser())
-        elif _known().holds("writes_all", name):
+        elif known_programs().holds("writes_all", name):
             for word in plain:
                 yield from self._writes(word)
-        elif _known().holds("writes_last", name) and len(plain) > 1:
+        elif known_programs().holds("writes_last", name) and len(plain) > 1:
             yield from self._writes(plain[-1])
         elif name == "dd":
             for word in plain:
                 if word.text.startswith("of="):
                     yield from self._writes(ScriptWord(word.text.removeprefix("of="), word.known))
-        if _known().holds("fetching", name):
+        if known_programs().holds("fetching", name):
             self._fetched |= {PurePosixPath(word.text).name for word in plain}
 
     def _code(
@@ -215,61 +158,29 @@ class _Look:
     ) -> Iterator[Risk]:
         """What it runs that is not its own."""
         arguments = [word.text for word in words[1:]]
-        base = name.rstrip("0123456789.")
-        languages = _known().languages
-        runs = _known().holds("shells", name) or base in languages
-        if _known().holds("awks", name) and any(AWK_SHELL.search(text) for text in arguments):
+        base, known = name.rstrip("0123456789."), known_programs()
+        runs = known.holds("shells", name) or base in known.languages
+        if known.holds("awks", name) and any(AWK_SHELL.search(text) for text in arguments):
             yield Risk.OTHER_CODE
-        if name == "env":
-            self._waiting.extend((text, self._folder) for text in _env_texts(arguments))
         if any(PurePosixPath(text).name in self._fetched for text in [words[0].text, *(arguments if runs else ())]):
             yield Risk.NETWORK_CODE
-        if not runs:
-            return
-        fetches = any(
-            _known().holds("fetching", PurePosixPath(words[0].text).name)
+        fetches = runs and any(
+            known.holds("fetching", program_name(words[0]))
             for other in script.calls[:CALLS]
             if call.is_fed_by(other.start)
-            for words in _unwrapped(other.words)
+            for words in unwrapped(other.words)
         )
         if fetches:
             yield Risk.NETWORK_CODE
-        elif base in languages:
-            if set(arguments) & set(languages[base].split()) or any(call.is_fed_by(start) for start, _ in script.texts):
-                yield Risk.OTHER_CODE
-        else:
-            yield from self._shell(name, words, call, script)
-
-    def _shell(
-        self, name: str, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript
-    ) -> Iterator[Risk]:
-        """A shell, and the commands that it is given: by argument, heredoc, or by an echo in a pipe."""
-        texts: list[ScriptWord] = []
-        if name == "eval":
-            texts = [ScriptWord(" ".join(word.text for word in words[1:]), all(word.known for word in words))]
-        elif name == "trap":
-            texts = list(words[1:2])
-        elif name not in (".", "source"):
-            option = next((n for n, word in enumerate(words) if re.fullmatch(r"-\w*c", word.text)), None)
-            if option is not None:
-                texts = list(words[option + 1 : option + 2])
-            elif all(word.text.startswith("-") for word in words[1:]):
-                texts = [text for start, text in script.texts if call.is_fed_by(start)]
-                texts += self._said(call, script)
-        for text in texts:
-            self._waiting.append((text.text, self._folder))
-            if not text.known:
-                yield Risk.MADE_UP
-
-    @staticmethod
-    def _said(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]:
-        """What the stages of the pipe before a shell say: literally, or nobody knows what."""
-        for other in script.calls[:CALLS]:
-            words = [word.text for word in other.words]
-            # Without arguments it hands on a heredoc, which is looked at already.
-            if call.is_fed_by(other.start) and words and words != ["cat"] and words[0] not in ("cd", "set"):
-                literal = words[0] in ("echo", "printf") and all(word.known for word in other.words)
-                yield ScriptWord(" ".join(words[1:]) if literal else "", literal)
+            return
+        texts, _ = given_texts(words, call, script)
+        self._waiting.extend((text.text, self._folder) for text in texts)
+        if not all(text.known for text in texts):
+            yield Risk.MADE_UP
+        if set(arguments) & set(known.languages.get(base, "").split()) or (
+            base in known.languages and any(call.is_fed_by(start) for start, _ in script.texts)
+        ):
+            yield Risk.OTHER_CODE
 
     def _place(self, word: ScriptWord) -> str | None:
         """The path that `word` names, by its text alone; None where only the shell knows."""
@@ -289,53 +200,6 @@ class _Look:
                 yield Risk.DISKS
         elif not is_within(self._workspace, place):
             yield Risk.OUTSIDE
-
-
-def _unwrapped(words: Sequence[ScriptWord]) -> Iterator[Sequence[ScriptWord]]:
-    """`words`, and the commands that they start: by `sudo`, `env`, `xargs`, `timeout 5`, `find -exec`."""
-    for _ in range(WRAPPED):
-        if not words:
-            return
-        yield words
-        name = PurePosixPath(words[0].text).name
-        if name == "find":
-            starts = [n for n, word in enumerate(words) if word.text in ("-exec", "-execdir", "-ok", "-okdir")]
-            words = list(takewhile(lambda word: word.text not in (";", "+"), words[starts[0] + 1 :])) if starts else []
-        elif (with_value := _known().wrappers.get(name)) is not None:
-            words = _behind(words[1:], with_value)
-        else:
-            return
-
-
-def _env_texts(arguments: Sequence[str]) -> Iterator[str]:
-    """The commands that `env` gets as one text, by `-S 'rm x'`, `-S'rm x'` or `--split-string='rm x'`."""
-    for place, text in enumerate(arguments):
-        option = ENV_TEXT.match(text)
-        if option is not None:
-            rest = text[option.end() :].removeprefix("=")
-            yield " ".join([rest or next(iter(arguments[place + 1 :]), ""), *arguments[place + (1 if rest else 2) :]])
-            return
-
-
-def _behind(words: Sequence[ScriptWord], with_value: str) -> Sequence[ScriptWord]:
-    """`words` without options (`with_value` are the letters of those that take one), assignments and numbers."""
-    at = 0
-    while at < len(words):
-        text = words[at].text
-        if text.startswith("-") and len(text) > 1:
-            at += 2 if len(text) == 2 and text[1] in with_value else 1
-        elif _ASSIGNMENT.match(text) or _NUMBER.fullmatch(text):
-            at += 1
-        else:
-            break
-    return words[at:]
-
-
-def _behind_git(words: list[str]) -> list[str]:
-    """The words of a git command from its subcommand on."""
-    while words and words[0].startswith("-"):
-        words = words[2:] if words[0] in GIT_WITH_VALUE else words[1:]
-    return words
 
 
 def _normal(path: str) -> str:

@@ -43,9 +43,9 @@ from clawbot.tools.protocol import (
 from clawbot.tools.risks import risks_of
 from clawbot.tools.sandbox.enclosing import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
 from clawbot.tools.sandbox.walls import Missing
-from clawbot.tools.shell_policy import REACH, ShellRule, decide, fits, in_reach, offered_rule
-from clawbot.tools.shell_reading import Reading, reading, simple_words
-from clawbot.tools.shell_syntax import plain_commands
+from clawbot.tools.shell_policy import REACH, ShellRule, decide, fits, offered_rule, reads_within
+from clawbot.tools.shell_reading import Reading
+from clawbot.tools.shell_syntax import plain_commands, simple_command
 
 # What writes `.git/config` or makes a repository. The names are git's own, so no alias takes their place.
 _SETTING = frozenset(
@@ -60,6 +60,8 @@ _WORKING = frozenset({"status", "add", "commit", "log", "diff", "show", "tag", "
 _BARRED = (
     "--exec", "--upload-pack", "--receive-pack", "--template", "--config", "--separate-git-dir", "--file", "--edit",
 )  # fmt: skip
+# What makes other words of a word, even where it is quoted: nobody misses these in a plain command.
+_EXPANDED = "$`*?[]{}~!\\\0"
 _BARRED_LETTERS = {"clone": "cu", "config": "ef"}
 # Words that run a program of the command's choice.
 _BARRED_WORDS = {"submodule": ("foreach",), "config": ("edit",)}
@@ -68,9 +70,10 @@ _BARRED_WORDS = {"submodule": ("foreach",), "config": ("edit",)}
 def sets_up_git(command: str) -> bool:
     """Whether `command` consists of plain calls of git, at least one of which may have to change the settings of a
     repository, and none of which names a program to run. Blocks at the first call, while the grammar is loaded."""
-    calls = plain_commands(command)
-    if not calls:
+    found = plain_commands(command)
+    if not found or any(mark in command for mark in _EXPANDED):
         return False
+    calls = [[word.text for word in words] for words in found]
     return all(_is_plain(words) for words in calls) and any(words[1] in _SETTING for words in calls)
 
 
@@ -293,8 +296,8 @@ class ShellTool:
             raise ToolError(f"The command could not be started: {error.strerror} ({error.filename}).") from error
         return finished, enclosed
 
-    def _is_in_reach(self, found: Reading) -> bool:
-        return in_reach(found, self._workspace, self._fence)
+    def _reads(self, command: str) -> Reading | None:
+        return reads_within(command, self._workspace, self._fence)
 
     async def _approved(
         self,
@@ -314,17 +317,18 @@ class ShellTool:
         if not chosen.strip():
             raise ToolError("Not run: the user took the whole command out.")
         check_readable(chosen)
+        found = await asyncio.to_thread(self._reads, chosen)
         if chosen != command:
-            await asyncio.to_thread(self._ruling, chosen, permissions)
+            await asyncio.to_thread(self._ruling, chosen, permissions, found)
         if answer.decision == "always":
             self._granted.append(offered_rule(chosen))
-        network = answer.network or await asyncio.to_thread(self._has_network, chosen)
+        network = answer.network or await asyncio.to_thread(self._has_network, chosen, found)
         return Approved(chosen, network, await asyncio.to_thread(self._sets_up_git, chosen))
 
-    def _ruling(self, command: str, permissions: Permissions) -> Ruling:
+    @staticmethod
+    def _ruling(command: str, permissions: Permissions, found: Reading | None) -> Ruling:
         """What holds for `command` by rules and mode. Blocks; raises ToolError where it is denied."""
-        found = reading(command)
-        ruling = permissions.of_command(command, reads=found is not None and self._is_in_reach(found))
+        ruling = permissions.of_command(command, found)
         if ruling.way == "deny":
             raise ToolError(ruling.reason)
         return ruling
@@ -332,16 +336,18 @@ class ShellTool:
     def _judge(self, command: str, *, permissions: Permissions, sandboxed: bool) -> Approved | ApprovalQuestion:
         """What runs unasked, or the question for the user. Blocks; raises ToolError where the command is denied or
         commands are switched off."""
-        ruling = self._ruling(command, permissions)
+        found = self._reads(command)
+        ruling = self._ruling(command, permissions, found)
         approval = self._settings.approval
         if ruling.way == "ask" and approval == "allow":
             approval = "ask"
         rules = (*self._granted, *(() if ruling.by_rule and ruling.way == "ask" else self._rules))
-        verdict = decide(command, approval, rules, self._is_in_reach)
+        verdict = decide(command, approval, rules, found)
         if verdict == "refuse":
             raise ToolError("Shell commands are switched off (tools.shell.approval: deny). Use the file tools instead.")
-        network = self._has_network(command)
-        riskless = sandboxed and ruling.way != "ask" and self._is_riskless(command)
+        network = self._has_network(command, found)
+        # The settings may let what only reads run unasked inside the sandbox.
+        riskless = sandboxed and ruling.way != "ask" and self._settings.ask == "risky" and found is not None
         if verdict == "run" or riskless or ruling.way == "allow":
             return Approved(command, network)
         rule = offered_rule(command).text
@@ -357,20 +363,15 @@ class ShellTool:
             network=sandboxed and not network,
         )
 
-    def _is_riskless(self, command: str) -> bool:
-        """Whether the settings let `command` run unasked inside the sandbox, since it only reads what is in reach."""
-        found = reading(command) if self._settings.ask == "risky" else None
-        return found is not None and self._is_in_reach(found)
-
-    def _has_network(self, command: str) -> bool:
+    def _has_network(self, command: str, found: Reading | None) -> bool:
         """Whether the settings give `command` the network. A rule that names a program means the system's, not one of
         the workspace, where commands can put another one."""
         if EVERYTHING in self._settings.network:
             return True
-        words = simple_words(command)
-        if words and "/" not in words[0] and self._is_of_workspace(words[0]):
+        words = simple_command(command)
+        if words and "/" not in words[0].text and self._is_of_workspace(words[0].text):
             return False
-        return any(fits(command, ShellRule(pattern)) for pattern in self._settings.network)
+        return any(fits(command, ShellRule(pattern), found) for pattern in self._settings.network)
 
     def _sets_up_git(self, command: str) -> bool:
         return sets_up_git(command) and not self._is_of_workspace("git")

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
@@ -22,7 +22,9 @@ from msgspec import Struct
 from clawbot.text.interface import N_
 from clawbot.tools.environment import is_below, search_path
 from clawbot.tools.fence import Bounds, Fence
-from clawbot.tools.shell_reading import Reading, reading, simple_words, stays_inside
+from clawbot.tools.sandbox.places import PACKED
+from clawbot.tools.shell_reading import Reading, is_secret, reading, stays_inside
+from clawbot.tools.shell_syntax import simple_command
 
 # Sections of a repository's own settings that name no program, no other file of settings and no other machine to read
 # from. With others, and with these keys, a command that shows a change may run what a file of the workspace says.
@@ -36,11 +38,18 @@ GIT_SECTIONS = frozenset(
 GIT_KEYS = re.compile(r"promisor|partialclone|worktree|\\$", re.IGNORECASE | re.MULTILINE)
 MOST_SETTINGS = 100_000  # characters of a repository's settings
 
-MOST_PATHS = 10_000  # that a pattern of paths stands for; with more, the user is asked
+MOST_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
 
 
-def in_reach(found: Reading, workspace: Path, fence: Fence) -> bool:
-    """Whether the file tools could read all that `found` reads, and its program is none of the workspace. Blocks."""
+def reads_within(command: str, workspace: Path, fence: Fence) -> Reading | None:
+    """What `command` reads where it is on the list of those that only read, and all of that is in reach, as the disk
+    stands now; None for any other. Blocks. Rules of every kind judge by this."""
+    found = reading(command)
+    return found if found is not None and _in_reach(found, workspace, fence) else None
+
+
+def _in_reach(found: Reading, workspace: Path, fence: Fence) -> bool:
+    """Whether the file tools could read all that `found` reads, and its program is none of the workspace."""
     bounds = Bounds(workspace, fence)
     program = shutil.which(found.name.split()[0], path=search_path(os.environ.get("PATH", os.defpath)))
     if program is not None and is_below(Path(bounds.root), program):
@@ -91,8 +100,23 @@ def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
     except (OSError, ValueError):
         return False
     if stat.S_ISDIR(seen.st_mode):
-        return not found.plain_files and not (found.walks and bounds.bars_below(real))
+        barred = found.walks and (bounds.bars_below(real) or (found.shows and _holds_secret(real, found.dotted)))
+        return not found.plain_files and not barred
     return stat.S_ISREG(seen.st_mode) and not bounds.is_twin(seen)
+
+
+def _holds_secret(folder: str, dotted: bool) -> bool:
+    """Whether a secret lies below `folder`, or too much to know; `dotted`: names that begin with a dot count."""
+    number = 0
+    for _, folders, names in os.walk(folder):
+        # What others packed holds certificates of theirs; `.clawbot` is the program's own.
+        folders[:] = [name for name in folders if name not in PACKED and (dotted or not name.startswith("."))]
+        number += len(folders) + len(names)
+        if number > MOST_PATHS or any(
+            is_secret(name) for name in (*folders, *names) if name != ".clawbot" and (dotted or name[0] != ".")
+        ):
+            return True
+    return False
 
 
 Approval = Literal["ask", "allow", "deny"]
@@ -120,18 +144,15 @@ class ShellRule(Struct, frozen=True):
     exact: bool = False
 
 
-def fits(command: str, rule: ShellRule) -> bool:
-    """Whether `rule` allows `command`."""
-    return _fits(command, rule, reading(command))
-
-
-def _fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
-    """As `fits`, where `found` is what the command reads if it counts as one that only reads."""
+def fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
+    """Whether `rule` allows `command`; `found` is what it reads if it counts as one that only reads (`reads_within`).
+    Blocks at the first call, while the grammar of the shell is loaded."""
     if rule.exact or command == rule.text:
         return bool(rule.text) and command == rule.text
-    words, pattern = simple_words(command), re.split(r"[ \t\n]+", rule.text.strip(" \t\n"))
-    if words is None or not pattern[0]:
+    parsed, pattern = simple_command(command), re.split(r"[ \t\n]+", rule.text.strip(" \t\n"))
+    if parsed is None or not pattern[0]:
         return False
+    words = [word.text for word in parsed]
     stem = pattern[:-1]
     if pattern[-1] == ANYTHING:
         return bool(stem) and words[: len(stem)] == stem
@@ -162,26 +183,12 @@ def _agree(words: Sequence[str], pattern: Sequence[str]) -> bool:
     return len(words) == len(pattern) and all(map(fnmatchcase, words, pattern))
 
 
-def decide(
-    command: str,
-    approval: Approval,
-    rules: Iterable[ShellRule],
-    in_reach: Callable[[Reading], bool] = lambda found: True,
-) -> Verdict:
-    """What happens with `command`: `deny` refuses all, `allow` runs all, `ask` asks for what no rule allows.
-
-    `in_reach` looks at the disk: False where what a command reads is not for the list of reading commands to allow.
-    Blocks at the first call, as `reading` does, and as long as `in_reach` does.
-    """
+def decide(command: str, approval: Approval, rules: Iterable[ShellRule], found: Reading | None) -> Verdict:
+    """What happens with `command`: `deny` refuses all, `allow` runs all, `ask` asks for what no rule allows; `found` as
+    for `fits`."""
     if approval != "ask":
         return "refuse" if approval == "deny" else "run"
-    rules = tuple(rules)
-    if any(_fits(command, rule, None) for rule in rules):
-        return "run"
-    found = reading(command)
-    if found is not None and any(_fits(command, rule, found) for rule in rules) and in_reach(found):
-        return "run"
-    return "ask"
+    return "run" if any(fits(command, rule, found) for rule in rules) else "ask"
 
 
 def offered_rule(command: str) -> ShellRule:

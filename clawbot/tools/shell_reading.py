@@ -8,7 +8,6 @@ words of (`*`, `{a,b}`, `~`), but for files that are only read.
 from __future__ import annotations
 
 import re
-import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -19,87 +18,12 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.text.patterns import lazy_re
-
-OPERATORS = frozenset("();<>|&")  # what shlex splits off as punctuation
-# Expanded by the shell even inside double quotes; a simple command that needs them is asked about.
-EXPANSIONS = frozenset("$`")
-
-_PIECE = lazy_re(r"""'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]|\\.)*)"|\\(?P<escaped>.)|(?P<bare>[^ \t'"\\]+)""")
-_ESCAPED_IN_QUOTES = lazy_re(r'\\(["\\])')
-_QUOTED = "\0"  # stands for each quoted character; a simple command holds none
-# The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
-_TILDE = lazy_re(r"(?:^|[=:])~")
+from clawbot.tools.shell_syntax import ScriptWord, simple_command
 
 
-class Word(Struct, frozen=True):
-    """A word as the program gets it, and the same with every quoted character blotted out."""
-
-    text: str
-    bare: str
-
-    def part(self, begin: int, end: int | None = None) -> Word:
-        """The characters from `begin` to `end`."""
-        return Word(self.text[begin:end], self.bare[begin:end])
-
-
-def simple_words(command: str) -> list[str] | None:
-    """The words of `command` when it is one simple command, else None.
-
-    Comments are not looked for (`status#;rm` is a word and a second command to a shell), and control characters are
-    refused: what separates words is then the same here as in the shell.
-    """
-    if any(char in EXPANSIONS or (not char.isprintable() and char != "\t") for char in command):
-        return None
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="".join(OPERATORS))
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    try:
-        words = list(lexer)
-    except ValueError:
-        return None
-    if not words or any(word and set(word) <= OPERATORS for word in words):
-        return None
-    return words
-
-
-def words_of(command: str) -> list[Word] | None:
-    """As `simple_words`, with what is quoted in them; None also where two readings of `command` differ."""
-    words = simple_words(command)
-    if words is None:
-        return None
-    found: list[Word] = []
-    position, text, bare, begun = 0, "", "", False
-    while position < len(command):
-        if command[position] in " \t":
-            found += [Word(text, bare)] if begun else []
-            position, text, bare, begun = position + 1, "", "", False
-            continue
-        piece = _PIECE.match(command, position)
-        if piece is None:
-            return None
-        position, begun = piece.end(), True
-        plain, quoted = piece["bare"] or "", _quoted(piece)
-        text, bare = text + plain + quoted, bare + plain + _QUOTED * len(quoted)
-    found += [Word(text, bare)] if begun else []
-    return found if [word.text for word in found] == words else None
-
-
-def _quoted(piece: re.Match[str]) -> str:
-    double = piece["double"]
-    return (piece["single"] or piece["escaped"] or "") if double is None else _ESCAPED_IN_QUOTES.sub(r"\1", double)
-
-
-def is_inert(word: Word) -> bool:
-    """Whether the shell hands `word` on as it stands."""
-    bare = word.bare
-    if bare.startswith("#") or _TILDE.search(bare) or any(mark in bare for mark in "*?["):
-        return False
-    return "{" not in bare or not ("," in bare or ".." in bare)
-
-
-def without_globs(word: Word) -> Word:
+def without_globs(word: ScriptWord) -> ScriptWord:
     """`word` as if `*` and `?` meant nothing to the shell."""
-    return Word(word.text, re.sub(r"[*?]", "_", word.bare))
+    return ScriptWord(word.text, word.known, re.sub(r"[*?]", "_", word.bare))
 
 
 MOST_WORDS_OF_A_NAME = 3  # `git stash list`
@@ -124,13 +48,16 @@ Kind = Literal["text", "number", "file", "format"]
 class Reading(Struct, frozen=True):
     """A command that only reads: the `name` of its program as the list has it, and what it reads below the workspace.
 
-    `paths` are relative and may hold `*` and `?`; with `walks` it goes down folders, and with `plain_files` a path that
-    is a folder is beyond the list.
+    `paths` are relative and may hold `*` and `?`; with `walks` it goes down folders, with `shows` it prints what the
+    files there hold, with `dotted` also of those whose names begin with a dot, and with `plain_files` a path that is a
+    folder is beyond the list.
     """
 
     name: str
     paths: tuple[str, ...] = ()
     walks: bool = False
+    shows: bool = False
+    dotted: bool = True
     plain_files: bool = False
 
 
@@ -144,6 +71,8 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     operands_with: tuple[str, ...] = ()
     no_pattern_with: tuple[str, ...] = ()
     walks: tuple[str, ...] = ()
+    shows: tuple[str, ...] = ()
+    dotted: tuple[str, ...] = ("always",)
     plain_files: bool = False
     find: bool = False
     refuse: tuple[str, ...] = ()
@@ -171,9 +100,12 @@ def reading(command: str) -> Reading | None:
 
     Reads the list at its first call (a few milliseconds).
     """
-    words = words_of(command)
-    if words is None:
-        return None
+    words = simple_command(command)
+    return None if words is None else reading_of(words)
+
+
+def reading_of(words: Sequence[ScriptWord]) -> Reading | None:
+    """As `reading`, of the words of a simple command."""
     try:
         name, program, rest = _program(words)
         return _Arguments(name, program).take(rest)
@@ -181,7 +113,7 @@ def reading(command: str) -> Reading | None:
         return None
 
 
-def _program(words: Sequence[Word]) -> tuple[str, Program, list[Word]]:
+def _program(words: Sequence[ScriptWord]) -> tuple[str, Program, list[ScriptWord]]:
     """The longest name of the list that the command begins with, and the words behind it."""
     rest = list(words)
     if rest[0].text == "git":
@@ -230,10 +162,10 @@ class _Arguments:
         self._program = program
         self._options = options_of(name)
         self._seen: set[str] = set()
-        self._operands: list[Word] = []
+        self._operands: list[ScriptWord] = []
         self._paths: list[str] = []
 
-    def take(self, words: Sequence[Word]) -> Reading:
+    def take(self, words: Sequence[ScriptWord]) -> Reading:
         """What a command with these arguments reads."""
         program = self._program
         _demand(not any(re.search(refused, word.text, re.DOTALL) for refused in program.refuse for word in words))
@@ -249,12 +181,15 @@ class _Arguments:
                 self._short(word, left)
         self._check_operands()
         # What git shows may be of any file of the repository.
-        always = program.walks == ("always",) or self._name.startswith("git ")
-        walks = always or not self._seen.isdisjoint(program.walks)
+        walks = self._name.startswith("git ") or self._does(program.walks)
         paths = tuple(self._paths) or ((".",) if walks else ())
-        return Reading(self._name, paths, walks, program.plain_files)
+        shows, dotted = self._does(program.shows), self._does(program.dotted)
+        return Reading(self._name, paths, walks, shows, dotted, program.plain_files)
 
-    def _whole(self, word: Word, left: Iterator[Word]) -> None:
+    def _does(self, options: tuple[str, ...]) -> bool:
+        return options == ("always",) or not self._seen.isdisjoint(options)
+
+    def _whole(self, word: ScriptWord, left: Iterator[ScriptWord]) -> None:
         """`--option`, `--option=value`, or an option of find with its value as the next word."""
         name, equals, _ = word.text.partition("=")
         if name in ANSWERS_ITSELF and word.text == name and not self._name.startswith("git"):
@@ -269,7 +204,7 @@ class _Arguments:
         else:
             _demand(option.kind is None or option.optional)
 
-    def _short(self, word: Word, left: Iterator[Word]) -> None:
+    def _short(self, word: ScriptWord, left: Iterator[ScriptWord]) -> None:
         """`-l`, `-la`, `-n 5`, `-n5`, `-20`. Where programs differ, a value in the word of an option is an option."""
         if word.text[1:].isdecimal() and "-#" in self._options:
             return
@@ -292,7 +227,7 @@ class _Arguments:
         self._seen.add(name)
         return option
 
-    def _value(self, option: Option, value: Word | None, *, long: bool = False) -> None:
+    def _value(self, option: Option, value: ScriptWord | None, *, long: bool = False) -> None:
         """A value as the next word, a number in the word of its option, or with `long` what is behind a `=`."""
         if value is None or option.kind is None:
             raise _NotOnTheListError
@@ -305,7 +240,7 @@ class _Arguments:
         _demand(long or not value.text.startswith("-"))
         # Behind `--include=` whatever a pattern of the shell stands for is a value again, though not the same.
         any_text = long and option.kind == "text" and not self._program.refuse
-        _demand(is_inert(without_globs(value) if any_text else value))
+        _demand((without_globs(value) if any_text else value).is_inert)
         if option.kind == "file":
             self._path(value)
 
@@ -319,17 +254,17 @@ class _Arguments:
         _demand(not operands or not program.operands_with or not self._seen.isdisjoint(program.operands_with))
         rest = operands
         if program.operands.startswith("pattern") and operands and self._seen.isdisjoint(program.no_pattern_with):
-            _demand(is_inert(operands[0]))
+            _demand(operands[0].is_inert)
             rest = operands[1:]
         for word in rest:
             self._operand(word)
 
-    def _operand(self, word: Word) -> None:
+    def _operand(self, word: ScriptWord) -> None:
         kind = self._program.operands
         if kind in ("files", "pattern"):
             self._path(word)
             return
-        _demand(kind != "none" and is_inert(word))
+        _demand(kind != "none" and word.is_inert)
         if kind == "date":
             # Without `+` it is a time to set the clock to.
             _demand(word.text.startswith("+") and len(self._operands) == 1)
@@ -339,12 +274,12 @@ class _Arguments:
             # Outside of a repository `git diff` compares files.
             self._paths.append(word.text)
 
-    def _path(self, word: Word) -> None:
+    def _path(self, word: ScriptWord) -> None:
         _demand(stays_inside(word.text))
-        if not is_inert(word):
+        if not word.is_inert:
             # Where the number of words counts, one must not become two; and `[` in quotes is none to the shell.
             _demand(self._program.most is None and "[" not in word.text and not _UNSAFE_GLOB.search(word.bare))
-            _demand(is_inert(without_globs(word)))
+            _demand(without_globs(word).is_inert)
         if word.text != "-":
             self._paths.append(word.text)
 
@@ -358,4 +293,9 @@ def stays_inside(path: str) -> bool:
     """Whether `path` is relative, goes nowhere up, and names no place where secrets lie."""
     if not path or path.startswith(("/", "~")):
         return False
-    return not any(part == ".." or _SECRET_PART.fullmatch(part) for part in path.split("/"))
+    return not any(part == ".." or is_secret(part) for part in path.split("/"))
+
+
+def is_secret(name: str) -> bool:
+    """Whether a file or folder called `name` is a place where keys and passwords lie."""
+    return _SECRET_PART.fullmatch(name) is not None

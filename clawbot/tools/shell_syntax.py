@@ -17,27 +17,45 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 _ESCAPED = re.compile(r"\\(?:\n|(.))", re.DOTALL)
-_COMMANDS = ("command", "file_redirect", "heredoc_body", "herestring_redirect")
+_ESCAPED_IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
+_QUOTED = "\0"  # stands for each quoted character; no command holds one
+# The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
+_TILDE = re.compile(r"(?:^|[=:])~")
+_COMMANDS = ("command", "file_redirect", "heredoc_body", "herestring_redirect", "variable_assignment")
+_QUOTES = ("raw_string", "string", "ansi_c_string")
 _BRANCHING = "|(<["
 BRANCHES = 1500  # the time of the parser grows with their square; these take 0.2 s at worst
 PIPES = 40  # around a command; who nests deeper is not followed
 Range = tuple[int, int]
-# What makes other words of a word, even where it is quoted: nobody misses these in a plain command.
-_EXPANDED = "$`*?[]{}~!\\\0"
-_PLAIN = frozenset(
-    {
-        "program", "list", "command", "command_name", "word", "number", "string", "string_content", "raw_string",
-        "concatenation", "&&", ";", "\n", '"',
-    }
-)  # fmt: skip
+_LISTS = frozenset({"program", "list", "&&", ";", "\n"})
+_JOINED = frozenset({"concatenation", "variable_assignment", "command_name", "translated_string"})
+_BARE = frozenset({"word", "number", "brace_expression", "variable_name", "=", "+=", "=="})
+_OPERATORS = frozenset("();<>|&'\"\\")
 _WRITING = (">", ">>", ">|", "&>", "&>>", "<>")
 
 
 class ScriptWord(Struct, frozen=True):
-    """A word as the shell hands it on; with `known` false it holds something that only the shell works out."""
+    """A word as the shell hands it on; with `known` false it holds something that only the shell works out. `bare` is
+    the text with every quoted character blotted out."""
 
     text: str
     known: bool = True
+    bare: str = ""
+
+    def part(self, begin: int, end: int | None = None) -> ScriptWord:
+        """The characters from `begin` to `end`."""
+        return ScriptWord(self.text[begin:end], self.known, self.bare[begin:end])
+
+    @property
+    def has_globs(self) -> bool:
+        """Whether the shell may make other words of it: names of files, or those in braces."""
+        bare = self.bare
+        return any(mark in bare for mark in "*?[") or ("{" in bare and ("," in bare or ".." in bare))
+
+    @property
+    def is_inert(self) -> bool:
+        """Whether the shell hands it on as it stands."""
+        return self.known and not (self.has_globs or self.bare.startswith("#") or _TILDE.search(self.bare))
 
 
 class SimpleCommand(Struct, frozen=True):
@@ -55,23 +73,27 @@ class SimpleCommand(Struct, frozen=True):
 
 class ParsedScript(Struct, frozen=True):
     """A command in its parts, in the order of the text. `texts` are heredocs and here-strings, `written` the targets of
-    redirections, each with the byte where it begins. `readable` is false where the grammar could not follow."""
+    redirections, each with the byte where it begins. `assigned` are assignments (`NAME=value`), `kept` what is quoted
+    outside of commands. `readable` is false where the grammar could not follow."""
 
-    calls: tuple[SimpleCommand, ...]
-    texts: tuple[tuple[int, ScriptWord], ...]
-    written: tuple[tuple[int, ScriptWord], ...]
-    readable: bool
+    calls: tuple[SimpleCommand, ...] = ()
+    texts: tuple[tuple[int, ScriptWord], ...] = ()
+    written: tuple[tuple[int, ScriptWord], ...] = ()
+    assigned: tuple[ScriptWord, ...] = ()
+    kept: tuple[str, ...] = ()
+    readable: bool = False
 
 
 def parse_script(command: str) -> ParsedScript:
     """`command` in its parts; of one that is nested beyond reason nothing but that."""
-    if sum(map(command.count, _BRANCHING)) > BRANCHES:
-        return ParsedScript((), (), (), readable=False)
-    source = command.encode("utf-8", "replace")
-    root = _parser().parse(source).root_node
+    root = _tree(command)
+    if root is None:
+        return ParsedScript()
     calls: list[SimpleCommand] = []
     texts: list[tuple[int, ScriptWord]] = []
     written: list[tuple[int, ScriptWord]] = []
+    assigned: list[ScriptWord] = []
+    kept: list[str] = []
     for node, fed_by in _found(root):
         if node.type == "command":
             calls.append(SimpleCommand(tuple(_words(node)), node.start_byte, (*fed_by, node.byte_range)))
@@ -79,26 +101,57 @@ def parse_script(command: str) -> ParsedScript:
             texts.append((node.start_byte, ScriptWord(_text(node), known=not node.named_child_count)))
         elif node.type == "herestring_redirect":
             texts += [(node.start_byte, _word(child)) for child in node.named_children[-1:]]
+        elif node.type == "variable_assignment":
+            assigned.append(_word(node))
+        elif node.type in _QUOTES:
+            kept += [_text(node)] if _holder(node) not in ("command", "command_name") else []
         elif any(child.type in _WRITING for child in node.children):
-            written += [(node.start_byte, _word(child)) for child in node.children_by_field_name("destination")]
-    return ParsedScript(tuple(calls), tuple(texts), tuple(written), not root.has_error)
+            written += [(node.start_byte, _word(child)) for child in node.children_by_field_name("destination")[:1]]
+    return ParsedScript(
+        tuple(calls), tuple(texts), tuple(written), tuple(assigned), tuple(kept), readable=not root.has_error
+    )
 
 
-def plain_commands(command: str) -> list[list[str]] | None:
-    """The words of the simple commands of which `command` consists, one after the other; None where there is anything
-    else: assignments, redirections, pipes, functions, and words that the shell would make others of."""
-    if any(mark in command for mark in _EXPANDED) or sum(map(command.count, _BRANCHING)) > BRANCHES:
+def plain_commands(command: str) -> list[list[ScriptWord]] | None:
+    """The words of the simple commands of which `command` consists, one after the other, assignments before a program
+    included; None where there is anything else: redirections, pipes, functions, expansions of variables."""
+    root = _tree(command)
+    if root is None or root.has_error:
         return None
-    found: list[list[str]] = []
-    waiting = [_parser().parse(command.encode("utf-8", "replace")).root_node]
+    found: list[list[ScriptWord]] = []
+    waiting = [root]
     while waiting:
         node = waiting.pop()
-        if node.type not in _PLAIN or node.is_missing:
-            return None
         if node.type == "command":
-            found.append([word.text for word in _words(node)])
-        waiting += reversed(node.children)
-    return found
+            found.append([_word(child) for child in node.children])
+        elif node.type in _LISTS:
+            waiting += reversed(node.children)
+        else:
+            return None
+    return found if all(word.known for words in found for word in words) else None
+
+
+def simple_command(command: str) -> list[ScriptWord] | None:
+    """The words of `command` when it is one simple command, else None.
+
+    Variables and control characters are refused, and whatever stands between the words but blanks: what separates words
+    is then the same here as in the shell.
+    """
+    if any(char in "$`" or not (char.isprintable() or char == "\t") for char in command):
+        return None
+    root = _tree(command)
+    if root is None or root.has_error or [node.type for node in root.children] != ["command"]:
+        return None
+    source, end, words = command.encode(), 0, list[ScriptWord]()
+    for node in root.children[0].children:
+        word, gap = _word(node), source[end : node.start_byte]
+        if not word.known or gap.strip(b" \t") or (words and not gap):
+            return None
+        if not _OPERATORS.isdisjoint(word.bare) or (word.text and _OPERATORS.issuperset(word.text)):
+            return None
+        words.append(word)
+        end = node.end_byte
+    return None if source[end:].strip(b" \t") else words
 
 
 @cache
@@ -110,13 +163,19 @@ def _parser() -> Parser:
     return tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
 
 
+def _tree(command: str) -> Node | None:
+    if sum(map(command.count, _BRANCHING)) > BRANCHES:
+        return None
+    return _parser().parse(command.encode("utf-8", "replace")).root_node
+
+
 def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...]]]:
     """The nodes that matter in the order of the text, each with what flows into it: the stages before it in each pipe
     that it is in, and the redirections around it. Nesting may be as deep as a command is long."""
     waiting: list[tuple[Node, tuple[Range, ...]]] = [(root, ())]
     while waiting:
         node, fed_by = waiting.pop()
-        if node.type in _COMMANDS:
+        if node.type in _COMMANDS or node.type in _QUOTES:
             yield node, fed_by
         if node.type == "redirected_statement":
             fed_by = (*fed_by, *(child.byte_range for child in node.children_by_field_name("redirect")))
@@ -126,26 +185,48 @@ def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...]]]:
             waiting.append((child, (*fed_by, *before)[-PIPES:]))
 
 
+def _holder(node: Node) -> str:
+    """The type of what `node`, or the word that it is a part of, stands in."""
+    around = node.parent
+    while around is not None and around.type == "concatenation":
+        around = around.parent
+    return "" if around is None else around.type
+
+
 def _words(command: Node) -> Iterator[ScriptWord]:
-    for child in command.children_by_field_name("name"):
-        yield _word(child.named_children[0] if child.named_children else child)
-    for child in command.children_by_field_name("argument"):
+    """The words of a command, those behind a redirection as well (`git > x push`)."""
+    for child in (*command.children_by_field_name("name"), *command.children_by_field_name("argument")):
         yield _word(child)
+    around = command.parent
+    if around is not None and around.type == "redirected_statement" and around.children[0] == command:
+        for redirect in around.children_by_field_name("redirect"):
+            behind = redirect.children_by_field_name("destination")[1:]
+            yield from map(_word, [*behind, *redirect.children_by_field_name("argument")])
 
 
 def _word(node: Node) -> ScriptWord:
     """What the shell makes of a word, as far as its text tells."""
-    if node.type in ("word", "number", "string_content"):
-        escaped = r"\1" if node.type != "string_content" else r"\g<0>"
-        return ScriptWord(_ESCAPED.sub(escaped, _text(node)))
+    text = _text(node)
+    if node.type in _BARE and not node.named_children:
+        return ScriptWord(_ESCAPED.sub(r"\1", text), bare=_ESCAPED.sub(lambda found: _QUOTED * bool(found[1]), text))
     if node.type == "raw_string":
-        return ScriptWord(_text(node)[1:-1])
-    if node.type == "ansi_c_string" and "\\" not in _text(node):
-        return ScriptWord(_text(node)[2:-1])
-    if node.type in ("string", "concatenation", "translated_string"):
-        parts = [_word(child) for child in node.named_children]
-        return ScriptWord("".join(part.text for part in parts), all(part.known for part in parts))
-    return ScriptWord(_text(node), known=False)
+        return _quoted(text[1:-1])
+    if node.type == "ansi_c_string" and "\\" not in text:
+        return _quoted(text[2:-1])
+    if node.type == "string":
+        inner = _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1])
+        return _quoted(inner, known=all(child.type == "string_content" for child in node.named_children))
+    if node.type in _JOINED and sum(child.end_byte - child.start_byte for child in node.children) == len(
+        node.text or b""
+    ):
+        parts = [_word(child) for child in node.children]
+        known = all(part.known for part in parts)
+        return ScriptWord("".join(part.text for part in parts), known, "".join(part.bare for part in parts))
+    return ScriptWord(text, known=False, bare=text)
+
+
+def _quoted(text: str, *, known: bool = True) -> ScriptWord:
+    return ScriptWord(text, known, _QUOTED * len(text))
 
 
 def _text(node: Node) -> str:

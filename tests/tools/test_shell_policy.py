@@ -6,10 +6,18 @@ from __future__ import annotations
 import pytest
 
 from clawbot.tools.shell import sets_up_git
-from clawbot.tools.shell_policy import Approval, ShellRule, Verdict, decide, fits, offered_rule
-from clawbot.tools.shell_reading import simple_words
+from clawbot.tools.shell_policy import Approval, ShellRule, Verdict, decide, offered_rule
+from clawbot.tools.shell_policy import fits as fits_as_found
+from clawbot.tools.shell_reading import reading
+from clawbot.tools.shell_syntax import simple_command
 
 GIT = ShellRule("git <anything>")
+
+
+def fits(command: str, rule: ShellRule) -> bool:
+    """Whether `rule` allows `command`, where all that it reads is in reach."""
+    return fits_as_found(command, rule, reading(command))
+
 
 
 @pytest.mark.parametrize(
@@ -130,13 +138,13 @@ def test_what_always_offers(command: str, pattern: str, exact: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_always_offers_allows_the_command_itself(command: str) -> None:
-    assert decide(command, "ask", [offered_rule(command)]) == "run"
+    assert decide(command, "ask", [offered_rule(command)], reading(command)) == "run"
 
 
 def test_what_the_disk_forbids_is_asked_about_unless_the_user_named_it() -> None:
     rules = [ShellRule("cat <reading>"), ShellRule("cat here.md")]
     verdicts = {
-        command: decide(command, "ask", rules, in_reach=lambda found: found.paths == ("near.md",))
+        command: decide(command, "ask", rules, reading(command) if command == "cat near.md" else None)
         for command in ("cat near.md", "cat far.md", "cat here.md")
     }
     assert verdicts == {"cat near.md": "run", "cat far.md": "ask", "cat here.md": "run"}
@@ -153,11 +161,13 @@ def test_what_the_disk_forbids_is_asked_about_unless_the_user_named_it() -> None
     ],
 )
 def test_decisions(approval: Approval, command: str, verdict: Verdict) -> None:
-    assert decide(command, approval, [GIT]) == verdict
+    assert decide(command, approval, [GIT], None) == verdict
 
 
 def test_words_of_a_simple_command() -> None:
-    assert simple_words("git log --since='2 weeks' a\\ b") == ["git", "log", "--since=2 weeks", "a b"]
+    words = simple_command("git log --since='2 weeks' a\\ b")
+    assert words is not None
+    assert [word.text for word in words] == ["git", "log", "--since=2 weeks", "a b"]
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,14 @@ from clawbot.config.schema_agent import AgentSettings, ShellSettings, ToolSettin
 from clawbot.context.privacy import privacy_of
 from clawbot.tools.fence import Barred, Fence
 from clawbot.tools.registry import Toolbox
-from clawbot.tools.shell_policy import in_reach
+from clawbot.tools.shell_policy import reads_within
 from clawbot.tools.shell_reading import reading
 from tests.tools.conftest import box_of, call, nobody
 
 
 def runs(command: str, workspace: Path, fence: Fence | None = None) -> bool:
-    found = reading(command)
-    assert found is not None, f"not on the list: {command}"
-    return in_reach(found, workspace, fence or Fence())
+    assert reading(command) is not None, f"not on the list: {command}"
+    return reads_within(command, workspace, fence or Fence()) is not None
 
 
 def make_repository(folder: Path) -> None:

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clawbot.tools.environment import command_environment
-from clawbot.tools.shell_policy import ShellRule, fits, offered_rule
+from clawbot.tools.shell_policy import ShellRule, offered_rule
+from clawbot.tools.shell_policy import fits as fits_as_found
 from clawbot.tools.shell_reading import ANSWERS_ITSELF, options_of, programs, reading
 
 GIT_WHO = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -82,6 +83,11 @@ UNSEEN: tuple[str, ...] = (
     "date ", "cat ", "git --config-env", "unshare", "script", "sort a --", "git reflog expire", "jq ", "strace",
 )  # fmt: skip
 UNSEEN += ("git stash", "git log -p --outpu")
+
+
+def fits(command: str, rule: ShellRule) -> bool:
+    """Whether `rule` allows `command`, where all that it reads is in reach."""
+    return fits_as_found(command, rule, reading(command))
 
 
 @pytest.fixture(scope="session")
