@@ -20,7 +20,7 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import pieces, visible
 from clawbot.tools.danger import Risk
 from clawbot.tools.fence import is_within
-from clawbot.tools.shell_calls import CALLS, INNER, behind_git, given_texts, known_programs, program_name, unwrapped
+from clawbot.tools.shell_calls import CALLS, INNER, git_options, given_texts, known_programs, program_name, unwrapped
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
 
 
@@ -130,7 +130,7 @@ class _Look:
             name = program_name(words[0])
             yield from _known().named(name)
             plain = [word.text for word in words[1:]]
-            yield from _known().of_call(name, behind_git(plain) if name == "git" else plain)
+            yield from _known().of_call(name, plain[git_options(plain) :] if name == "git" else plain)
             yield from self._files(name, words)
             yield from self._code(name, words, call, script)
         if any(SECRET.search(word.text) for word in call.words):

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 from itertools import pairwise, takewhile
-from typing import Literal
+from operator import eq
 
 import msgspec
 from msgspec import Struct
@@ -24,41 +24,31 @@ from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, 
 CALLS = 400  # simple commands that are looked at; the rest can't be read
 INNER = 12  # commands inside of commands that are followed
 WRAPPED = 16  # programs that start programs that are followed
-CODE_CHARS = 1000  # of a text in another language that are looked through
+CODE_CHARS = 1000  # of arguments that are code that are looked through
 GIT_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
 # What `env -S`, also as `-iS` and `--split-string=`, splits into a command.
 ENV_TEXT = lazy_re(r"-[a-zA-Z]*S|--split-string")
+# Options of git that make an alias, or name a program.
+_GIT_STEERING = lazy_re(r"-c$|--config-env|--exec-path")
 _ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*\+?=")
 _NUMBER = lazy_re(r"[\d.]+[smhd]?")
-# Variables that decide what a name leads to, or that name a program.
-_STEERING = lazy_re(r"(?:PATH|IFS|ENV|BASH_ENV|PS4|PROMPT_COMMAND|LD_\w+|GIT_\w+)\+?=")
-
-
-class ProgramText(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a program that runs code may be given without running another program: see `shell_calls.toml`."""
-
-    options: str
-    words: Literal["first", "any"]
-    text: str
-
-    def is_plain(self, words: Sequence[str]) -> bool:
-        """Whether `words`, which follow the program, are no more than that."""
-        operands = [word for word in words if not word.startswith("-")]
-        code = operands[:1] if self.words == "first" else operands
-        return all(word in operands or re.fullmatch(self.options, word) for word in words) and all(
-            len(text) <= CODE_CHARS and re.fullmatch(self.text, text) for text in code
-        )
 
 
 class _Programs(Struct, frozen=True, forbid_unknown_fields=True):
-    wrappers: dict[str, str]
+    wrappers: str
+    texts: dict[str, str]
     languages: dict[str, str]
-    texts: dict[str, ProgramText]
     groups: dict[str, str]
 
     def holds(self, group: str, name: str) -> bool:
         """Whether the program `name` is of `group`."""
         return name in self.groups[group].split()
+
+    def wraps(self, name: str) -> tuple[str, int] | None:
+        """For a program that starts the command behind it: the letters of its options that take a value, and how many
+        words stand between."""
+        found = re.search(rf"(?:^|\s){re.escape(name)}(?::(\w*)(?:\+(\d))?)?(?=\s|$)", self.wrappers)
+        return (found[1] or "", int(found[2] or 0)) if found else None
 
 
 @cache
@@ -69,36 +59,35 @@ def known_programs() -> _Programs:
 
 
 class Started(Struct, frozen=True):
-    """A command that is started: its `words`, the program's name without its folder. The first `known` of them are what
-    they are; any others may follow, if `known` is not all. Without words it is any command."""
+    """A command that is started: the program's name without its folder, and the words behind it; None for what only the
+    shell works out. Without words it is any command."""
 
-    words: tuple[str, ...] = ()
-    known: int = 0
+    words: tuple[str | None, ...] = ()
 
     def fits(self, pattern: str) -> bool:
         """Whether a rule for `pattern` speaks of it. It is generous: one for `git push` also holds for what goes on
         behind it."""
-        text = " ".join(self.words)
+        text = " ".join(word or "" for word in self.words)
         return fnmatchcase(text, pattern) or fnmatchcase(text, f"{pattern} *")
 
     def may_fit(self, pattern: str) -> bool:
-        """Whether it could be of what `pattern` says, for all that is known of it."""
+        """Whether it could be what `pattern` says, for all that is known of it."""
         stem = list(takewhile(lambda word: not re.search(r"[*?\[]", word), pattern.split()))
-        is_open = not self.words or self.known < len(self.words)
-        if not self.known or not stem or self.words[0] != stem[0]:
-            return is_open and not (self.known and stem)
-        if self.words[1:2] and (self.known < 2 or self.words[1].startswith("-")):  # options, which may have values
+        is_open = not self.words or None in self.words
+        if not self.words or not stem or self.words[0] != stem[0]:
+            return is_open and (not self.words or not stem or self.words[0] is None)
+        if self.words[1:2] and (self.words[1] or "-").startswith("-"):  # options, which may have values
             left = iter(self.words)
             return is_open or all(word in left for word in stem)
-        return is_open and all(given == wanted for given, wanted in zip(self.words[: self.known], stem))
+        return is_open and all(map(eq, takewhile(lambda word: word is not None, self.words), stem))
 
 
 _ANY = Started()
 
 
 def commands_in(command: str, programs: Collection[str]) -> list[Started]:
-    """The commands that `command` starts: those of its parts, of what starts others (`sudo`, `xargs`, `find -exec`), and
-    of texts that it gives to a shell. One without words among them stands for what nobody can follow, and for what may
+    """The commands that `command` starts: those of its parts, of what starts others (`sudo`, `xargs`, `find -exec`),
+    and of texts that it gives to a shell. One without words among them stands for what nobody can follow, and for what may
     be one of `programs`, the names (or globs) of programs that are looked for."""
     doubt = _Doubt(programs)
     found: list[Started] = []
@@ -122,15 +111,13 @@ def commands_in(command: str, programs: Collection[str]) -> list[Started]:
 
 def _forms(words: Sequence[ScriptWord]) -> Iterator[Started]:
     """The command as it is written, and one of git from its subcommand on."""
-    name, known = program_name(words[0]), len(list(takewhile(_is_settled, words)))
-    texts = [name, *(word.text for word in words[1:])]
-    yield Started(tuple(texts), known)
-    if name != words[0].text:
-        yield Started((words[0].text, *texts[1:]), known)
-    behind = behind_git(texts[1:]) if name == "git" else texts[1:] if name.startswith("git-") else None
-    if behind is not None:
-        named = [name[4:]] if name != "git" else []
-        yield Started(("git", *named, *behind), max(0, known + len(named) + len(behind) - len(texts[1:])))
+    name, *rest = [word.text if _is_settled(word) else None for word in words]
+    name = name and program_name(words[0])
+    yield Started((name, *rest))
+    if name == "git":
+        yield Started((name, *rest[git_options(rest) :]))
+    elif name and name.startswith("git-"):
+        yield Started(("git", name[4:], *rest))
 
 
 def _is_settled(word: ScriptWord) -> bool:
@@ -145,73 +132,53 @@ class _Doubt:
         self._names = [name for name in programs if not name.startswith("*")]
         self._names += [*known.languages, *(name for name in known.groups["shells"].split() if name != ".")]
         any_name = "|".join(re.escape(name).replace(r"\*", r"\S*").replace(r"\?", r"\S") for name in self._names)
-        self._named = re.compile(rf"(?:^-\w*?|(?<![\w.-]))(?:{any_name})[\d.]*(?![\w@/-])|(?:^|[\s;&|])\.\s|[$`]")
+        self._named = re.compile(
+            rf"(?:^-\w*?|(?<![\w.-]))(?:{any_name})[\d.]*(?![\w@/-])|(?:^|[\s;&|])\.\s|[$`]"
+            # Variables that decide what a name leads to, or that name a program.
+            r"|^(?:PATH|IFS|ENV|BASH_ENV|PS4|PROMPT_COMMAND|LD_\w+|GIT_\w+)\+?="
+        )
 
     def of_word(self, word: ScriptWord) -> bool:
         """Whether the word names one of them, or is a text in which nobody can look for it."""
-        base = word.text.rpartition("/")[2]
+        base = program_name(word)
         if not word.known or (word.has_globs and ("{" in word.bare or any(fnmatchcase(n, base) for n in self._names))):
             return True
-        text = re.sub(r"['\"\\]", "", word.text)
-        is_script = re.search(r"[\s;|&<>]", text) is not None and re.search(r"[*?\[{]", text) is not None
-        return is_script or self._named.search(text) is not None
+        if re.search(r"[\s;|&<>]", word.text) and re.search(r"[*?\[{]", word.text):
+            return True
+        # As it stands without quotes, and where a backslash makes another character.
+        texts = re.sub(r"['\"\\]", "", word.text), re.sub(r"\\.", " ", word.text)
+        return any(map(self._named.search, texts))
 
     def of_script(self, script: ParsedScript) -> bool:
-        """Whether a variable may start one, a text that bash works out again in an expression, or a file that is written
+        """Whether a variable may start one, a text that bash works out again in an expression, or a file that is made
         and run."""
-        if any(_STEERING.match(word.text) or (word.known and self.of_word(word)) for word in script.assigned):
-            return True
-        if any(
-            _STEERING.match(text.lstrip("$'\"")) or re.search(r"[$`]" if text[0] == "'" else r"\\", text)
-            for text in script.kept
-        ):
-            return True
-        run = [call.words[0].text for call in script.calls[:CALLS] if call.words and "/" in call.words[0].text]
-        given = [word for call in script.calls[:CALLS] for word in call.words[1:]] if run else []
-        made = {program_name(word) for word in (*given, *(word for _, word in script.written))}
-        return any(path.rpartition("/")[2] in made for path in run)
+        run = {program_name(call.words[0]) for call in script.calls[:CALLS] if call.words and "/" in call.words[0].text}
+        given = [word for call in script.calls[:CALLS] for word in call.words[1:]] + [
+            word for _, word in script.written
+        ]
+        return any(map(self.of_word, script.kept)) or any(program_name(word) in run for word in given)
 
     def of_call(self, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript) -> bool:
         """Whether the program may start one that its words don't name as a command."""
         known, name, texts = known_programs(), program_name(words[0]), [word.text for word in words[1:]]
-        if known.holds("plain", name):
-            return name in ("printf", "test") and any(text.startswith("-v") for text in texts)
-        if name == "git" and (plain := self._is_plain_git(words)) is not None:
-            return not plain
         if known.holds("runs_code", name) or name.rstrip("0123456789.") in known.languages:
             return True
-        if (program := known.texts.get("awk" if known.holds("awks", name) else name)) is not None:
-            return not program.is_plain(texts) or not all(map(_is_settled, words))
-        if known.holds("shells", name) or reading_of(words) is not None:
-            return False
-        if name in known.wrappers:
-            own = words[1 : len(words) - len(next(_inner(name, words), ()))]
-            return any(self.of_word(word) or _STEERING.match(word.text) for word in own)
-        fed = [text for start, text in script.texts if call.is_fed_by(start)] + list(said(call, script))
-        return any(map(self.of_word, [*words[1:], *fed]))
-
-    @staticmethod
-    def _is_plain_git(words: Sequence[ScriptWord]) -> bool | None:
-        """Whether a call of git runs nothing but git's own; None where that is up to the arguments."""
-        texts, groups = [word.text for word in words[1:]], known_programs().groups
-        behind = behind_git(texts)
-        options = texts[: len(texts) - len(behind)]
-        if not all(map(_is_settled, words[: len(options) + 2])) or any(
-            option.partition("=")[0] in ("--config-env", "--exec-path") for option in options
-        ):
-            return False
-        settings = [
-            value.partition("=")[0].lower()
-            for option, value in pairwise(options)
-            if option == "-c"
-        ]
-        if not {key if key.startswith("co") else key.partition(".")[0] for key in settings} <= set(
-            groups["git_settings"].split()
-        ):
-            return False
-        if not behind or behind[0] in groups["git_plain"].split():
-            return True
-        return None if behind[0] in groups["git_other"].split() else False
+        if name == "git":
+            at = git_options(texts)
+            called = texts[at] if at < len(texts) else "status"
+            if not all(map(_is_settled, words[: at + 2])) or any(map(_GIT_STEERING.match, texts[:at])):
+                return True
+            if known.holds("git", called) or not known.holds("git_other", called):
+                return not known.holds("git", called)
+        if known.holds("plain", name):
+            return name in ("printf", "test") and any(text.startswith("-v") for text in texts)
+        if (plain := known.texts.get("awk" if known.holds("awks", name) else name)) is not None:
+            text = "".join(f"\n{text}" for text in texts)
+            return len(text) > CODE_CHARS or not re.fullmatch(plain, text) or not all(map(_is_settled, words))
+        if (wrapper := known.wraps(name)) is not None:
+            return any(map(self.of_word, words[1 : len(words) - len(_behind(words[1:], *wrapper))]))
+        is_read = known.holds("shells", name) or reading_of(words) is not None
+        return not is_read and any(map(self.of_word, [*words[1:], *fed_texts(call, script)]))
 
 
 def program_name(word: ScriptWord) -> str:
@@ -242,8 +209,8 @@ def _inner(name: str, words: Sequence[ScriptWord]) -> Iterator[Sequence[ScriptWo
         for word in left:
             if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
                 yield _filled(takewhile(lambda word: word.text not in (";", "+"), left), "{}")
-    elif (with_value := known_programs().wrappers.get(name)) is not None:
-        behind = _behind(words[1:], with_value)
+    elif (wrapper := known_programs().wraps(name)) is not None:
+        behind = _behind(words[1:], *wrapper)
         if name in ("xargs", "parallel"):
             own = [word.text for word in words[1 : len(words) - len(behind)]]
             marks = (text[2:] or value for text, value in pairwise([*own, ""]) if text.startswith("-I"))
@@ -259,8 +226,8 @@ def _filled(words: Iterable[ScriptWord], mark: str) -> list[ScriptWord]:
 def given_texts(
     words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript
 ) -> tuple[list[ScriptWord], bool]:
-    """The texts that the command `words` in `call` gives to a shell to run (by argument, heredoc, or an echo in a pipe),
-    and whether it runs nothing else."""
+    """The texts that the command `words` in `call` gives to a shell, by argument or by its input, and whether it runs
+    nothing else."""
     name, arguments = program_name(words[0]), list(words[1:])
     if name == "env":
         return [ScriptWord(text) for text in _env_texts([word.text for word in arguments])], True
@@ -268,24 +235,23 @@ def given_texts(
         return [words[0]], True
     if not known_programs().holds("shells", name):
         return [], True
-    if name == "eval":
-        return [ScriptWord(" ".join(word.text for word in arguments), all(word.known for word in arguments))], True
-    if name == "trap":
-        return arguments[:1], True
+    if name in ("eval", "trap"):
+        said = arguments[:1] if name == "trap" else arguments
+        return [ScriptWord(" ".join(word.text for word in said), all(word.known for word in said))], True
     option = next((n for n, word in enumerate(arguments) if re.fullmatch(r"-\w*c", word.text)), None)
     if option is not None and name not in (".", "source"):
         behind = [word for word in arguments[option + 1 :] if not word.text.startswith("-")]
         return behind[:1], option == 0 and bool(behind)
-    if name in (".", "source") or all(word.text.startswith("-") for word in arguments):
-        return [text for start, text in script.texts if call.is_fed_by(start)] + list(said(call, script)), False
-    return [], False
+    takes_input = name in (".", "source") or all(word.text.startswith("-") for word in arguments)
+    return list(fed_texts(call, script)) if takes_input else [], False
 
 
-def said(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]:
-    """What the stages of the pipe before `call` say: literally, or nobody knows what."""
+def fed_texts(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]:
+    """The heredocs that `call` reads, and what the stages of the pipe before it say: literally, or nobody knows what."""
+    yield from (text for start, text in script.texts if call.is_fed_by(start))
     for other in script.calls[:CALLS]:
         words = [word.text for word in other.words]
-        # Without arguments it hands on a heredoc, which is looked at already.
+        # Without arguments it hands on a heredoc.
         if call.is_fed_by(other.start) and words and words != ["cat"] and words[0] not in ("cd", "set"):
             literal = words[0] in ("echo", "printf") and all(word.known for word in other.words)
             yield ScriptWord(" ".join(words[1:]) if literal else "", literal)
@@ -301,10 +267,10 @@ def _env_texts(arguments: Sequence[str]) -> Iterator[str]:
             return
 
 
-def _behind(words: Sequence[ScriptWord], with_value: str) -> Sequence[ScriptWord]:
-    """`words` without options (`with_value` are the letters of those that take one), assignments, numbers, and as many
-    operands as `with_value` says."""
-    at, operands = 0, int("0" + with_value.partition(" ")[2])
+def _behind(words: Sequence[ScriptWord], with_value: str, operands: int) -> Sequence[ScriptWord]:
+    """`words` without options (`with_value` are the letters of those that take one), assignments, numbers, and so many
+    `operands`."""
+    at = 0
     while at < len(words):
         text = words[at].text
         if text.startswith("-"):
@@ -318,8 +284,9 @@ def _behind(words: Sequence[ScriptWord], with_value: str) -> Sequence[ScriptWord
     return words[at:]
 
 
-def behind_git(words: list[str]) -> list[str]:
-    """The words of a git command from its subcommand on."""
-    while words and words[0].startswith("-"):
-        words = words[2:] if words[0] in GIT_WITH_VALUE else words[1:]
-    return words
+def git_options(words: Sequence[str | None]) -> int:
+    """How many of `words`, which follow `git`, stand before the subcommand."""
+    at = 0
+    while at < len(words) and (words[at] or "").startswith("-"):
+        at += 2 if words[at] in GIT_WITH_VALUE else 1
+    return at

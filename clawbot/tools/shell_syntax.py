@@ -73,14 +73,13 @@ class SimpleCommand(Struct, frozen=True):
 
 class ParsedScript(Struct, frozen=True):
     """A command in its parts, in the order of the text. `texts` are heredocs and here-strings, `written` the targets of
-    redirections, each with the byte where it begins. `assigned` are assignments (`NAME=value`), `kept` what is quoted
-    outside of commands. `readable` is false where the grammar could not follow."""
+    redirections, each with the byte where it begins. `kept` are assignments (`NAME=value`), and what is quoted outside
+    of commands. `readable` is false where the grammar could not follow."""
 
     calls: tuple[SimpleCommand, ...] = ()
     texts: tuple[tuple[int, ScriptWord], ...] = ()
     written: tuple[tuple[int, ScriptWord], ...] = ()
-    assigned: tuple[ScriptWord, ...] = ()
-    kept: tuple[str, ...] = ()
+    kept: tuple[ScriptWord, ...] = ()
     readable: bool = False
 
 
@@ -92,8 +91,7 @@ def parse_script(command: str) -> ParsedScript:
     calls: list[SimpleCommand] = []
     texts: list[tuple[int, ScriptWord]] = []
     written: list[tuple[int, ScriptWord]] = []
-    assigned: list[ScriptWord] = []
-    kept: list[str] = []
+    kept: list[ScriptWord] = []
     for node, fed_by in _found(root):
         if node.type == "command":
             calls.append(SimpleCommand(tuple(_words(node)), node.start_byte, (*fed_by, node.byte_range)))
@@ -102,14 +100,12 @@ def parse_script(command: str) -> ParsedScript:
         elif node.type == "herestring_redirect":
             texts += [(node.start_byte, _word(child)) for child in node.named_children[-1:]]
         elif node.type == "variable_assignment":
-            assigned.append(_word(node))
+            kept.append(ScriptWord(_text(node)))
         elif node.type in _QUOTES:
-            kept += [_text(node)] if _holder(node) not in ("command", "command_name") else []
+            kept += [ScriptWord(_text(node))] if _holder(node) not in ("command", "command_name") else []
         elif any(child.type in _WRITING for child in node.children):
             written += [(node.start_byte, _word(child)) for child in node.children_by_field_name("destination")[:1]]
-    return ParsedScript(
-        tuple(calls), tuple(texts), tuple(written), tuple(assigned), tuple(kept), readable=not root.has_error
-    )
+    return ParsedScript(tuple(calls), tuple(texts), tuple(written), tuple(kept), readable=not root.has_error)
 
 
 def plain_commands(command: str) -> list[list[ScriptWord]] | None:
@@ -198,7 +194,9 @@ def _words(command: Node) -> Iterator[ScriptWord]:
     for child in (*command.children_by_field_name("name"), *command.children_by_field_name("argument")):
         yield _word(child)
     around = command.parent
-    if around is not None and around.type == "redirected_statement" and around.children[0] == command:
+    while around is not None and around.end_byte == command.end_byte:
+        around = around.parent
+    if around is not None and around.type == "redirected_statement" and around.children[0].end_byte == command.end_byte:
         for redirect in around.children_by_field_name("redirect"):
             behind = redirect.children_by_field_name("destination")[1:]
             yield from map(_word, [*behind, *redirect.children_by_field_name("argument")])
