@@ -6,6 +6,7 @@ run is `shell_policy`, and what holds it is the sandbox, if there is one.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -189,7 +190,7 @@ class _Look:
             return None
         if self._folder is None and not text.startswith("/"):
             return None
-        return _normal(f"{self._folder}/{text}" if not text.startswith("/") else text)
+        return "/" + os.path.normpath(f"{self._folder}/{text}" if not text.startswith("/") else text).lstrip("/")
 
     def _writes(self, word: ScriptWord) -> Iterator[Risk]:
         place = self._place(word)
@@ -200,14 +201,3 @@ class _Look:
                 yield Risk.DISKS
         elif not is_within(self._workspace, place):
             yield Risk.OUTSIDE
-
-
-def _normal(path: str) -> str:
-    """`path` without `.` and `..`, by its text: nothing is looked up."""
-    parts: list[str] = []
-    for part in path.split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/" + "/".join(parts)

@@ -27,7 +27,7 @@ from clawbot.tools.arguments import Arguments, parse, schema_of
 from clawbot.tools.environment import SecretNames, command_environment, is_below, search_path
 from clawbot.tools.fence import Fence
 from clawbot.tools.listing import hidden_from
-from clawbot.tools.permissions import Permissions, Ruling
+from clawbot.tools.permissions import Permissions
 from clawbot.tools.process import Finished, LiveOutput, run_command
 from clawbot.tools.protocol import (
     ApprovalQuestion,
@@ -43,8 +43,7 @@ from clawbot.tools.protocol import (
 from clawbot.tools.risks import risks_of
 from clawbot.tools.sandbox.enclosing import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
 from clawbot.tools.sandbox.walls import Missing
-from clawbot.tools.shell_policy import REACH, ShellRule, decide, fits, offered_rule, reads_within
-from clawbot.tools.shell_reading import Reading
+from clawbot.tools.shell_policy import REACH, ShellRule, fits, offered_rule, reads_within
 from clawbot.tools.shell_syntax import plain_commands, simple_command
 
 # What writes `.git/config` or makes a repository. The names are git's own, so no alias takes their place.
@@ -216,7 +215,7 @@ class ShellTool:
         found = await self._sandbox.look()
         sandboxed = self._is_sandboxed(found)
         judge = functools.partial(self._judge, permissions=permissions, sandboxed=sandboxed)
-        approved = await self._approved(asked.command, approve, judge, permissions)
+        approved = await self._approved(asked.command, approve, judge)
         seconds = min(asked.timeout or self._settings.timeout, MAX_TIMEOUT)
         with LiveOutput(tell) as live:
             ended = await self._run(approved, seconds, sandboxed, live)
@@ -296,15 +295,8 @@ class ShellTool:
             raise ToolError(f"The command could not be started: {error.strerror} ({error.filename}).") from error
         return finished, enclosed
 
-    def _reads(self, command: str) -> Reading | None:
-        return reads_within(command, self._workspace, self._fence)
-
     async def _approved(
-        self,
-        command: str,
-        approve: Approver,
-        judge: Callable[[str], Approved | ApprovalQuestion],
-        permissions: Permissions,
+        self, command: str, approve: Approver, judge: Callable[[str], Approved | ApprovalQuestion]
     ) -> Approved:
         """What may run; raises ToolError when nothing may."""
         judged = await asyncio.to_thread(judge, command)
@@ -317,38 +309,29 @@ class ShellTool:
         if not chosen.strip():
             raise ToolError("Not run: the user took the whole command out.")
         check_readable(chosen)
-        found = await asyncio.to_thread(self._reads, chosen)
         if chosen != command:
-            await asyncio.to_thread(self._ruling, chosen, permissions, found)
+            await asyncio.to_thread(judge, chosen)
         if answer.decision == "always":
             self._granted.append(offered_rule(chosen))
-        network = answer.network or await asyncio.to_thread(self._has_network, chosen, found)
+        network = answer.network or await asyncio.to_thread(self._has_network, chosen)
         return Approved(chosen, network, await asyncio.to_thread(self._sets_up_git, chosen))
-
-    @staticmethod
-    def _ruling(command: str, permissions: Permissions, found: Reading | None) -> Ruling:
-        """What holds for `command` by rules and mode. Blocks; raises ToolError where it is denied."""
-        ruling = permissions.of_command(command, found)
-        if ruling.way == "deny":
-            raise ToolError(ruling.reason)
-        return ruling
 
     def _judge(self, command: str, *, permissions: Permissions, sandboxed: bool) -> Approved | ApprovalQuestion:
         """What runs unasked, or the question for the user. Blocks; raises ToolError where the command is denied or
         commands are switched off."""
-        found = self._reads(command)
-        ruling = self._ruling(command, permissions, found)
-        approval = self._settings.approval
-        if ruling.way == "ask" and approval == "allow":
-            approval = "ask"
-        rules = (*self._granted, *(() if ruling.by_rule and ruling.way == "ask" else self._rules))
-        verdict = decide(command, approval, rules, found)
-        if verdict == "refuse":
+        approval, found = self._settings.approval, reads_within(command, self._workspace, self._fence)
+        ruling = permissions.of_command(command, found)
+        if ruling.way == "deny":
+            raise ToolError(ruling.reason)
+        if approval == "deny":
             raise ToolError("Shell commands are switched off (tools.shell.approval: deny). Use the file tools instead.")
-        network = self._has_network(command, found)
-        # The settings may let what only reads run unasked inside the sandbox.
-        riskless = sandboxed and ruling.way != "ask" and self._settings.ask == "risky" and found is not None
-        if verdict == "run" or riskless or ruling.way == "allow":
+        rules = (*self._granted, *(() if ruling.by_rule and ruling.way == "ask" else self._rules))
+        unasked = ruling.way == "allow" or any(fits(command, rule, found) for rule in rules)
+        if ruling.way != "ask":
+            riskless = sandboxed and self._settings.ask == "risky" and found is not None
+            unasked = unasked or approval == "allow" or riskless
+        network = self._has_network(command)
+        if unasked:
             return Approved(command, network)
         rule = offered_rule(command).text
         return ApprovalQuestion(
@@ -363,7 +346,7 @@ class ShellTool:
             network=sandboxed and not network,
         )
 
-    def _has_network(self, command: str, found: Reading | None) -> bool:
+    def _has_network(self, command: str) -> bool:
         """Whether the settings give `command` the network. A rule that names a program means the system's, not one of
         the workspace, where commands can put another one."""
         if EVERYTHING in self._settings.network:
@@ -371,6 +354,7 @@ class ShellTool:
         words = simple_command(command)
         if words and "/" not in words[0].text and self._is_of_workspace(words[0].text):
             return False
+        found = reads_within(command, self._workspace, self._fence) if self._settings.network else None
         return any(fits(command, ShellRule(pattern), found) for pattern in self._settings.network)
 
     def _sets_up_git(self, command: str) -> bool:

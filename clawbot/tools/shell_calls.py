@@ -27,7 +27,7 @@ WRAPPED = 16  # programs that start programs that are followed
 CODE_CHARS = 1000  # of arguments that are code that are looked through
 GIT_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
 # What `env -S`, also as `-iS` and `--split-string=`, splits into a command.
-ENV_TEXT = lazy_re(r"-[a-zA-Z]*S|--split-string")
+ENV_TEXT = lazy_re(r"^(?:-[a-zA-Z]*S|--split-string)=?")
 # Options of git that make an alias, or name a program.
 _GIT_STEERING = lazy_re(r"-c$|--config-env|--exec-path")
 _ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*\+?=")
@@ -87,8 +87,8 @@ _ANY = Started()
 
 def commands_in(command: str, programs: Collection[str]) -> list[Started]:
     """The commands that `command` starts: those of its parts, of what starts others (`sudo`, `xargs`, `find -exec`),
-    and of texts that it gives to a shell. One without words among them stands for what nobody can follow, and for what may
-    be one of `programs`, the names (or globs) of programs that are looked for."""
+    and of texts that it gives to a shell. One without words among them stands for what nobody can follow, and for what
+    may be one of `programs`, the names (or globs) of programs that are looked for."""
     doubt = _Doubt(programs)
     found: list[Started] = []
     # In quotes and comments a line that goes on in the next one ends all the same.
@@ -229,15 +229,15 @@ def given_texts(
     """The texts that the command `words` in `call` gives to a shell, by argument or by its input, and whether it runs
     nothing else."""
     name, arguments = program_name(words[0]), list(words[1:])
-    if name == "env":
-        return [ScriptWord(text) for text in _env_texts([word.text for word in arguments])], True
     if re.search(r"\s", words[0].text):  # `watch 'rm x'`, `su -c 'rm x'`
         return [words[0]], True
+    if name in ("eval", "trap", "env"):
+        begin = next((n for n, word in enumerate(arguments) if name != "env" or ENV_TEXT.match(word.text)), None)
+        said = [] if begin is None else arguments[begin : 1 if name == "trap" else None]
+        text = " ".join(word.text for word in said)
+        return [ScriptWord(ENV_TEXT.sub("", text), all(word.known for word in said))] if said else [], True
     if not known_programs().holds("shells", name):
         return [], True
-    if name in ("eval", "trap"):
-        said = arguments[:1] if name == "trap" else arguments
-        return [ScriptWord(" ".join(word.text for word in said), all(word.known for word in said))], True
     option = next((n for n, word in enumerate(arguments) if re.fullmatch(r"-\w*c", word.text)), None)
     if option is not None and name not in (".", "source"):
         behind = [word for word in arguments[option + 1 :] if not word.text.startswith("-")]
@@ -247,7 +247,7 @@ def given_texts(
 
 
 def fed_texts(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]:
-    """The heredocs that `call` reads, and what the stages of the pipe before it say: literally, or nobody knows what."""
+    """The heredocs that `call` reads, and what the stages of the pipe before it say, as far as that is known."""
     yield from (text for start, text in script.texts if call.is_fed_by(start))
     for other in script.calls[:CALLS]:
         words = [word.text for word in other.words]
@@ -255,16 +255,6 @@ def fed_texts(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]
         if call.is_fed_by(other.start) and words and words != ["cat"] and words[0] not in ("cd", "set"):
             literal = words[0] in ("echo", "printf") and all(word.known for word in other.words)
             yield ScriptWord(" ".join(words[1:]) if literal else "", literal)
-
-
-def _env_texts(arguments: Sequence[str]) -> Iterator[str]:
-    """The commands that `env` gets as one text, by `-S 'rm x'`, `-S'rm x'` or `--split-string='rm x'`."""
-    for place, text in enumerate(arguments):
-        option = ENV_TEXT.match(text)
-        if option is not None:
-            rest = text[option.end() :].removeprefix("=")
-            yield " ".join([rest or next(iter(arguments[place + 1 :]), ""), *arguments[place + (1 if rest else 2) :]])
-            return
 
 
 def _behind(words: Sequence[ScriptWord], with_value: str, operands: int) -> Sequence[ScriptWord]:

@@ -12,10 +12,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
@@ -119,9 +118,6 @@ def _holds_secret(folder: str, dotted: bool) -> bool:
     return False
 
 
-Approval = Literal["ask", "allow", "deny"]
-Verdict = Literal["run", "ask", "refuse"]
-
 # The last word of a rule. No simple command holds one: `<` is a redirection.
 READING = "<reading>"
 ANYTHING = "<anything>"
@@ -153,42 +149,16 @@ def fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
     if parsed is None or not pattern[0]:
         return False
     words = [word.text for word in parsed]
-    stem = pattern[:-1]
+    stem, certain = pattern[:-1], " ".join(pattern).removesuffix("*")
     if pattern[-1] == ANYTHING:
         return bool(stem) and words[: len(stem)] == stem
     if pattern[-1] == READING:
         # What may stand before the subcommand, as in `git --no-pager log`, is no part of the name.
         return found is not None and stem in (words[: len(stem)], found.name.split()[: len(stem)])
-    return words == _for_certain(pattern) or (found is not None and _has_wildcard(pattern) and _agree(words, pattern))
-
-
-def _has_wildcard(pattern: Sequence[str]) -> bool:
-    return any(mark in word for word in pattern for mark in "*?[")
-
-
-def _for_certain(pattern: Sequence[str]) -> list[str]:
-    """The command that a pattern names for certain: `git status` for `git status*` and for `git status *`; none
-    where it leaves more open than its end."""
-    last = pattern[-1].removesuffix("*")
-    words = [*pattern[:-1], *([last] if last else [])]
-    return [] if _has_wildcard(words) else words
-
-
-def _agree(words: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether `words` begin as `pattern` says, which may end in a `*` for more of them."""
-    if pattern[-1] == "*":
-        words, pattern = words[: len(pattern) - 1], pattern[:-1]
-    elif pattern[-1].endswith("*"):
-        words = words[: len(pattern)]
-    return len(words) == len(pattern) and all(map(fnmatchcase, words, pattern))
-
-
-def decide(command: str, approval: Approval, rules: Iterable[ShellRule], found: Reading | None) -> Verdict:
-    """What happens with `command`: `deny` refuses all, `allow` runs all, `ask` asks for what no rule allows; `found` as
-    for `fits`."""
-    if approval != "ask":
-        return "refuse" if approval == "deny" else "run"
-    return "run" if any(fits(command, rule, found) for rule in rules) else "ask"
+    # What a pattern names for certain: `git status` for `git status*` and for `git status *`.
+    if words == certain.split() and not re.search(r"[*?\[]", certain):
+        return True
+    return found is not None and fnmatchcase(" ".join(words), " ".join(pattern))
 
 
 def offered_rule(command: str) -> ShellRule:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -21,8 +22,8 @@ _ESCAPED_IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
 _QUOTED = "\0"  # stands for each quoted character; no command holds one
 # The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
 _TILDE = re.compile(r"(?:^|[=:])~")
-_COMMANDS = ("command", "file_redirect", "heredoc_body", "herestring_redirect", "variable_assignment")
-_QUOTES = ("raw_string", "string", "ansi_c_string")
+_FOUND = frozenset({"command", "file_redirect", "heredoc_body", "herestring_redirect"})
+_KEPT = frozenset({"variable_assignment", "raw_string", "string", "ansi_c_string"})
 _BRANCHING = "|(<["
 BRANCHES = 1500  # the time of the parser grows with their square; these take 0.2 s at worst
 PIPES = 40  # around a command; who nests deeper is not followed
@@ -92,17 +93,16 @@ def parse_script(command: str) -> ParsedScript:
     texts: list[tuple[int, ScriptWord]] = []
     written: list[tuple[int, ScriptWord]] = []
     kept: list[ScriptWord] = []
-    for node, fed_by in _found(root):
+    for node, fed_by, behind in _found(root):
         if node.type == "command":
-            calls.append(SimpleCommand(tuple(_words(node)), node.start_byte, (*fed_by, node.byte_range)))
+            words = *node.children_by_field_name("name"), *node.children_by_field_name("argument"), *behind
+            calls.append(SimpleCommand(tuple(map(_word, words)), node.start_byte, (*fed_by, node.byte_range)))
         elif node.type == "heredoc_body":
             texts.append((node.start_byte, ScriptWord(_text(node), known=not node.named_child_count)))
         elif node.type == "herestring_redirect":
             texts += [(node.start_byte, _word(child)) for child in node.named_children[-1:]]
-        elif node.type == "variable_assignment":
+        elif node.type in _KEPT:
             kept.append(ScriptWord(_text(node)))
-        elif node.type in _QUOTES:
-            kept += [ScriptWord(_text(node))] if _holder(node) not in ("command", "command_name") else []
         elif any(child.type in _WRITING for child in node.children):
             written += [(node.start_byte, _word(child)) for child in node.children_by_field_name("destination")[:1]]
     return ParsedScript(tuple(calls), tuple(texts), tuple(written), tuple(kept), readable=not root.has_error)
@@ -110,8 +110,12 @@ def parse_script(command: str) -> ParsedScript:
 
 def plain_commands(command: str) -> list[list[ScriptWord]] | None:
     """The words of the simple commands of which `command` consists, one after the other, assignments before a program
-    included; None where there is anything else: redirections, pipes, functions, expansions of variables."""
-    root = _tree(command)
+    included; None where there is anything else: redirections, pipes, functions, expansions of variables.
+
+    What stands between the words is blanks, and no word holds what is an operator to a shell: what separates words is
+    then the same here as there.
+    """
+    root, source = _tree(command), command.encode("utf-8", "replace")
     if root is None or root.has_error:
         return None
     found: list[list[ScriptWord]] = []
@@ -120,34 +124,25 @@ def plain_commands(command: str) -> list[list[ScriptWord]] | None:
         node = waiting.pop()
         if node.type == "command":
             found.append([_word(child) for child in node.children])
+            gaps = [source[one.end_byte : other.start_byte] for one, other in pairwise(node.children)]
+            if not all(gap and not gap.strip(b" \t") for gap in gaps) or not all(map(_is_one, found[-1])):
+                return None
         elif node.type in _LISTS:
             waiting += reversed(node.children)
         else:
             return None
-    return found if all(word.known for words in found for word in words) else None
+    return found
+
+
+def _is_one(word: ScriptWord) -> bool:
+    return word.known and _OPERATORS.isdisjoint(word.bare) and not (word.text and _OPERATORS.issuperset(word.text))
 
 
 def simple_command(command: str) -> list[ScriptWord] | None:
-    """The words of `command` when it is one simple command, else None.
-
-    Variables and control characters are refused, and whatever stands between the words but blanks: what separates words
-    is then the same here as in the shell.
-    """
-    if any(char in "$`" or not (char.isprintable() or char == "\t") for char in command):
-        return None
-    root = _tree(command)
-    if root is None or root.has_error or [node.type for node in root.children] != ["command"]:
-        return None
-    source, end, words = command.encode(), 0, list[ScriptWord]()
-    for node in root.children[0].children:
-        word, gap = _word(node), source[end : node.start_byte]
-        if not word.known or gap.strip(b" \t") or (words and not gap):
-            return None
-        if not _OPERATORS.isdisjoint(word.bare) or (word.text and _OPERATORS.issuperset(word.text)):
-            return None
-        words.append(word)
-        end = node.end_byte
-    return None if source[end:].strip(b" \t") else words
+    """The words of `command` when it is one simple command without variables and control characters, else None."""
+    odd = any(char in "$`" or not (char.isprintable() or char == "\t") for char in command)
+    found = None if odd or command.rstrip(" \t").endswith(";") else plain_commands(command)
+    return found[0] if found and len(found) == 1 else None
 
 
 @cache
@@ -165,41 +160,30 @@ def _tree(command: str) -> Node | None:
     return _parser().parse(command.encode("utf-8", "replace")).root_node
 
 
-def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...]]]:
+def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...], tuple[Node, ...]]]:
     """The nodes that matter in the order of the text, each with what flows into it: the stages before it in each pipe
-    that it is in, and the redirections around it. Nesting may be as deep as a command is long."""
-    waiting: list[tuple[Node, tuple[Range, ...]]] = [(root, ())]
+    that it is in, and the redirections around it; and with its words that stand behind a redirection (`git > x push`).
+    Nesting may be as deep as a command is long."""
+    waiting: list[tuple[Node, tuple[Range, ...], tuple[Node, ...], bool]] = [(root, (), (), False)]
     while waiting:
-        node, fed_by = waiting.pop()
-        if node.type in _COMMANDS or node.type in _QUOTES:
-            yield node, fed_by
+        node, fed_by, behind, is_word = waiting.pop()
+        if node.type in _FOUND or (node.type in _KEPT and not is_word):
+            yield node, fed_by, behind
+        heir = node.children[-1:]
         if node.type == "redirected_statement":
-            fed_by = (*fed_by, *(child.byte_range for child in node.children_by_field_name("redirect")))
+            redirects, heir = node.children_by_field_name("redirect"), node.children[:1]
+            fed_by = (*fed_by, *(child.byte_range for child in redirects))
+            more = (
+                (*one.children_by_field_name("destination")[1:], *one.children_by_field_name("argument"))
+                for one in redirects
+            )
+            behind = (*chain.from_iterable(more), *behind)
+        is_word = node.type in ("command", "command_name") or (is_word and node.type == "concatenation")
         piped = node.type in ("pipeline", "heredoc_redirect")  # the rest of a pipe stands in the heredoc of its stage
         for child in reversed(node.children):
             before = ((node.start_byte, child.start_byte),) if piped else ()
-            waiting.append((child, (*fed_by, *before)[-PIPES:]))
-
-
-def _holder(node: Node) -> str:
-    """The type of what `node`, or the word that it is a part of, stands in."""
-    around = node.parent
-    while around is not None and around.type == "concatenation":
-        around = around.parent
-    return "" if around is None else around.type
-
-
-def _words(command: Node) -> Iterator[ScriptWord]:
-    """The words of a command, those behind a redirection as well (`git > x push`)."""
-    for child in (*command.children_by_field_name("name"), *command.children_by_field_name("argument")):
-        yield _word(child)
-    around = command.parent
-    while around is not None and around.end_byte == command.end_byte:
-        around = around.parent
-    if around is not None and around.type == "redirected_statement" and around.children[0].end_byte == command.end_byte:
-        for redirect in around.children_by_field_name("redirect"):
-            behind = redirect.children_by_field_name("destination")[1:]
-            yield from map(_word, [*behind, *redirect.children_by_field_name("argument")])
+            held = is_word and child.type != "variable_assignment"
+            waiting.append((child, (*fed_by, *before)[-PIPES:], behind if child in heir else (), held))
 
 
 def _word(node: Node) -> ScriptWord:
@@ -214,9 +198,8 @@ def _word(node: Node) -> ScriptWord:
     if node.type == "string":
         inner = _ESCAPED_IN_QUOTES.sub(r"\1", text[1:-1])
         return _quoted(inner, known=all(child.type == "string_content" for child in node.named_children))
-    if node.type in _JOINED and sum(child.end_byte - child.start_byte for child in node.children) == len(
-        node.text or b""
-    ):
+    size = sum(child.end_byte - child.start_byte for child in node.children)
+    if node.type in _JOINED and size == node.end_byte - node.start_byte:
         parts = [_word(child) for child in node.children]
         known = all(part.known for part in parts)
         return ScriptWord("".join(part.text for part in parts), known, "".join(part.bare for part in parts))

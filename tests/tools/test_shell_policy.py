@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from clawbot.tools.shell import sets_up_git
-from clawbot.tools.shell_policy import Approval, ShellRule, Verdict, decide, offered_rule
+from clawbot.tools.shell_policy import ShellRule, offered_rule
 from clawbot.tools.shell_policy import fits as fits_as_found
 from clawbot.tools.shell_reading import reading
 from clawbot.tools.shell_syntax import simple_command
@@ -17,7 +17,6 @@ GIT = ShellRule("git <anything>")
 def fits(command: str, rule: ShellRule) -> bool:
     """Whether `rule` allows `command`, where all that it reads is in reach."""
     return fits_as_found(command, rule, reading(command))
-
 
 
 @pytest.mark.parametrize(
@@ -138,30 +137,18 @@ def test_what_always_offers(command: str, pattern: str, exact: bool) -> None:
     ],
 )  # fmt: skip
 def test_what_always_offers_allows_the_command_itself(command: str) -> None:
-    assert decide(command, "ask", [offered_rule(command)], reading(command)) == "run"
+    assert fits(command, offered_rule(command))
 
 
 def test_what_the_disk_forbids_is_asked_about_unless_the_user_named_it() -> None:
     rules = [ShellRule("cat <reading>"), ShellRule("cat here.md")]
-    verdicts = {
-        command: decide(command, "ask", rules, reading(command) if command == "cat near.md" else None)
+    allowed = {
+        command: any(
+            fits_as_found(command, rule, reading(command) if command == "cat near.md" else None) for rule in rules
+        )
         for command in ("cat near.md", "cat far.md", "cat here.md")
     }
-    assert verdicts == {"cat near.md": "run", "cat far.md": "ask", "cat here.md": "run"}
-
-
-@pytest.mark.parametrize(
-    ("approval", "command", "verdict"),
-    [
-        ("ask", "git log", "run"),
-        ("ask", "ls", "ask"),
-        ("ask", "git log; ls", "ask"),
-        ("allow", "rm -rf / ; x", "run"),
-        ("deny", "git log", "refuse"),
-    ],
-)
-def test_decisions(approval: Approval, command: str, verdict: Verdict) -> None:
-    assert decide(command, approval, [GIT], None) == verdict
+    assert allowed == {"cat near.md": True, "cat far.md": False, "cat here.md": True}
 
 
 def test_words_of_a_simple_command() -> None:
