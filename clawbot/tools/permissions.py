@@ -7,7 +7,7 @@ call, one that denies wins over one that asks, and that over one that allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,7 +19,7 @@ from clawbot.text.globs import compile_glob
 from clawbot.text.interface import N_
 from clawbot.text.names import fold_name
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
-from clawbot.tools.shell_calls import Started, commands_in
+from clawbot.tools.shell_calls import commands_in
 from clawbot.tools.shell_policy import ShellRule, fits
 from clawbot.tools.shell_reading import Reading
 
@@ -93,8 +93,9 @@ class Permissions:
         barring = list(_shell_rules((*self._deny, *self._ask)))
         if barring:
             started = commands_in(command, {word for rule in barring for word in rule.pattern.split()[:1]})
-            denied = denied or _first_fitting(self._deny, started)
-            asked = asked or _first_fitting(self._ask, started)
+            fitting = [rule for rule in barring if any(one.fits(rule.pattern) for one in started)]
+            denied = denied or next((rule for rule in fitting if rule in self._deny), None)
+            asked = asked or next((rule for rule in fitting if rule in self._ask), None)
             # A rule that could not be looked for is one that may hold.
             asked = asked or next((rule for rule in barring if any(one.may_fit(rule.pattern) for one in started)), None)
         allowed = self._first(self._allow, "shell")
@@ -170,7 +171,3 @@ class GrantingTool(Protocol):
 
 def _shell_rules(rules: Iterable[_Rule]) -> Iterator[_Rule]:
     return (rule for rule in rules if rule.pattern and fnmatchcase("shell", rule.tool))
-
-
-def _first_fitting(rules: Iterable[_Rule], started: Sequence[Started]) -> _Rule | None:
-    return next((rule for rule in _shell_rules(rules) if any(one.fits(rule.pattern) for one in started)), None)

@@ -109,19 +109,15 @@ class _Look:
             if not self._waiting:
                 return
             text, self._folder = self._waiting.pop(0)
-            yield from self._script(parse_script(text))
+            script = parse_script(text)
+            if not script.readable or len(script.calls) > CALLS:
+                yield Risk.UNREADABLE
+            calls = [(call.start, self._call(call, script)) for call in script.calls[:CALLS]]
+            writes = [(start, self._writes(word)) for start, word in script.written]
+            for _, risks in sorted([*calls, *writes], key=lambda step: step[0]):
+                yield from risks
         if self._waiting:
             yield Risk.UNREADABLE
-
-    def _script(self, script: ParsedScript) -> Iterator[Risk]:
-        if not script.readable or len(script.calls) > CALLS:
-            yield Risk.UNREADABLE
-        steps = [(call.start, call) for call in script.calls[:CALLS]] + list(script.written)
-        for _, step in sorted(steps, key=lambda step: step[0]):
-            if isinstance(step, SimpleCommand):
-                yield from self._call(step, script)
-            else:
-                yield from self._writes(step)
 
     def _call(self, call: SimpleCommand, script: ParsedScript) -> Iterator[Risk]:
         for words in unwrapped(call.words):
@@ -178,9 +174,8 @@ class _Look:
         self._waiting.extend((text.text, self._folder) for text in texts)
         if not all(text.known for text in texts):
             yield Risk.MADE_UP
-        if set(arguments) & set(known.languages.get(base, "").split()) or (
-            base in known.languages and any(call.is_fed_by(start) for start, _ in script.texts)
-        ):
+        given = any(call.is_fed_by(start) for start, _ in script.texts)
+        if base in known.languages and (given or not set(known.languages[base].split(",")).isdisjoint(arguments)):
             yield Risk.OTHER_CODE
 
     def _place(self, word: ScriptWord) -> str | None:

@@ -43,18 +43,10 @@ from clawbot.tools.protocol import (
 from clawbot.tools.risks import risks_of
 from clawbot.tools.sandbox.enclosing import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
 from clawbot.tools.sandbox.walls import Missing
+from clawbot.tools.shell_calls import known_programs
 from clawbot.tools.shell_policy import REACH, ShellRule, fits, offered_rule, reads_within
 from clawbot.tools.shell_syntax import plain_commands, simple_command
 
-# What writes `.git/config` or makes a repository. The names are git's own, so no alias takes their place.
-_SETTING = frozenset(
-    {
-        "init", "clone", "config", "remote", "branch", "checkout", "switch", "push", "pull", "fetch", "submodule",
-        "worktree", "sparse-checkout",
-    }
-)  # fmt: skip
-# What may stand beside these: it changes no settings.
-_WORKING = frozenset({"status", "add", "commit", "log", "diff", "show", "tag", "stash", "restore", "reset", "rm", "mv"})
 # Options that run programs, read settings from elsewhere, or write them there. Git takes any clear beginning of them.
 _BARRED = (
     "--exec", "--upload-pack", "--receive-pack", "--template", "--config", "--separate-git-dir", "--file", "--edit",
@@ -73,13 +65,14 @@ def sets_up_git(command: str) -> bool:
     if not found or any(mark in command for mark in _EXPANDED):
         return False
     calls = [[word.text for word in words] for words in found]
-    return all(_is_plain(words) for words in calls) and any(words[1] in _SETTING for words in calls)
+    return all(map(_is_plain, calls)) and any(known_programs().holds("git_setting", words[1]) for words in calls)
 
 
 def _is_plain(words: Sequence[str]) -> bool:
-    if len(words) < 2 or words[0] != "git" or words[1] not in _SETTING | _WORKING:
+    if len(words) < 2 or words[0] != "git":
         return False
-    return not any(_is_barred(words[1], word) for word in words[2:])
+    is_listed = any(known_programs().holds(group, words[1]) for group in ("git_setting", "git_working"))
+    return is_listed and not any(_is_barred(words[1], word) for word in words[2:])
 
 
 def _is_barred(subcommand: str, word: str) -> bool:

@@ -35,27 +35,23 @@ _NUMBER = lazy_re(r"[\d.]+[smhd]?")
 
 
 class _Programs(Struct, frozen=True, forbid_unknown_fields=True):
-    wrappers: str
-    texts: dict[str, str]
+    wrappers: dict[str, str]
     languages: dict[str, str]
+    texts: dict[str, str]
     groups: dict[str, str]
 
     def holds(self, group: str, name: str) -> bool:
         """Whether the program `name` is of `group`."""
         return name in self.groups[group].split()
 
-    def wraps(self, name: str) -> tuple[str, int] | None:
-        """For a program that starts the command behind it: the letters of its options that take a value, and how many
-        words stand between."""
-        found = re.search(rf"(?:^|\s){re.escape(name)}(?::(\w*)(?:\+(\d))?)?(?=\s|$)", self.wrappers)
-        return (found[1] or "", int(found[2] or 0)) if found else None
-
 
 @cache
 def known_programs() -> _Programs:
     """The programs of the list that is shipped. Blocks at the first call."""
-    text = files("clawbot.tools").joinpath("shell_calls.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _Programs)
+    listed = tomllib.loads(files("clawbot.tools").joinpath("shell_calls.toml").read_text(encoding="utf-8"))
+    for table in ("wrappers", "languages"):
+        listed[table] = dict(row.partition(":")[::2] for row in listed[table].split())
+    return msgspec.convert(listed, _Programs)
 
 
 class Started(Struct, frozen=True):
@@ -175,8 +171,8 @@ class _Doubt:
         if (plain := known.texts.get("awk" if known.holds("awks", name) else name)) is not None:
             text = "".join(f"\n{text}" for text in texts)
             return len(text) > CODE_CHARS or not re.fullmatch(plain, text) or not all(map(_is_settled, words))
-        if (wrapper := known.wraps(name)) is not None:
-            return any(map(self.of_word, words[1 : len(words) - len(_behind(words[1:], *wrapper))]))
+        if name in known.wrappers:
+            return any(map(self.of_word, words[1 : len(words) - len(_behind(words[1:], known.wrappers[name]))]))
         is_read = known.holds("shells", name) or reading_of(words) is not None
         return not is_read and any(map(self.of_word, [*words[1:], *fed_texts(call, script)]))
 
@@ -209,8 +205,8 @@ def _inner(name: str, words: Sequence[ScriptWord]) -> Iterator[Sequence[ScriptWo
         for word in left:
             if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
                 yield _filled(takewhile(lambda word: word.text not in (";", "+"), left), "{}")
-    elif (wrapper := known_programs().wraps(name)) is not None:
-        behind = _behind(words[1:], *wrapper)
+    elif name in known_programs().wrappers:
+        behind = _behind(words[1:], known_programs().wrappers[name])
         if name in ("xargs", "parallel"):
             own = [word.text for word in words[1 : len(words) - len(behind)]]
             marks = (text[2:] or value for text, value in pairwise([*own, ""]) if text.startswith("-I"))
@@ -257,10 +253,10 @@ def fed_texts(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]
             yield ScriptWord(" ".join(words[1:]) if literal else "", literal)
 
 
-def _behind(words: Sequence[ScriptWord], with_value: str, operands: int) -> Sequence[ScriptWord]:
-    """`words` without options (`with_value` are the letters of those that take one), assignments, numbers, and so many
-    `operands`."""
-    at = 0
+def _behind(words: Sequence[ScriptWord], notation: str) -> Sequence[ScriptWord]:
+    """`words` without the options, assignments, numbers and operands of a program, which has `notation` in the list."""
+    with_value, _, count = notation.partition("+")
+    at, operands = 0, int(count or 0)
     while at < len(words):
         text = words[at].text
         if text.startswith("-"):
