@@ -31,7 +31,7 @@ ENV_TEXT = lazy_re(r"^(?:-[a-zA-Z]*S|--split-string)=?")
 # Options of git that make an alias, or name a program.
 _GIT_STEERING = lazy_re(r"-c$|--config-env|--exec-path")
 _ASSIGNMENT = lazy_re(r"[A-Za-z_]\w*\+?=")
-_NUMBER = lazy_re(r"[\d.]+[smhd]?")
+_NUMBER = lazy_re(r"\.?\d[\d.]*[smhd]?")
 
 
 class _Programs(Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,7 +157,8 @@ class _Doubt:
     def of_call(self, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript) -> bool:
         """Whether the program may start one that its words don't name as a command."""
         known, name, texts = known_programs(), program_name(words[0]), [word.text for word in words[1:]]
-        if known.holds("runs_code", name) or name.rstrip("0123456789.") in known.languages:
+        base = name.rstrip("0123456789.")
+        if known.holds("runs_code", base) or base in known.languages:
             return True
         if name == "git":
             at = git_options(texts)

@@ -22,7 +22,7 @@ _ESCAPED_IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
 _QUOTED = "\0"  # stands for each quoted character; no command holds one
 # The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
 _TILDE = re.compile(r"(?:^|[=:])~")
-_FOUND = frozenset({"command", "file_redirect", "heredoc_body", "herestring_redirect"})
+_FOUND = frozenset({"command", "file_redirect", "heredoc_redirect", "herestring_redirect"})
 _KEPT = frozenset({"variable_assignment", "raw_string", "string", "ansi_c_string"})
 _BRANCHING = "|(<["
 BRANCHES = 1500  # the time of the parser grows with their square; these take 0.2 s at worst
@@ -97,11 +97,19 @@ def parse_script(command: str) -> ParsedScript:
         if node.type == "command":
             words = *node.children_by_field_name("name"), *node.children_by_field_name("argument"), *behind
             calls.append(SimpleCommand(tuple(map(_word, words)), node.start_byte, (*fed_by, node.byte_range)))
-        elif node.type == "heredoc_body":
-            texts.append((node.start_byte, ScriptWord(_text(node), known=not node.named_child_count)))
+        elif node.type == "heredoc_redirect":
+            parts = {child.type: child for child in node.named_children}
+            body, text = parts.get("heredoc_body"), _text(parts.get("heredoc_body"))
+            made = sum(child.type == "command_substitution" for child in (body.named_children if body else ()))
+            texts.append((node.start_byte, ScriptWord(text, known=body is None or not body.named_child_count)))
+            # The grammar misses substitutions in backticks, and behind a tab.
+            if ("`" in text or text.count("$(") > made) and not re.search(
+                r"['\"\\]", _text(parts.get("heredoc_start"))
+            ):
+                kept.append(texts[-1][1])
         elif node.type == "herestring_redirect":
             texts += [(node.start_byte, _word(child)) for child in node.named_children[-1:]]
-        elif node.type in _KEPT:
+        elif node.type != "file_redirect":
             kept.append(ScriptWord(_text(node)))
         elif any(child.type in _WRITING for child in node.children):
             written += [(node.start_byte, _word(child)) for child in node.children_by_field_name("destination")[:1]]
@@ -167,7 +175,9 @@ def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...], tuple[Node, ..
     waiting: list[tuple[Node, tuple[Range, ...], tuple[Node, ...], bool]] = [(root, (), (), False)]
     while waiting:
         node, fed_by, behind, is_word = waiting.pop()
-        if node.type in _FOUND or (node.type in _KEPT and not is_word):
+        # In a word of an expansion the grammar sees no command.
+        odd = node.type in ("word", "regex") and re.search(r"`|\$\(", _text(node))
+        if node.type in _FOUND or (node.type in _KEPT and not is_word) or odd:
             yield node, fed_by, behind
         heir = node.children[-1:]
         if node.type == "redirected_statement":
@@ -210,5 +220,5 @@ def _quoted(text: str, *, known: bool = True) -> ScriptWord:
     return ScriptWord(text, known, _QUOTED * len(text))
 
 
-def _text(node: Node) -> str:
-    return (node.text or b"").decode("utf-8", "replace")
+def _text(node: Node | None) -> str:
+    return ((node and node.text) or b"").decode("utf-8", "replace")
