@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -47,12 +47,9 @@ class _RiskList(Struct, frozen=True, forbid_unknown_fields=True):
     programs: dict[str, str]
     calls: list[RiskRule]
 
-    def named(self, name: str) -> Iterator[Risk]:
-        """What the program `name` does by its name alone."""
-        return (Risk[risk] for risk, names in self.programs.items() if name in names.split())
-
-    def of_call(self, name: str, words: Sequence[str]) -> Iterator[Risk]:
-        """What the program `name` does with `words`."""
+    def of(self, name: str, words: Sequence[str]) -> Iterator[Risk]:
+        """What the program `name` does, by its name alone or with `words`."""
+        yield from (Risk[risk] for risk, names in self.programs.items() if name in names.split())
         for rule in self.calls:
             if name in rule.of.split() and rule.fits(words):
                 yield from (Risk[risk] for risk in rule.risks.split())
@@ -125,9 +122,8 @@ class _Look:
                 yield Risk.MADE_UP
                 continue
             name = program_name(words[0])
-            yield from _known().named(name)
             plain = [word.text for word in words[1:]]
-            yield from _known().of_call(name, plain[git_options(plain) :] if name == "git" else plain)
+            yield from _known().of(name, plain[git_options(plain) :] if name == "git" else plain)
             yield from self._files(name, words)
             yield from self._code(name, words, call, script)
         if any(SECRET.search(word.text) for word in call.words):
@@ -135,20 +131,18 @@ class _Look:
 
     def _files(self, name: str, words: Sequence[ScriptWord]) -> Iterator[Risk]:
         """Where it writes, as far as it says so by its arguments."""
-        plain = [word for word in words[1:] if not (word.known and word.text.startswith("-"))]
+        plain, known = [word for word in words[1:] if not (word.known and word.text.startswith("-"))], known_programs()
         if name in ("cd", "pushd"):
             self._folder = self._place(plain[0]) if plain else str(Path("~").expanduser())
-        elif known_programs().holds("writes_all", name):
-            for word in plain:
-                yield from self._writes(word)
-        elif known_programs().holds("writes_last", name) and len(plain) > 1:
-            yield from self._writes(plain[-1])
-        elif name == "dd":
-            for word in plain:
-                if word.text.startswith("of="):
-                    yield from self._writes(ScriptWord(word.text.removeprefix("of="), word.known))
-        if known_programs().holds("fetching", name):
-            self._fetched |= {PurePosixPath(word.text).name for word in plain}
+        targets = (
+            plain if known.holds("writes_all", name) else plain[1:][-1:] if known.holds("writes_last", name) else []
+        )
+        if name == "dd":
+            targets = [ScriptWord(word.text[3:], word.known) for word in plain if word.text.startswith("of=")]
+        for word in targets:
+            yield from self._writes(word)
+        if known.holds("fetching", name):
+            self._fetched |= {program_name(word) for word in plain}
 
     def _code(
         self, name: str, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript
@@ -159,7 +153,7 @@ class _Look:
         runs = known.holds("shells", name) or base in known.languages
         if known.holds("awks", name) and any(AWK_SHELL.search(text) for text in arguments):
             yield Risk.OTHER_CODE
-        if any(PurePosixPath(text).name in self._fetched for text in [words[0].text, *(arguments if runs else ())]):
+        if any(program_name(word) in self._fetched for word in (words if runs else words[:1])):
             yield Risk.NETWORK_CODE
         fetches = runs and any(
             known.holds("fetching", program_name(words[0]))

@@ -41,24 +41,22 @@ MOST_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a f
 
 
 def reads_within(command: str, workspace: Path, fence: Fence) -> Reading | None:
-    """What `command` reads where it is on the list of those that only read, and all of that is in reach, as the disk
-    stands now; None for any other. Blocks. Rules of every kind judge by this."""
+    """What `command` reads where it is on the list of those that only read, its program is none of the workspace, and
+    the file tools could read all of it, as the disk stands now; None for any other. Blocks. Rules of every kind judge
+    by this."""
     found = reading(command)
-    return found if found is not None and _in_reach(found, workspace, fence) else None
-
-
-def _in_reach(found: Reading, workspace: Path, fence: Fence) -> bool:
-    """Whether the file tools could read all that `found` reads, and its program is none of the workspace."""
+    if found is None:
+        return None
     bounds = Bounds(workspace, fence)
     program = shutil.which(found.name.split()[0], path=search_path(os.environ.get("PATH", os.defpath)))
     if program is not None and is_below(Path(bounds.root), program):
-        return False
+        return None
     if found.name.startswith("git ") and not _is_own_repository(Path(bounds.root)):
-        return False
+        return None
     for number, path in enumerate(_paths(found, bounds.root), start=1):
         if number > MOST_PATHS or not _is_readable(path, found, bounds):
-            return False
-    return True
+            return None
+    return found
 
 
 def _paths(found: Reading, root: str) -> Iterator[str]:

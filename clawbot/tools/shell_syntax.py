@@ -99,14 +99,10 @@ def parse_script(command: str) -> ParsedScript:
             calls.append(SimpleCommand(tuple(map(_word, words)), node.start_byte, (*fed_by, node.byte_range)))
         elif node.type == "heredoc_redirect":
             parts = {child.type: child for child in node.named_children}
-            body, text = parts.get("heredoc_body"), _text(parts.get("heredoc_body"))
-            made = sum(child.type == "command_substitution" for child in (body.named_children if body else ()))
-            texts.append((node.start_byte, ScriptWord(text, known=body is None or not body.named_child_count)))
+            start, body = _text(parts.get("heredoc_start")), parts.get("heredoc_body")
+            texts.append((node.start_byte, ScriptWord(_text(body), known=not (body and body.named_child_count))))
             # The grammar misses substitutions in backticks, and behind a tab.
-            if ("`" in text or text.count("$(") > made) and not re.search(
-                r"['\"\\]", _text(parts.get("heredoc_start"))
-            ):
-                kept.append(texts[-1][1])
+            kept += [texts[-1][1]] if re.search(r"`|\$\(", _text(body)) and not re.search(r"['\"\\]", start) else []
         elif node.type == "herestring_redirect":
             texts += [(node.start_byte, _word(child)) for child in node.named_children[-1:]]
         elif node.type != "file_redirect":
