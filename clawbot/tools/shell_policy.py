@@ -141,6 +141,8 @@ class ShellRule(Struct, frozen=True):
 def fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
     """Whether `rule` allows `command`; `found` is what it reads if it counts as one that only reads (`reads_within`).
     Blocks at the first call, while the grammar of the shell is loaded."""
+    if found is None and not rule.exact and re.search(r"[*?\[]", rule.text) and reading(command) is not None:
+        return False  # a pattern was not given with what lies out of reach in mind
     if rule.exact or command == rule.text:
         return bool(rule.text) and command == rule.text
     parsed, pattern = simple_command(command), re.split(r"[ \t\n]+", rule.text.strip(" \t\n"))

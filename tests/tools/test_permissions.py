@@ -15,6 +15,8 @@ from clawbot.tools.protocol import ApprovalAnswer, Need, ToolOutcome
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.shell_calls import commands_in
 from tests.tools.conftest import User, box_of, link, names
+from tests.tools.spellings import EVERYDAY, PUSHES
+from tests.tools.test_shell_reach import make_repository
 
 pytestmark = pytest.mark.usefixtures("all_seen")
 
@@ -123,6 +125,52 @@ def test_what_can_not_be_looked_through_asks_where_something_is_denied(command: 
     assert rules(deny=["shell(git push)"], allow=["shell"]).of_command(command).way == "ask"
 
 
+def ways(denied: str, rows: list[str]) -> dict[str, str]:
+    settled = rules(deny=[f"shell({denied})"], allow=["shell"])
+    return {row: settled.of_command(row.replace(r"\n", "\n")).way for row in rows}
+
+
+def test_no_spelling_of_a_denied_command_runs_unasked() -> None:
+    found = ways("git push", PUSHES)
+    assert {row: way for row, way in found.items() if way not in ("deny", "ask")} == {}
+    assert sum(way == "deny" for way in found.values()) > 150
+
+
+def test_commands_of_every_day_are_not_asked_about_because_another_one_is_denied() -> None:
+    assert {row: way for row, way in ways("git push", EVERYDAY).items() if way != "allow"} == {}
+
+
+@pytest.mark.parametrize(
+    ("denied", "fitting", "others"),
+    [
+        (
+            "rm *",
+            [
+                "rm x",
+                "ls | xargs rm",
+                "find . -exec ls {} + -exec rm {} +",
+                "r{m,} x",
+                "/bin/r? x",
+                "flock a rm x",
+                "watch 'rm x'",
+            ],
+            ["git rm x", "echo rm x", "terraform plan", "npm run rm-old", "for f in *; do echo $f; done"],
+        ),
+        (
+            "npm publish",
+            ["npm publish", "npm --prefix x publish", "npm $X", "npm p{ublish,}", "env npm publish", 'npm "$@"'],
+            ["npm install", "npm run publish-docs", "npm -w a test", "yarn publish"],
+        ),
+        ("* --force", ["git push --force", "flock a x --force", "x $Y"], ["git push", "make test"]),
+        ("g*t push*", ["git push", "gat push x", "git $X"], ["git pull", "ls"]),
+        ("curl", ["curl x", "c{url,} x", "xargs curl", "make | curl x"], ["wget x", "echo curl", "ls curl"]),
+    ],
+)
+def test_rules_of_other_forms(denied: str, fitting: list[str], others: list[str]) -> None:
+    assert set(ways(denied, fitting).values()) <= {"deny", "ask"}
+    assert set(ways(denied, others).values()) == {"allow"}
+
+
 @pytest.mark.parametrize("command", ["git pull", "echo git push", "ls -la", "gitpush"])
 def test_other_commands_are_left_alone(command: str) -> None:
     assert rules(deny=["shell(git push)"]).of_command(command).way == "usual"
@@ -172,6 +220,60 @@ async def test_in_plan_mode_nothing_is_changed_and_nobody_is_asked(
     assert "plan mode" in outcome.text
     assert not user.asked
     assert contents(workspace) == before
+
+
+# A rule that allows, a command that it fits, and whether this runs unasked.
+READ = [
+    ("cat *", "cat MEMORY.md", True),
+    ("cat *", "cat env", False),
+    ("cat *", "cat out", False),
+    ("cat *", "cat folder/secret.txt", False),
+    ("cat *", "cat hidden", False),
+    ("cat *", "cat ./*", False),
+    ("cat ./*", "cat ./*", False),
+    ("cat <reading>", "cat out", False),
+    ("cat <anything>", "cat out", True),
+    ("cat out", "cat out", True),
+    ("head -n 1 *", "head -n 1 out", False),
+    ("head <reading>", "head -n 1 id_rsa", False),
+    ("diff <reading>", "diff MEMORY.md out", False),
+    ("diff *", "diff memory folder", False),
+    ("git log*", "git log", False),
+    ("git <reading>", "git log -p", False),
+    ("<reading>", "git show HEAD:secret.txt", False),
+    ("grep *", "grep -r tabs .", False),
+    ("grep *", "grep -rn tabs memory", True),
+    ("grep <reading>", "grep -r tabs keys", False),
+    ("<reading>", "grep -r --include=*.md tabs folder", False),
+    ("rg *", "rg tabs keys", False),
+    ("find *", "find . -name id_rsa", True),
+    ("make test", "make test; rm x", False),
+    ("npm run <anything>", "npm run x > y", False),
+]
+
+
+@pytest.mark.parametrize(("rule", "command", "runs"), READ)
+async def test_a_rule_says_the_same_in_both_places_of_the_settings(
+    workspace: Path, outside: Path, rule: str, command: str, runs: bool
+) -> None:
+    make_repository(workspace.parent)
+    (workspace.parent / ".env").write_text("KEY=x\n")
+    (workspace / "keys" / "deep").mkdir(parents=True)
+    for secret in (workspace / "id_rsa", workspace / "keys" / "deep" / "a.pem"):
+        secret.write_text("tabs\n")
+    for name, target in (
+        ("env", "../.env"),
+        ("out", outside / "secret.txt"),
+        ("folder", outside),
+        ("hidden", "id_rsa"),
+    ):
+        link(workspace / name, target)
+    nothing: dict[str, list[str]] = {}
+    for permissions, shell in (({"allow": [f"shell({rule})"]}, nothing), (nothing, {"allow": [rule]})):
+        given = {"permissions": permissions, "tools": {"shell": {"sandbox": "off", **shell}}}
+        user = User(NO)
+        await run(box_of(workspace, AgentSettings.model_validate(given)), user, "shell", command=command)
+        assert [question.command for question in user.asked] == ([] if runs else [command]), given
 
 
 async def test_in_plan_mode_what_reads_runs(workspace: Path) -> None:

@@ -93,6 +93,31 @@ def test_places_of_secrets_behind_a_pattern_or_a_link(workspace: Path, command: 
     assert not runs(command, workspace)
 
 
+@pytest.mark.parametrize(
+    ("secret", "command", "within"),
+    [
+        ("src/.env", "grep -rn x .", False),
+        ("src/.env", "grep -rn x src", False),
+        ("src/.env", "grep -rn x memory", True),
+        ("src/.env", "rg x", True),
+        ("src/.env", "rg --hidden x", False),
+        ("src/.env", "ls -R", True),
+        ("src/deep/a.pem", "rg x src", False),
+        ("src/.ssh/known", "grep -r x .", False),
+        (".clawbot/state.json", "grep -r x .", True),
+        ("node_modules/a/cert.pem", "grep -r x .", True),
+        (".env", "git grep --untracked x", False),
+        (".env", "git grep x", True),
+    ],
+)
+def test_what_goes_down_folders_prints_no_secret(workspace: Path, secret: str, command: str, within: bool) -> None:
+    make_repository(workspace)
+    assert runs(command, workspace)
+    (workspace / secret).parent.mkdir(parents=True, exist_ok=True)
+    (workspace / secret).write_text("x", encoding="utf-8")
+    assert runs(command, workspace) is within
+
+
 GIT = [
     "git grep --untracked -h '' -- .",
     "git show HEAD:secret.txt",
