@@ -2,24 +2,30 @@
 
 First the name of a secret is found, then a bounded part of the text after or before it is examined: after `=` nearly
 everything is a secret, after `is` a word that does not describe the password, and after the name alone only what is not
-a word of a language.
+a word of a language. Then whole sentences are tried. The words are in `secret_words.toml`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Literal, NamedTuple
 
+from msgspec import Struct
+
 from clawbot.text.language import COMMON_HAN as HAN
+from clawbot.text.language import STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_shapes import Span, is_placeholder
+from clawbot.text.tables import packaged_table
 
 How = Literal["equals", "colon", "row", "is", "set", "bare", "option"]
 """How a value is given: `=`, `:`, in the next table cell, `is`, `was changed to`, the name alone, `--name`."""
 
-Group = Literal["firm", "digits", "phrase", "loose"]
-"""The meaning of the name: always a secret, one of digits, one of words, or possibly something else."""
+Group = Literal["firm", "digits", "phrase", "short", "loose"]
+"""The meaning of the name: always a secret, one of digits, one of words, one that is no word, or possibly something
+else."""
 
 
 class Told(NamedTuple):
@@ -30,6 +36,42 @@ class Told(NamedTuple):
     how: How
 
 
+class _Form(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+    marks: str
+    value: Literal["any", "strong", "code", "word"]
+    pattern: str
+
+
+class _Words(Struct, frozen=True, forbid_unknown_fields=True):
+    stems: str
+    no_values: str
+    names: dict[Group, tuple[str, ...]]
+    forms: tuple[_Form, ...]
+
+
+class _Lexicon(NamedTuple):
+    """`secret_words.toml`, compiled: every name contains a `stem`; a form is tried in a text with one of its marks."""
+
+    stem: re.Pattern[str]
+    no_values: frozenset[str]
+    name: re.Pattern[str]
+    forms: tuple[tuple[_Form, tuple[str, ...], re.Pattern[str]], ...]
+
+
+@cache
+def _lexicon() -> _Lexicon:
+    words = packaged_table("clawbot.text", "secret_words.toml", _Words)
+    name = "|".join(f"(?P<{group}>{'|'.join(patterns)})" for group, patterns in words.names.items())
+    forms = ((form, tuple(form.marks.split()), lazy_re(_expanded(form.pattern), re.IGNORECASE)) for form in words.forms)
+    no_values = frozenset(words.no_values.split())
+    return _Lexicon(re.compile("|".join(words.stems.split())), no_values, re.compile(name, re.IGNORECASE), tuple(forms))
+
+
+def _expanded(pattern: str) -> str:
+    return pattern.replace("VALUE", r"(?P<secret>[^\s\"',;()\]}<>|`HAN]{4,64})").replace("HAN", HAN)
+
+
 LEAST = 4
 """Minimum length of a value in words, in characters."""
 
@@ -37,28 +79,12 @@ ENDING = ".?:*_"
 """Punctuation after a value."""
 
 _LEAST_BARE, _LEAST_LOOSE = 6, 8
-_WORDS = """
-    a about above accepted actually added again all also always an and another any anything as ask at available
-    bad based because been before being below better blank bool boolean both broken but by bytes case changing
-    check chosen coming complex correct default different difficult due easy either empty enough enter entered
-    everything example expiring failing false fine first for forgotten from function generated getting going
-    gone good hard here hidden his how i if in incorrect input insecure inside int integer invalid is it its
-    just kept known last later leaked less like long lost mandatory many masked missing more my necessary needed
-    never new next no none not nothing null number object ok okay old on one only optional or our part pending
-    please possible private public random ready really required reset right safe same secret secure see
-    sensitive sent set short shown simple simply so some something somewhere stolen str string strong sure taken
-    tbd temporary text than that the their there these this those to todo token too true unavailable undefined
-    unique unknown unsafe unset up use using valid value varchar very visible visit waiting weak what when where
-    which who whose why with without word working written wrong yes yet you your
-"""
-# English words that follow `the password is` and are not the value.
-_NO_VALUES = frozenset(_WORDS.split())
 # Descriptions of a secret: that it is hashed, its length, its location.
 _ABOUT_IT = lazy_re(
     r"(?:[a-z-]{2,30}(?<!e)ed|[a-z-]{2,30}ly"
     r"|\d+[ _-]?(?:chars?|characters?|digits?|letters?|bits?|bytes?|times?|words?|days?|hours?|minutes?|attempts?)?"
-    r"|sha-?\d{1,3}|md5|bcrypt|argon2\w{0,2}|pbkdf2|scrypt|aes-?\d{0,3}|rsa-?\d{0,4}|hs256|rs256|ed25519|utf-?8|base64"
-    r"|oauth2?|1password|[12]fa|v?\d+\.\d+(?:\.\d+)*"
+    r"|(?:sha|aes|rsa|hs|rs|ed|chacha|curve|argon|pbkdf|utf-?8|base|xts)[\w-]{0,20}|md5|bcrypt|scrypt"
+    r"|oauth\d?|1password|auth0|[12]fa|v?\d+\.\d+(?:\.\d+)*"
     r"|(?-i:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)|(?:~|\.{1,2})?/[\w./~-]*"
     r"|[\w-]{1,60}\.(?:txt|md|py|ya?ml|json|env|toml|kdbx|html?))",
     re.IGNORECASE,
@@ -75,7 +101,8 @@ _HAN_ABOUT = lazy_re(
 )
 _INNER = lazy_re(r"[a-z][A-Z]")
 _SYMBOL = lazy_re(r"[!@#$%^&*+=~?]")
-_DIGITS = lazy_re(r"[#*]?\d{3,10}[#*]?")
+_PATH = lazy_re(r"[/\\]")
+_DIGITS = lazy_re(r"[#*]?\d{2,10}(?:[- ]\d{2,10}){0,7}[#*]?")
 _GOES_ON = lazy_re(
     r"\s*(?:\Z|[^\w\s]|\n|(?:for|at|on|of|in|to|and|or|but|so|now|since|because|please|if|when|too|until|from|by)\b)",
     re.IGNORECASE,
@@ -86,27 +113,29 @@ _HAN_ENDS = lazy_re(rf"(?![{HAN}])|[了吗哦啊呢吧和或,]")
 
 def is_value(value: str, after: str, told: Told) -> bool:
     """Whether the word `value`, followed by `after`, is the secret mentioned."""
-    if is_placeholder(value) or value.lower() in _NO_VALUES or _CODE.fullmatch(value) or after.startswith("("):
+    if is_placeholder(value) or value.lower() in _lexicon().no_values or _CODE.fullmatch(value) or after.startswith("("):
         return False
     if told.how == "option":
         return not value.startswith("-")
     if told.group == "loose":
         return is_strong(value, _LEAST_LOOSE) and sum(map(str.isdigit, value)) > 1
+    if told.group == "short":
+        return _is_mixed(value) and not says_about(value) and (told.how != "equals" or len(value) >= _LEAST_BARE)
     if told.how == "equals":
         return True
-    if says_about(value) and not (value.isdigit() and len(value) >= LEAST):
+    if says_about(value) and not is_code(value, 3):
         return False
-    return _is_code(value, after, told) if told.group == "digits" else _is_password(value, after, told.how)
+    return _is_code(value, after, told) if told.group == "digits" else _is_password(value, after, told)
 
 
 def is_quoted_value(value: str, told: Told) -> bool:
     """Whether the text in quotation marks is the secret mentioned, rather than prose about it."""
     words = value.split()
-    is_prose = len(words) > 1 and words[0].lower() in _NO_VALUES
-    if is_prose or is_placeholder(value) or value.lower() in _NO_VALUES or says_about(value):
+    is_prose = len(words) > 1 and words[0].lower() in _lexicon().no_values
+    if is_prose or is_placeholder(value) or value.lower() in _lexicon().no_values or says_about(value):
         return False
-    if told.group == "loose":
-        return is_strong(value, _LEAST_LOOSE)
+    if told.group in ("loose", "short"):
+        return is_strong(value, _LEAST_LOOSE) if told.group == "loose" else _is_mixed(value)
     return told.how != "bare" or is_strong(value)
 
 
@@ -120,7 +149,7 @@ def is_before(value: str, group: Group) -> bool:
     """Whether `value`, before `is my password`, is a password."""
     if is_placeholder(value) or says_about(value) or _CODE.fullmatch(value) or "://" in value:
         return False
-    return is_strong(value) or (group == "digits" and _DIGITS.fullmatch(value) is not None)
+    return is_strong(value) or is_code(value)
 
 
 def is_strong(value: str, least: int = LEAST) -> bool:
@@ -130,6 +159,18 @@ def is_strong(value: str, least: int = LEAST) -> bool:
     return letters and mixed and len(value) >= least
 
 
+def is_code(value: str, least: int = LEAST) -> bool:
+    """Whether `value` is a code of at least `least` digits, such as `4711`, `#90210*` and `48-2033`."""
+    return _DIGITS.fullmatch(value) is not None and sum(map(str.isdigit, value)) >= least
+
+
+def is_passphrase(value: str) -> bool:
+    """Whether the row of words `value` is a passphrase: they describe nothing and make no sentence."""
+    words = value.split()
+    plain = [word for word in words if word not in _lexicon().no_values | STOP_WORDS and not says_about(word)]
+    return len(words) - len(plain) <= (len(words) > 3)
+
+
 def says_about(value: str) -> bool:
     """Whether `value` is the name of a method, a length, a path or a variable: a description, not a secret."""
     return _ABOUT_IT.fullmatch(value) is not None
@@ -137,50 +178,39 @@ def says_about(value: str) -> bool:
 
 def _is_code(value: str, after: str, told: Told) -> bool:
     """Whether `value` is a PIN or another numeric code."""
-    if told.how == "bare" and not (told.name.isupper() or told.name[0] > "\x7f"):
+    is_han = told.name[-1] > "\x7f"
+    if told.how == "bare" and not (told.name.isupper() or is_han or " " in told.name):
         return False
-    least = 3 if told.name[:2].lower() == "cv" else LEAST
-    is_figures = _DIGITS.fullmatch(value) is not None and len(value.strip("#*")) >= least
-    return (is_figures or is_strong(value)) and _HAN_ENDS.match(after) is not None
+    least = 3 if is_han or told.name[:2].lower() == "cv" else LEAST
+    is_word = any(map(str.isdigit, value)) or (is_han and value.isalpha())
+    return (is_code(value, least) or (is_word and is_strong(value))) and _HAN_ENDS.match(after) is not None
 
 
-def _is_password(value: str, after: str, how: How) -> bool:
-    if value.isdigit():
-        return len(value) >= (_LEAST_BARE if how == "bare" else LEAST) and _HAN_ENDS.match(after) is not None
-    if how in ("bare", "set", "row"):
+def _is_mixed(value: str) -> bool:
+    """Whether `value` is no word of a language and contains digits: `GitHub` and `e-mail/phone` are names."""
+    return is_strong(value, _LEAST_BARE) and any(map(str.isdigit, value)) and not _PATH.search(value)
+
+
+def _is_password(value: str, after: str, told: Told) -> bool:
+    is_han, how = told.name[-1] > "\x7f", told.how
+    if _DIGITS.fullmatch(value):
+        least = (LEAST if is_han else _LEAST_BARE) if how == "bare" else LEAST - is_han
+        return is_code(value, least) and _HAN_ENDS.match(after) is not None
+    if how in ("bare", "row"):
         return is_strong(value, _LEAST_BARE) and (how != "bare" or any(map(str.isdigit, value)))
     # A plain word must be where a name would be, and not start a description of a password.
     is_word = value.isascii() and value.replace("-", "").isalpha() and len(value) >= LEAST
     return is_strong(value) or (is_word and _GOES_ON.match(after) is not None)
 
 
-# Names of secrets. Those of `firm` always mean one, those of `loose` possibly something else.
-_NAME = lazy_re(
-    r"(?P<firm>pass(?:word|wd|code|phrase|[ _-]phrase)s?|pwd|(?<![A-Za-z])(?:wi-?fi|wlan|wpa2?)[ _-]?key"
-    r"|api[ _-]?keys?|(?:secret|access|private|encryption|signing|account|master|recovery)[ _-]?keys?"
-    r"|(?:access|auth|refresh|bearer|api|bot|session|id|security)[ _-]?token|client[ _-]?secret"
-    r"|secret[ _-]?access[ _-]?key|passwort|kennwort|contraseña|mot de passe|authorization"
-    r"|密码|密碼|口令|密钥|秘钥|金鑰|令牌)"
-    r"|(?P<digits>(?<![A-Za-z])(?:pin(?:[ -]?(?:code|number))?|cvv2?|cvc2?|otp)(?![A-Za-z])|(?:verification|security"
-    r"|one-time|2fa|door|access|gate|alarm|unlock|lock|entry)[ -]?code|PIN码|验证码|安全码|门禁码|解锁码|门锁码)"
-    r"|(?P<phrase>(?:seed|recovery|mnemonic|backup)[ -]?phrase|助记词)"
-    r"|(?P<loose>(?<![A-Za-z])(?:token|secret|credentials?)|(?<=[a-z])(?-i:Token|Secret)|(?<=[A-Za-z]_)key|(?<=[a-z])(?-i:Key))",
-    re.IGNORECASE,
-)
-_PARTS_OF_NAMES = """
-    pass pwd key token secret credential pin cv otp code phrase kennwort contrase mot authoriz 密 口令 秘钥 金鑰 令牌 码
-    助记词
-"""
-# Every name contains one of them: most texts contain none.
-_STEMS = _PARTS_OF_NAMES.split()
 # After the name: where or to whom the secret belongs.
 _SCOPE = (
-    r"(?:\s?\([^()\n]{1,60}\)|\s(?:for|at|of|to|on|in|from|into|here|there|we use|i use)\b[^.!?\n=:;,]{0,60}?"
+    r"(?:\s?\([^()\n]{1,60}\)|\s(?:for|at|of|to|on|in|from|into|here|there|(?:we|i|they) [a-z]{1,12})\b[^.!?\n=:;,]{0,60}?"
     r"|(?:在|给|用于)[^,.;\n]{1,16}?)?"
 )
 _QUOTE = r"\\?[\"'`]"
 _ASSIGNED = lazy_re(
-    rf"{_SCOPE}(?:{_QUOTE})?[\])]?[*_]{{0,2}}\s{{0,3}}(?P<sign>=>|:=|={{1,3}}|:|\|)[*_]{{0,2}}\s{{0,3}}", re.IGNORECASE
+    rf"{_SCOPE}(?:{_QUOTE})?[\])]?[*_]{{0,2}}\s{{0,3}}(?P<sign>[=-]>|→|:=|={{1,3}}|:|\|)[*_]{{0,2}}\s{{0,3}}", re.IGNORECASE
 )
 _IS = lazy_re(
     rf"{_SCOPE}(?:'s|\s(?:is|was|are|will be|should be|reads|being))\s{{1,3}}"
@@ -200,7 +230,9 @@ _SCHEME = lazy_re(r"(?:Bearer|Basic|Token)\s{1,3}", re.IGNORECASE)
 _ALSO = lazy_re(r"\s{0,2}(?:,|/|\band\b|\bor\b|和|或|,)\s{0,2}(?:[\"'`])?", re.IGNORECASE)
 
 _QUOTED = lazy_re(r"\\?([\"'`])(?P<value>[^\n]{1,200}?)\\?\1")
-_WORD = lazy_re(rf"[*_]{{0,2}}(?P<value>[^\s\"',;\\)}}\]<>|`{HAN}]{{1,300}})")
+_ROW = lazy_re(r"(?:[a-z]{3,12} ){2,6}[a-z]{3,12}(?=\s*(?:[.,;!\n)\"'`]|\Z))")
+_IS_PASS = lazy_re(r"pas|.{0,8}\bpw|code ?word", re.IGNORECASE)
+_WORD = lazy_re(rf"[*_]{{0,2}}(?P<value>\d{{3}} \d{{3}}(?!\w)|[^\s\"',;\\)}}\]<>|`{HAN}]{{1,300}})")
 _HAN_VALUE = lazy_re(rf"[{HAN}]{{2,12}}(?=\s{{0,2}}(?:[,.;!\"'`)\]}}|\\\n]|\Z))")
 _SEED = lazy_re(r"(?:[a-z]{3,8}\s{1,2}){7,23}[a-z]{3,8}|(?:[a-z]{2,12}\s){2,11}[a-z]{2,12}(?=\s*(?:[.,;!\n]|\Z))")
 _HAN_SEED = lazy_re(rf"(?:[{HAN}]{{1,4}} ){{3,23}}[{HAN}]{{1,4}}|(?:[a-z]{{3,8}}\s){{3,23}}[a-z]{{3,8}}")
@@ -211,20 +243,65 @@ _LINK = lazy_re(
 )
 _BEFORE_ENDS = lazy_re(rf"\s*(?:\Z|[.,;!)\n\"'`]|(?:for|of|at|to|on|in|and|now|here|too|but)\b|[{HAN}])", re.IGNORECASE)
 _LAST_WORD = lazy_re(rf"[^\s\"'`,;()<>{HAN}]{{4,60}}\Z")
-_KINDS: dict[Group, str] = {"firm": "password", "digits": "code", "phrase": "phrase", "loose": "token"}
+_KINDS: dict[Group, str] = {
+    "firm": "password",
+    "digits": "code",
+    "phrase": "phrase",
+    "short": "password",
+    "loose": "token",
+}
 _AFTER = 16  # characters examined after a value
+_BEFORE_STEM, _BEHIND_STEM = 24, 40  # characters of a name around its stem
 _WINDOW = 90  # characters examined before a name
 
 
 def values_in(text: str) -> Iterator[Span]:
     """The secrets that words in the folded `text` declare; may overlap."""
-    lowered = text.lower()
-    if not any(map(lowered.__contains__, _STEMS)):
-        return
-    for name in _NAME.finditer(text):
+    lowered = _lowered(text)
+    lexicon = _lexicon()
+    for form, marks, pattern in lexicon.forms:
+        if any(map(lowered.__contains__, marks)):
+            for found in pattern.finditer(text):
+                value = found["secret"].rstrip(f"{ENDING}!")
+                if _fits(value, form.value):
+                    yield found.start("secret"), found.start("secret") + len(value), form.kind
+    for name in _names_in(text, lowered):
         group = next(group for group in _KINDS if name[group])
         for start, end in _behind(text, name, group) or _ahead(text, name, group):
             yield start, end, _KINDS[group]
+
+
+def _lowered(text: str) -> str:
+    """`text` in lower case, of the same length."""
+    lowered = text.lower()
+    return lowered if len(lowered) == len(text) else "".join(char.lower()[:1] for char in text)
+
+
+def _names_in(text: str, lowered: str) -> Iterator[re.Match[str]]:
+    """The names in `text`, which are looked for around their stems only: a search of all of it takes ten times as
+    long."""
+    lexicon, at = _lexicon(), 0
+    for stem in lexicon.stem.finditer(lowered):
+        if stem.end() <= at:
+            continue
+        near = lexicon.name.search(text, max(at, stem.start() - _BEFORE_STEM), stem.end() + _BEHIND_STEM)
+        # What follows may belong to it.
+        if near and (name := lexicon.name.match(text, near.start())):
+            yield name
+            at = name.end()
+
+
+def _fits(value: str, test: str) -> bool:
+    """Whether the `value` of a form is what its `test` demands."""
+    if is_placeholder(value) or not value:
+        return False
+    if test == "any":
+        return True
+    if says_about(value) or _CODE.fullmatch(value):
+        return test != "strong" and is_code(value)
+    if test == "word" and value.isascii() and value.isalpha():
+        return value.lower() not in _lexicon().no_values | STOP_WORDS
+    return _is_mixed(value) or (test != "strong" and is_code(value))
 
 
 def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]]:
@@ -266,10 +343,13 @@ def _told(text: str, name: re.Match[str]) -> tuple[int, How] | None:
 def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
     """Start and end of the value at `at`, if it is one."""
     if quoted := _QUOTED.match(text, at):
-        fits = is_quoted_value(quoted["value"], told) and not _NAME.search(quoted["value"])
+        fits = is_quoted_value(quoted["value"], told) and not _lexicon().name.search(quoted["value"])
         return quoted.span("value") if fits else None
     if han := _HAN_VALUE.match(text, at):
         return han.span() if is_han_value(han[0], told) else None
+    row = _ROW.match(text, at) if told.how in ("is", "colon", "equals") and _IS_PASS.match(told.name) else None
+    if row and is_passphrase(row[0]):
+        return row.span()
     word = _WORD.match(text, at)
     if not word:
         return None
@@ -291,7 +371,7 @@ def _phrase(text: str, at: int) -> list[tuple[int, int]]:
 
 def _ahead(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]]:
     """The value before `name`: `hunter2 is my password`."""
-    if group not in ("firm", "digits") or not _BEFORE_ENDS.match(text, name.end()):
+    if group not in ("firm", "digits", "short") or not _BEFORE_ENDS.match(text, name.end()):
         return []
     begin = max(0, name.start() - _WINDOW)
     window = text[begin : name.start()]
