@@ -38,6 +38,7 @@ from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
 from clawbot.config.switches import read_switches
 from clawbot.config.values import SettingsSection, zone_hint
+from clawbot.text.secret_names import is_secret_name
 from clawbot.text.secrets import is_secret_name, remember_secret
 
 ORIGIN = "clawbot hooks enable/disable"

@@ -22,7 +22,8 @@ from clawbot.hooks.discovery import FoundHook
 from clawbot.hooks.events import HookEvent, ToolBefore
 from clawbot.hooks.loading import HOOK_FILE, HookFailedError, Stamp, Status, code_files, one_line, stamp
 from clawbot.hooks.runners import LocalRunner, ProcessRunner, Runner
-from clawbot.text.secrets import is_secret_name, redact, remember_secret
+from clawbot.text.secret_names import is_secret_name
+from clawbot.text.secrets import redact, remember_secret
 
 E = TypeVar("E", bound=HookEvent)
 

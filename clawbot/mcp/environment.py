@@ -8,7 +8,8 @@ from pathlib import Path
 from clawbot.config.references import UnresolvedError, resolve
 from clawbot.config.schema_mcp import McpServer, McpSettings, check_url
 from clawbot.mcp.frames import Start
-from clawbot.text.secrets import is_secret_name, remember_secret
+from clawbot.text.secret_names import is_secret_name
+from clawbot.text.secrets import remember_secret
 
 USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR")
 """What a program gets of the environment, with what begins with `LC_`. No key, no proxy (its address may hold one), and

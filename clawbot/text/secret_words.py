@@ -113,7 +113,12 @@ _HAN_ENDS = lazy_re(rf"(?![{HAN}])|[了吗哦啊呢吧和或,]")
 
 def is_value(value: str, after: str, told: Told) -> bool:
     """Whether the word `value`, followed by `after`, is the secret mentioned."""
-    if is_placeholder(value) or value.lower() in _lexicon().no_values or _CODE.fullmatch(value) or after.startswith("("):
+    if (
+        is_placeholder(value)
+        or value.lower() in _lexicon().no_values
+        or _CODE.fullmatch(value)
+        or after.startswith("(")
+    ):
         return False
     if told.how == "option":
         return not value.startswith("-")
@@ -205,12 +210,14 @@ def _is_password(value: str, after: str, told: Told) -> bool:
 
 # After the name: where or to whom the secret belongs.
 _SCOPE = (
-    r"(?:\s?\([^()\n]{1,60}\)|\s(?:for|at|of|to|on|in|from|into|here|there|(?:we|i|they) [a-z]{1,12})\b[^.!?\n=:;,]{0,60}?"
+    r"(?:\s?\([^()\n]{1,60}\)"
+    r"|\s(?:for|at|of|to|on|in|from|into|here|there|(?:we|i|they) [a-z]{1,12})\b[^.!?\n=:;,]{0,60}?"
     r"|(?:在|给|用于)[^,.;\n]{1,16}?)?"
 )
 _QUOTE = r"\\?[\"'`]"
 _ASSIGNED = lazy_re(
-    rf"{_SCOPE}(?:{_QUOTE})?[\])]?[*_]{{0,2}}\s{{0,3}}(?P<sign>[=-]>|→|:=|={{1,3}}|:|\|)[*_]{{0,2}}\s{{0,3}}", re.IGNORECASE
+    rf"{_SCOPE}(?:{_QUOTE})?[\])]?[*_]{{0,2}}\s{{0,3}}(?P<sign>[=-]>|→|:=|={{1,3}}|:|\|)[*_]{{0,2}}\s{{0,3}}",
+    re.IGNORECASE,
 )
 _IS = lazy_re(
     rf"{_SCOPE}(?:'s|\s(?:is|was|are|will be|should be|reads|being))\s{{1,3}}"

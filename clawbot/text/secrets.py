@@ -8,7 +8,6 @@ everything derived from them is redacted here.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
@@ -17,15 +16,14 @@ from typing import Any, NamedTuple
 
 from clawbot.text.interface import ngettext
 from clawbot.text.language import fold
-from clawbot.text.patterns import lazy_re
+from clawbot.text.secret_names import is_secret_name
 from clawbot.text.secret_shapes import shapes_in
 from clawbot.text.secret_words import values_in
 
 MARK = "[secret left out]"
 """Replaces a secret."""
 
-# Values of variables with such names are secrets; shorter ones than this would redact ordinary words.
-_SECRET_NAME = lazy_re(r"(API-?_?KEY|_KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|AUTHORIZATION)$", re.IGNORECASE)
+# Shorter values of the environment would redact ordinary words.
 _SHORTEST_KNOWN = 8
 _SHORTEST_SAID = 4
 # A separate word; digits must not be part of a date, a version or an issue number.
@@ -133,12 +131,6 @@ def holds_secret(text: str) -> bool:
 def left_out(count: int) -> str:
     """`1 secret left out`, `3 secrets left out`: for the user."""
     return ngettext("{n:,} secret left out", "{n:,} secrets left out", count).format(n=count)
-
-
-@functools.lru_cache(1024)
-def is_secret_name(name: str) -> bool:
-    """Whether a variable or key called `name` contains a secret, judged by its last word."""
-    return _SECRET_NAME.search(name) is not None
 
 
 def remember_secret(value: str) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from dotenv import dotenv_values
 
 from clawbot.text.numbers import whole_number
+from clawbot.text.secret_names import is_secret_variable
 
-SECRET_NAME = re.compile(r"_API_?KEY$|_TOKEN$|SECRET|PASSWORD|PASSWD|PRIVATE_KEY|ACCESS_KEY|CREDENTIAL", re.IGNORECASE)
 # Pagers, editors and prompts would wait for a terminal; pagers and editors can also start programs.
 QUIET = {
     "PAGER": "cat",
@@ -51,6 +51,7 @@ GIT_KEPT = re.compile(
     r"GIT_(AUTHOR|COMMITTER)_|GIT_SSH|GIT_SSL_|GIT_HTTP_|GIT_PROXY_|GIT_CONFIG_(COUNT|KEY_|VALUE_|NOSYSTEM$)"
     r"|GIT_CEILING_DIRECTORIES$|GIT_DISCOVERY_ACROSS_FILESYSTEM$|GIT_ALLOW_PROTOCOL$"
 )
+GIT_NUMBERED = re.compile(r"GIT_CONFIG_(COUNT|KEY_|VALUE_)")
 # Shell startup files, exported functions, and what changes word splitting.
 STARTUP = re.compile(
     r"(BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|BASH_XTRACEFD|CDPATH|GLOBIGNORE|POSIXLY_CORRECT"
@@ -77,17 +78,18 @@ class SecretNames:
 def command_environment(environment: Mapping[str, str], secret: Collection[str], workspace: Path) -> dict[str, str]:
     """The environment of a command in `workspace`. Blocks.
 
-    Removed are the variables in `secret`, those with a secret's name, those that make a program start something, and
-    git settings located in the workspace; nothing waits for a terminal.
+    Removed are the variables in `secret`, those that are a secret by name or value, those that make a program start
+    something, and git settings located in the workspace; nothing waits for a terminal.
     """
     root = Path(os.path.realpath(workspace))
+    secret = {*secret, *(name for name, value in environment.items() if is_secret_variable(name, value))}
+    if any(GIT_NUMBERED.match(name) for name in secret):
+        # Without one of them git refuses to start.
+        secret |= {name for name in environment if GIT_NUMBERED.match(name)}
     kept = {
         name: value
         for name, value in environment.items()
-        if name not in secret
-        and not SECRET_NAME.search(name)
-        and not STARTUP.fullmatch(name)
-        and (not name.startswith("GIT_") or GIT_KEPT.match(name))
+        if name not in secret and not STARTUP.fullmatch(name) and (not name.startswith("GIT_") or GIT_KEPT.match(name))
     }
     if "PATH" in kept:
         kept["PATH"] = search_path(kept["PATH"])

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.text.secret_names import is_secret_name
 from clawbot.text.secrets import (
     MARK,
     find_secrets,
     holds_secret,
-    is_secret_name,
     left_out,
     redact,
     remember_secret,
