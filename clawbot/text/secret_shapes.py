@@ -2,8 +2,8 @@
 lines, and card numbers.
 
 Every pattern is linear: it starts with literal characters that are searched first (`marks`), can't start inside its own
-match, and has no unbounded repetition. The shapes are those documented by the issuers; a test checks that none known to
-detect-secrets is missing.
+match, and has no unbounded repetition. The shapes (`secret_shapes.toml`) are those documented by the issuers; a test
+checks that none known to detect-secrets is missing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 
 Span = tuple[int, int, str]
 """Start and end in characters, and the kind."""
@@ -27,96 +31,26 @@ class _Shape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _issued(kind: str, marks: str, pattern: str) -> _Shape:
-    """A standalone key, not inside a longer word."""
-    return _Shape(kind, tuple(marks.split()), lazy_re(rf"(?<![A-Za-z0-9])(?:{pattern})", re.ASCII))
+class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: str
+    marks: str
+    pattern: str
 
 
-def _within(kind: str, marks: str, pattern: str) -> _Shape:
-    """A pattern whose group `secret` is the secret."""
-    return _Shape(kind, tuple(marks.split()), lazy_re(pattern, re.IGNORECASE | re.ASCII))
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    issued: tuple[_Row, ...]
+    within: tuple[_Row, ...]
 
 
-_SHAPES = (
-    # Models. If only the first two letters are known, a digit is required: `sk-learn-contrib` is a name.
-    _issued("key", "k-", r"[spr]k-(?:ant|proj|or|svcacct|admin|None)-[\w-]{8,300}"),
-    _issued("key", "k-", r"[spr]k-(?:(?=[A-Za-z_-]{0,80}[0-9])[\w-]{8,300}|[A-Za-z]{12,300})"),
-    _issued("key", "AIza", r"AIza[\w-]{20,80}"),
-    _issued(
-        "key",
-        "gsk hf nvapi pplx csk fw r8 jina tvly lsv2_pt",
-        r"(?:gsk|hf|nvapi|pplx|csk|fw|r8|jina|tvly|lsv2_pt)[_-](?=[A-Za-z_-]{0,80}[0-9])\w{16,200}",
-    ),
-    _issued(
-        "key",
-        "xai- tgp_v1- nvapi- pplx- csk- tvly-",
-        r"(?:xai|tgp_v1|nvapi|pplx|csk|tvly)-(?=[A-Za-z_-]{0,80}[0-9])[\w-]{16,200}",
-    ),
-    _issued("key", "gsk_ hf_", r"(?:gsk|hf)_[A-Za-z]{30,200}\b"),
-    # Clouds.
-    _issued("key", "AKIA ASIA ABIA ACCA A3T", r"(?:A3T[A-Z0-9]|AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}(?![A-Za-z0-9])"),
-    _within("key", "aws AWS Aws", r"aws.{0,20}?(?:key|pwd?|pass|token).{0,20}?[\"'](?P<secret>[0-9a-z/+]{40})[\"']"),
-    _issued("key", "LTAI AKID", r"(?:LTAI|AKID)[A-Za-z0-9]{12,40}(?![A-Za-z0-9])"),
-    _issued("token", "ya29. GOCSPX- 1//0", r"ya29\.[\w-]{20,400}|GOCSPX-[\w-]{20,60}|1//0[\w-]{30,200}"),
-    _issued("token", "_v1_ dapi hvs. hvb.", r"do[opr]_v1_[a-f0-9]{40,80}|dapi[a-f0-9]{32}|hv[sb]\.[\w-]{20,300}"),
-    _issued("key", "Q~", r"[\w~.]{3}\dQ~[\w~.-]{31,34}"),
-    # Code and packages.
-    _issued("token", "ghp gho ghu ghs ghr github_pat_", r"gh[pousr]_\w{16,255}|github_pat_\w{16,255}"),
-    _issued(
-        "token",
-        "gl GR1348941",
-        r"gl(?:pat|dt|ft|soat|rt|cbt|imt|ptt|agent|oas|ffct)-[\w-]{20,1024}|GR1348941[\w-]{20,50}",
-    ),
-    _issued("token", "npm_ pypi-", r"npm_[A-Za-z0-9]{30,80}|pypi-AgE[\w-]{50,400}"),
-    _within("token", "_auth", r"_auth(?:Token)?\s{0,9}=\s{0,9}(?P<secret>[\w+/=-]{8,200})"),
-    _issued("token", "AKC cmVmd", r"AKC[A-Za-z0-9]{10,80}|cmVmd[A-Za-z0-9]{50,70}"),
-    _issued(
-        "token",
-        "ATATT3 ATCTT3 lin_api_ figd_",
-        r"ATATT3[\w=-]{60,300}|ATCTT3[\w=-]{60,300}|lin_api_\w{20,60}|figd_[\w-]{20,80}",
-    ),
-    _issued(
-        "token",
-        "sntry glc_ ntn_ shp",
-        r"sntry[su]_[\w+/=-]{20,400}|glc_[\w+/=-]{30,400}|ntn_\w{30,60}|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}",
-    ),
-    # Messages and mail.
-    _issued("token", "xox XOX xapp-", r"(?i:xox[abeoprs])-[\w-]{8,300}|xapp-\d-[\w-]{8,300}"),
-    _within("token", "hooks.slack.com", r"hooks\.slack\.com/services/(?P<secret>T\w{1,40}/B\w{1,40}/\w{1,80})"),
-    _within("token", "/api/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d{5,30}/(?P<secret>[\w-]{20,120})"),
-    _issued("token", ":", r"\d{8,10}:[\w-]{35}(?![\w-])"),
-    _issued("token", ".", r"[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,40}"),
-    _issued("key", "SG. key-", r"SG\.[\w-]{16,32}\.[\w-]{16,64}|key-[a-f0-9]{32}(?![a-f0-9])"),
-    _issued("key", "-us", r"[0-9a-z]{32}-us\d{1,2}(?![0-9a-z])"),
-    _issued("key", "AC SK", r"(?:AC|SK)[a-f0-9]{32}(?![a-z0-9])"),
-    # Payments.
-    _issued("key", "k_live_ k_test_ whsec_", r"[sr]k_(?:live|test)_[A-Za-z0-9]{10,200}|whsec_[\w+/=-]{20,100}"),
-    _issued("key", "sq0", r"sq0(?:csp|atp|idp)-[\w\\-]{22,60}"),
-    # Tokens and hashes of standards.
-    _issued("token", "eyJ", r"(?<![_-])eyJ[\w-]{8,8000}\.[\w-]{8,16000}(?:\.[\w.+/=-]{0,4000})?"),
-    _issued("private key", "AGE-SECRET-KEY-1", r"AGE-SECRET-KEY-1[0-9A-Z]{30,80}"),
-    _issued("password", "$", r"\$(?:2[abxy]|5|6|7|y|argon2(?:id?|d))\$[\w./$=,+-]{20,300}"),
-    _within("token", "earer EARER", r"\bbearer\s{1,3}(?P<secret>(?=[A-Za-z~+/=._-]{0,200}[0-9])[\w.~+/=-]{8,4000})"),
-    _within(
-        "token",
-        "asic ASIC",
-        r"\bbasic\s{1,3}(?P<secret>(?=[A-Za-z+/]{0,200}[0-9=])[A-Za-z0-9+/]{8,1000}={0,2})(?![\w-])",
-    ),
-    # Addresses and command lines.
-    _within("password", "://", r"://[^\s/:@?#]{0,100}:(?P<secret>[^\s/?#]{1,200})@"),
-    _within("token", "=", r"[?&;](?:key|sig|signature|access_key|auth|pass)=(?P<secret>[\w%.+/~=-]{6,2000})"),
-    _within(
-        "password",
-        "curl",
-        r"\bcurl(?=\s)[^\n|;]{0,200}?\s(?:-u|--user)\s{0,2}[\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"']{3,100})",
-    ),
-    _within("password", "sshpass", r"\bsshpass\s{1,3}-p\s{0,3}[\"']?(?P<secret>[^\s\"']{3,100})"),
-    _within(
-        "password",
-        "mysql",
-        r"\bmysql(?:dump|admin)?(?=\s)[^\n|;]{0,200}?\s-p[\"']?(?P<secret>[^\s\"'-][^\s\"']{2,100})",
-    ),
-)
+@cache
+def _shapes() -> tuple[_Shape, ...]:
+    table = packaged_table("clawbot.text", "secret_shapes.toml", _Table)
+    # A standalone key is not inside a longer word.
+    alone = [(row, rf"(?<![A-Za-z0-9])(?:{row.pattern})", re.ASCII) for row in table.issued]
+    named = [(row, row.pattern, re.ASCII | re.IGNORECASE) for row in table.within]
+    rows = ((row, lazy_re(pattern, flags)) for row, pattern, flags in (*alone, *named))
+    return tuple(_Shape(row.kind, tuple(row.marks.split()), pattern) for row, pattern in rows)
+
 
 _PEM = lazy_re(r"-{4,5} ?BEGIN ([A-Z0-9 ]{0,40})-{4,5}|PuTTY-User-Key-File-\d")
 _PEM_END = lazy_re(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}|Private-MAC: [0-9a-f]{1,80}")
@@ -145,7 +79,7 @@ _PLACEHOLDER = lazy_re(
 
 def shapes_in(text: str) -> Iterator[Span]:
     """The secrets in `text` recognised by shape; may overlap."""
-    for kind, marks, pattern in _SHAPES:
+    for kind, marks, pattern in _shapes():
         if any(map(text.__contains__, marks)):
             for found in pattern.finditer(text):
                 span = found.span("secret") if pattern.groups else found.span()
