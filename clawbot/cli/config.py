@@ -16,7 +16,7 @@ from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.source import KeyPath, dotted, scalar
 from clawbot.text.secret_names import is_secret_name
-from clawbot.text.secrets import MARK, is_secret_name, redact
+from clawbot.text.secrets import MARK, redact
 
 
 @click.group()

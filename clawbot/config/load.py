@@ -39,7 +39,7 @@ from clawbot.config.spelling import explain, extras_of, is_secret, items_of, key
 from clawbot.config.switches import read_switches
 from clawbot.config.values import SettingsSection, zone_hint
 from clawbot.text.secret_names import is_secret_name
-from clawbot.text.secrets import is_secret_name, remember_secret
+from clawbot.text.secrets import remember_secret
 
 ORIGIN = "clawbot hooks enable/disable"
 

@@ -15,7 +15,7 @@ from clawbot.config.source import KeyPath, Layer, dotted
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import N_, _
 from clawbot.text.secret_names import is_secret_name
-from clawbot.text.secrets import is_secret_name, remember_secret
+from clawbot.text.secrets import remember_secret
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _WORD = rf"(?<![\w$])\$(?P<word>[A-Z_][A-Z0-9_]+)(?!\w)|\A\$(?P<alone>{_NAME})\Z"

@@ -21,6 +21,7 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import pieces, visible
 from clawbot.tools.danger import Risk
 from clawbot.tools.fence import is_within
+from clawbot.tools.secret_places import mentions_secret
 from clawbot.tools.shell_calls import CALLS, INNER, git_options, given_texts, known_programs, program_name, unwrapped
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
 
@@ -74,10 +75,6 @@ AWK_SHELL = lazy_re(r"\bsystem\s*\(|\|&?\s*(?:getline\b|\")|\"\s*\|\s*getline\b"
 # A reader may take what follows for a comment or for quoted. What Chinese text is written with is not among them.
 ALIKE = lazy_re("[\uff03\ufe5f\u266f\u22d5\uff04\ufe69\uff06\ufe60\u037e\uff07\uff02\uff40\uff3c\ufe68\u2216\u29f5]")
 HARMLESS_DEVICE = lazy_re(r"/dev/(?:null|zero|stdout|stderr|stdin|tty|full|fd/\d+)")
-SECRET = lazy_re(
-    r"(?:^|[/=@~\s\"'])(?:\.(?:ssh|aws|gnupg|kube|netrc|pgpass|npmrc|pypirc|git-credentials|docker/config|env)(?:$|[/.\s\"'])"
-    r"|id_(?:rsa|ed25519|ecdsa)\b|shadow\b(?=$|\s))|/etc/(?:shadow|sudoers)|\.config/gcloud|login\.keychain"
-)
 
 
 def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
@@ -126,7 +123,7 @@ class _Look:
             yield from _known().of(name, plain[git_options(plain) :] if name == "git" else plain)
             yield from self._files(name, words)
             yield from self._code(name, words, call, script)
-        if any(SECRET.search(word.text) for word in call.words):
+        if any(mentions_secret(word.text) for word in call.words):
             yield Risk.SECRETS
 
     def _files(self, name: str, words: Sequence[ScriptWord]) -> Iterator[Risk]:

@@ -22,7 +22,8 @@ from clawbot.text.interface import N_
 from clawbot.tools.environment import is_below, search_path
 from clawbot.tools.fence import Bounds, Fence
 from clawbot.tools.sandbox.places import PACKED
-from clawbot.tools.shell_reading import Reading, is_secret, reading, stays_inside
+from clawbot.tools.secret_places import is_secret_path
+from clawbot.tools.shell_reading import Reading, reading, stays_inside
 from clawbot.tools.shell_syntax import simple_command
 
 # Sections of a repository's own settings that name no program, no other file of settings and no other machine to read
@@ -106,11 +107,11 @@ def _holds_secret(folder: str, dotted: bool) -> bool:
     """Whether a secret lies below `folder`, or too much to know; `dotted`: names that begin with a dot count."""
     number = 0
     for _, folders, names in os.walk(folder):
-        # What others packed holds certificates of theirs; `.clawbot` is the program's own.
+        # What others packed holds certificates of theirs.
         folders[:] = [name for name in folders if name not in PACKED and (dotted or not name.startswith("."))]
         number += len(folders) + len(names)
         if number > MOST_PATHS or any(
-            is_secret(name) for name in (*folders, *names) if name != ".clawbot" and (dotted or name[0] != ".")
+            is_secret_path(name) for name in (*folders, *names) if dotted or name[0] != "."
         ):
             return True
     return False

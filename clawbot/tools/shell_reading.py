@@ -17,7 +17,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from clawbot.text.names import fold_name
 from clawbot.text.patterns import lazy_re
+from clawbot.tools.secret_places import is_secret_path
 from clawbot.tools.shell_syntax import ScriptWord, simple_command
 
 
@@ -35,12 +37,6 @@ _NUMBER = lazy_re(r"[-+]?\d+[bcwkKMG%]?")
 _FORMAT = lazy_re(r"oneline|short|medium|full|fuller|reference|email|raw|(?:t?format:|[^%]*%).*")
 # What begins with a wildcard may expand to an option, `.*` to `..`, and `**` means more in some shells.
 _UNSAFE_GLOB = lazy_re(r"^[*?]|(?:^|/)\.[^/]*[*?]|\*\*")
-# Where keys and passwords lie. A rule for reading was not given with these in mind, so the user is asked.
-_SECRET_PART = lazy_re(
-    r"\.env(?:\..*)?|\.ssh|\.aws|\.azure|\.gnupg|\.kube|\.docker|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-credentials"
-    r"|\.clawbot|id_(?:rsa|dsa|ecdsa|ed25519).*|.*\.(?:pem|key|p12|pfx|kdbx)|credentials",
-    re.IGNORECASE,
-)
 
 Kind = Literal["text", "number", "file", "format"]
 
@@ -290,12 +286,8 @@ def _demand(condition: bool) -> None:
 
 
 def stays_inside(path: str) -> bool:
-    """Whether `path` is relative, goes nowhere up, and names no place where secrets lie."""
-    if not path or path.startswith(("/", "~")):
+    """Whether `path` is relative, goes nowhere up, and names no place where secrets lie: a rule for reading was not
+    given with these in mind, so the user is asked."""
+    if not path or path.startswith(("/", "~")) or is_secret_path(path):
         return False
-    return not any(part == ".." or is_secret(part) for part in path.split("/"))
-
-
-def is_secret(name: str) -> bool:
-    """Whether a file or folder called `name` is a place where keys and passwords lie."""
-    return _SECRET_PART.fullmatch(name) is not None
+    return not any(part == ".." or fold_name(part) == ".clawbot" for part in path.split("/"))

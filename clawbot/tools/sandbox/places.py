@@ -1,5 +1,4 @@
-"""What a command in the sandbox sees of the disk, as values: places, which of them counts where they overlap, and which
-hold secrets by custom."""
+"""What a command in the sandbox sees of the disk, as values: places, and which of them counts where they overlap."""
 
 from __future__ import annotations
 
@@ -7,45 +6,30 @@ import contextlib
 import os
 import pwd
 import re
-import tomllib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from clawbot.text.names import fold_name
+from clawbot.text.tables import packaged_table
 from clawbot.tools.fence import is_within
 from clawbot.tools.folder import HEAD, STORES
+from clawbot.tools.secret_places import is_env_file, is_secret_file, is_secret_folder
 
 
 class _ByCustom(Struct, frozen=True, forbid_unknown_fields=True):
-    home_secrets: tuple[str, ...]
-    system_secrets: tuple[str, ...]
-    env_files: tuple[str, ...]
-    env_examples: tuple[str, ...]
     home_code: tuple[str, ...]
     socket_variables: frozenset[str]
-    xdg_folders: dict[str, str]
 
 
 @cache
 def by_custom() -> _ByCustom:
     """The lists of `places.toml`. Blocks at the first call."""
-    text = files("clawbot.tools.sandbox").joinpath("places.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _ByCustom)
-
-
-def is_env_file(name: str) -> bool:
-    """Whether `name` is that of a file with variables of a project, which hold its keys by custom."""
-    custom, folded = by_custom(), fold_name(name)
-    is_named = any(fnmatchcase(folded, glob) for glob in custom.env_files)
-    return is_named and not any(fnmatchcase(folded, glob) for glob in custom.env_examples)
+    return packaged_table("clawbot.tools.sandbox", "places.toml", _ByCustom)
 
 
 def homes_of_user(home: Path) -> tuple[Path, ...]:
@@ -53,16 +37,6 @@ def homes_of_user(home: Path) -> tuple[Path, ...]:
     with contextlib.suppress(KeyError):
         return tuple(dict.fromkeys((home, Path(pwd.getpwuid(os.getuid()).pw_dir))))
     return (home,)
-
-
-def secret_globs(homes: tuple[Path, ...], environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
-    """Folders with globs of secrets below them: in each of `homes`, and where `environment` has the folders of XDG."""
-    globs = by_custom().home_secrets
-    yield from ((home, glob) for home in homes for glob in globs)
-    for variable, prefix in by_custom().xdg_folders.items():
-        folder = Path(environment.get(variable, ""))
-        if folder.is_absolute():
-            yield from ((folder, glob.removeprefix(prefix)) for glob in globs if glob.startswith(prefix))
 
 
 Access = Literal["owned", "hidden", "read", "write", "scratch", "empty"]
@@ -115,7 +89,7 @@ MAX_FOLDERS = 20_000  # of a workspace that are looked at before a command, wher
 MAX_PACKED = 1_000  # folders of packages that are looked at, those at the top first
 MAX_STORES = 1_000  # of submodules and worktrees in one repository
 # Made by programs, and large: looked at last, and not all of it.
-PACKED = frozenset({"node_modules", ".venv", "__pycache__"})
+PACKED = frozenset({"node_modules", ".venv", "venv", "site-packages", "__pycache__"})
 MAX_POINTER = 4096  # bytes of the file that `.git` is in a worktree and a submodule
 # What each program takes code or another configuration from, in its store.
 CODE = {
@@ -127,11 +101,11 @@ _POINTER = re.compile(r"gitdir: ?(.+?)\s*", re.DOTALL)
 
 
 class Contents(Struct, frozen=True):
-    """Paths of files with variables, of the stores of repositories by their kind (`git`, `hg`, `jj`), and of what leads
-    to a store elsewhere (the file or link `.git`). `shut` are folders that can't be looked into, and `beyond` is the
-    first that there was no room for, "" for none."""
+    """Paths of files and folders with secrets, of the stores of repositories by their kind (`git`, `hg`, `jj`), and of
+    what leads to a store elsewhere (the file or link `.git`). `shut` are folders that can't be looked into, and
+    `beyond` is the first that there was no room for, "" for none."""
 
-    env_files: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
     stores: frozenset[tuple[str, str]] = frozenset()
     pointers: frozenset[str] = frozenset()
     shut: frozenset[str] = frozenset()
@@ -140,7 +114,7 @@ class Contents(Struct, frozen=True):
     def joined(self, other: Contents) -> Contents:
         """Both together."""
         return Contents(
-            self.env_files | other.env_files,
+            self.secrets | other.secrets,
             self.stores | other.stores,
             self.pointers | other.pointers,
             self.shut | other.shut,
@@ -150,7 +124,7 @@ class Contents(Struct, frozen=True):
     def present(self) -> Contents:
         """What of it is still there; what was shut is looked at again."""
         return Contents(
-            frozenset(path for path in self.env_files if os.path.lexists(path)),
+            frozenset(path for path in self.secrets if os.path.lexists(path)),
             frozenset(store for store in self.stores if Path(store[1]).is_dir() and not Path(store[1]).is_symlink()),
             frozenset(path for path in self.pointers if os.path.lexists(path)),
         )
@@ -167,10 +141,11 @@ def walk(root: str, most: int = MAX_FOLDERS) -> Contents:
     found = _ContentsWalk(root)
     found.look_at(most)
     beyond = found.folders[0] if found.folders else ""
-    found.folders = found.packed
+    # Packages hold certificates and keys of tests, by which their programs work.
+    found.folders, found.is_secret = found.packed, is_env_file
     found.look_at(MAX_PACKED)
     return Contents(
-        frozenset(found.env_files), frozenset(found.stores), frozenset(found.pointers), frozenset(found.shut), beyond
+        frozenset(found.secrets), frozenset(found.stores), frozenset(found.pointers), frozenset(found.shut), beyond
     )
 
 
@@ -178,7 +153,8 @@ class _ContentsWalk:
     """What was found so far, the `folders` that are left, and those of packages (`packed`), for later."""
 
     def __init__(self, root: str) -> None:
-        self.env_files: set[str] = set()
+        self.secrets: set[str] = set()
+        self.is_secret = is_secret_file
         self.stores: set[tuple[str, str]] = set()
         self.pointers: set[str] = set()
         self.shut: set[str] = set()
@@ -199,8 +175,8 @@ class _ContentsWalk:
     def _take(self, entry: os.DirEntry[str]) -> None:
         kind = STORES.get(fold_name(entry.name))
         is_folder = entry.is_dir(follow_symlinks=False)
-        if is_env_file(entry.name) and not is_folder:
-            self.env_files.add(entry.path)
+        if is_secret_folder(entry.name) if is_folder else self.is_secret(entry.name):
+            self.secrets.add(entry.path)
         elif kind and is_folder:
             self.stores.add((kind, entry.path))
             self.stores.update((kind, inner) for inner in _inner_stores(kind, entry.path))

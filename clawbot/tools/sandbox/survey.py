@@ -27,11 +27,10 @@ from clawbot.tools.sandbox.places import (
     by_custom,
     entries,
     homes_of_user,
-    is_env_file,
-    secret_globs,
     stores_above,
     walk,
 )
+from clawbot.tools.secret_places import is_secret_file, secret_globs, secret_places
 
 # The ritual of the first start ends with `rm BOOTSTRAP.md`: this one may go, and is otherwise what it was.
 REMOVABLE = "BOOTSTRAP.md"
@@ -86,7 +85,7 @@ def survey(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
     watched_paths = tuple(watched(guarded, removable=f"{root}/{REMOVABLE}"))
     places = arrange([*places, *_read_only(guarded, places, root)])
     held = [place.path for place in places if place.access in ("read", "hidden")]
-    places = arrange([*places, *_pins([*held, *(one.path for one in watched_paths)], places, found.env_files)])
+    places = arrange([*places, *_pins([*held, *(one.path for one in watched_paths)], places, found.secrets)])
     places = arrange([*places, *_sockets(sockets, places)])
     outer = [store for store in stores_above(root) if not _can_change(places, store)]
     return SandboxView(root, tuple(places), watched_paths, found.known, tuple(outer))
@@ -129,16 +128,16 @@ class _Found:
         self.known = reach.known.present()
         for folder in (root, *self._owned):
             self.known = self.known.joined(walk(folder, reach.folders))
-        self.env_files = {os.path.realpath(path) for path in (*self.known.env_files, *self._env_files_above())}
+        self.secrets = {os.path.realpath(path) for path in (*self.known.secrets, *self._secrets_above())}
 
     def places(self) -> Iterator[Mount]:
         """What is hidden, open to be read, and open to be written."""
         reach = self._reach
         shown = set(self._expand(reach.show))
         hidden = {path for top, glob in secret_globs(self._homes, os.environ) for path in _fitting(top, [glob])}
-        hidden |= set(self._expand((*by_custom().system_secrets, *reach.hide)))
+        hidden |= set(self._expand((*secret_places().system, *reach.hide)))
         hidden |= {target for folder in tuple(hidden) for target in _linked_files(folder, self._homes)}
-        hidden |= self.env_files
+        hidden |= self.secrets
         yield from _as_places(hidden - shown - {self._root}, "hidden")
         # Opened by the command itself, these would show what nobody looked for.
         yield from _as_places(self.known.shut, "hidden")
@@ -179,10 +178,10 @@ class _Found:
             found += _fitting(top, [str(pattern).removeprefix(pattern.anchor)])
         return found
 
-    def _env_files_above(self) -> Iterator[str]:
+    def _secrets_above(self) -> Iterator[str]:
         above = {str(folder) for folder in (*Path(self._root).parents, *self._homes)}
         for folder in above:
-            yield from (entry.path for entry in entries(folder) if is_env_file(entry.name))
+            yield from (entry.path for entry in entries(folder) if is_secret_file(entry.name))
 
 
 def _fitting(top: Path, patterns: Iterable[str]) -> Iterator[str]:

@@ -186,7 +186,7 @@ class TestLooking:
         (world.workspace / "0").mkdir()
         for number in range(20_050):
             (world.workspace / "0" / str(number)).touch()
-        assert str(world.workspace / "app" / ".env.local") in walk(str(world.workspace)).env_files
+        assert str(world.workspace / "app" / ".env.local") in walk(str(world.workspace)).secrets
 
     async def test_what_was_found_once_stays_hidden(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         settings = world.run_settings()
@@ -212,7 +212,7 @@ class TestLooking:
     @pytest.mark.parametrize("name", [".env", ".ENV", ".env~", ".Env.Local"])
     async def test_files_with_variables(self, world: World, folder: str, name: str) -> None:
         write(world.workspace / folder / name)
-        assert str(world.workspace / folder / name) in walk(str(world.workspace)).env_files
+        assert str(world.workspace / folder / name) in walk(str(world.workspace)).secrets
 
     async def test_a_folder_that_nobody_can_look_into_is_hidden(
         self, world: World, monkeypatch: pytest.MonkeyPatch
