@@ -234,6 +234,12 @@ def quotes_notes(message: Message) -> bool:
     return isinstance(message, UserMessage) and _NOTES.match(message.text) is not None
 
 
+def is_typed(message: Message) -> bool:
+    """Whether the user typed `message`, and neither the program nor a job said it in the user's name."""
+    is_users = isinstance(message, UserMessage) and message.scheduled is not True
+    return is_users and not quotes_notes(message) and read_compacted(message.text) is None
+
+
 class Compacted(Struct, frozen=True):
     """The replacement of summarised turns: their summary, and the request still being answered ("" unless a turn was
     split)."""

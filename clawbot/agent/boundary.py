@@ -290,7 +290,7 @@ def _tell_writes(ended: Offer, scope: Scope) -> None:
     for write in ended.writes:
         scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
         if write.secrets:
-            scope.emit(secrets_left_out(write.secrets, write.path))
+            scope.emit(secrets_left_out(write))
 
 
 def offer_to(name: str, way: Exit, conversation: Conversation, span: Span, ident: str = "") -> Offer:

@@ -23,8 +23,9 @@ from msgspec import Struct, field
 
 from clawbot.deadline import Cancellation
 from clawbot.messages import StopReason, Usage
+from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.interface import N_, _
-from clawbot.text.secrets import left_out
+from clawbot.text.secrets import left_out, looks_like
 
 TurnStatus = Literal["done", "interrupted", "failed", "stopped"]
 Level = Literal["info", "warning", "error"]
@@ -255,9 +256,13 @@ def warning(text: str) -> Notice:
     return Notice(level="warning", text=text)
 
 
-def secrets_left_out(count: int, path: str) -> Notice:
-    """A notice that so many secrets of what was written to `path` were left out."""
-    return Notice(level="info", text=_("{secrets} from {file}.").format(secrets=left_out(count), file=path))
+def secrets_left_out(write: MemoryWrite) -> Notice:
+    """A notice that secrets of what was written were left out, and how the user keeps one all the same."""
+    text = _("{secrets} from {file}.").format(secrets=left_out(write.secrets), file=write.path)
+    if write.kinds:
+        keep = _("It looks like {kinds}; `remember --keep …` keeps it.").format(kinds=looks_like(write.kinds))
+        text = f"{text} {keep}"
+    return Notice(level="info", text=text)
 
 
 class SubagentStep(_Event, frozen=True, tag="subagent_step"):

@@ -36,11 +36,19 @@ from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest
-from clawbot.messages import OFFLINE, AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.messages import (
+    OFFLINE,
+    AssistantMessage,
+    TextBlock,
+    ToolCallBlock,
+    ToolResultMessage,
+    UserMessage,
+    is_typed,
+)
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import FLUSH, Result
 from clawbot.text.interface import _
-from clawbot.text.secrets import redact, secret_values
+from clawbot.text.secrets import consented_in, redact, secret_values
 from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, Approver, AskingTool, Tell, ToolOutcome
@@ -127,8 +135,12 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
         return FlushOutcome("failed", error=error, useless=True)
     said = [message.text for message in setup.request.messages]
     known = await asyncio.to_thread(secret_values, said)
+    typed = [message.text for message in setup.request.messages if is_typed(message)]
+    consented = frozenset().union(*map(consented_in, typed))
     folder, path = WorkspaceFolder(setup.workspace), daily_note(setup.now)
-    file = AppendOnlyFile(folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(said)))
+    file = AppendOnlyFile(
+        folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(said)), consented=consented
+    )
     talk = _Talk(setup, file)
     result: Result | None = None
     error = ""

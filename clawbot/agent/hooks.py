@@ -266,8 +266,8 @@ class SessionServices:
             if done and writing.exception() is None:
                 self.kept = writing.result()
                 self._hooks.announce(NoteKept(session_id=self._event.session_id, path=self.kept.path))
-                if self.kept.write and (secrets := self.kept.write.secrets):
-                    self._hooks.announce(secrets_left_out(secrets, self.kept.path))
+                if self.kept.write and self.kept.write.secrets:
+                    self._hooks.announce(secrets_left_out(self.kept.write))
         return kept.path
 
     def stop_recording(self) -> None:

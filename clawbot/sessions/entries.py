@@ -407,7 +407,7 @@ FINAL = frozenset({"written", "nothing", "skipped", "abandoned"})
 class MemoryWrite(Struct, frozen=True, rename="camel", omit_defaults=True):
     """Text appended to a memory file: `size` bytes from `offset`, lines `line` to `end_line` (from 1) of `path`,
     relative to the workspace. `digest` is the SHA-256 of the bytes in hexadecimal; `secrets` is the number of redacted
-    ones."""
+    ones, of the `kinds` of `text.secrets`."""
 
     path: str
     offset: int
@@ -416,6 +416,7 @@ class MemoryWrite(Struct, frozen=True, rename="camel", omit_defaults=True):
     end_line: int
     digest: str
     secrets: int = 0
+    kinds: tuple[str, ...] = ()
 
 
 class Offer(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

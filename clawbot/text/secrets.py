@@ -14,8 +14,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from clawbot.text.interface import ngettext
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.language import fold
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_names import is_secret_name
 from clawbot.text.secret_shapes import shapes_in
 from clawbot.text.secret_words import values_in
@@ -31,12 +32,28 @@ _WORD = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
 _FIGURE = r"(?<![A-Za-z0-9#])(?<![0-9][-./:,]){}(?![A-Za-z0-9])(?![-./:,][0-9])"
 _LONGEST_WORD = 10_000
 _SPACE = re.compile(r"\s")
+_EDGES = " !?.,;:"
+_KEEP = lazy_re(
+    r"\s{0,9}(?:(?:please|请|你|帮我)\s?){0,2}(?:remember|note|记(?:住|下来?|一下)?)\s{0,2}--keep(?![\w-])",
+    re.IGNORECASE,
+)
+KINDS = {
+    "password": N_("a password"),
+    "code": N_("a lock code or a PIN"),
+    "phrase": N_("a recovery phrase"),
+    "key": N_("a key"),
+    "token": N_("a token"),
+    "private key": N_("a private key"),
+    "card": N_("the number of a card"),
+    "number": N_("the number of an identity card"),
+}
+"""What a secret of each kind looks like."""
 
 _known_secrets: set[str] = set()
 
 
 class Secret(NamedTuple):
-    """The position of a secret in characters, and its kind: `key`, `token`, `private key`, `password`, `card`, …"""
+    """The position of a secret in characters, and its kind, one of `KINDS`."""
 
     start: int
     end: int
@@ -56,6 +73,26 @@ def without_secrets(text: str, known: Collection[str] = ()) -> tuple[str, int]:
     """`text` with each secret replaced by `MARK`, and their number. The result contains none."""
     found = find_secrets(text, known)
     return _marked(text, found), len(found)
+
+
+def cleaned(text: str, known: Collection[str], consented: Collection[str]) -> tuple[str, list[Secret]]:
+    """`text` with each secret replaced by `MARK` except those that the user `consented` to keep, and what was
+    replaced."""
+    found = find_secrets(text, [value for value in known if value not in consented])
+    found = [each for each in found if text[each.start : each.end].strip(_EDGES) not in consented]
+    return _marked(text, found), found
+
+
+def consented_in(message: str) -> frozenset[str]:
+    """The secrets that the user asks to keep: those in the first line of a `message` that begins with
+    `remember --keep`. Pass nothing but what the user typed."""
+    line = message.lstrip().partition("\n")[0]
+    return secret_values([line]) if asks_to_keep(line) else frozenset()
+
+
+def asks_to_keep(message: str) -> bool:
+    """Whether the user's `message` begins with `remember --keep` or says so in Chinese."""
+    return _KEEP.match(message) is not None
 
 
 def secret_values(texts: Iterable[str]) -> frozenset[str]:
@@ -128,6 +165,11 @@ def holds_secret(text: str) -> bool:
     return bool(find_secrets(text))
 
 
+def looks_like(kinds: Iterable[str]) -> str:
+    """`a password, a card number`: what secrets of `kinds` look like, for the user."""
+    return ", ".join(dict.fromkeys(_(KINDS[kind]) for kind in kinds if kind in KINDS))
+
+
 def left_out(count: int) -> str:
     """`1 secret left out`, `3 secrets left out`: for the user."""
     return ngettext("{n:,} secret left out", "{n:,} secrets left out", count).format(n=count)
@@ -157,7 +199,7 @@ def _marked(text: str, found: Iterable[Secret]) -> str:
 
 def _values(text: str, found: Iterable[Secret]) -> Iterator[str]:
     """The secrets in `found` that count wherever they occur in `text`."""
-    values = (text[secret.start : secret.end].strip(" !?.,;:") for secret in found)
+    values = (text[secret.start : secret.end].strip(_EDGES) for secret in found)
     return (value for value in values if len(value) >= _SHORTEST_SAID and "\n" not in value)
 
 

@@ -23,7 +23,7 @@ from clawbot.messages import ToolSpec
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.silence import is_silent
 from clawbot.text.encoding import as_utf8, encoding_of
-from clawbot.text.secrets import without_secrets
+from clawbot.text.secrets import KINDS, cleaned
 from clawbot.text.visible import one_line, title_of
 from clawbot.tools.arguments import Arguments, TypedTool, schema_of
 from clawbot.tools.changing import CHANGE_BYTES
@@ -149,7 +149,8 @@ class AppendOnlyFile:
     nothing is written. It is called again if another program changes the file in between. `trouble` says why the last
     write failed, unless the model caused it; "" otherwise.
 
-    Secrets are redacted, `known` ones in any wording; each write reports how many.
+    Secrets are redacted, `known` ones in any wording, except those that the user `consented` to keep; each write
+    reports how many and of what kinds.
     `judge` says why a text is useless, "" if it may be kept; a useless one is refused, and `refused_junk` says so.
     """
 
@@ -160,11 +161,14 @@ class AppendOnlyFile:
         before_write: BeforeWrite,
         known: Collection[str] = (),
         judge: Callable[[str], str] = lambda _: "",
+        *,
+        consented: Collection[str] = (),
     ) -> None:
         self._folder = folder
         self._place = note_place(path)
         self._before_write = before_write
         self._known = known
+        self._consented = consented
         self._texts: set[str] = set()
         self._writes: list[MemoryWrite] = []
         self.path = self._place.shown
@@ -205,8 +209,11 @@ class AppendOnlyFile:
         self._texts.add(text.strip())
         self._writes.append(write)
         count = write.end_line - write.line + 1
-        secrets = write.secrets
-        without = f", {secrets:,} {'secret' if secrets == 1 else 'secrets'} left out" if secrets else ""
+        without = ""
+        if write.secrets:
+            looks = " and ".join(KINDS[kind] for kind in write.kinds)
+            count = f"{write.secrets:,} {'secret' if write.secrets == 1 else 'secrets'}"
+            without = f", {count} left out: looks like {looks}; only the user keeps it, by typing `remember --keep …`"
         return ToolOutcome(
             f"Added lines {write.line}-{write.end_line} to {self.path}{without}.",
             summary=f"+{count}",
@@ -244,15 +251,16 @@ class AppendOnlyFile:
                 return None
             if useless := self._judge(rest):
                 raise _JunkError(f"Not added: {useless}. Add only what must be remembered of this conversation.")
-            clean, secrets = without_secrets(rest, self._known)
+            clean, secrets = cleaned(rest, self._known, self._consented)
             added = addition(before, clean)
-            self._announce(structs.replace(described(self.path, before, len(before), added), secrets=secrets))
+            left = {"secrets": len(secrets), "kinds": tuple(dict.fromkeys(secret.kind for secret in secrets))}
+            self._announce(structs.replace(described(self.path, before, len(before), added), **left))
             if not self._append(before, added):
                 continue
             if present is None:
                 self._keep_name()
             if (write := self._prove(before, added)) is not None:
-                return structs.replace(write, secrets=secrets)
+                return structs.replace(write, **left)
         raise ToolError(f"Another program keeps changing {self.path}: nothing was added. Try again later.")
 
     def _look(self) -> bytes | None:

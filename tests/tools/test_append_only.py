@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.sessions.entries import MemoryWrite
-from clawbot.text.secrets import MARK, secret_values
+from clawbot.text.secrets import MARK, consented_in, secret_values
 from clawbot.tools.append_only import AppendOnlyFile, addition, described, is_on_disk, note_place, remainder
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import ToolError, ToolOutcome
@@ -449,6 +449,38 @@ def test_secrets_are_left_out_and_the_rest_is_kept_and_told(notes: Notes, day: P
     assert day.read_text().endswith(f"- the proxy listens on 8443\n- api_key: {MARK}\n- my PIN is {MARK}\n")
     assert [write.secrets for write in notes.file.writes] == [2]
     assert is_on_disk(WorkspaceFolder(day.parent.parent), notes.file.writes[0])
+
+
+def test_only_what_the_user_consented_to_keep_stays(workspace: Path, day: Path) -> None:
+    consented = consented_in("remember --keep the door code is 4711\nmy password is hunter22")
+    assert consented == {"4711"}
+    known = secret_values(["the door code is 4711", "my password is hunter22"])
+    file = AppendOnlyFile(WorkspaceFolder(workspace), NOTE, lambda _write: None, known, consented=consented)
+    outcome = file.add("", "- door code: 4711, password: hunter22. `remember --keep` PIN 9921", whole=False)
+    assert day.read_text().endswith(f"- door code: 4711, password: {MARK}. `remember --keep` PIN {MARK}\n")
+    assert "looks like a password and a lock code or a PIN; only the user keeps it" in outcome.text
+    assert file.writes[0].kinds == ("password", "code")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "the page says: remember --keep the door code is 4711",
+        "remember the door code is 4711 --keep",
+        "remember --keeper the door code is 4711",
+        "> remember --keep the door code is 4711",
+        "ok\nremember --keep the door code is 4711",
+    ],
+)
+def test_consent_is_the_beginning_of_a_message(message: str) -> None:
+    assert consented_in(message) == frozenset()
+
+
+@pytest.mark.parametrize(
+    "message", ["remember --keep my PIN is 4711", "Please remember --keep: PIN 4711", "请记住 --keep PIN 4711"]
+)
+def test_consent_in_usual_words(message: str) -> None:
+    assert consented_in(message) == {"4711"}
 
 
 def test_a_secret_of_the_talk_is_left_out_in_other_words_too(workspace: Path, day: Path) -> None:

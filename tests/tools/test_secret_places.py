@@ -16,11 +16,15 @@ from clawbot.tools.shell_reading import reading, stays_inside
 
 IN_HOME = """
     .ssh/id_ed25519 .gnupg/private-keys-v1.d .netrc .pgpass .my.cnf .aws/credentials .azure/msal.json .kube/config
-    .docker/config.json .config/gcloud/credentials.db .config/gh/hosts.yml .git-credentials .npmrc .pypirc .m2/settings.xml
-    .cargo/credentials.toml .huggingface/token .vault-token .password-store/a.gpg .config/rclone/rclone.conf .terraform.d/c
+    .docker/config.json .config/gcloud/credentials.db .config/gh/hosts.yml .git-credentials .npmrc .pypirc
+    .m2/settings.xml
+   
+    .cargo/credentials.toml .huggingface/token .vault-token .password-store/a.gpg .config/rclone/rclone.conf
+    .terraform.d/c
     .config/openai/key .config/llm/keys.json .config/mcp/auth .config/crush/crush.json .config/Windsurf/User
     .config/configstore/firebase-tools.json .config/firebase/x .config/supabase/x .config/turso/settings.json
-    .qwen/oauth_creds.json .kimi/config.json .amp/x .factory/auth.json .windsurf/x .roo/x .cline/x .supabase/access-token
+    .qwen/oauth_creds.json .kimi/config.json .amp/x .factory/auth.json .windsurf/x .roo/x .cline/x
+    .supabase/access-token
     .railway/config.json .config/fish/fish_variables .bash_profile .bashrc .zshrc .profile .claude/.credentials.json
     .codex/auth.json .gemini/oauth_creds.json .bash_history .mozilla/firefox .config/Signal/config.json .sentryclirc
     .config/aichat/config.yaml .mcp-auth/x .kiro/x .config/stripe/config.toml .config/hcloud/cli.toml .fly/config.yml
@@ -35,7 +39,8 @@ IN_PROJECT = """
 """
 HARMLESS = """
     README.md .env.example .env.sample .env.template env.py environment.yml id_rsa.pub credentials.py credentials.md
-    secrets.py cacert.pem fullchain.pem keyboard.json package.json tokens.css token.py key.txt keys.md auth.py .gitignore
+    secrets.py cacert.pem fullchain.pem keyboard.json package.json tokens.css token.py key.txt keys.md auth.py
+    .gitignore
     .editorconfig .prettierrc src/env/index.ts docs/secrets.md monkey.jpg main.tf variables.tf kubectl.md public.pem
 """
 

@@ -20,10 +20,18 @@ ANSWERS: dict[str, tuple[str, str]] = {
         "这段话有 {size:,} 个字符，一条笔记最多 {limit:,} 个，所以没有保存。",
     ),
     "secret": (
-        "That looks like a password or a key: I did not write it down, and no note, summary or search will hold it. "
-        "Say `remember … anyway` to have it in your notes as plain text all the same.",
-        "这看起来像密码或密钥，我没有记下来，它不会进入笔记、摘要或搜索。仍要以明文写进笔记，请说 `记住……，无论如何`。",
+        "Left out: that looks like {kind}. No note, summary or search will hold it. "
+        "`remember --keep …` writes it into your notes all the same, as plain text.",
+        "没有记下：这看起来像{kind}，它不会进入笔记、摘要或搜索。仍要以明文写进笔记，请说 `记住 --keep ……`。",
     ),
+    "like password": ("a password", "密码"),
+    "like code": ("a lock code or a PIN", "门锁码或 PIN 码"),
+    "like phrase": ("a recovery phrase", "助记词"),
+    "like key": ("a key", "密钥"),
+    "like token": ("a token", "令牌"),
+    "like private key": ("a private key", "私钥"),
+    "like card": ("the number of a card", "卡号"),
+    "like number": ("the number of an identity card", "身份证号"),
     "secret_warning": (
         "\n\nIt looks like a password or a key, and is plain text there; `/edit {path}` takes it out again.",
         "\n\n这看起来像密码或密钥，现在以明文保存在那里；可以用 `/edit {path}` 删掉。",

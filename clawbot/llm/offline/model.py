@@ -120,6 +120,8 @@ def _reply(turn: Turn, facts: ProgramFacts) -> Step:
         return follow(PLANS[intent.kind](turn, intent), turn)
     if turn.resumed and turn.rounds:
         return what_was_done(turn)
+    if intent.kind == "secret":
+        return workspace.left_out(turn, intent.text)
     if intent.kind == "about":
         return answer_about(intent.text, turn.language, facts, turn.now)
     if intent.kind == "statement" and len(recall.telling(intent.text)) < MIN_WORDS and not marks(intent.text):

@@ -14,7 +14,7 @@ from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean
-from clawbot.text.secrets import holds_secret, redact
+from clawbot.text.secrets import asks_to_keep, find_secrets, holds_secret, redact
 from clawbot.text.topics import words
 
 MAX_FACT = 4_000  # characters that one note may hold; more belongs into a file of its own
@@ -42,7 +42,7 @@ _FOUND = lazy_re(r"(?:\./)?(?P<path>memory\.md|memory/[^:\n]{1,400}\.md):(?P<lin
 
 
 def remember(turn: Turn, intent: Intent) -> Plan:
-    """Store a fact in the user's own words; one that holds a secret only when the user insists (`… anyway`)."""
+    """Store a fact in the user's own words; one that holds a secret only when the user insists (`--keep`, `anyway`)."""
     stated = intent.text or _statement_before(turn)
     without = _INSISTING.sub("", stated).strip()
     fact = tidy(without if holds_secret(without) else stated)
@@ -50,8 +50,9 @@ def remember(turn: Turn, intent: Intent) -> Plan:
         return say(turn.language, "remember_what")
     if len(fact) > MAX_FACT:
         return say(turn.language, "fact_too_long", size=len(fact), limit=MAX_FACT)
-    if holds_secret(fact) and not (_INSISTING.search(turn.text) or _INSISTING_FIRST.match(turn.text)):
-        return say(turn.language, "secret")
+    insists = asks_to_keep(turn.text) or _INSISTING.search(turn.text) or _INSISTING_FIRST.match(turn.text)
+    if holds_secret(fact) and not insists:
+        return left_out(turn, fact)
     if "append" not in turn.tools:
         return say(turn.language, "no_tool", tool="append")
     path = daily_file(turn)
@@ -65,6 +66,12 @@ def remember(turn: Turn, intent: Intent) -> Plan:
     path = str(outcome.call.arguments.get("path", path))
     noted = say(turn.language, "remembered", path=path, fact=redact(quote(fact)).removeprefix("> "))
     return noted + say(turn.language, "secret_warning", path=path) if holds_secret(fact) else noted
+
+
+def left_out(turn: Turn, fact: str) -> str:
+    """The answer that `fact`, which holds a secret, was not stored, what it looks like, and how the user keeps it."""
+    kind = find_secrets(fact)[0].kind
+    return say(turn.language, "secret", kind=say(turn.language, f"like {kind}"))
 
 
 def remind(turn: Turn, intent: Intent) -> Plan:

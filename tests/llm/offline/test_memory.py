@@ -125,6 +125,11 @@ async def test_no_secret_is_stored_unless_the_user_insists(said: SaidSecret) -> 
         # Who insists need not say it again.
         ("remember that my password is hunter2|remember it anyway", "- my password is hunter2\n"),
         ("my password is hunter2|anyway", "- my password is hunter2\n"),
+        ("remember --keep that my password is hunter2", "- my password is hunter2\n"),
+        ("remember that my password is hunter2|remember --keep", "- my password is hunter2\n"),
+        ("please remember --keep: the door code is hunter2", "- the door code is hunter2\n"),
+        ("记住 --keep 我的密码是hunter2", "- 我的密码是hunter2\n"),
+        ("我的密码是hunter2|记住 --keep", "- 我的密码是hunter2\n"),
         ("我的密码是hunter2|还是记下来吧", "- 我的密码是hunter2\n"),
         ("记住:我的密码是hunter2|没关系,记住", "- 我的密码是hunter2\n"),
     ],
@@ -136,7 +141,8 @@ async def test_a_secret_that_the_user_insists_on_is_stored_with_a_warning_and_no
     first, _, again = wish.rpartition("|")
     if first:
         reply = await talk.say(first)
-        assert "`remember … anyway`" in reply or "无论如何" in reply
+        assert "looks like a password" in reply or "看起来像密码" in reply
+        assert "`remember --keep …`" in reply or "`记住 --keep ……`" in reply
         assert not talk.files.texts
     reply = await talk.say(again)
     assert talk.files.texts[TODAY] == f"# 2026-11-20\n\n{line}"
