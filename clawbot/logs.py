@@ -10,6 +10,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
+from clawbot.text.sanitize import clean
 from clawbot.text.secrets import redact
 
 # At our own log level these libraries log every request with its URL.
@@ -17,10 +18,10 @@ _CHATTY = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy", "httpx", "httpcore", "o
 
 
 class RedactingFormatter(logging.Formatter):
-    """Redacts secrets in records, exceptions and stack traces included."""
+    """Removes terminal control sequences and redacts secrets, exceptions and stack traces included."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redact(super().format(record))
+        return redact(clean(super().format(record)))
 
 
 class PrivateRotatingHandler(RotatingFileHandler):

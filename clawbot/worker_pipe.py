@@ -22,7 +22,9 @@ from typing import IO, Any, BinaryIO, Generic, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from clawbot.descendants import kill_descendants
 from clawbot.messages import scrub
+from clawbot.text.sanitize import clean_line
 
 LARGEST_FRAME = 256 * 1024**2
 """Bytes. A longer frame means that the stream is out of step or the child is broken."""
@@ -103,8 +105,10 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         *,
         largest: int = LARGEST_FRAME,
         lines: int | None = None,
+        whole_tree: bool = False,
     ) -> None:
-        """Needs a running event loop; the child starts later. `largest` limits frames in both directions, in bytes."""
+        """Needs a running event loop; the child starts later. `largest` limits frames in both directions, in bytes.
+        `whole_tree`: what left the child's session is killed with it as well."""
         self._logger = log
         self._decoder = decoder
         self._take = take
@@ -112,6 +116,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         self._splitter = FrameSplitter(largest)
         self._rest = b""
         self._lines = lines
+        self._whole_tree = whole_tree
         self._printed = 0
         self._transport: asyncio.SubprocessTransport | None = None
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -141,8 +146,12 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         self._printed = 0
 
     def kill(self) -> None:
-        """Kill the child and its children at once."""
-        if self._transport is not None and self._transport.get_returncode() is None:
+        """Kill the child and its children at once; a whole tree in a thread, which takes some milliseconds."""
+        if self._transport is None or self._transport.get_returncode() is not None:
+            return
+        if self._whole_tree:
+            asyncio.get_running_loop().run_in_executor(None, self._kill_tree, self._transport.get_pid())
+        else:
             self._kill_group()
 
     async def close(self) -> None:
@@ -189,6 +198,10 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
             code = self._transport.get_returncode()
             self.ended.set_result(0 if code is None else code)
 
+    def _kill_tree(self, pid: int) -> None:
+        kill_descendants(pid)
+        self._kill_group()
+
     def _kill_group(self) -> None:
         if self._transport is not None:
             # macOS reports EPERM for a group that has ended.
@@ -201,7 +214,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         before, self._printed = self._printed, self._printed + len(lines)
         most = self._printed if self._lines is None else self._lines
         for line in lines[: max(most - before, 0)]:
-            self._logger.info("%s", line[:LONGEST_LINE].decode(errors="backslashreplace"))
+            self._logger.info("%s", clean_line(line[:LONGEST_LINE].decode(errors="backslashreplace")))
         if before <= most < self._printed:
             self._logger.warning("more than %d lines were printed; the rest is not logged", most)
 
@@ -241,9 +254,11 @@ def serve_frames(
     decoder: msgspec.msgpack.Decoder[Any],
     loop: asyncio.AbstractEventLoop,
     take: Callable[[Any], None],
+    *,
+    whole_tree: bool = False,
 ) -> None:
     """In the child: call `take` on `loop` with each frame of the parent. The process exits when the stream ends or
-    sends an invalid frame."""
+    sends an invalid frame, with the `whole_tree` of processes below it or with those in its session."""
 
     def read() -> None:
         # In a thread, which notices the end even while the loop is busy.
@@ -251,6 +266,8 @@ def serve_frames(
             while (body := read_frame(stream)) is not None:
                 loop.call_soon_threadsafe(take, decoder.decode(body))
         finally:
+            if whole_tree:
+                kill_descendants(os.getpid())
             end_group()
 
     threading.Thread(target=read, name="read-frames", daemon=True).start()

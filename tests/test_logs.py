@@ -176,3 +176,16 @@ def test_no_record_holds_what_looks_like_a_secret(log_file: Path, secret: SaidSe
     logging.getLogger("clawbot.test").warning("the model said %r", secret.text)
     assert secret.secret not in log_file.read_text()
     assert "the model said" in log_file.read_text()
+
+
+@pytest.mark.parametrize("text", ["\x1b]0;owned\x07", "\x1b[2J", "\x9b31m", "\x08\x7f", "\u202e", "\x1bPq\x1b\\", "\r"])
+def test_no_record_steers_the_terminal_that_shows_it(log_file: Path, text: str) -> None:
+    setup_logging(log_file)
+    logging.getLogger("clawbot.mcp.one").info("a %s b", text)
+    try:
+        raise ValueError(text)
+    except ValueError:
+        logging.getLogger("any").exception("failed")
+    written = log_file.read_text(encoding="utf-8")
+    assert "a " in written
+    assert not {*written} & {*"\x1b\x07\x9b\x08\x7f\u202e\r"}

@@ -131,6 +131,29 @@ async def test_what_is_printed_does_not_reach_the_frames_and_is_logged_within_li
 
 
 @pytest.mark.parametrize(
+    ("printed", "logged"),
+    [
+        (b"\x1b]0;owned\x07title", "title"),
+        (b"\x1b[2J\x1b[31mred\x1b[0m", "red"),
+        (b"\xc2\x9b2Jc1", "c1"),
+        (b"one\r2026-11-25 INFO clawbot: forged", "one 2026-11-25 INFO clawbot: forged"),
+        (b"a\x00\x08\x7fb", "ab"),
+        ("a\u202eb\u2028c".encode(), "ab c"),
+        (b"\x1bP1;2|41/AA\x1b\\end", "end"),
+        ("你好".encode(), "你好"),
+    ],
+)
+async def test_what_is_printed_steers_no_terminal_and_forges_no_line(
+    printed: bytes, logged: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with Child(f"os.write(2, {printed!r} + b'\\n'); out.send(Word('done'))") as child:
+        child.process.send(Word(""))
+        assert await child.word() == "done"
+    assert [record.getMessage() for record in caplog.records if record.name == "child"] == [logged]
+
+
+@pytest.mark.parametrize(
     ("take", "status"),
     [
         ("os._exit(3)", 3),

@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
+from msgspec import Meta
 
 from clawbot.mcp.frames import ListedTool, Listing
 from clawbot.messages import ToolSpec
-from clawbot.text.sanitize import clean_line
+from clawbot.text.sanitize import clean, clean_line
 
 PREFIX = "mcp__"
 """How the names of these tools begin; no other tool's does."""
@@ -31,16 +33,26 @@ _DIGEST = 6
 _NAME = re.compile(r"[\x21-\x7e]{1,128}")
 _WARNED = 5  # lines about tools that are left out; the rest is counted
 _TYPES = {"object", "array", "string", "number", "integer", "boolean", "null"}
-# What a model needs of a schema. Titles, examples, comments and annotations only cost tokens.
-_PLAIN = (
-    "type", "enum", "const", "default", "format", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-    "multipleOf", "minLength", "maxLength", "pattern", "minItems", "maxItems", "uniqueItems", "required", "$ref",
-)  # fmt: skip
+# What a model needs of a schema. Titles, examples, comments and annotations only cost tokens. A value that JSON Schema
+# forbids is left out with its keyword: it only narrows what the server checks itself.
+_COUNT = Annotated[int, Meta(ge=0)]
+_LIMITS: dict[str, Any] = {
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), float),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _COUNT),
+    "multipleOf": Annotated[float, Meta(gt=0)],
+    "uniqueItems": bool,
+    "format": Annotated[str, Meta(pattern="^[A-Za-z0-9_-]{1,32}$")],
+    "pattern": Annotated[str, Meta(max_length=PARAMETER_CHARS)],
+}
 _SCHEMAS = ("items", "additionalProperties", "not")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
 # Providers refuse a request with one of these beside `properties`; the server checks its arguments itself.
 _CHOICES = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
-_NAMED = ("properties", "$defs", "definitions", "patternProperties")
+# Those of arguments for which a provider does not refuse the request.
+_PROPERTY = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MAX_VALUES = 256  # of an `enum`
+_MAX_ITEMS = 32  # of a list or an object in a value
+_MAX_UNFOLDED = 1_000  # nodes of a schema when its references are replaced by what they refer to, as some providers do
 
 
 class NoSchemaError(ValueError):
@@ -77,11 +89,12 @@ def checked(offered: Iterable[Any], most: int, problems: Iterable[str] = ()) -> 
 def _tool(name: str, offered: Mapping[str, Any]) -> ListedTool:
     said = offered.get("description")
     description = clean_line(said, DESCRIPTION_CHARS) if isinstance(said, str) else ""
-    return ListedTool(name, description, checked_schema(offered.get("inputSchema")))
+    return ListedTool(name, description, *checked_schema(offered.get("inputSchema")))
 
 
-def checked_schema(schema: Any) -> dict[str, Any]:
-    """The part of the JSON schema `schema` that a model is shown. Raises NoSchemaError."""
+def checked_schema(schema: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the part of the JSON schema `schema` that a model is shown, valid by the draft 2020-12, and the server's
+    names of the arguments that have another one in it. Raises NoSchemaError."""
     if not isinstance(schema, Mapping):
         raise NoSchemaError("are no JSON schema")
     if schema.get("type", "object") != "object":
@@ -90,33 +103,99 @@ def checked_schema(schema: Any) -> dict[str, Any]:
     if choices and "properties" not in schema:
         raise NoSchemaError(f"are a choice of several ({choices[0]})")
     for words in (True, False):
-        node = _node(schema, SCHEMA_DEPTH, words=words)
+        reduction = _Reduction(words=words)
+        node = reduction.node(schema, SCHEMA_DEPTH)
         kept = {"type": "object", "properties": {}} | {key: node[key] for key in node if key not in choices}
-        if len(json.dumps(kept, allow_nan=False)) <= SCHEMA_BYTES:
+        if len(json.dumps([kept, reduction.renamed], allow_nan=False)) <= SCHEMA_BYTES:
             msgspec.msgpack.encode(kept)
-            return kept
+            if _unfolded(kept, kept, {}, frozenset()) > _MAX_UNFOLDED:
+                raise NoSchemaError("refer to too much")
+            return kept, reduction.renamed
     raise NoSchemaError(f"take more than {SCHEMA_BYTES // 1024} KB")
 
 
-def _node(schema: Any, depth: int, *, words: bool) -> Any:
-    if isinstance(schema, bool):
-        return schema
-    if not isinstance(schema, Mapping):
-        raise NoSchemaError("are no JSON schema")
-    if not depth:
-        raise NoSchemaError("are nested too deeply")
-    _check_keywords(schema)
-    kept: dict[str, Any] = {key: schema[key] for key in _PLAIN if key in schema}
-    if words and isinstance(text := schema.get("description"), str):
-        kept["description"] = clean_line(text, PARAMETER_CHARS)
-    for key in (key for key in _SCHEMAS if key in schema):
-        kept[key] = _node(schema[key], depth - 1, words=words)
-    for key in (key for key in _LISTS if key in schema):
-        kept[key] = [_node(each, depth - 1, words=words) for each in _of(list, schema[key])]
-    for key in (key for key in _NAMED if key in schema):
-        found = _of(dict, schema[key])
-        kept[key] = {str(name): _node(each, depth - 1, words=words) for name, each in found.items()}
+class _Reduction:
+    """Reduces a schema. `words`: with its descriptions. `renamed`: the server's names by those that replace them."""
+
+    def __init__(self, *, words: bool) -> None:
+        self._words = words
+        self.renamed: dict[str, str] = {}
+
+    def node(self, schema: Any, depth: int) -> Any:
+        """Return the reduced `schema`, at most `depth` levels. Raises NoSchemaError."""
+        if isinstance(schema, bool):
+            return schema
+        if not isinstance(schema, Mapping):
+            raise NoSchemaError("are no JSON schema")
+        if not depth:
+            raise NoSchemaError("are nested too deeply")
+        _check_keywords(schema)
+        kept: dict[str, Any] = {key: schema[key] for key in ("type", "$ref") if key in schema}
+        kept |= _values(schema)
+        kept |= {key: schema[key] for key, kind in _LIMITS.items() if key in schema and _is_a(kind, key, schema[key])}
+        if self._words and isinstance(text := schema.get("description"), str):
+            kept["description"] = clean_line(text, PARAMETER_CHARS)
+        for key in (key for key in _SCHEMAS if key in schema):
+            kept[key] = self.node(schema[key], depth - 1)
+        for key in (key for key in _LISTS if schema.get(key)):
+            kept[key] = [self.node(each, depth - 1) for each in _of(list, schema[key])]
+        for key in (key for key in ("$defs", "definitions") if key in schema):
+            kept[key] = {name: self.node(each, depth - 1) for name, each in _of(dict, schema[key]).items()}
+            if not all(isinstance(name, str) and _PROPERTY.fullmatch(name) for name in kept[key]):
+                raise NoSchemaError("have a definition whose name providers refuse")
+        if "properties" in schema:
+            kept |= self._properties(_of(dict, schema["properties"]), schema.get("required", ()), depth - 1)
+        return kept
+
+    def _properties(self, schemas: dict[Any, Any], required: Sequence[str], depth: int) -> dict[str, Any]:
+        """Return `properties` and `required` with names that providers take. A name that is replaced begins the
+        description."""
+        kept: dict[str, Any] = {}
+        needed = [name for name in dict.fromkeys(map(str, schemas)) if name in required]
+        for name, schema in schemas.items():
+            node, called = self.node(schema, depth), str(name)
+            if not _PROPERTY.fullmatch(called):
+                called = f"p_{hashlib.sha256(called.encode(errors='replace')).hexdigest()[:_DIGEST]}"
+                self.renamed[called] = str(name)
+                if isinstance(node, dict):
+                    node["description"] = clean_line(f"{name}: {node.get('description', '')}", PARAMETER_CHARS)
+            if called in kept:
+                raise NoSchemaError("have two of one name")
+            kept[called] = node
+        names = {name: called for called, name in self.renamed.items()}
+        return {"properties": kept} | ({"required": [names.get(name, name) for name in needed]} if needed else {})
+
+
+def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that `schema` names, without those that hold long texts, line breaks or control characters."""
+    kept = {key: schema[key] for key in ("const", "default") if key in schema and _is_plain(schema[key])}
+    values = [value for value in schema.get("enum", ())[: _MAX_VALUES + 1] if _is_plain(value)]
+    if 0 < len(values) <= _MAX_VALUES:
+        kept["enum"] = list({json.dumps(value): value for value in values}.values())
     return kept
+
+
+def _is_plain(value: Any, depth: int = 3) -> bool:
+    match value:
+        case str():
+            return len(value) <= PARAMETER_CHARS and clean(value) == value and not {"\n", "\t"} & {*value}
+        case list():
+            return depth > 0 and len(value) <= _MAX_ITEMS and all(_is_plain(each, depth - 1) for each in value)
+        case dict():
+            return _is_plain([*value, *value.values()], depth - 1)
+        case _:
+            return True
+
+
+def _is_a(kind: Any, key: str, value: Any) -> bool:
+    """Whether the keyword `key` may have `value`."""
+    try:
+        msgspec.convert(value, kind)
+        if key == "pattern":
+            re.compile(value)
+    except (msgspec.ValidationError, OverflowError, RecursionError, re.error):
+        return False
+    return _is_plain(value)
 
 
 def _of(kind: type, value: Any) -> Any:
@@ -129,7 +208,7 @@ def _check_keywords(schema: Mapping[str, Any]) -> None:
     """Raise NoSchemaError for keywords of a wrong type: providers refuse the whole request for one of them."""
     kinds = schema.get("type", "object")
     names = kinds if isinstance(kinds, list) else [kinds]
-    if not names or not all(isinstance(name, str) and name in _TYPES for name in names):
+    if not names or not all(isinstance(name, str) and name in _TYPES for name in names) or len({*names}) < len(names):
         raise NoSchemaError("have a type that JSON does not know")
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
@@ -139,6 +218,45 @@ def _check_keywords(schema: Mapping[str, Any]) -> None:
     reference = schema.get("$ref", "#")
     if not isinstance(reference, str) or not reference.startswith("#"):
         raise NoSchemaError("refer to another document")
+
+
+def _unfolded(root: Any, node: Any, sizes: dict[int, int], passed: frozenset[int]) -> int:
+    """Return the number of nodes of `node` with what it refers to in `root`; what holds itself counts once. `passed`
+    describe the same value. Raises NoSchemaError for references to nothing and for those that never end."""
+    if not isinstance(node, dict):
+        return 1
+    if id(node) in passed:
+        raise NoSchemaError("refer to themselves")
+    if id(node) in sizes:
+        return sizes[id(node)]
+    sizes[id(node)] = size = 1
+    same = [_referred(root, node["$ref"])] if "$ref" in node else []
+    same += [each for key in ("anyOf", "oneOf", "allOf") for each in node.get(key, ())] + [node.get("not")]
+    inner = [node.get("items"), node.get("additionalProperties"), *node.get("prefixItems", ())]
+    inner += [each for key in ("properties", "$defs", "definitions") for each in node.get(key, {}).values()]
+    # What describes the same value first: a circle of these is found before anything else leads into it.
+    size += sum(_unfolded(root, each, sizes, passed | {id(node)}) for each in same)
+    size += sum(_unfolded(root, each, sizes, frozenset()) for each in inner)
+    sizes[id(node)] = size
+    return size
+
+
+def _referred(root: Any, reference: str) -> Any:
+    found = root
+    for name in filter(None, unquote(reference[1:]).split("/")):
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict | bool):
+        raise NoSchemaError("refer to nothing")
+    return found
+
+
+def original(arguments: Any, renamed: Mapping[str, str]) -> Any:
+    """Return `arguments` of a model with the names that the server gave them."""
+    if isinstance(arguments, list):
+        return [original(each, renamed) for each in arguments]
+    if not isinstance(arguments, dict):
+        return arguments
+    return {renamed.get(name, name): original(value, renamed) for name, value in arguments.items()}
 
 
 def tool_names(server: str, tools: Iterable[ListedTool]) -> Iterator[tuple[str, ListedTool]]:

@@ -25,7 +25,7 @@ from clawbot.clock import Clock
 from clawbot.config.paths import Paths
 from clawbot.config.schema_mcp import McpServer, McpSettings
 from clawbot.files import ensure_private_dir, read_plain, write_atomic
-from clawbot.mcp.catalog import changes, spec_of, tool_names
+from clawbot.mcp.catalog import changes, original, spec_of, tool_names
 from clawbot.mcp.connection import McpConnection, McpError
 from clawbot.mcp.environment import start_of
 from clawbot.mcp.frames import LARGEST_FRAME, ListedTool, Listing
@@ -38,6 +38,8 @@ from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
 
+CHECKS = 2
+"""To be raised when tools are checked in another way: kept lists of earlier checks are not used."""
 MISSING = N_("MCP servers are configured, but the package `mcp` is not installed.")
 
 
@@ -212,7 +214,7 @@ def digest_of(server: McpServer, common: McpSettings) -> str:
     """What a list of tools depends on: which server it is, not how it is approved or how long it may take."""
     which = server.model_dump(mode="json", include={"command", "args", "env", "cwd", "url"})
     named = sorted(server.headers)
-    text = json.dumps([which, named, common.max_tools], sort_keys=True)
+    text = json.dumps([CHECKS, which, named, common.max_tools], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -254,6 +256,8 @@ class McpTool:
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
         """Call the tool after asking. Raises ToolError."""
         server = self._server
+        if self._tool.renamed:
+            arguments = original(arguments, self._tool.renamed)
         if server.settings.approval_of(self._tool.name) == "ask" and self.approved_as not in self._allowed:
             target = target_of(server.settings)
             always = await ask_to_run(

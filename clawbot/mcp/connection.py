@@ -202,7 +202,7 @@ class _Process:
         self._numbers = itertools.count(1)
         self._calls: dict[int, asyncio.Future[Answered | CallFailed | Lost]] = {}
         self._started: asyncio.Future[Started | Lost] = loop.create_future()
-        self._pipe = WorkerProcess(log, report_decoder, self._take, largest=LARGEST_FRAME, lines=LINES)
+        self._pipe = WorkerProcess(log, report_decoder, self._take, largest=LARGEST_FRAME, lines=LINES, whole_tree=True)
         self._reason = ""
         self._stopped = False
 

@@ -14,11 +14,12 @@ LARGEST_FRAME = 16 * 1024**2
 
 class ListedTool(Struct, frozen=True):
     """A tool as it is offered: `name` is the server's, `description` and `parameters` (a JSON schema) are its words,
-    checked and cut to size."""
+    checked and cut to size. `renamed`: the server's names of arguments by those that replace them in the schema."""
 
     name: str
     description: str
     parameters: dict[str, Any]
+    renamed: dict[str, str] = {}
 
 
 class Listing(Struct, frozen=True):

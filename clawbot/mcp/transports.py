@@ -1,7 +1,7 @@
 """The ways to a server, with bounds that the `mcp` library does not have: its process, or its address.
 
 A program's output is read line by line, and no line may be longer than allowed; what it prints on stderr goes to the
-log. It stays in the process group of this process, so that it ends with it, whatever happens.
+log. What it starts is adopted by this process when it gets away, so that all of it ends with this one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
+import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,9 +24,11 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from clawbot.deadline import deadline
+from clawbot.descendants import adopt_descendants, die_with_parent, kill_descendants, reap_adopted
 from clawbot.mcp.answers import Streams, reducing
 from clawbot.mcp.frames import Start
 from clawbot.messages import scrub
+from clawbot.signals import on_signals
 
 log = logging.getLogger("clawbot.mcp")
 
@@ -54,6 +58,7 @@ def transport_of(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) 
 
 @asynccontextmanager
 async def _stdio(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) -> AsyncGenerator[Streams, None]:
+    adopt_descendants()
     process = await asyncio.create_subprocess_exec(
         start.command or "",
         *start.args,
@@ -62,7 +67,9 @@ async def _stdio(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) 
         env=dict(start.env),
         cwd=start.cwd,
         limit=start.max_message,
+        preexec_fn=die_with_parent,
     )
+    on_signals([signal.SIGCHLD], lambda _: reap_adopted(process.pid))
     talk = _Talk(process, start.max_message, on_lost)
     try:
         async with anyio.create_task_group() as tasks:
@@ -76,6 +83,7 @@ async def _stdio(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) 
     finally:
         with anyio.CancelScope(shield=True):
             await _end(process, orderly=is_orderly())
+            await asyncio.to_thread(kill_descendants, os.getpid())
             for stream in (talk.incoming, talk.to_session, talk.to_server, talk.outgoing):
                 await stream.aclose()
 

@@ -1,8 +1,8 @@
 """The process that talks to one MCP server: `python -m clawbot.mcp.worker`.
 
 The `mcp` library is imported here: it takes half a second and 60 MB, and a hostile answer may keep it busy. Requests
-and reports are the frames of `clawbot.mcp.frames`. When the program closes the pipe or kills this process, the server,
-which is in its process group, ends too.
+and reports are the frames of `clawbot.mcp.frames`. When the program closes the pipe or kills this process, the server
+ends too, with all that it started.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ async def _serve() -> None:
     requests, reports = claim_pipes()
     out = FrameWriter(reports, LARGEST_FRAME)
     worker = Worker(out)
-    serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take)
+    serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take, whole_tree=True)
     await worker.run()
 
 

@@ -71,7 +71,49 @@ def lie(_: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": {"not": "text"}}]}
 
 
-CALLS = {call.__name__: call for call in (echo, environment, die, hang, fail, grow, child, flood, chatter, lie)}
+def escape(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Start a process that gets away, as `how` says; it holds `fifo` open for writing as long as it lives."""
+    how = arguments["how"]
+    held = os.open(arguments["fifo"], os.O_WRONLY)
+    if (first := os.fork()) == 0:
+        if how != "child":
+            os.setsid()
+        if how != "holds our pipes":
+            null = os.open(os.devnull, os.O_RDWR)
+            for descriptor in (0, 1, 2):
+                os.dup2(null, descriptor)
+        if how not in ("child", "session") and os.fork():
+            os._exit(0)
+        get_away(how, held)
+    os.close(held)
+    if how not in ("child", "session"):
+        os.waitpid(first, 0)
+    return text("away")
+
+
+def get_away(how: str, held: int) -> None:
+    if how == "ignores signals":
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE):
+            signal.signal(number, signal.SIG_IGN)
+    elif how == "hops":
+        while not os.fork():
+            time.sleep(0.005)
+            os.setsid()
+        os._exit(0)
+    elif how == "many":
+        for _ in range(30):
+            if not os.fork():
+                os.setsid()
+                break
+    elif how == "stopped":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif how == "another name":
+        os.set_inheritable(held, True)
+        os.execve("/bin/sh", ["x) R 1 (", "-c", "while :; do sleep 1; done"], {})
+    time.sleep(600)
+
+
+CALLS = {call.__name__: call for call in (echo, environment, die, hang, fail, grow, child, flood, chatter, lie, escape)}
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 TOOLS: list[dict[str, Any]] = [
     {"name": name, "description": f"Does {name}.", "inputSchema": TEXT if name == "echo" else {"type": "object"}}

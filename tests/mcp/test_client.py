@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
+import signal
 import stat
 import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.mcp.client import McpClient
 from clawbot.mcp.connection import McpError, wait_after
 from clawbot.messages import ToolCallBlock
-from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Decision, ToolOutcome
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Decision, ToolError, ToolOutcome
 from clawbot.tools.registry import Toolbox
 from tests.faults import seen_to_end
 
@@ -235,6 +239,90 @@ async def test_what_a_stubborn_server_leaves_is_killed_with_it(made: Make) -> No
         await hanging
     async with seen_to_end(stubborn), seen_to_end(child):
         await server.client.close()
+
+
+WAYS = [
+    "child", "session", "daemon", "ignores signals", "holds our pipes", "hops", "many", "stopped", "another name"
+]  # fmt: skip
+
+
+@asynccontextmanager
+async def held_to_end(fifo: Path) -> AsyncIterator[None]:
+    """Leave the context only when nobody is left who could write into the pipe `fifo`, which is made."""
+    os.mkfifo(fifo)
+    ended = asyncio.Event()
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    asyncio.get_running_loop().add_reader(reading, ended.set)
+    try:
+        yield
+        await asyncio.wait_for(ended.wait(), 20)
+    finally:
+        asyncio.get_running_loop().remove_reader(reading)
+        os.close(reading)
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("end", ["close", "die", "kill"])
+async def test_a_process_that_gets_away_from_a_server_ends_with_it(
+    made: Make, tmp_path: Path, how: str, end: str
+) -> None:
+    """The server ends in order, by itself, or with its worker, which is told to be killed."""
+    server = made(servers={"one": stand_in()})
+    await server.client.discover()
+    process = await server.client.servers["one"].connection.ready()
+    async with held_to_end(tmp_path / "fifo"):
+        await server.run("one__escape", how=how, fifo=str(tmp_path / "fifo"))
+        if end == "die":
+            with contextlib.suppress(ToolError):
+                await server.run("one__die")
+        elif end == "kill":
+            await process.kill()
+        else:
+            await server.client.close()
+
+
+PROGRAM = """
+import asyncio, json, sys
+from pathlib import Path
+from tests.mcp.test_client import Servers
+async def main():
+    servers = Servers(Path(sys.argv[1]), servers={"one": json.loads(sys.argv[2])})
+    await servers.client.discover()
+    await servers.run("one__escape", how=sys.argv[3], fifo=sys.argv[4])
+    print("away", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("how", WAYS)
+async def test_nothing_of_a_server_outlives_a_program_that_is_killed(tmp_path: Path, how: str) -> None:
+    async with held_to_end(fifo := tmp_path / "fifo"):
+        program = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", PROGRAM, str(tmp_path), json.dumps(stand_in()), how, str(fifo), stdout=PIPE
+        )
+        assert program.stdout is not None
+        assert await program.stdout.readline() == b"away\n"
+        program.kill()
+        await program.wait()
+
+
+async def test_what_a_server_leaves_behind_is_reaped_while_it_runs(made: Make, tmp_path: Path) -> None:
+    """Else a server that starts a daemon for each call fills the table of processes."""
+    server = made(servers={"one": stand_in()})
+    await server.client.discover()
+    worker = (await server.client.servers["one"].connection.ready())._pipe.pid
+    for number in range(3):
+        async with held_to_end(fifo := tmp_path / f"{number}"):
+            await server.run("one__escape", how="daemon", fifo=str(fifo))
+            await until(lambda: len(children_of(worker)) > 1)
+            os.kill(children_of(worker)[1], signal.SIGKILL)
+    await until(lambda: len(children_of(worker)) == 1)
+
+
+def children_of(pid: int | None) -> list[int]:
+    """In the order of their start."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 async def test_a_tool_that_is_left_out_is_named_once_and_costs_no_other(made: Make) -> None:
