@@ -15,6 +15,9 @@ _RANGE = re.compile(r"(?P<path>.+?):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?")
 _BEHIND = ".,;:!?)]}'\"…，。；：！？）】」』"
 _CODE = re.compile(r"[(){}<>=]")
 _PLAIN = re.compile(r"[^\s\"]+")
+MAX_MENTIONS = 100  # of one message
+# What follows in a longer or deeper one is no path of anybody, and resolving it takes a second.
+MAX_CHARS, MAX_PARTS = 4096, 64
 
 
 class Mention(Struct, frozen=True):
@@ -40,12 +43,11 @@ class Mention(Struct, frozen=True):
 
 
 def mentions(text: str) -> list[Mention]:
-    """The mentions in `text`, each once, in their order."""
+    """The first mentions in `text`, each once, in their order. What is too long for a path is none."""
     found: dict[Mention, None] = {}
     for match in _MENTION.finditer(text):
-        if match["quoted"]:
-            found[_mention(match["quoted"] + (match["behind"] or ""))] = None
-        elif path := match["plain"].rstrip(_BEHIND):
+        path = match["quoted"] + (match["behind"] or "") if match["quoted"] else match["plain"].rstrip(_BEHIND)
+        if path and len(path) <= MAX_CHARS and path.count("/") < MAX_PARTS and len(found) < MAX_MENTIONS:
             found[_mention(path)] = None
     return list(found)
 

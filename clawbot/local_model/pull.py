@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -128,12 +129,16 @@ class _Pull:
         self._url = _bare(source.url)
 
     def run(self) -> Known:
+        for path in (self._part, self._begun):
+            _demand_plain(path)
         with _opened(self._part) as part:
             if self._file.exists():
                 known = self._check(self._file, "")
                 self._part.unlink(missing_ok=True)
                 return known
             self._fetch_all(part)
+            part.seek(0)
+            self._check_begin(part.read(len(self._shelf.begins)), self._shelf.begins)
             os.fsync(part.fileno())
             known = self._check(self._part, "It was deleted. ")
             self._part.replace(self._file)
@@ -161,7 +166,10 @@ class _Pull:
         there = _length(part)
         begun = self._read_begun() if there else None
         etag = begun.etag if begun is not None and begun.url == self._url else ""
-        with _body(self._source.url, there if etag else 0, etag) as body:
+        asked = there if etag else 0
+        with _body(self._source.url, asked, etag) as body:
+            if body.start > asked:
+                raise PullError(_("{address} sends another part than was asked for.").format(address=self._url))
             self._demand_room(body, there)
             if body.start != there:
                 part.truncate(body.start)
@@ -173,18 +181,22 @@ class _Pull:
         done = body.start
         self._watch(done, body.size)
         for piece in body.pieces:
-            if done == 0 and not piece.startswith(self._shelf.begins[: len(piece)]):
-                self._part.unlink(missing_ok=True)
-                self._begun.unlink(missing_ok=True)
-                raise PullError(
-                    _("{address} is {what}.").format(address=self._url, what=_what_is_no_model(piece)), hint=_(_PAGES)
-                )
+            if done == 0:
+                self._check_begin(piece, self._shelf.begins[: len(piece)])
             part.write(piece)
             done += len(piece)
             self._watch(done, body.size)
         part.flush()
         if body.size is not None and done < body.size:
             raise _CutError(_("the connection ended early"))
+
+    def _check_begin(self, data: bytes, expected: bytes) -> None:
+        """Raises PullError for what does not begin as a model, which is deleted."""
+        if not data.startswith(expected):
+            self._part.unlink(missing_ok=True)
+            self._begun.unlink(missing_ok=True)
+            what = _what_is_no_model(data)
+            raise PullError(_("{address} is {what}.").format(address=self._url, what=what), hint=_(_PAGES))
 
     def _demand_room(self, body: _Body, there: int) -> None:
         """Raises PullError for what would not fit this machine."""
@@ -238,10 +250,18 @@ class _Pull:
             return None
 
 
+def _demand_plain(path: Path) -> None:
+    """Delete a link, a pipe or another name of a file at `path`: writing there would change what it leads to."""
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            path.unlink()
+
+
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
     """The part, for this process alone. Raises PullError when another one writes it."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
     with os.fdopen(handle, "r+b") as stream:
         if not try_lock(handle):
             raise PullError(

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import re
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -27,6 +27,8 @@ _BURST_SECONDS = 2.0
 _LONGEST_TOKEN = 1024
 _BEGUN = web.RequestKey("begun", bool)
 
+_HOST = re.compile(r"(?:(?P<name>[^\s\[\]:/@?#\\]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?")
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -42,10 +44,8 @@ def is_loopback(host: str) -> bool:
 
 def host_of(header: str) -> str:
     """The host in a Host header, without its port and brackets; empty if it is none."""
-    try:
-        return (urlsplit(f"//{header}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
+    found = _HOST.fullmatch(header)
+    return (found["name"] or found["address"]).lower().rstrip(".") if found else ""
 
 
 def may_be_called(header: str, hosts: list[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import time
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,31 @@ def test_what_is_a_mention(text: str, found: list[Mention]) -> None:
 @pytest.mark.parametrize("path", ["a.md", "my notes.md", "src/", "/tmp/x y/z.png", "end.", "笔记.md"])
 def test_a_written_path_is_read_back(path: str) -> None:
     assert mentions(f"see {written(path)} now") == [Mention(path)]
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("@" + "a/" * 500_000, 0),
+        ("@" + "x" * 1_000_000, 0),
+        ('@"' + "a/" * 500_000 + '"', 0),
+        ('@"' * 300_000, 1),
+        ("@" + "../" * 100 + "etc/passwd", 0),
+        ("@" + ":1" * 400_000, 0),
+        ("@a" + "." * 1_000_000, 1),
+        (" ".join(f"@f{number}" for number in range(200_000)), 100),
+        ("@a/b " * 200_000, 1),
+        ("@" + "/".join("abc") + ":1-2", 1),
+        ("@" + "d/" * 60 + "f", 1),
+    ],
+    ids=lambda value: str(value if isinstance(value, int) else len(value)),
+)
+def test_what_is_mentioned_has_bounds(text: str, most: int) -> None:
+    began = time.process_time()
+    found = len(mentions(text))
+    assert found == most
+    # Linear: each takes milliseconds; what is not would take minutes.
+    assert time.process_time() - began < 5
 
 
 def test_names_and_code_are_no_missing_files() -> None:

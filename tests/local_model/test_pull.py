@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 import socket
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -164,6 +166,77 @@ def test_what_is_no_model_is_told_and_leaves_nothing(shelf: Shelf, host: FileHos
     with pytest.raises(PullError, match=rf"tiny\.gguf is {words}.* Check the address: .*/resolve/"):
         get(shelf, host.url)
     assert list(shelf.folder.iterdir()) == []
+
+
+class Liar(FileHost):
+    """Answers each request with `status`, `headers` and `body`."""
+
+    def __init__(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        super().__init__(body)
+        self.status = status
+        self.headers = headers
+
+    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(self.status)
+        for name, value in {"Content-Length": str(len(self.data)), "ETag": '"x"', **self.headers}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(self.data)
+        handler.close_connection = True
+
+
+@pytest.mark.parametrize("left", [b"", SMALL], ids=["first", "continued"])
+@pytest.mark.parametrize(
+    ("status", "found", "body"),
+    [
+        (416, "bytes */5000", b""),
+        (416, "bytes */999999999", b""),
+        (416, "bytes */0", b""),
+        (206, "bytes 4000-4999/5000", b"x" * 1000),
+        (206, "bytes 5000-4999/5000", b""),
+        (206, "bytes 0-4/5000", b"GGUFx"),
+        (200, "", b""),
+        (200, "", b"GG"),
+    ],
+)
+def test_a_server_that_sends_what_nobody_asked_for_fills_no_file(
+    shelf: Shelf, status: int, found: str, body: bytes, left: bytes
+) -> None:
+    """`left` is there from an earlier try at the same address."""
+    with serving(Liar(status, {"Content-Range": found} if found else {}, body)) as liar:
+        if left:
+            shelf.folder.mkdir(parents=True)
+            (shelf.folder / "tiny.gguf.part").write_bytes(left)
+            (shelf.folder / "tiny.gguf.part.json").write_text(json.dumps({"url": liar.url, "etag": '"x"'}))
+        with pytest.raises(PullError):
+            get(shelf, liar.url)
+    assert shelf.known() == {}
+    assert not (shelf.folder / "tiny.gguf").exists()
+
+
+@pytest.mark.parametrize("name", ["tiny.gguf.part", "tiny.gguf.part.json", "tiny.gguf"])
+@pytest.mark.parametrize("kind", ["link", "hard link", "dangling", "loop", "fifo"])
+def test_a_link_on_the_shelf_is_not_written_through(shelf: Shelf, host: FileHost, name: str, kind: str) -> None:
+    shelf.folder.mkdir(parents=True)
+    victim, planted = shelf.folder.parent / "victim", shelf.folder / name
+    victim.write_bytes(b"GGUF mine")
+    match kind:
+        case "link":
+            planted.symlink_to(victim)
+        case "hard link":
+            planted.hardlink_to(victim)
+        case "dangling":
+            planted.symlink_to(shelf.folder.parent / "new")
+        case "loop":
+            planted.symlink_to(planted)
+        case _:
+            os.mkfifo(planted)
+    if name == "tiny.gguf" and kind in ("link", "hard link"):
+        get(shelf, host.url)  # A model of the user's own at another place, which is only read.
+    elif name != "tiny.gguf" or kind == "dangling":
+        assert get(shelf, host.url)[0].sha256 == HASH
+    assert victim.read_bytes() == b"GGUF mine"
+    assert not (shelf.folder.parent / "new").exists()
 
 
 def test_a_file_of_this_machine_and_a_server_that_is_gone(shelf: Shelf, tmp_path: Path) -> None:
