@@ -2,11 +2,13 @@
 
 Sources: the folders of `skills.dirs`, the user's own, a workspace. A user's own replaces one of the same name in
 `skills.dirs`. Skills in a workspace, where the agent itself can write, replace nothing and are off until the user
-trusts them; a changed SKILL.md asks again.
+trusts them; a change of any of their files asks again.
 """
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -29,17 +31,21 @@ from clawbot.extensions.manifest import (
     manifest_text,
     read_manifest,
 )
-from clawbot.files import digest_of
+from clawbot.files import digest_of, read_plain
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
 from clawbot.text.interface import N_
+from clawbot.trees import TreeWalk
 
 FOLDER = "skills"
 """The name of the folder with skills in a workspace."""
-CHANGED = N_("its SKILL.md changed since you enabled it")
+CHANGED = N_("its files changed since you enabled it")
+MAX_BYTES = 32 * 1024**2
+"""Of all files of a skill in a workspace, which can't be trusted with more."""
 
 
 class FoundSkill(Found[SkillManifest], frozen=True):
-    """A skill and whether it may be used. `digest` is the SHA-256 of its SKILL.md."""
+    """A skill and whether it may be used. `digest` is the SHA-256 of its SKILL.md, or in a workspace of
+    all its files if there are more."""
 
     kind = "skill"
     unknown = N_("There is no skill {name!r}.")
@@ -99,9 +105,10 @@ class SkillShelf:
         try:
             check_folder(skill.folder, (SKILL_FILE,), in_workspace=skill.source == "workspace")
             data = read_manifest(file)
+            changed = skill.source == "workspace" and _digest(skill.folder, data) != skill.digest
         except UNUSABLE as error:
             raise ManifestError(f"{file}: {error}") from None
-        if skill.source == "workspace" and digest_of(data) != skill.digest:
+        if changed:
             raise ManifestError(f"{file}: {CHANGED}")
         return parse_skill(manifest_text(data, str(file)), skill.folder.name, str(file))
 
@@ -134,7 +141,8 @@ def _found(folder: Path, source: Source, switches: Switches) -> FoundSkill:
         check_folder(folder, (SKILL_FILE,), in_workspace=source == "workspace")
         state = file.stat()
         version = state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
-        manifest, problem, digest = _read(file, version)
+        manifest, problem, data = _read(file, version)
+        digest = _digest(folder, data) if source == "workspace" else digest_of(data)
         missing = manifest.unmet({})
     except (ManifestError, *UNUSABLE) as error:
         problem = f"{file}: {error}"
@@ -144,11 +152,41 @@ def _found(folder: Path, source: Source, switches: Switches) -> FoundSkill:
 
 
 @lru_cache(maxsize=MOST_FOLDERS)
-def _read(file: Path, _version: tuple[int, ...]) -> tuple[SkillManifest, str, str]:
-    """The manifest in `file`, its problem and its digest; one that did not change is not read again. Raises OSError,
+def _read(file: Path, _version: tuple[int, ...]) -> tuple[SkillManifest, str, bytes]:
+    """The manifest in `file`, its problem and its content; one that did not change is not read again. Raises OSError,
     ManifestError."""
     data, name = read_manifest(file), file.parent.name
     try:
-        return parse_skill(manifest_text(data, str(file)), name, str(file)).manifest, "", digest_of(data)
+        return parse_skill(manifest_text(data, str(file)), name, str(file)).manifest, "", data
     except ManifestError as error:
-        return SkillManifest(name), str(error), digest_of(data)
+        return SkillManifest(name), str(error), data
+
+
+def _digest(folder: Path, data: bytes) -> str:
+    """The digest of a skill whose SKILL.md is `data`, with all that is in `folder`: files by their content, links by
+    where they lead, all by their rights. Raises OSError, and ManifestError for more than can be looked through."""
+    parts: list[tuple[str, int, str]] = []
+    left, top = MAX_BYTES, os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        walk = TreeWalk(top, most=MOST_FOLDERS)
+        for entry in walk:
+            found = os.lstat(entry.name, dir_fd=entry.parent)
+            if stat.S_ISLNK(found.st_mode):
+                parts.append((entry.path, found.st_mode, os.readlink(entry.name, dir_fd=entry.parent)))
+            elif not entry.is_folder:
+                left -= found.st_size
+                if left < 0:
+                    raise ManifestError(f"its files are larger than {MAX_BYTES // 1024**2} MiB")
+                version = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+                parts.append((entry.path, found.st_mode, _content(folder, entry.path, version)))
+    finally:
+        os.close(top)
+    if not walk.is_whole:
+        raise ManifestError("; ".join(walk.problems))
+    return digest_of(data if [path for path, *_ in parts] == [SKILL_FILE] else repr(parts).encode(errors="replace"))
+
+
+@lru_cache(maxsize=10 * MOST_FOLDERS)
+def _content(folder: Path, path: str, _version: tuple[int, ...]) -> str:
+    """The digest of a file, which is not read again if it did not change. Raises OSError."""
+    return digest_of(read_plain(folder / path, MAX_BYTES, below=folder))

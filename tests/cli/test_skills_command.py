@@ -115,7 +115,7 @@ def test_a_skill_of_the_workspace_is_trusted_until_it_changes_or_is_disabled(hom
     assert data("enable", "found")["changed"] is False
     write_skill(home / "workspace" / "skills" / "found", body="Another.")
     assert data("info", "found")["changed"]
-    assert "off: its SKILL.md changed since you enabled it" in invoke("check").stdout
+    assert "off: its files changed since you enabled it" in invoke("check").stdout
     assert data("enable", "found")["changed"]
     write_skill(home / "workspace" / "skills" / "found", body="Yet another.")
     assert data("info", "found")["changed"]
