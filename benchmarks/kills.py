@@ -8,7 +8,11 @@ them must hold each told message once. At the end all that waits is sent, and ea
 
 The model answers in the program's own process, at once or after some seconds.
 
-Run: .venv/bin/python benchmarks/kills.py [--kills N] [--seed N] [--slow SHARE] [--every ROUNDS]
+`--kinds` chooses the moments: `plain` as above; `stream`, only while an answer comes word by word; `flush`, only while
+memory takes what leaves the context (`/new`, `/compact`, quit), where each message must be offered once and each note
+be written once; `import` and `pull`, commands of killed_commands.py. Several kinds share the kills.
+
+Run: .venv/bin/python benchmarks/kills.py [--kills N] [--kinds KIND,...] [--seed N] [--slow SHARE] [--every ROUNDS]
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from killed_commands import ImportKills, PullKills
+
+from clawbot.context.compaction.prompts import REQUIRED
+from clawbot.sessions.entries import FINAL, FLUSH, OFFER
 from tests.e2e.terminal import Terminal
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -45,11 +53,42 @@ WATCHED = 0.6  # share of the messages for which the user waits until the screen
 REST = 0.6  # seconds after which a key is an answer
 PATIENCE = 60.0
 SIGNALS = (signal.SIGKILL,) * 8 + (signal.SIGTERM, signal.SIGHUP)
-COLUMNS = ("ended by", "model", "ends", "typed", "told", "said", "waiting", "lost", "doubled", "untold and gone")
+KINDS = ("plain", "stream", "flush", "import", "pull")
+FLUSH_PAUSE = 0.4  # seconds of the model before each answer to a flush
+FLUSH_KILL = 3.0  # seconds at most from what ends a session to the kill
+QUOTED = "Notes from the workspace"  # the first words of a message that quotes what flushes wrote
+WORD = "word"  # what the answer of `stream` consists of
+MESSAGES = ("message", "custom_message")
+FACT = re.compile(r"\bfact (m\d{5})\b")
+SUMMARY = "\n\n".join(f"## {heading}\n- as it stood, port 8443" for heading in REQUIRED)
+CONFIG = """\
+agents:
+  defaults:
+    compaction: {keep_recent_tokens: 30, memory_flush: {quit_min_tokens: 0}}
+hooks: {entries: {session-memory: {enabled: false}}}
+"""
+COLUMNS = ("ended by", "moment", "ends", "typed", "told", "said", "waiting", "lost", "doubled", "untold and gone")
 
 
-def show_screen(delay: float) -> None:
+def answer(kind: str, delay: float, purpose: str, texts: list[str]) -> Any:
+    """What the model replies: `texts` are those of the request, the last one that of its last message. A flush appends
+    the newest message that it was offered, and is silent when that is done."""
+    if purpose == "summary":
+        return SUMMARY
+    if purpose == "flush" and "flush" in texts[-1]:
+        newest = max(MARK.findall("\n".join(texts)), default="")
+        call = {"name": "append", "arguments": {"content": f"- fact {newest}: the port of the staging proxy is 8443"}}
+        return {"tool_calls": [call]} if newest else "NO_REPLY"
+    if purpose != "chat":
+        return "NO_REPLY"
+    if kind == "stream":
+        return {"text": [{"text": f"{WORD} {number} ", "after": 0.1} for number in range(30)]}
+    return {"text": [{"text": "It is", "after": delay}, " done."]}
+
+
+def show_screen(delay: float, kind: str) -> None:
     """The program itself, with a model of this process that answers after `delay` seconds."""
+    import asyncio
     from collections.abc import AsyncGenerator
     from contextlib import aclosing
     from unittest.mock import patch
@@ -63,8 +102,11 @@ def show_screen(delay: float) -> None:
         info = ModelInfo(ref="script:kills", window=100_000)
 
         async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-            pieces = [{"text": "It is", "after": delay}, " done."] if request.purpose == "chat" else ["NO_REPLY"]
-            script = parse_script(json.dumps({"turns": [{"reply": {"text": pieces}}]}), Path("kills.yaml"))
+            if request.purpose == "flush":
+                await asyncio.sleep(FLUSH_PAUSE)
+            texts = [message.text for message in request.messages if not message.text.startswith(QUOTED)]
+            reply = answer(kind, delay, request.purpose, texts)
+            script = parse_script(json.dumps({"turns": [{"reply": reply}]}), Path("kills.yaml"))
             async with aclosing(ScriptedModel(ScriptEngine(script)).stream(request)) as parts:
                 async for part in parts:
                     yield part
@@ -119,6 +161,8 @@ def _object(line: str) -> dict[str, Any]:
 class Kills:
     """One home, and what was typed in it."""
 
+    kind = "plain"
+
     def __init__(self, home: Path, chance: random.Random, slow: float) -> None:
         self._home = home
         self._chance = chance
@@ -136,7 +180,7 @@ class Kills:
 
     def _open(self, delay: float) -> Terminal:
         env = {"PATH": os.environ["PATH"], "HOME": str(self._home), "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}
-        argv = [sys.executable, str(Path(__file__).resolve()), "--screen", str(delay)]
+        argv = [sys.executable, str(Path(__file__).resolve()), "--screen", str(delay), "--kinds", self.kind]
         log = self._home / ".clawbot/logs/clawbot.log"
         return Terminal(argv, env=env, cwd=self._home, columns=110, rows=50, log=log)
 
@@ -144,7 +188,7 @@ class Kills:
         """Start, type, end; then look at what the disk holds."""
         slow = self._chance.random() < self._slow
         number = self._chance.choice(SIGNALS)
-        row = f"{number.name[3:]}|{'3 s' if slow else 'quick'}"
+        row = f"{number.name[3:]}|{self.kind}, {'3 s' if slow else 'quick'}"
         fresh: list[str] = []
         with self._open(DELAY if slow else 0.0) as chat:
             self._begin(chat)
@@ -153,13 +197,17 @@ class Kills:
                 chat.feed(self._chance.choice((0.0, 0.05, 0.3)))
                 if self._chance.random() < WATCHED:
                     self._watch(chat, fresh[-1])
-            chat.feed(self._chance.random() * AFTER_ENTER[slow])
+            self._reach_moment(chat, slow)
             if chat.process.poll() is not None:
                 chat.wait_end()  # it crashed, and the terminal itself shows what is typed
             os.kill(chat.process.pid, number)
             chat.wait_end(None, seconds=PATIENCE)
             self._look(chat)
         self._check(row, fresh)
+
+    def _reach_moment(self, chat: Terminal, slow: bool) -> None:
+        """Let time pass from the last Enter to the end of the program."""
+        chat.feed(self._chance.random() * AFTER_ENTER[slow])
 
     def _begin(self, chat: Terminal, send: float = 0.8) -> None:
         """Wait for the conversation; send the draft that stands in the prompt, and what was not sent with the
@@ -237,6 +285,82 @@ class Kills:
         self.problems += [f"at the end: {mark} was said {disk.said[mark]} times" for mark in wrong]
 
 
+class StreamKills(Kills):
+    """The program ends while an answer comes word by word."""
+
+    kind = "stream"
+
+    def _reach_moment(self, chat: Terminal, slow: bool) -> None:
+        chat.feed_until(WORD, seconds=PATIENCE)
+        chat.feed(self._chance.random() * AFTER_ENTER[slow])
+
+
+class FlushKills(Kills):
+    """The program ends while memory takes what leaves the context."""
+
+    kind = "flush"
+
+    def __init__(self, home: Path, chance: random.Random, slow: float) -> None:
+        super().__init__(home, chance, slow)
+        (home / ".clawbot").mkdir(mode=0o700)
+        (home / ".clawbot/config.yaml").write_text(CONFIG)
+
+    def _reach_moment(self, chat: Terminal, slow: bool) -> None:
+        chat.wait_for(lambda text: "esc stops" not in text, seconds=PATIENCE)
+        way = self._chance.choice(("/new", "/compact", "/quit", "ctrl+d"))
+        chat.send(*((way, "enter") if way.startswith("/") else (way,)))
+        chat.feed(self._chance.random() * FLUSH_KILL)
+
+    def _check(self, row: str, fresh: list[str]) -> None:
+        memory = Memory(self._home, self.sessions)
+        row = f"{row}, {'an offer open' if memory.is_open else 'none open'}"
+        super()._check(row, fresh)
+        self.problems += [f"{row}: {problem}" for problem in memory.problems]
+
+    def finish(self) -> None:
+        """The same; then memory has had all that was said."""
+        super().finish()
+        memory = Memory(self._home, self.sessions)
+        self.problems += [f"at the end: {problem}" for problem in (*memory.problems, *memory.left_over)]
+
+
+class Memory:
+    """What the records of offers and the notes say that memory has had."""
+
+    def __init__(self, home: Path, sessions: Path) -> None:
+        notes = (home / ".clawbot/workspace/memory").glob("*.md")
+        facts = Counter(FACT.findall("\n".join(path.read_text("utf-8") for path in notes)))
+        self.problems = [f"{mark} was noted {count} times" for mark, count in facts.items() if count > 1]
+        self.left_over: list[str] = []
+        self.is_open = False
+        written = 0
+        for path in sessions.glob("*.jsonl"):
+            lines = [_object(line) for line in path.read_text("utf-8", "replace").splitlines()]
+            order = [line["id"] for line in lines if line.get("type") in MESSAGES]
+            place = {ident: number for number, ident in enumerate(order)}
+            offers = [line["data"] for line in lines if line.get("customType") == OFFER]
+            had: Counter[int] = Counter()
+            for offer in offers:
+                if offer["phase"] == "end" and offer["result"] in FINAL:
+                    had.update(range(place[offer["first"]], place[offer["last"]] + 1))
+                    written += offer["by"] == FLUSH and offer["result"] == "written"
+            self.problems += [
+                f"{path.name}: message {at} was offered {count} times" for at, count in had.items() if count > 1
+            ]
+            if offers and offers[-1]["phase"] != "end":
+                self.is_open = True
+                self.left_over.append(f"{path.name}: an offer has no end")
+            self.left_over += [
+                f"{path.name}: message {at} was never offered" for at in range(len(order)) if not had[at]
+            ]
+        if written != facts.total():
+            self.left_over.append(f"{written} offers were written, {facts.total()} notes are there")
+
+
+SCREENS = {each.kind: each for each in (Kills, StreamKills, FlushKills)}
+COMMANDS = {each.kind: each for each in (ImportKills, PullKills)}
+
+
 def _print(figures: Counter[tuple[str, str]]) -> None:
     print("| " + " | ".join(COLUMNS) + " |\n|" + "--:|" * len(COLUMNS))
     rows = sorted({row for row, _ in figures})
@@ -253,26 +377,37 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--slow", type=float, default=0.5, help="share of the rounds with a slow model")
     parser.add_argument("--every", type=int, default=50, help="rounds in one home, after each of which a table comes")
+    parser.add_argument("--kinds", default="plain", help=f"moments, with commas between: {', '.join(KINDS)}")
     parser.add_argument("--screen", type=float, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    kinds = chosen.kinds.split(",")
+    if unknown := set(kinds) - set(KINDS):
+        parser.error(f"no kinds of moments: {', '.join(sorted(unknown))}")
     if chosen.screen is not None:
-        show_screen(chosen.screen)
+        show_screen(chosen.screen, chosen.kinds)
         return 0
     chance = random.Random(chosen.seed)
     figures: Counter[tuple[str, str]] = Counter()
     problems: list[str] = []
     began = time.monotonic()
-    for first in range(0, chosen.kills, chosen.every):
-        with tempfile.TemporaryDirectory() as folder:
-            kills = Kills(Path(folder), chance, chosen.slow)
-            for _ in range(min(chosen.every, chosen.kills - first)):
-                kills.round()
-            kills.finish()
-        figures += kills.figures
-        problems += kills.problems
-        _print(figures)
-        print(f"{time.monotonic() - began:.0f} s; problems: {len(problems)}")
-        print("".join(f"  {problem}\n" for problem in kills.problems), end="", flush=True)
+    each, more = divmod(chosen.kills, len(kinds))
+    for number, kind in enumerate(kinds):
+        rounds = each + (number < more)
+        for first in range(0, rounds, chosen.every):
+            with tempfile.TemporaryDirectory() as folder:
+                kills = (
+                    COMMANDS[kind](Path(folder), chance)
+                    if kind in COMMANDS
+                    else SCREENS[kind](Path(folder), chance, chosen.slow)
+                )
+                for _ in range(min(chosen.every, rounds - first)):
+                    kills.round()
+                kills.finish()
+            figures += kills.figures
+            problems += kills.problems
+            _print(figures)
+            print(f"{time.monotonic() - began:.0f} s; problems: {len(problems)}")
+            print("".join(f"  {problem}\n" for problem in kills.problems), end="", flush=True)
     return 1 if problems else 0
 
 
