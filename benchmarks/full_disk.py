@@ -298,6 +298,9 @@ def _by_size(place: Path, blocks: int | None) -> Outcome:
     try:
         _fresh(home)
         play(home, STARTS, log, None)
+        disk = os.statvfs(home)
+        with log.open("a") as rows:
+            rows.write(json.dumps({"what": "used", "count": disk.f_blocks - disk.f_bfree}) + "\n")
         _mount("-o", f"remount,size={ROOM}", str(home))
         play(home, (NEXT_DAY,), log, None)
         return Outcome(home, log)
@@ -315,15 +318,13 @@ def _points(chosen: argparse.Namespace, place: Path) -> Iterator[tuple[int, Outc
     """Each point at which the disk is full, with what came of it, beginning with 0: nowhere."""
     whole = _by_size(place, None) if chosen.by == "tmpfs" else _by_calls(place, None, once=False)
     yield 0, whole
-    last = 400 if chosen.by == "tmpfs" else next(row["count"] for row in whole.rows if row["what"] == "calls")
+    last = next(row["count"] for row in whole.rows if row["what"] == ("used" if chosen.by == "tmpfs" else "calls"))
     points = range(chosen.first, last + 1, chosen.every)
     for point in points[: chosen.points]:
         inner = place / str(point)
         inner.mkdir()
         outcome = _by_size(inner, point) if chosen.by == "tmpfs" else _by_calls(inner, point, once=chosen.once)
         yield point, outcome
-        if chosen.by == "tmpfs" and not outcome.failures and outcome.done == whole.done:
-            return
 
 
 def main() -> int:

@@ -22,6 +22,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -378,6 +379,7 @@ def main() -> int:
     parser.add_argument("--slow", type=float, default=0.5, help="share of the rounds with a slow model")
     parser.add_argument("--every", type=int, default=50, help="rounds in one home, after each of which a table comes")
     parser.add_argument("--kinds", default="plain", help=f"moments, with commas between: {', '.join(KINDS)}")
+    parser.add_argument("--keep", type=Path, help="a folder to which each home with a problem is copied")
     parser.add_argument("--screen", type=float, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     kinds = chosen.kinds.split(",")
@@ -403,6 +405,8 @@ def main() -> int:
                 for _ in range(min(chosen.every, rounds - first)):
                     kills.round()
                 kills.finish()
+                if kills.problems and chosen.keep:
+                    shutil.copytree(folder, chosen.keep / Path(folder).name, symlinks=True)
             figures += kills.figures
             problems += kills.problems
             _print(figures)

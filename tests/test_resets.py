@@ -666,6 +666,23 @@ async def test_a_session_that_is_resumed_keeps_its_note_whose_heading_tells_the_
     await runtime.close()
 
 
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+async def test_a_session_that_is_resumed_in_another_zone_keeps_each_text_once(program: Program, zone: str) -> None:
+    program.configure(session={"reset": {"mode": "none"}})
+    runtime = await program.open()
+    await say(runtime, "the harbour opens at six")
+    first = runtime.agent.conversation.session_id
+    await say(runtime, "/new")
+    program.clock.moment = (EVENING + timedelta(minutes=7)).astimezone(ZoneInfo(zone))
+    await runtime.sessions.resume(first)
+    await say(runtime, "the harbour opens at six")
+    await say(runtime, "/new")
+    [note] = program.notes.values()
+    said = [block.partition(" user: ")[2] for block in note.split("\n\n") if " user: " in block]
+    assert said == ["the harbour opens at six"] * 2
+    await runtime.close()
+
+
 async def test_a_note_that_outgrows_the_texts_that_are_kept_stays_whole_and_dated(program: Program) -> None:
     program.configure(
         hooks={"entries": {"session-memory": {"llm_slug": False, "messages": 3}}}, session={"reset": {"mode": "none"}}

@@ -42,8 +42,8 @@ _MOST_NAMES = 1_000
 _MOST_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index takes no larger one
 _LEFT_SECONDS = 3_600.0
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
-_DAY = re.compile(rb"\A\d{4}-\d{2}-\d{2} (?=\d{2}:\d{2} )")
-_TIME = re.compile(rb"\A\d{2}:\d{2} (?=(?:user|assistant):)")
+_STAMP = re.compile(rb"\A(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:(?P<minute>\d{2}) )?(?=(?:user|assistant):)")
+_ZONE_MINUTES = 15  # offsets of all time zones are multiples
 BeforeWrite = Callable[[MemoryWrite], None]
 
 
@@ -251,9 +251,12 @@ def _overlap(earlier: list[bytes], now: list[bytes]) -> int:
 
 
 def _is_same(earlier: bytes, now: bytes) -> bool:
-    """Whether two blocks are the same text. The day stands only where it changes; older notes tell no time."""
-    undated = _DAY.sub(b"", now, count=1)
-    return undated == _DAY.sub(b"", earlier, count=1) or earlier == _TIME.sub(b"", undated, count=1)
+    """Whether two blocks are the same text. The day stands only where it changes, the hour is that of the zone in which
+    the user was then, and older notes tell no time."""
+    if not (first := _STAMP.match(earlier)) or not (second := _STAMP.match(now)):
+        return earlier == now
+    minutes = [int(found["minute"]) % _ZONE_MINUTES for found in (first, second) if found["minute"]]
+    return len({*minutes}) < 2 and earlier[first.end() :] == now[second.end() :]
 
 
 def _explained(error: OSError) -> NoteError:
