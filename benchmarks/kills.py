@@ -319,8 +319,16 @@ class FlushKills(Kills):
         self.problems += [f"{row}: {problem}" for problem in memory.problems]
 
     def finish(self) -> None:
-        """The same; then memory has had all that was said."""
+        """The same; then end the session, and memory has all that was said in a while."""
         super().finish()
+        with self._open(0.0) as chat:
+            self._begin(chat)
+            chat.send("/new", "enter")
+            deadline = time.monotonic() + PATIENCE
+            while Memory(self._home, self.sessions).left_over and time.monotonic() < deadline:
+                chat.feed(0.2)
+            chat.send("/quit", "enter")
+            chat.wait_end(seconds=PATIENCE)
         memory = Memory(self._home, self.sessions)
         self.problems += [f"at the end: {problem}" for problem in (*memory.problems, *memory.left_over)]
 
@@ -337,6 +345,8 @@ class Memory:
         written = 0
         for path in sessions.glob("*.jsonl"):
             lines = [_object(line) for line in path.read_text("utf-8", "replace").splitlines()]
+            if not any((line.get("message") or {}).get("role") == "user" for line in lines):
+                continue
             order = [line["id"] for line in lines if line.get("type") in MESSAGES]
             place = {ident: number for number, ident in enumerate(order)}
             offers = [line["data"] for line in lines if line.get("customType") == OFFER]
