@@ -14,7 +14,7 @@ from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, MessageFinished, NoteKept, Notice, ToolStarted, TurnEnded
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
-from clawbot.files import RefusedFileError, read_guarded
+from clawbot.guarded import RefusedFileError, read_guarded
 from clawbot.hooks.events import ScheduledJob
 from clawbot.scheduling.jobs import Job
 from clawbot.scheduling.runner import BUSY, FILE_NAME, JobSkippedError, Ran, Schedule, Timer, prompt_of, skip_reason

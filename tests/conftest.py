@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from clawbot.text import interface, secrets
+from tests import workspace_watch  # noqa
 
 # The same examples in each run, however slow the machine: a suite says what a change did. Other examples are looked for
 # with --hypothesis-profile=random.

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from clawbot.files import create_exclusive, create_whole, parts_below, read_plain, unreported, write_atomic, write_out
+from clawbot.files import create_whole, read_plain, write_atomic, write_out
+from clawbot.guarded import GuardedFolder, parts_below
 from tests.hostile import device
 
 
-@pytest.mark.parametrize("write", [write_atomic, create_exclusive])
+@pytest.mark.parametrize("write", [write_atomic, create_whole])
 def test_a_write_that_fails_names_the_file_and_leaves_nothing(
     write: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +108,7 @@ def test_no_link_in_the_place_of_the_temporary_file_becomes_another_name_of_its_
         link(name, *arguments, src_dir_fd=src_dir_fd, **options)
 
     monkeypatch.setattr(os, "link", swapped)
-    create_whole(tmp_path / "workspace/note.md", b"tea", below=tmp_path / "workspace")
+    GuardedFolder(tmp_path / "workspace").create("note.md", b"tea")
     assert secret.stat().st_nlink == 1
 
 

@@ -66,7 +66,7 @@ def _keep_note(workspace: Path) -> None:
 
 
 def _forget(workspace: Path, after: bytes | None) -> None:
-    FileEditor(dry_run=False).change(workspace / NOTE, lambda _: after, below=workspace)
+    FileEditor(workspace, dry_run=False).change(workspace / NOTE, lambda _: after)
 
 
 def _append(workspace: Path) -> None:

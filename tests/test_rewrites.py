@@ -26,7 +26,7 @@ Write = Callable[[Path], object]
 
 
 def _forget(path: Path) -> bool:
-    return FileEditor(dry_run=False).change(path, lambda data: data.replace(b"- tea\n", b""), below=path.parent)
+    return FileEditor(path.parent, dry_run=False).change(path, lambda data: data.replace(b"- tea\n", b""))
 
 
 def _forget_all(path: Path) -> bool:
@@ -34,7 +34,7 @@ def _forget_all(path: Path) -> bool:
         _save(path, data, once=True)
         return None if data == b"- tea\n" else data.replace(b"- tea\n", b"")
 
-    return FileEditor(dry_run=False).change(path, none_of_ours, below=path.parent)
+    return FileEditor(path.parent, dry_run=False).change(path, none_of_ours)
 
 
 def _note(path: Path) -> object:

@@ -7,6 +7,7 @@ the user's own.
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import itertools
 import os
 import re
@@ -19,16 +20,8 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.files import (
-    ChangedFileError,
-    create_whole,
-    digest_of,
-    ensure_private_dir,
-    erase,
-    read_plain,
-    rename_exclusive,
-    replace_known,
-)
+from clawbot.files import digest_of
+from clawbot.guarded import ChangedFileError, GuardedFolder, SpecialFileError, open_regular
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.names import on_disk
 from clawbot.text.secrets import MARK, find_secrets, without_secrets
@@ -84,19 +77,20 @@ def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) 
     text, _ = without_secrets(request.text, request.secrets)
     data = _with_id(text, request.session_id).encode("utf-8", "replace")
     try:
-        folder = ensure_private_dir(workspace / FOLDER)
-        _sweep(workspace, request.now)
-        if (found := find_note(folder, request.session_id, request.since)) is not None:
+        files = GuardedFolder(workspace)
+        with files.folder(FOLDER, create=True) as folder:
+            _sweep(folder, request.now)
+        if found := find_note(workspace, request.session_id, request.since):
             with contextlib.suppress(ChangedFileError):
-                return _again(workspace, found, data, request, before_write)
-            return _again(workspace, found, data, request, before_write)
+                return _again(files, found, data, request, before_write)
+            return _again(files, found, data, request, before_write)
         stem = f"{request.at:%Y-%m-%d}-{_named(request.slug, request.secrets) or f'{request.at:%H%M}'}"
         for name in _names(stem):
-            if os.path.lexists(on_disk(folder / name)):
+            if files.state(on_disk(workspace / FOLDER / name)):
                 continue
             write = _described(f"{FOLDER}/{name}", data, 0)
             before_write(write)
-            if create_whole(folder / name, data, below=workspace):
+            if files.create(write.path, data):
                 return KeptNote(write.path, write)
     except OSError as error:
         raise _explained(error) from error
@@ -114,43 +108,41 @@ def rename_note(workspace: Path, path: str, slug: str, secrets: Collection[str] 
     if not slug or slug == named["slug"]:
         return path
     try:
-        folder = workspace / FOLDER
+        files = GuardedFolder(workspace)
         for name in _names(f"{named['date']}-{slug}"):
-            new = folder / name
-            is_free = not os.path.lexists(on_disk(new))
-            if name == place.name or (is_free and rename_exclusive(folder / place.name, new, below=workspace)):
+            is_free = not files.state(on_disk(workspace / FOLDER / name))
+            if name == place.name or (is_free and files.rename(path, name)):
                 return f"{FOLDER}/{name}"
     except OSError as error:
         raise _explained(error) from error
     return path
 
 
-def find_note(folder: Path, session_id: str, since: float) -> Path | None:
-    """The note of a session that began at `since`; None when there is none. Blocks. Raises OSError."""
+def find_note(workspace: Path, session_id: str, since: float) -> str:
+    """The path of the note of a session that began at `since`; "" when there is none. Blocks. Raises OSError."""
     wanted, first_day = session_id.encode(), _first_day(since)
-    with os.scandir(folder) as entries:
+    with GuardedFolder(workspace).folder(FOLDER) as folder, os.scandir(folder) as entries:
         for entry in entries:
             if entry.name < first_day or not _NAME.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
                 continue
             try:
                 if entry.stat(follow_symlinks=False).st_mtime < since - 1:
                     continue
-                with Path(entry.path).open("rb") as stream:
+                with os.fdopen(open_regular(folder, entry.name), "rb") as stream:
                     if wanted in _head(stream.read(_HEAD_BYTES)):
-                        return Path(entry.path)
-            except FileNotFoundError:
+                        return f"{FOLDER}/{entry.name}"
+            except (FileNotFoundError, IsADirectoryError, SpecialFileError):
                 continue
-    return None
+    return ""
 
 
 def locate_note(workspace: Path, path: str, session_id: str, since: float) -> str:
     """Where the note is now that a session (see `find_note`) knows as `path`: there, or under a name that it was given
     since. Blocks. Raises OSError."""
-    folder = workspace / FOLDER
-    if not _NAME.fullmatch(Path(path).name) or (workspace / path).exists() or not folder.is_dir():
+    files = GuardedFolder(workspace)
+    if not _NAME.fullmatch(Path(path).name) or files.state(path) or not files.state(FOLDER):
         return path
-    found = find_note(folder, session_id, since)
-    return f"{FOLDER}/{found.name}" if found is not None else path
+    return find_note(workspace, session_id, since) or path
 
 
 def _first_day(since: float) -> str:
@@ -183,13 +175,13 @@ def _names(stem: str) -> Iterator[str]:
         yield f"{stem}-{number}.md"
 
 
-def _sweep(workspace: Path, now: float) -> None:
+def _sweep(folder: int, now: float) -> None:
     """Remove what a kill in the middle of writing a note left, once it is old enough to be nobody's work."""
-    for left in (workspace / FOLDER).glob(".????-??-??*.tmp"):
+    for name in fnmatch.filter(os.listdir(folder), ".????-??-??*.tmp"):
         with contextlib.suppress(FileNotFoundError):
-            found = left.lstat()
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
             if now - found.st_mtime > _LEFT_SECONDS and stat.S_ISREG(found.st_mode):
-                erase(left, below=workspace)
+                os.unlink(name, dir_fd=folder)
 
 
 def _with_id(text: str, session_id: str) -> str:
@@ -204,22 +196,22 @@ def _head(data: bytes) -> bytes:
     return data[:_HEAD_BYTES].partition(b"\n## ")[0]
 
 
-def _again(workspace: Path, path: Path, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
+def _again(files: GuardedFolder, path: str, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
     """The session has its note already: bring it up to date."""
-    before, shown = read_plain(path, _MOST_BYTES, below=workspace), f"{FOLDER}/{path.name}"
+    before = files.read(path, _MOST_BYTES)
     session_id = request.session_id.encode()
     body = _body(data, session_id)
     if body in before:
-        return KeptNote(shown)
+        return KeptNote(path)
     after, start = before.rstrip() + b"\n\n" + data, len(before.rstrip()) + 2
     if digest_of(before) in request.ours:
         (_, earlier), (head, now) = _parts(before, session_id), _parts(data, session_id)
         common = _overlap(earlier, now)
         # The end of a long session does not hold what the note kept of its beginning.
         after, start = b"\n\n".join([head, *earlier, *now[common:]]) + b"\n", 0
-    write = _described(shown, after, start)
+    write = _described(path, after, start)
     before_write(write)
-    replace_known(path, before, after, below=workspace)
+    files.replace_known(path, before, after)
     return KeptNote(write.path, write)
 
 

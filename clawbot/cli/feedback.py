@@ -20,7 +20,7 @@ from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import DEFAULT, load_settings
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive
+from clawbot.guarded import reached
 from clawbot.logs import setup_logging
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import redact
@@ -46,7 +46,8 @@ def command(file: Path | None, target: Path | None, agent_id: str) -> None:
     here = look_around(agent_id, ping=False, config_file=file)
     report = report_of(here).encode("utf-8", "backslashreplace")
     path = target or Path(f"clawbot-feedback-{SystemClock().now():%Y%m%d-%H%M%S}.md")
-    if not create_exclusive(path, report, below=here.settings.workspace):
+    folder, name = reached(path, here.settings.workspace)
+    if not folder.create(name, report):
         raise ClawbotError(f"{path} exists already.", hint="Name another file.")
     say(f"Written: {path} ({len(report) / 1024:.1f} KB). Nothing was sent. Read it first, then add it to your report.")
 

@@ -15,7 +15,7 @@ from clawbot.cli.output import agent_option, answer, counted, draw, fail, json_o
 from clawbot.cli.schedule import add_jobs
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
-from clawbot.config.paths import Paths, find_home
+from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.importing.homes import dismiss
 from clawbot.importing.ledger import Ledger, Record
 from clawbot.importing.runs import Importer, Outcome, undo_run
@@ -140,7 +140,9 @@ def undo(run_id: str, as_json: bool) -> None:
     ledger = Ledger(paths.imports)
     run, records = ledger.find(run_id)
     store = SessionStore(paths.sessions(run.agent), SystemClock(), agent_id=run.agent)
-    jobs = load_settings(paths).settings.schedule.all_jobs
+    settings = load_settings(paths).settings
+    jobs = settings.schedule.all_jobs
+    workspace = (settings.agent(run.agent) if run.agent in settings.agent_ids else settings.agent(MAIN_AGENT)).workspace
 
     def drop_job(name: str) -> str:
         if name in jobs and jobs[name].enabled:
@@ -148,7 +150,7 @@ def undo(run_id: str, as_json: bool) -> None:
         change_jobs(paths.jobs_file, {}, [name])
         return ""
 
-    undone = undo_run(store, ledger, run, records, drop_job)
+    undone = undo_run(store, ledger, run, records, drop_job, workspace=workspace)
     removed = ((undone.sessions, "conversation"), (undone.files, "note"), (undone.jobs, "job"))
     lines = [f"Removed: {', '.join(counted(*each) for each in removed)}."]
     if undone.shortened:

@@ -16,7 +16,8 @@ from msgspec import Struct, structs
 
 from clawbot.context.privacy import Privacy
 from clawbot.context.truncate import shorten
-from clawbot.files import RefusedFileError, guarded_bytes, version_of
+from clawbot.files import version_of
+from clawbot.guarded import RefusedFileError, guarded_bytes
 from clawbot.text.encoding import decoded
 from clawbot.text.interface import _
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from clawbot.config.schema_context import StartupContextSettings
 from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.context.prompt import prompt_literal
 from clawbot.context.truncate import head_and_tail, tail_of
-from clawbot.files import RefusedFileError, read_guarded
+from clawbot.guarded import GuardedFolder, RefusedFileError, read_guarded
 from clawbot.memory.dates.named import Order, named_path, order_in, order_of_locale, weekday_or_time
 from clawbot.memory.documents.walking import IGNORED_FOLDERS, is_markdown
 from clawbot.messages import NOTES_HEAD, Message, quotes_notes
@@ -103,16 +104,24 @@ def startup_quote(workspace: Path, now: datetime, settings: StartupContextSettin
 
 def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
     """The dated notes in the memory folder, in no order."""
-    folder = Path(os.path.realpath(workspace / FOLDER))
-    if Path(os.path.realpath(workspace)) not in folder.parents:
+    root, folder = (Path(os.path.realpath(path)) for path in (workspace, workspace / FOLDER))
+    if root not in folder.parents:
         notices.append(
             _("No notes are quoted to the model: {folder} is a symlink that leads out of the workspace.").format(
                 folder=FOLDER
             )
         )
         return []
+    times: dict[str, int] = {}
     try:
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with GuardedFolder(root, real=True).folder(folder.relative_to(root)) as top:
+            for entry in TreeWalk(
+                top, ignored=IGNORED_FOLDERS, skips=lambda path: path.rpartition("/")[2].startswith(".")
+            ):
+                if is_markdown(entry.name):
+                    with suppress(FileNotFoundError):
+                        found = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
+                        times[entry.path] = found.st_mtime_ns
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -122,26 +131,18 @@ def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
             )
         )
         return []
-    try:
-        walk = TreeWalk(top, ignored=IGNORED_FOLDERS, skips=lambda path: path.rpartition("/")[2].startswith("."))
-        files = [entry.path for entry in walk if is_markdown(entry.name)]
-    finally:
-        os.close(top)
-    shown = {order for name in files if (order := order_in(name))}
+    shown = {order for name in times if (order := order_in(name))}
     order = next(iter(shown)) if len(shown) == 1 else order_of_locale(os.environ)
-    return [note for name in files if (note := _note(folder, name, order)) is not None]
+    return [note for name, mtime_ns in times.items() if (note := _note(name, mtime_ns, order)) is not None]
 
 
-def _note(folder: Path, name: str, order: Order | None) -> _Note | None:
-    """The note `name` in `folder`, by its name; None for files of no single day and deleted ones."""
+def _note(name: str, mtime_ns: int, order: Order | None) -> _Note | None:
+    """The note `name` in the memory folder, by its name; None for files of no single day."""
     found = named_path(name, order)
     if found is None or found.period is None or found.period.precision != "day" or not name.isprintable():
         return None
     slugged = bool(found.rest) and not weekday_or_time(found.rest)
-    try:
-        return _Note(name, found.period.end, slugged, (folder / name).lstat().st_mtime_ns)
-    except OSError:
-        return None
+    return _Note(name, found.period.end, slugged, mtime_ns)
 
 
 def _chosen(notes: Sequence[_Note], now: datetime, count: int) -> list[_Note]:

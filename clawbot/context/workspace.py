@@ -24,11 +24,11 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive, digest_of, ensure_private_dir, read_plain, write_atomic
+from clawbot.files import digest_of
+from clawbot.guarded import GuardedFolder, RefusedFileError, guarded_bytes
 from clawbot.text.encoding import decoded
 
-MAX_BYTES = 2 * 1024**2
-"""Larger files are not read into a prompt either."""
+MAX_BYTES = 2 * 1024**2  # of a record
 MAX_LINES = 5000
 """The comparison is quadratic at worst; this many lines take a second."""
 
@@ -47,12 +47,12 @@ class FileDifference(Struct, frozen=True):
     diff: str = ""
 
 
-def difference(name: str, path: Path, template: Path, seeded: str | None = None) -> FileDifference:
-    """The difference of `path` from `template`, seeded from a version with the digest `seeded` (None: unknown). Blocks;
-    raises OSError."""
-    if not path.exists():
+def difference(workspace: Path, name: str, template: Path, seeded: str | None = None) -> FileDifference:
+    """The difference of a file from its `template`, seeded from a version with the digest `seeded` (None: unknown).
+    Blocks; raises OSError, RefusedFileError."""
+    ours, theirs = template.read_bytes(), guarded_bytes(workspace, name)
+    if theirs is None:
         return FileDifference(name, "missing")
-    ours, theirs = template.read_bytes(), read_plain(path, MAX_BYTES)
     diff = "\n".join(_diff(name, _lines(ours), _lines(theirs)))
     return FileDifference(name, _state(ours, theirs, seeded) if diff else "same", diff)
 
@@ -108,8 +108,14 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Pa
     Raises ClawbotError if the workspace cannot be created, read or written.
     """
     try:
-        ensure_private_dir(workspace)
-        return _seed(workspace, template_dir, clock, record)
+        with GuardedFolder(workspace).folder(create=True) as top:
+            is_new = not os.listdir(top)
+        return _seed(workspace, template_dir, clock, record, is_new=is_new)
+    except PermissionError:
+        if not workspace.is_dir():
+            raise
+        log.warning("the workspace %s was not seeded", workspace, exc_info=True)
+        return []  # `bent_places` says why
     except NotADirectoryError as error:
         raise ClawbotError(
             f"The workspace {workspace} cannot be a folder: {error.filename} is a file.",
@@ -136,9 +142,9 @@ def diff_workspace(
         if RITUAL in names and not ritual_pending(workspace):
             names.remove(RITUAL)
         seeded = _state_of(workspace, record).seeded
-        return [difference(name, workspace / name, template_dir / name, seeded.get(name)) for name in names]
-    except OSError as error:
-        raise ClawbotError(f"{error.filename} cannot be read: {error.strerror or error}.") from error
+        return [difference(workspace, name, template_dir / name, seeded.get(name)) for name in names]
+    except (OSError, RefusedFileError) as error:
+        raise ClawbotError(f"The workspace {workspace} cannot be compared: {error}.") from error
 
 
 def _template_name(name: str) -> str:
@@ -154,14 +160,14 @@ def ritual_pending(workspace: Path) -> bool:
     """Whether the first-run ritual is still pending. An emptied file counts as deleted, because an agent without
     commands can't delete it; one that can't be read doesn't count, nor does an oversized one. Blocks."""
     try:
-        return bool(read_plain(workspace / RITUAL, MAX_BYTES).strip())
-    except OSError:
+        return bool((guarded_bytes(workspace, RITUAL) or b"").strip())
+    except RefusedFileError:
         return False  # The prompt says why it is not in it.
 
 
-def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> list[Path]:
+def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path, *, is_new: bool) -> list[Path]:
     # What is empty is a new workspace, also where a deleted one was.
-    before = _state_of(workspace, record) if any(workspace.iterdir()) else WorkspaceState()
+    before = WorkspaceState() if is_new else _state_of(workspace, record)
     state = _next_state(before, workspace, template_dir, now=clock.now().astimezone(UTC))
     fresh = (
         state.bootstrap_seeded_at is not None and before.bootstrap_seeded_at is None and not ritual_pending(workspace)
@@ -170,14 +176,14 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> li
     if fresh:
         # The ritual comes last, so that an interrupted seeding starts over.
         names += [MEMORY, RITUAL]
-    made = [
-        workspace / name for name in names if create_exclusive(workspace / name, (template_dir / name).read_bytes())
-    ]
+    files = GuardedFolder(workspace)
+    made = [workspace / name for name in names if files.create(name, (template_dir / name).read_bytes())]
     noted = msgspec.structs.replace(state, seeded=_seeded(state, workspace, template_dir))
     if noted != _recorded(record):
         data = msgspec.json.format(msgspec.json.encode(noted), indent=2) + b"\n"
         try:
-            write_atomic(record, data, below=record.parents[1])
+            # The workspace may be the state folder itself.
+            GuardedFolder(record.parents[1]).replace(Path(*record.parts[-2:]), data)
         except OSError:  # not worth failing the start
             log.warning("the first run of %s could not be recorded", workspace, exc_info=True)
     return made
@@ -189,10 +195,10 @@ def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[
     for name in TEMPLATES:
         template = (template_dir / name).read_bytes()
         try:
-            if read_plain(workspace / name, len(template)) == template:
+            if guarded_bytes(workspace, name) == template:
                 seeded[name] = digest_of(template)
-        except OSError:
-            continue  # missing, larger, or nothing that can be compared
+        except RefusedFileError:
+            continue  # nothing that can be compared
     return seeded
 
 
@@ -215,15 +221,15 @@ def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, n
 def _lived_in(workspace: Path, template_dir: Path) -> bool:
     """Whether the workspace was used before this program recorded a state. Untouched templates don't count: a seeding
     may have been interrupted."""
-    if any(os.path.lexists(workspace / name) for name in SIGNS_OF_LIFE):
+    if any(GuardedFolder(workspace).state(name) for name in SIGNS_OF_LIFE):
         return True
-    return any(_was_changed(name, workspace / name, template_dir / name) for name in (*PERSONAL, MEMORY))
+    return any(_was_changed(workspace, name, template_dir / name) for name in (*PERSONAL, MEMORY))
 
 
-def _was_changed(name: str, path: Path, template: Path) -> bool:
+def _was_changed(workspace: Path, name: str, template: Path) -> bool:
     try:
-        return path.exists() and difference(name, path, template).state == "changed"
-    except OSError:
+        return difference(workspace, name, template).state == "changed"
+    except RefusedFileError:
         return True  # no template is like that
 
 
@@ -236,7 +242,8 @@ def _state_of(workspace: Path, record: Path) -> WorkspaceState:
 def _recorded(record: Path) -> WorkspaceState | None:
     """The state in `record`: None if there is no such file, empty if that is invalid or can't be read."""
     try:
-        state = msgspec.json.decode(read_plain(record, MAX_BYTES, below=record.parents[1]), type=WorkspaceState)
+        data = GuardedFolder(record.parents[1]).read(Path(*record.parts[-2:]), MAX_BYTES)
+        state = msgspec.json.decode(data, type=WorkspaceState)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, RecursionError) as error:

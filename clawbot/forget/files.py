@@ -7,17 +7,18 @@ import io
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.files import ChangedFileError, read_plain, replace_known
 from clawbot.forget.words import ForgetTarget, Phrase, stands_in, strings_in
+from clawbot.guarded import ChangedFileError, GuardedFolder, reached
 from clawbot.memory.documents.walking import IGNORED_FOLDERS
 from clawbot.sessions.folder import is_transcript
 from clawbot.text.encoding import decoded, encoding_of
-from clawbot.trees import MOST_ENTRIES
+from clawbot.trees import TreeWalk
 
 MOST_BYTES = 64 * 1024 * 1024
 _ATTEMPTS = 5
@@ -47,9 +48,10 @@ class StubbornFileError(Exception):
 
 class FileEditor:
     """Changes files, or with `dry_run` only plans the changes: `planned` maps each file to its new content, `renamed`
-    are the files to be renamed."""
+    are the files to be renamed. No link in `workspace` is followed; elsewhere they are the user's."""
 
-    def __init__(self, *, dry_run: bool) -> None:
+    def __init__(self, workspace: Path, *, dry_run: bool) -> None:
+        self._workspace = workspace
         self.dry_run = dry_run
         self.planned: dict[Path, bytes | None] = {}
         self.renamed: set[Path] = set()
@@ -58,27 +60,33 @@ class FileEditor:
         """The current or planned content; None for a missing file. Raises OSError."""
         if path in self.planned:
             return self.planned[path]
+        folder, name = self._reached(path)
         try:
-            return read_plain(path, MOST_BYTES)
+            return folder.read(name, MOST_BYTES)
         except FileNotFoundError:
             return None
 
-    def change(self, path: Path, changed: Changed, *, below: Path | None = None) -> bool:
+    def change(self, path: Path, changed: Changed) -> bool:
         """Replace the file atomically with the result of `changed`; returns whether it differs. Retries when another
-        program writes in between. No link from the folder `below` on is followed. Raises OSError, StubbornFileError."""
+        program writes in between. Raises OSError, StubbornFileError."""
+        folder, name = self._reached(path)
         for _ in range(_ATTEMPTS):
             before = self.read(path)
             if before is None or (after := changed(before)) == before:
                 return False
-            if path.stat().st_nlink > 1:
+            if (found := folder.state(name)) and found.st_nlink > 1:
                 raise StubbornFileError("is a hard link: its other name would keep the text")
             if self.dry_run:
                 self.planned[path] = after
                 return True
             with contextlib.suppress(ChangedFileError):
-                replace_known(path, before, after, below=below)
+                folder.replace_known(name, before, after)
                 return True
         raise StubbornFileError("keeps being changed by another program")
+
+    def _reached(self, path: Path) -> tuple[GuardedFolder, Path]:
+        folder, name = reached(path, self._workspace)
+        return (folder, name) if folder.root == self._workspace else reached(path.resolve(), None)
 
 
 def still_there(
@@ -86,35 +94,42 @@ def still_there(
 ) -> Iterator[Left]:
     """The files below `roots`, except `passed`, that contain some of what is wanted; and what could not be checked."""
     seen: set[Path] = set()
-    for root in roots:
-        for number, path in enumerate(_files_below(root)):
-            if number == MOST_ENTRIES:
-                yield Left(str(root), f"only {MOST_ENTRIES:,} files were searched", unseen=True)
-                break
+    for root in filter(Path.is_dir, roots):
+        files = GuardedFolder(root)
+        for inside in _files_below(files):
+            if isinstance(inside, Left):
+                yield inside
+                continue
+            path = root / inside
             if path in seen or path in passed:
                 continue
             seen.add(path)
-            if path not in editor.renamed and editor.planned.get(path, b"") is not None:
-                yield from _named(path.relative_to(root), path, wanted)
+            if editor.planned.get(path, b"") is None:
+                continue
+            if path not in editor.renamed:
+                yield from _named(Path(inside), path, wanted)
             if path.name == _GIT:
                 if editor.planned or not editor.dry_run:
                     yield Left(str(path), "git's history is not searched", unseen=True)
                 continue
             try:
-                yield from _looked_through(path, wanted, editor)
+                yield from _looked_through(files, inside, wanted, editor)
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 yield Left(str(path), f"can't be searched ({error.strerror or type(error).__name__})", unseen=True)
 
 
-def _files_below(root: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(root):
-        if _GIT in folders:
-            yield Path(folder, _GIT)
-        folders[:] = sorted(name for name in folders if name not in IGNORED_FOLDERS)
-        for name in sorted(names):
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
+def _files_below(files: GuardedFolder) -> Iterator[str | Left]:
+    """The paths of regular files, and of the folders of git, whose content is left out."""
+    with files.folder() as top:
+        walk = TreeWalk(top, ignored=IGNORED_FOLDERS - {_GIT}, skips=lambda path: f"/{_GIT}/" in f"/{path}")
+        for entry in walk:
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False)
+                if entry.name == _GIT if entry.is_folder else stat.S_ISREG(found.st_mode):
+                    yield entry.path
+    yield from (Left(str(files.root), problem, unseen=True) for problem in walk.problems)
 
 
 def _named(inside: Path, path: Path, wanted: ForgetTarget) -> Iterator[Left]:
@@ -122,16 +137,17 @@ def _named(inside: Path, path: Path, wanted: ForgetTarget) -> Iterator[Left]:
         yield Left(str(path), "its name; rename it by hand", unseen=True)
 
 
-def _looked_through(path: Path, wanted: ForgetTarget, editor: FileEditor) -> Iterator[Left]:
+def _looked_through(files: GuardedFolder, inside: str, wanted: ForgetTarget, editor: FileEditor) -> Iterator[Left]:
+    path = files.root / inside
+    planned = editor.planned.get(path)
     if path.parent.name == _SESSIONS and is_transcript(path.name):
-        planned = editor.planned.get(path)
-        with io.BytesIO(planned) if planned is not None else path.open("rb") as rows:
+        with io.BytesIO(planned) if planned is not None else os.fdopen(files.open(inside), "rb") as rows:
             count = sum(_holds(row.decode("utf-8", "replace"), wanted, is_json=True) for row in rows)
         if count:
             yield Left(str(path), f"{count} {'entry' if count == 1 else 'entries'}")
         return
-    data = editor.read(path)
-    if data is None or (b"\0" in data[:_HEAD] and not encoding_of(data).is_wide):
+    data = files.read(inside, MOST_BYTES) if planned is None else planned
+    if b"\0" in data[:_HEAD] and not encoding_of(data).is_wide:
         return
     lines = _lines_of(decoded(data, errors="replace"), wanted, is_json=path.suffix in (".json", ".jsonl", ".unsent"))
     if lines:

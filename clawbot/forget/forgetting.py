@@ -123,7 +123,7 @@ class Forgetting:
             work = self._work(talks, notes, documents)
             held = talks.holding(work.phrase) if work.phrase is not None else {}
             ground = _Ground(talks, notes, work, held)
-            look = FileEditor(dry_run=True)
+            look = FileEditor(self._workspace, dry_run=True)
             found = list(self._steps(ground, look))
             if not found and not read_forgotten(self._store.folder).unfinished:
                 left = tuple(self._still_there(ground, look, ()))
@@ -132,7 +132,7 @@ class Forgetting:
                 return ForgetOutcome((), left, complete=True)
             if self._request.dry_run:
                 return self._outcome(ground, look, found)
-            editor = FileEditor(dry_run=False)
+            editor = FileEditor(self._workspace, dry_run=False)
             found = list(self._steps(ground, editor))
             outcome = self._outcome(ground, editor, [*found, *asyncio.run(self._tidy())])
             if outcome.complete:

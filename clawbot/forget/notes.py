@@ -6,15 +6,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
 from clawbot.agent.notes import NoteError, rename_note
-from clawbot.files import digest_of, read_plain
-from clawbot.forget.files import MOST_BYTES, FileEditor, Left, StubbornFileError
+from clawbot.files import digest_of
+from clawbot.forget.files import FileEditor, Left, StubbornFileError
 from clawbot.forget.words import ForgetTarget, Phrase
+from clawbot.guarded import GuardedFolder
 from clawbot.memory.documents.indexed_text import is_session_note, who_says
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER, MemoryDocuments
 from clawbot.sessions.echo import REFERENCE
@@ -171,8 +173,10 @@ class Notes:
 
     def __init__(self, workspace: Path, documents: MemoryDocuments) -> None:
         self._workspace = workspace
+        self._editor = FileEditor(workspace, dry_run=True)
         self.paths = [state.path for state in documents.list().files]
-        if PROFILE not in self.paths and (workspace / PROFILE).is_file() and not (workspace / PROFILE).is_symlink():
+        found = GuardedFolder(workspace).state(PROFILE)
+        if PROFILE not in self.paths and found is not None and stat.S_ISREG(found.st_mode):
             self.paths.append(PROFILE)
 
     def absolute(self, path: str) -> Path:
@@ -180,10 +184,7 @@ class Notes:
 
     def text(self, path: str) -> str:
         """The text of the note; undecodable bytes are replaced, and a missing note is empty. Raises OSError."""
-        try:
-            return decoded(read_plain(self.absolute(path), MOST_BYTES), errors="replace")
-        except FileNotFoundError:
-            return ""
+        return decoded(self._editor.read(self.absolute(path)) or b"", errors="replace")
 
     def of_session(self, session_id: str) -> list[str]:
         """The notes saved at the end of a session. Raises OSError."""
@@ -199,7 +200,7 @@ class Notes:
         """The lines written by memory that still exist. Raises OSError."""
         found: list[str] = []
         for path in sorted({write.path for write in writes} & set(self.paths)):
-            data = read_plain(self.absolute(path), MOST_BYTES)
+            data = self._editor.read(self.absolute(path)) or b""
             lines = decoded(data, errors="replace").split("\n")
             found += [lines[number] for number in sorted(_lines_written(data, path, writes)[0])]
         return found
@@ -227,7 +228,7 @@ class Notes:
                 yield Left(path, "memory's text about it has been edited since; check there", lines)
         for path in work.whole:
             with _telling(path) as trouble:
-                if editor.change(self.absolute(path), lambda _: None, below=self._workspace):
+                if editor.change(self.absolute(path), lambda _: None):
                     yield ForgottenPart(path, "removed, the whole note")
             yield from trouble
 
@@ -247,7 +248,7 @@ class Notes:
             return None if gone and is_empty else encoded_like(after, before) if gone else before
 
         with _telling(path) as trouble:
-            if editor.change(self.absolute(path), changed, below=self._workspace):
+            if editor.change(self.absolute(path), changed):
                 is_gone = editor.read(self.absolute(path)) is None
                 yield (
                     ForgottenPart(path, "removed, the whole note: it contained nothing else")

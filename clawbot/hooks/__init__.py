@@ -1,6 +1,6 @@
 """Hooks: Python code of users that runs at defined moments of a session."""
 
-from clawbot.files import RefusedFileError, read_guarded
+from clawbot.guarded import RefusedFileError, read_guarded
 from clawbot.hooks.api import Hook, HookServiceError, Said
 from clawbot.hooks.events import (
     AgentBootstrap,

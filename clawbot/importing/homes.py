@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.config.paths import Paths
-from clawbot.files import create_exclusive, ensure_private_dir
+from clawbot.files import create_whole, ensure_private_dir
 from clawbot.importing.ledger import Ledger
 
 _MOST = 100_000
@@ -53,4 +53,4 @@ def is_dismissed(paths: Paths) -> bool:
 
 def dismiss(paths: Paths) -> None:
     """Offer no import any more. Blocks; raises OSError."""
-    create_exclusive(ensure_private_dir(paths.imports) / _DISMISSED, b"")
+    create_whole(ensure_private_dir(paths.imports) / _DISMISSED, b"")

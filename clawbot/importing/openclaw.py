@@ -14,7 +14,7 @@ from msgspec import structs
 
 from clawbot.config.errors import ConfigError
 from clawbot.config.source import parse_layer
-from clawbot.files import read_plain
+from clawbot.guarded import GuardedFolder
 from clawbot.importing.content import first_time, joined
 from clawbot.importing.source import (
     Said,
@@ -82,7 +82,7 @@ def _named_workspaces(root: Path) -> dict[Path, str]:
     settings: dict[str, Any] = {}
     for name in _SETTINGS:
         with suppress(OSError, ConfigError):
-            text = read_plain(root / name, _LARGEST_SETTINGS, below=root).decode("utf-8-sig", "replace")
+            text = GuardedFolder(root).read(name, _LARGEST_SETTINGS).decode("utf-8-sig", "replace")
             settings = settings or parse_layer(text, name)[0].data
     listed = _at(settings, "agents", "list")
     agents = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,7 +13,8 @@ from filelock import FileLock, Timeout
 from msgspec import Struct, field, structs
 
 from clawbot.clock import Clock, iso_utc
-from clawbot.files import PRIVATE_FILE, create_whole, digest_of, ensure_private_dir, erase, read_plain, write_atomic
+from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, read_plain, write_atomic
+from clawbot.guarded import GuardedFolder, reached
 from clawbot.importing.claude_code import read_claude_code
 from clawbot.importing.codex import read_codex
 from clawbot.importing.exports import read_export
@@ -252,6 +254,7 @@ class Importer:
 
     def _copy_notes(self, folder: Path) -> None:
         """Copy the Markdown files of another workspace: where the name is taken, into a folder of their own."""
+        files = GuardedFolder(self._workspace)
         for name in files_in(folder, _is_note, self._skipped):
             try:
                 data = read_plain(folder / name, LARGEST_NOTE, linked=False)
@@ -259,14 +262,13 @@ class Importer:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue
             for place in (name, f"{BESIDE}/{self._run.program}/{name}"):
-                target = self._workspace / place
                 with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
-                    if target.is_file() and read_plain(target, LARGEST_NOTE) == data:
-                        break
-                    if os.path.lexists(target):
+                    if found := files.state(place):
+                        if stat.S_ISREG(found.st_mode) and files.read(place, LARGEST_NOTE) == data:
+                            break
                         continue
-                    self.note(Record("file", str(target.absolute()), digest_of(data)))
-                    if self._dry_run or create_whole(target, data, below=self._workspace):
+                    self.note(Record("file", str((self._workspace / place).absolute()), digest_of(data)))
+                    if self._dry_run or files.create(place, data):
                         (self._outcome.copied if place == name else self._outcome.beside).append(place)
                         break
 
@@ -287,7 +289,13 @@ def _is_note(name: str) -> bool:
 
 
 def undo_run(
-    store: SessionStore, ledger: Ledger, run: Run, records: list[Record], drop_job: Callable[[str], str] = lambda _: ""
+    store: SessionStore,
+    ledger: Ledger,
+    run: Run,
+    records: list[Record],
+    drop_job: Callable[[str], str] = lambda _: "",
+    *,
+    workspace: Path,
 ) -> Undone:
     """Take back what the run made and what nobody used since; `drop_job` removes a job, or returns why it stays.
     Blocks. Raises SessionStoreError, ConfigError, OSError."""
@@ -299,7 +307,7 @@ def undo_run(
             why = _undo_session(path, record, run.id, undone)
             freed += [] if why else [path]
         elif record.kind == "file":
-            why = _undo_file(Path(record.name), record.value, undone)
+            why = _undo_file(Path(record.name), record.value, undone, workspace)
         elif record.kind == "job":
             why = drop_job(record.name)
             undone.jobs += not why
@@ -332,14 +340,15 @@ def _undo_session(path: Path, record: Record, run_id: str, undone: Undone) -> st
     return ""
 
 
-def _undo_file(path: Path, digest: str, undone: Undone) -> str:
+def _undo_file(path: Path, digest: str, undone: Undone, workspace: Path) -> str:
+    folder, name = reached(path, workspace)
     try:
-        if digest_of(read_plain(path, LARGEST_NOTE)) != digest:
+        if digest_of(folder.read(name, LARGEST_NOTE)) != digest:
             return f"{path}: it was changed since"
+        folder.erase(name)
     except FileNotFoundError:
         return ""
     except OSError as error:
         return f"{path}: {error.strerror or error}"
-    erase(path)
     undone.files += 1
     return ""

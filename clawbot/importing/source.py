@@ -21,7 +21,8 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.files import NO_PLAIN_FILE, open_folder, read_plain
+from clawbot.files import NO_PLAIN_FILE
+from clawbot.guarded import GuardedFolder
 from clawbot.messages import Message
 from clawbot.sessions.entries import as_object
 from clawbot.sessions.offsets import ENTRY_START
@@ -106,7 +107,7 @@ def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[
     """Return the paths of the plain files below `root` that `fits` accepts, relative to it and sorted. Blocks. Raises
     OSError."""
     found = []
-    with open_folder(root, ()) as top:
+    with GuardedFolder(root).folder() as top:
         walk = TreeWalk(top, most=MOST_FILES)
         for entry in walk:
             if not entry.is_folder and fits(entry.path):
@@ -173,7 +174,7 @@ def as_line(raw: bytes) -> dict[str, Any] | None:
 def small_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file, empty if it can't be read. Blocks."""
     try:
-        return as_object(read_plain(path, LARGEST_TALK, below=path.parent)) or {}
+        return as_object(GuardedFolder(path.parent).read(path.name, LARGEST_TALK)) or {}
     except OSError:
         return {}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import stat
 import sys
 from collections.abc import Iterable, Iterator
 from datetime import datetime, tzinfo
@@ -13,7 +14,7 @@ import msgspec
 
 from clawbot.clock import Clock, moment_of
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive
+from clawbot.guarded import reached
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -179,13 +180,15 @@ def write_export(
             data = "".join(to_markdown(items, title, clock.now().tzinfo, redactor)).encode()
     target = target.expanduser()
     try:
-        created = create_exclusive(target, data, below=below)
+        folder, name = reached(target, below)
+        created = folder.create(name, data)
     except OSError as error:
         raise ClawbotError(
             f"{target} can't be written: {error.strerror or error}.",
             hint="Name another path, or remove what is in the way.",
         ) from error
     if not created:
-        what = "exists already" if target.is_file() else "is not a regular file: an export needs a new one"
+        is_file = (found := folder.state(name)) is not None and stat.S_ISREG(found.st_mode)
+        what = "exists already" if is_file else "is not a regular file: an export needs a new one"
         raise ClawbotError(f"{target} {what}.", hint="Name another path.")
     return redactor.count

@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from clawbot.files import PRIVATE_FILE, create_exclusive
+from clawbot.files import PRIVATE_FILE, create_whole
 from clawbot.sessions.errors import SessionStoreError, store_error, store_errors
 
 FIRST_BLOCK = 64 * 1024
@@ -175,7 +175,7 @@ class LineAppender:
         """A new file with its first line, both synced to disk. Raises SessionStoreError and leaves nothing
         behind then."""
         with store_errors("create", path):
-            if not create_exclusive(path, first, mode=PRIVATE_FILE):
+            if not create_whole(path, first, mode=PRIVATE_FILE):
                 raise SessionStoreError(f"{path} exists already.", hint="Start a session with another id.")
         return cls(path)
 
@@ -256,6 +256,6 @@ def _set_aside(path: Path, torn: bytes) -> Path:
     """Store `torn` in a file of its own beside `path`, unless a crash has already left it there."""
     for number in range(1, MOST_TORN_FILES):
         side = path.with_name(f"{path.name}.torn" if number == 1 else f"{path.name}.torn.{number}")
-        if create_exclusive(side, torn) or side.read_bytes() == torn:
+        if create_whole(side, torn) or side.read_bytes() == torn:
             return side
     raise OSError(errno.EEXIST, "too many side files of torn ends", str(path))

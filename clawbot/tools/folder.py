@@ -16,7 +16,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.files import LINK_ERRORS, PRIVATE_FILE, create_whole, hold_folder, open_folder, write_atomic
+from clawbot import guarded
+from clawbot.guarded import LINK_ERRORS, OPEN_APPEND, OPEN_READ, GuardedFolder, SpecialFileError, hold_folder
 from clawbot.text.names import fold_name, on_disk
 from clawbot.tools.fence import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
@@ -63,9 +64,6 @@ def _is_repository(folder: Path) -> bool:
     return (folder / "commondir").exists() or ((folder / "objects").is_dir() and (folder / "refs").is_dir())
 
 
-# Without O_NONBLOCK, opening a FIFO would wait for a writer.
-OPEN_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-OPEN_APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NAME_BYTES = 255  # NAME_MAX of Linux and macOS
 SHOWN_CHARS = 200  # of a path that is refused
 KINDS = (
@@ -168,7 +166,7 @@ class WorkspaceFolder:
         top = Path(base or os.path.realpath(self.root))
         with contextlib.ExitStack() as opened:
             try:
-                folder = opened.enter_context(open_folder(top, parts, create=create, real=True))
+                folder = opened.enter_context(GuardedFolder(top, real=True).folder(Path(*parts), create=create))
             except OSError as error:
                 if error.filename == str(top):
                     raise ToolError(
@@ -203,16 +201,15 @@ class WorkspaceFolder:
     def create(self, place: WorkspacePath, data: bytes) -> bool:
         """Write a new file with mode 0600. Returns False and changes nothing if there is one."""
         with explained(place.shown):
-            return create_whole(Path(os.path.realpath(self.root), *place.parts), data, below=Path(self.root))
+            return GuardedFolder(self.root).create(Path(*place.parts), data)
 
     def replace(self, place: WorkspacePath, data: bytes, check: Callable[[], None] | None = None) -> None:
         """Replace the file with `data` atomically; its mode is kept, a new one is 0600. `check` may raise right before.
 
         A temporary file is renamed, so other hard links keep the old content.
         """
-        root = Path(os.path.realpath(self.root))
         with explained(place.shown):
-            write_atomic(root.joinpath(*place.parts), data, below=root, check=check)
+            GuardedFolder(self.root).replace(Path(*place.parts), data, check=check)
 
     @contextmanager
     def appending(self, place: WorkspacePath) -> Iterator[int]:
@@ -239,30 +236,17 @@ class MissingFileError(ToolError):
 
 
 def open_regular(parent: int, name: str, flags: int, bounds: Callable[[], Bounds]) -> int:
-    """A descriptor of the regular file `name` in the folder `parent`; raises OSError, or ToolError for anything else
-    and for hard links of files denied by `bounds`.
-
-    The stat before avoids opening devices and pipes at all; the one after opening is the check that counts.
-    """
-    with contextlib.suppress(FileNotFoundError):
-        _demand_regular(name, os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode)
-    handle = os.open(name, flags, PRIVATE_FILE, dir_fd=parent)
+    """A descriptor of the regular file `name` in the folder `parent`; raises OSError, and ToolError for hard links of
+    files denied by `bounds`."""
+    handle = guarded.open_regular(parent, name, flags)
     try:
         found = os.fstat(handle)
-        _demand_regular(name, found.st_mode)
         if found.st_nlink > 1 and bounds().is_twin(found):
             raise ToolError(f"{name} is refused: it is a hard link, and another name of the file is out of reach.")
     except BaseException:
         os.close(handle)
         raise
     return handle
-
-
-def _demand_regular(name: str, mode: int) -> None:
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError
-    if not stat.S_ISREG(mode):
-        raise ToolError(f"{name} is {kind_of(mode)}, not a file: refused.")
 
 
 @contextmanager
@@ -276,6 +260,8 @@ def explained(shown: str) -> Iterator[None]:
         raise ToolError(f"{shown} is a folder, not a file. See what is in it with `list`.") from None
     except NotADirectoryError:
         raise ToolError(f"{shown} is not a folder (or a symlink took its place): refused.") from None
+    except SpecialFileError as error:
+        raise ToolError(f"{shown} is {kind_of(error.mode)}, not a file: refused.") from None
     except PermissionError:
         raise ToolError(f"{shown} cannot be opened: permission denied.") from None
     except OSError as error:

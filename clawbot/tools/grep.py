@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from msgspec import Meta
 
 from clawbot.clock import Clock
-from clawbot.files import LINK_ERRORS
+from clawbot.guarded import LINK_ERRORS, OPEN_READ, SpecialFileError
 from clawbot.text.visible import visible_name
 from clawbot.tools.arguments import Arguments
-from clawbot.tools.folder import OPEN_READ, WorkspaceFolder, WorkspacePath, explained, open_regular
+from clawbot.tools.folder import WorkspaceFolder, WorkspacePath, explained, open_regular
 from clawbot.tools.listing import ReadingTool, glob_of, left_out, walk
 from clawbot.tools.matching import compiled, fitting_lines
 from clawbot.tools.protocol import ToolError, ToolOutcome
@@ -260,7 +260,7 @@ class _Search:
                 continue
             try:
                 handle = self._open(entry.parent, entry.name)
-            except (ToolError, FileNotFoundError, IsADirectoryError):
+            except (ToolError, FileNotFoundError, IsADirectoryError, SpecialFileError):
                 continue  # a pipe, a device, or a hard link to a denied file
             except OSError as error:
                 if error.errno not in LINK_ERRORS and len(self._problems) < MOST_PROBLEMS:

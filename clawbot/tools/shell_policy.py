@@ -110,9 +110,7 @@ def _holds_secret(folder: str, dotted: bool) -> bool:
         # What others packed holds certificates of theirs.
         folders[:] = [name for name in folders if name not in PACKED and (dotted or not name.startswith("."))]
         number += len(folders) + len(names)
-        if number > MOST_PATHS or any(
-            is_secret_path(name) for name in (*folders, *names) if dotted or name[0] != "."
-        ):
+        if number > MOST_PATHS or any(is_secret_path(name) for name in (*folders, *names) if dotted or name[0] != "."):
             return True
     return False
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from clawbot.attachments.pictures import picture_type
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive
+from clawbot.guarded import GuardedFolder
 from clawbot.text.interface import _
 
 MOST_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
@@ -114,7 +114,7 @@ def keep_picture(data: bytes, workspace: Path, now: datetime) -> str:
     for number in range(1, 100):
         name = f"{stem}{f'-{number}' if number > 1 else ''}.{kind}"
         try:
-            if create_exclusive(folder / name, data, below=workspace):
+            if GuardedFolder(workspace).create(f"{FOLDER}/{name}", data):
                 return f"{FOLDER}/{name}"
         except NotADirectoryError as error:
             text = _("{folder} is a link or a file, not a folder.").format(folder=folder)

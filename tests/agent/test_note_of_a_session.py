@@ -14,7 +14,7 @@ from msgspec import structs
 from clawbot.agent import notes as notes_module
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import NoteKept
-from clawbot.files import create_whole
+from clawbot.guarded import PRIVATE_FILE, GuardedFolder
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.store import OpenSession
 from tests.agent.fakes import says
@@ -109,19 +109,20 @@ async def test_a_note_that_is_being_written_when_the_hooks_are_stopped_is_record
 ) -> None:
     agent = await open_agent(tmp_path, PurposeModel(slug=UNNAMED), 0)
     await talk(agent, "plan the api")
-    loop, goes_on, write = asyncio.get_running_loop(), threading.Event(), create_whole
+    loop, goes_on = asyncio.get_running_loop(), threading.Event()
 
     def stop() -> None:
         agent.interrupt()
         # By then whoever would not wait for the thread has gone on.
         loop.call_later(0, loop.call_later, 0, loop.call_soon, goes_on.set)
 
-    def write_slowly(path: Path, data: bytes, *, below: Path) -> bool:
-        loop.call_soon_threadsafe(stop)
-        assert goes_on.wait(10)
-        return write(path, data, below=below)
+    class SlowFolder(GuardedFolder):
+        def create(self, path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+            loop.call_soon_threadsafe(stop)
+            assert goes_on.wait(10)
+            return super().create(path, data, mode=mode)
 
-    monkeypatch.setattr(notes_module, "create_whole", write_slowly)
+    monkeypatch.setattr(notes_module, "GuardedFolder", SlowFolder)
     old = agent.conversation.session
     events = await talk(agent, "/new")
     assert [event.session_id for event in events if isinstance(event, NoteKept)] == [old.record.session_id]

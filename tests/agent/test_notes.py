@@ -26,7 +26,8 @@ BEGAN = datetime(2026, 3, 7, 5, 0, tzinfo=UTC).timestamp()
 
 
 def note(folder: Path, name: str, session: str = SESSION) -> Path:
-    path = folder / name
+    path = folder / "memory" / name
+    path.parent.mkdir(exist_ok=True)
     path.write_text(f"# Session\n\n- **Session ID**: {session}\n", "utf-8")
     return path
 
@@ -36,29 +37,29 @@ def test_a_note_is_found_by_the_id_in_it_whatever_its_name_and_zone(tmp_path: Pa
     note(tmp_path, f"{day}-a.md", "another")
     wanted = note(tmp_path, f"{day}-端口-2.md")
     note(tmp_path, f"{day}-z.md", "another")
-    assert find_note(tmp_path, SESSION, BEGAN) == wanted
-    assert find_note(tmp_path, "unknown", BEGAN) is None
+    assert find_note(tmp_path, SESSION, BEGAN) == f"memory/{wanted.name}"
+    assert find_note(tmp_path, "unknown", BEGAN) == ""
 
 
 def test_notes_of_days_before_the_session_are_not_looked_into(tmp_path: Path) -> None:
     old = note(tmp_path, "2026-03-05-port.md")
-    assert find_note(tmp_path, SESSION, BEGAN) is None
-    assert find_note(tmp_path, SESSION, 0.0) == old
+    assert find_note(tmp_path, SESSION, BEGAN) == ""
+    assert find_note(tmp_path, SESSION, 0.0) == f"memory/{old.name}"
 
 
 def test_a_note_in_which_another_session_is_spoken_of_is_not_the_note_of_that_one(tmp_path: Path) -> None:
     other = note(tmp_path, "2026-03-07-a.md", "another")
     said = f"## Conversation Summary\n\nuser: what was in {SESSION}?\n"
     other.write_text(f"{other.read_text('utf-8')}\n{said}", "utf-8")
-    assert find_note(tmp_path, SESSION, BEGAN) is None
+    assert find_note(tmp_path, SESSION, BEGAN) == ""
     wanted = keep_note(tmp_path / "workspace", request_of(f"# Session\n\n{said}"), lambda _write: None)
-    assert find_note(tmp_path / "workspace/memory", SESSION, BEGAN) == tmp_path / "workspace" / wanted.path
+    assert find_note(tmp_path / "workspace", SESSION, BEGAN) == wanted.path
 
 
 @pytest.mark.parametrize("since", [-1e17, 1e17])
 def test_a_beginning_that_cannot_be_right_breaks_nothing(tmp_path: Path, since: float) -> None:
     note(tmp_path, "2026-03-05-port.md", "another")
-    assert find_note(tmp_path, SESSION, since) is None
+    assert find_note(tmp_path, SESSION, since) == ""
 
 
 AT = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)

@@ -32,7 +32,8 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.files import create_whole, rename_exclusive, replace_known, write_atomic
+from clawbot.files import write_atomic
+from clawbot.guarded import PRIVATE_FILE, GuardedFolder
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import AssistantMessage
 from clawbot.sessions import index
@@ -151,21 +152,21 @@ class NothingLost(RuleBasedStateMachine):
         self.patch.setattr(LineAppender, "_write", lambda own, data: world.write(own, data, through))
         note = append_whole
         self.patch.setattr(append_only, "append_whole", lambda handle, data: world.write_note(handle, data, note))
-        kept, changed = create_whole, replace_known
-        self.patch.setattr(
-            notes, "create_whole", lambda path, data, below: world.keep(partial(kept, below=below), path, data)
-        )
-        self.patch.setattr(
-            notes,
-            "replace_known",
-            lambda path, before, data, below: world.keep(
-                lambda path, data: changed(path, before, data, below=below), path, data
-            ),
-        )
-        renamed, listed = rename_exclusive, write_atomic
-        self.patch.setattr(
-            notes, "rename_exclusive", lambda path, to, below: world.change(partial(renamed, below=below), path, to)
-        )
+
+        class NoteFolder(GuardedFolder):
+            def create(self, path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+                create = super().create
+                return world.keep(lambda _, data: create(path, data, mode=mode), self.root / path, data)
+
+            def replace_known(self, path: str | Path, before: bytes, after: bytes | None) -> None:
+                change = super().replace_known
+                world.keep(lambda _, after: change(path, before, after), self.root / path, after or b"")
+
+            def rename(self, path: str | Path, name: str) -> bool:
+                return world.change(super().rename, path, name)
+
+        self.patch.setattr(notes, "GuardedFolder", NoteFolder)
+        listed = write_atomic
         self.patch.setattr(
             index, "write_atomic", lambda path, data, mode: world.change(lambda: listed(path, data, mode=mode))
         )

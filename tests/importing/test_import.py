@@ -53,7 +53,7 @@ class Place(Struct):
         return Importer(self.store, self.workspace, self.ledger, self.clock, **options).run(self.path)
 
     def undo(self, run: str) -> Undone:
-        return undo_run(self.store, self.ledger, *self.ledger.find(run))
+        return undo_run(self.store, self.ledger, *self.ledger.find(run), workspace=self.workspace)
 
     def files(self) -> dict[str, bytes]:
         """What the folder of sessions and the workspace hold, without locks."""

@@ -33,7 +33,7 @@ UNDO = f"""{NAMES}
     store = SessionStore(Path("ours/sessions"), StillClock(), cwd=Path("/w"))
     ledger = Ledger(Path("ours/imports"))
     arm()
-    undo_run(store, ledger, *ledger.runs()[0])
+    undo_run(store, ledger, *ledger.runs()[0], workspace=Path("ours/workspace"))
 """
 
 
@@ -69,7 +69,7 @@ def test_an_import_that_was_killed_is_completed_by_the_next(tmp_path: Path) -> N
         assert whole(folder) == expected
         store, ledger = parts(folder)
         for run, records in reversed(ledger.runs()):
-            assert not undo_run(store, ledger, run, records).stays
+            assert not undo_run(store, ledger, run, records, workspace=folder / "ours/workspace").stays
         assert whole(folder) == {}
         assert not [path for path in (folder / "ours/workspace").rglob("[!.]*") if path.is_file()]
 
@@ -83,7 +83,7 @@ def test_an_undo_that_was_killed_is_completed_by_the_next(tmp_path: Path) -> Non
     for folder in kill_at_each(IMPORTS, UNDO, place=start, into=tmp_path / "killed"):
         store, ledger = parts(folder)
         for run, records in ledger.runs():
-            assert not undo_run(store, ledger, run, records).stays
+            assert not undo_run(store, ledger, run, records, workspace=folder / "ours/workspace").stays
         assert whole(folder) == {}
 
 

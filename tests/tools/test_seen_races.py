@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clawbot import files
-from clawbot.files import hold_folder, replace_known
+from clawbot.guarded import GuardedFolder, hold_folder
 from clawbot.locks import try_lock
 from tests.tools.conftest import names
 from tests.tools.test_seen import FILE, Session, Step, append, edit, read, wrote
@@ -119,7 +119,7 @@ def test_a_lock_that_is_held_for_ever_stops_nobody(tmp_path: Path, monkeypatch: 
         assert try_lock(first)
         hold_folder(second)
         (tmp_path / "a").write_bytes(b"one")
-        replace_known(tmp_path / "a", b"one", b"two")
+        GuardedFolder(tmp_path).replace_known("a", b"one", b"two")
     finally:
         os.close(first)
         os.close(second)

@@ -19,7 +19,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from clawbot.config.source import resolvers
-from clawbot.files import create_exclusive
+from clawbot.guarded import OPEN_APPEND, reached
 from clawbot.llm.local import served_model
 from clawbot.llm.scripted.answers import Answer, answer_at, user_text
 from clawbot.llm.scripted.file import BEGINS, ENDS
@@ -116,12 +116,13 @@ class Recorder:
         if turn.number != self.count + 1:
             spelled["order"] = turn.number
         data = f"{BEGINS.format(turn.number)}\n{_yaml([spelled])}{ENDS.format(turn.number)}\n"
+        folder, name = reached(self.file, None)
         if not self.count:
             head = _yaml(self.head or {"model": DEFAULT_MODEL})
-            if not create_exclusive(self.file, f"{HEAD}\n{head}turns:\n{data}".encode(), below=self.file.parent):
+            if not folder.create(name, f"{HEAD}\n{head}turns:\n{data}".encode()):
                 raise FileExistsError(errno.EEXIST, "was made by another program", str(self.file))
             return
-        with os.fdopen(os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW), "ab") as stream:
+        with os.fdopen(folder.open(name, OPEN_APPEND & ~os.O_CREAT), "ab") as stream:
             stream.write(data.encode())
             stream.flush()
             os.fsync(stream.fileno())

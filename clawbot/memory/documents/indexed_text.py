@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import shipped
+from clawbot.guarded import GuardedFolder
 from clawbot.memory.documents.memory_files import (
     MEMORY_FOLDER,
     ROOT_FILES,
@@ -152,13 +152,9 @@ def count_notes(workspace: Path) -> int:
     Blocks. Unreadable folders count as empty: a figure must not fail a turn.
     """
     notes = 0
-    with contextlib.suppress(OSError):
-        folder = os.open(workspace / MEMORY_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            walk = TreeWalk(folder, ignored=IGNORED_FOLDERS, skips=_is_hidden)
-            notes = sum(is_markdown(entry.name) and not entry.is_folder for entry in walk)
-        finally:
-            os.close(folder)
+    with contextlib.suppress(OSError), GuardedFolder(workspace).folder(MEMORY_FOLDER) as folder:
+        walk = TreeWalk(folder, ignored=IGNORED_FOLDERS, skips=_is_hidden)
+        notes = sum(is_markdown(entry.name) and not entry.is_folder for entry in walk)
     return notes + _says_something(MemoryDocuments(workspace, ()))
 
 

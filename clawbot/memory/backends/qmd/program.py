@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.deadline import deadline
-from clawbot.files import RefusedFileError, read_guarded
+from clawbot.guarded import RefusedFileError, read_guarded
 from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.values import Source
 from clawbot.text.sanitize import clean_line
