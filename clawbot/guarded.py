@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import stat
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -81,6 +82,11 @@ class GuardedFolder:
             yield current
         finally:
             os.close(current)
+
+    def names(self, path: str | Path = "") -> list[str]:
+        """What is in the folder `path`, in no order."""
+        with self.folder(path) as folder, os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
 
     def open(self, path: str | Path, flags: int = OPEN_READ) -> int:
         """A descriptor of the regular file `path`."""
@@ -191,6 +197,21 @@ class GuardedFolder:
         with self._holding(path) as (folder, name):
             _unlink(folder, name)
             sync(folder)
+
+    def unshut(self, path: str | Path) -> None:
+        """Give the user, to whom it belongs, the folder `path` again that a command has shut."""
+        if not self._parts(path):
+            self.root.chmod(stat.S_IRWXU)
+            return
+        with self._holding(path) as (folder, name):
+            if sys.platform == "linux":
+                handle = os.open(name, os.O_PATH | _FOLDER, dir_fd=folder)
+                try:
+                    Path(f"/proc/self/fd/{handle}").chmod(stat.S_IRWXU)
+                finally:
+                    os.close(handle)
+            else:
+                os.chmod(name, stat.S_IRWXU, dir_fd=folder, follow_symlinks=False)
 
     def _parts(self, path: str | Path) -> tuple[str, ...]:
         is_absolute = Path(path).is_absolute()

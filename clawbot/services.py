@@ -28,6 +28,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
+from clawbot.context.bent import bent_places
 from clawbot.context.skill_list import shown_path
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
@@ -146,6 +147,7 @@ class SharedServices:
             self.notices.append(Notice(level="warning", text=left))
         record = self.paths.workspace_record(self.workspace)
         seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
+        self.notices += _bent_notices(self.workspace)
         self.store = SessionStore(
             self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
         )
@@ -482,3 +484,11 @@ class SharedServices:
             mcp=self.mcp.status if self.mcp is not None else tuple,
             origins=self.loaded.origins,
         )
+
+
+def _bent_notices(workspace: Path) -> list[Notice]:
+    """One line about what is in the way of the program in the workspace, if anything is. Blocks."""
+    if not (bent := bent_places(workspace)):
+        return []
+    text = _("Not used in the workspace: {places}. `clawbot doctor --fix` mends what can be mended.")
+    return [Notice(level="warning", text=text.format(places="; ".join(map(str, bent))))]

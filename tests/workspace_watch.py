@@ -51,7 +51,9 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
                     os.write(fd, f"{event} {who}\n".encode())
                     os.close(fd)
 
+
 _os_open = os.open
+
 
 def _caller(frame: FrameType | None) -> str:
     """The line of the program that asked for it; "" where that is a test."""

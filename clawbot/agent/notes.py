@@ -78,8 +78,8 @@ def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) 
     data = _with_id(text, request.session_id).encode("utf-8", "replace")
     try:
         files = GuardedFolder(workspace)
-        with files.folder(FOLDER, create=True) as folder:
-            _sweep(folder, request.now)
+        with files.folder(FOLDER, create=True):
+            _sweep(files, request.now)
         if found := find_note(workspace, request.session_id, request.since):
             with contextlib.suppress(ChangedFileError):
                 return _again(files, found, data, request, before_write)
@@ -175,13 +175,12 @@ def _names(stem: str) -> Iterator[str]:
         yield f"{stem}-{number}.md"
 
 
-def _sweep(folder: int, now: float) -> None:
+def _sweep(files: GuardedFolder, now: float) -> None:
     """Remove what a kill in the middle of writing a note left, once it is old enough to be nobody's work."""
-    for name in fnmatch.filter(os.listdir(folder), ".????-??-??*.tmp"):
-        with contextlib.suppress(FileNotFoundError):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if now - found.st_mtime > _LEFT_SECONDS and stat.S_ISREG(found.st_mode):
-                os.unlink(name, dir_fd=folder)
+    for name in fnmatch.filter(files.names(FOLDER), ".????-??-??*.tmp"):
+        left = f"{FOLDER}/{name}"
+        if (found := files.state(left)) and now - found.st_mtime > _LEFT_SECONDS and stat.S_ISREG(found.st_mode):
+            files.erase(left)
 
 
 def _with_id(text: str, session_id: str) -> str:

@@ -25,6 +25,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
 from clawbot.config.schema import Settings
+from clawbot.context.bent import mend_workspace
 from clawbot.logs import setup_logging
 from clawbot.text.secrets import redact
 
@@ -71,11 +72,16 @@ COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}
 @shared_options
 @agent_option("Whose workspace and sessions.")
 @click.option("--ping/--no-ping", default=True, show_default=True, help="Call the model with a tiny request.")
-def command(file: Path | None, as_json: bool, agent_id: str, ping: bool) -> None:
+@click.option(
+    "--fix", is_flag=True, help="First set aside what is in the way of the workspace's own files and folders."
+)
+def command(file: Path | None, as_json: bool, agent_id: str, ping: bool, fix: bool) -> None:
     """Check what works here and what does not, with the command that fixes it. Exits with 1 if there is a problem."""
-    # Log records would reach the screen; doctor itself writes nothing, not even a log.
+    # Log records would reach the screen; doctor itself writes nothing without --fix, not even a log.
     setup_logging(None)
-    findings = asyncio.run(examine(look_around(agent_id, ping=ping, config_file=file)))
+    here = look_around(agent_id, ping=ping, config_file=file)
+    findings = [Finding("fixed", "ok", line) for line in mend_workspace(here.settings.workspace)] if fix else []
+    findings += asyncio.run(examine(here))
     if as_json:
         print_json({"version": VERSION, "clawbot": __version__, "findings": findings})
     else:

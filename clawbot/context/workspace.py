@@ -11,7 +11,6 @@ from __future__ import annotations
 import difflib
 import errno
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -105,28 +104,33 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Pa
     """Create `workspace` and its missing template files; returns the files created. The state of the first run is in
     the file `record`, in a folder of the state folder. Blocks.
 
-    Raises ClawbotError if the workspace cannot be created, read or written.
+    Raises ClawbotError if the workspace cannot be created, read or written, unless it was used before: then a command
+    may have shut it, which stops no start (see `bent_places`).
     """
     try:
-        with GuardedFolder(workspace).folder(create=True) as top:
-            is_new = not os.listdir(top)
-        return _seed(workspace, template_dir, clock, record, is_new=is_new)
-    except PermissionError:
-        if not workspace.is_dir():
-            raise
-        log.warning("the workspace %s was not seeded", workspace, exc_info=True)
-        return []  # `bent_places` says why
-    except NotADirectoryError as error:
-        raise ClawbotError(
+        with GuardedFolder(workspace).folder(create=True):
+            pass
+        return _seed(workspace, template_dir, clock, record)
+    except (PermissionError, NotADirectoryError) as error:
+        if record.exists():
+            log.warning("the workspace %s was not seeded: %s", workspace, error)
+            return []
+        raise _unusable(workspace, error) from error
+    except OSError as error:
+        raise _unusable(workspace, error) from error
+
+
+def _unusable(workspace: Path, error: OSError) -> ClawbotError:
+    if isinstance(error, NotADirectoryError):
+        return ClawbotError(
             f"The workspace {workspace} cannot be a folder: {error.filename} is a file.",
             hint="Move that file away, or name another folder with --workspace.",
-        ) from error
-    except OSError as error:
-        raise ClawbotError(
-            f"The workspace {workspace} cannot be used: {error.filename or workspace}: {error.strerror or error}.",
-            hint=_REMEDIES.get(error.errno or 0, "Make it readable and writable for you")
-            + ", or name another folder with --workspace.",
-        ) from error
+        )
+    return ClawbotError(
+        f"The workspace {workspace} cannot be used: {error.filename or workspace}: {error.strerror or error}.",
+        hint=_REMEDIES.get(error.errno or 0, "Make it readable and writable for you")
+        + ", or name another folder with --workspace.",
+    )
 
 
 def diff_workspace(
@@ -165,9 +169,10 @@ def ritual_pending(workspace: Path) -> bool:
         return False  # The prompt says why it is not in it.
 
 
-def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path, *, is_new: bool) -> list[Path]:
+def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> list[Path]:
+    files = GuardedFolder(workspace)
     # What is empty is a new workspace, also where a deleted one was.
-    before = WorkspaceState() if is_new else _state_of(workspace, record)
+    before = _state_of(workspace, record) if files.names() else WorkspaceState()
     state = _next_state(before, workspace, template_dir, now=clock.now().astimezone(UTC))
     fresh = (
         state.bootstrap_seeded_at is not None and before.bootstrap_seeded_at is None and not ritual_pending(workspace)
@@ -176,7 +181,6 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path, *, is
     if fresh:
         # The ritual comes last, so that an interrupted seeding starts over.
         names += [MEMORY, RITUAL]
-    files = GuardedFolder(workspace)
     made = [workspace / name for name in names if files.create(name, (template_dir / name).read_bytes())]
     noted = msgspec.structs.replace(state, seeded=_seeded(state, workspace, template_dir))
     if noted != _recorded(record):

@@ -101,11 +101,9 @@ def still_there(
                 yield inside
                 continue
             path = root / inside
-            if path in seen or path in passed:
+            if path in seen or path in passed or editor.planned.get(path, b"") is None:
                 continue
             seen.add(path)
-            if editor.planned.get(path, b"") is None:
-                continue
             if path not in editor.renamed:
                 yield from _named(Path(inside), path, wanted)
             if path.name == _GIT:

@@ -16,7 +16,8 @@ from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.context.bootstrap import SEEDED
 from clawbot.context.workspace import OLD_RECORD, diff_workspace, ritual_pending, seed_workspace
 from clawbot.errors import ClawbotError
-from clawbot.files import create_exclusive, digest_of
+from clawbot.files import digest_of
+from clawbot.guarded import PRIVATE_FILE, GuardedFolder
 from clawbot.scheduling.runner import is_empty
 
 TEMPLATE = shipped("workspace_template")
@@ -136,15 +137,15 @@ def test_a_ritual_that_is_there_without_a_record_is_recorded(workspace: Path) ->
 
 @pytest.mark.parametrize("after", range(len(ALL)))
 def test_a_seeding_that_broke_off_is_completed(workspace: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
-    genuine = create_exclusive
     left = iter(range(after))
 
-    def failing(path: Path, data: bytes) -> bool:
-        if next(left, None) is None:
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        return genuine(path, data)
+    class FullFolder(GuardedFolder):
+        def create(self, path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+            if next(left, None) is None:
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            return super().create(path, data, mode=mode)
 
-    monkeypatch.setattr("clawbot.context.workspace.create_exclusive", failing)
+    monkeypatch.setattr("clawbot.context.workspace.GuardedFolder", FullFolder)
     with pytest.raises(ClawbotError, match="No space left"):
         seed(workspace)
     monkeypatch.undo()
@@ -177,10 +178,10 @@ def test_a_file_in_place_of_the_folder(workspace: Path) -> None:
     ],
 )
 def test_a_folder_that_refuses(workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int, remedy: str) -> None:
-    def refuse(path: Path, data: bytes) -> bool:
-        raise OSError(number, os.strerror(number), str(path))
+    def refuse(folder: GuardedFolder, path: str, data: bytes) -> bool:
+        raise OSError(number, os.strerror(number), str(folder.root / path))
 
-    monkeypatch.setattr("clawbot.context.workspace.create_exclusive", refuse)
+    monkeypatch.setattr(GuardedFolder, "create", refuse)
     with pytest.raises(ClawbotError, match=f"AGENTS.md: {remedy}"):
         seed(workspace)
 
@@ -328,10 +329,10 @@ def test_a_workspace_has_one_record_by_whatever_name_and_wherever_its_home_is_mo
 
 
 def test_a_record_that_can_not_be_written_stops_no_start(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, data: bytes, *, below: Path) -> None:
+    def refuse(_folder: GuardedFolder, path: str, _data: bytes) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
 
-    monkeypatch.setattr("clawbot.context.workspace.write_atomic", refuse)
+    monkeypatch.setattr(GuardedFolder, "replace", refuse)
     assert seed(workspace) == ALL
     assert seed(workspace) == []
 

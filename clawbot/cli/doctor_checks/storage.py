@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, nearest, quoted, writable
 from clawbot.cli.output import counted
 from clawbot.config.paths import shipped
-from clawbot.context.workspace import MAX_BYTES, diff_workspace
+from clawbot.context.bent import bent_places
+from clawbot.context.workspace import diff_workspace
 from clawbot.errors import ClawbotError
-from clawbot.files import read_plain
+from clawbot.guarded import GuardedFolder, guarded_bytes
 from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER
@@ -120,7 +120,10 @@ def workspace(here: Here) -> Findings:
     if (unusable := _unusable("workspace", folder)) is not None:
         return [unusable]
     notes = folder / "memory"
-    wrong = _unusable("workspace", notes, ": nothing can be remembered") or _left_out(notes)
+    if bent := bent_places(folder):
+        fix = f"clawbot doctor --fix{here.for_agent}"
+        return [Finding("workspace", "problem", f"{place}", fix if place.mend else None) for place in bent]
+    wrong = _unusable("workspace", notes, ": nothing can be remembered") or _left_out(folder)
     return [wrong or Finding("workspace", "ok", f"{folder}"), *_templates(here, init)]
 
 
@@ -135,17 +138,15 @@ def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
     return None
 
 
-def _left_out(folder: Path) -> Finding | None:
+def _left_out(workspace: Path) -> Finding | None:
     """The notes that the model's tools ignore."""
+    folder = workspace / MEMORY_FOLDER
     if not folder.exists():
         return None
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with GuardedFolder(workspace).folder(MEMORY_FOLDER) as handle:
         walk = TreeWalk(handle)
         for _ in walk:
             pass
-    finally:
-        os.close(handle)
     message = f"{folder}: {visible_name('; '.join(walk.problems))}"
     return None if walk.is_whole else Finding("workspace", "warning", message, f"ls -R {quoted(folder)}")
 
@@ -154,14 +155,14 @@ def _templates(here: Here, init: str) -> Findings:
     folder = here.settings.workspace
     files = diff_workspace(folder, shipped("workspace_template"), here.paths.workspace_record(folder))
     missing = [file.name for file in files if file.state == "missing"]
-    found = [_not_text(folder / file.name) for file in files if file.state != "missing"]
+    found = [_not_text(folder, file.name) for file in files if file.state != "missing"]
     if missing:
         found.append(Finding("workspace", "warning", f"missing: {', '.join(missing)}", init))
     return [finding for finding in found if finding is not None]
 
 
-def _not_text(file: Path) -> Finding | None:
-    data = read_plain(file, MAX_BYTES)
+def _not_text(folder: Path, name: str) -> Finding | None:
+    file, data = folder / name, guarded_bytes(folder, name) or b""
     if wide := _unmarked(data):
         message = f"{file} is UTF-16 without its byte order mark: the model sees a sign between any two letters"
         return Finding("workspace", "warning", message, f"iconv -f {wide} -t utf-8 {quoted(file)}")
