@@ -182,18 +182,16 @@ class _Recorder:
         """Watch the folders that hold `roots`, which may come and go."""
         for root in roots if self.is_sure else ():
             holder, name = os.path.split(root.absolute)
+            files, path = root.reached(holder)
             try:
-                folder = os.open(holder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                with files.folder(path) as folder:
+                    found = os.fstat(folder)
+                    self.holders[holder] = found.st_dev, found.st_ino
+                    if (watched := self._add(folder)) is not None:
+                        watched.roots[name] = root
             except OSError:
                 self.is_sure = False
                 return
-            try:
-                found = os.fstat(folder)
-                self.holders[holder] = found.st_dev, found.st_ino
-                if (watched := self._add(folder)) is not None:
-                    watched.roots[name] = root
-            finally:
-                os.close(folder)
 
     def opened(self, folder: int, root: Root, inside: str) -> None:
         """The walk is about to read `folder` (a descriptor), which is at `inside` below `root`."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from clawbot.errors import ClawbotError
 from clawbot.files import version_of
+from clawbot.guarded import SpecialFileError
 from clawbot.memory.dates.named import Order, is_ambiguous, named_path, order_in, order_of_locale
 from clawbot.memory.documents.days import DayMark, days_in, marks_of, named_by
 from clawbot.memory.documents.kept_listing import KeptListing
@@ -47,8 +48,6 @@ if TYPE_CHECKING:
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 _ANY_MD = "**/*.md"
-# Without O_NONBLOCK, opening a FIFO would wait for a writer.
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 # The timestamp granularity of file systems: up to 10 ms on Linux, 2 s on FAT and some network shares.
 _TICK_NS = 50_000_000
@@ -147,8 +146,9 @@ class MemoryDocuments:
         self._orders: Mapping[str, Collection[Order]] = {}
         self._marked_listing: tuple[Listing | None, Listing] = None, Listing((), ())
         self._workspace = os.path.normpath(workspace.absolute())
-        files = [Root(self._absolute(name), name) for name in ROOT_FILES]
-        folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER)
+        base = self._workspace
+        files = [Root(self._absolute(name), name, base=base) for name in ROOT_FILES]
+        folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER, base=base)
         self._extras = [self._extra(extra) for extra in extra_paths]
         self._roots = [*files, folder, *self._extras]
         self._listings = KeptListing(self.source, self._roots, self._walk, closed, watch=watch)
@@ -190,7 +190,7 @@ class MemoryDocuments:
         root = self._root_of(absolute)
         if root is not None and self._has_links(root, absolute):
             raise UnreadableDocumentError(state.path, "a folder on the way to it is a symlink")
-        content = read_content(absolute, state.path)
+        content = read_content(root or Root(absolute, state.path, base=self._workspace), absolute, state.path)
         if content is None:
             return None
         read = self._marked(FileState(state.path, self.source, content.size, content.mtime_ns))
@@ -306,7 +306,8 @@ class MemoryDocuments:
         absolute = str(on_disk(self._absolute(extra.path)))
         pattern = None if extra.pattern == _ANY_MD else compile_glob(extra.pattern)
         hidden = any(part.startswith(".") for part in extra.pattern.split("/"))
-        return Root(absolute, self._shown(absolute), pattern, configured=True, shows_hidden=hidden)
+        base = self._workspace if f"{absolute}/".startswith(f"{self._workspace}/") else ""
+        return Root(absolute, self._shown(absolute), pattern, configured=True, shows_hidden=hidden, base=base)
 
     def _is_inside(self, root: Root) -> bool:
         return root.absolute == self._workspace or _is_within(self._workspace, root.absolute)
@@ -372,15 +373,15 @@ class Content(Struct, frozen=True):
     digest: bytes
 
 
-def read_content(absolute: str, shown: str) -> Content | None:
-    """The content of the file `absolute`, called `shown` in errors; None if it does not exist. Blocks.
+def read_content(root: Root, absolute: str, shown: str) -> Content | None:
+    """The content of the file `absolute` of `root`, called `shown` in errors; None if it does not exist. Blocks.
 
     A byte order mark selects UTF-16 and is removed; CRLF becomes LF and NUL becomes U+FFFD; the number of lines stays.
     If the file was written so recently that another write could leave the time unchanged, `mtime_ns` is UNSETTLED.
     Raises UnreadableDocumentError.
     """
     try:
-        data, found = _read(absolute, shown)
+        data, found = _read(root, absolute, shown)
     except ValueError as error:
         raise UnreadableDocumentError(shown, "it is no usable path") from error
     except OSError as error:
@@ -391,18 +392,14 @@ def read_content(absolute: str, shown: str) -> Content | None:
     return Content(text, len(data), _settled_time(found), bytes.fromhex(version_of(data)))
 
 
-def _read(absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
-    descriptor = os.open(absolute, _OPEN)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise UnreadableDocumentError(shown, "it is no plain file")
+def _read(root: Root, absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
+    folder, name = os.path.split(absolute)
+    files, inside = root.reached(folder)
+    with os.fdopen(files.open(Path(inside, name)), "rb") as stream:
+        found = os.fstat(stream.fileno())
         if found.st_size > MAX_FILE_BYTES:
             raise UnreadableDocumentError(shown, f"it is larger than {MAX_FILE_BYTES >> 20} MB", hint="Split it.")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            return stream.read(), found
-    finally:
-        os.close(descriptor)
+        return stream.read(), found
 
 
 def _settled_time(found: os.stat_result) -> int:
@@ -431,6 +428,8 @@ def _decoded(data: bytes, shown: str) -> str:
 def _unreadable(shown: str, error: OSError) -> UnreadableDocumentError:
     if error.errno in (errno.ELOOP, errno.EMLINK):
         return UnreadableDocumentError(shown, "it is a symlink, and links are not followed")
+    if isinstance(error, SpecialFileError | IsADirectoryError):
+        return UnreadableDocumentError(shown, "it is no plain file")
     if isinstance(error, PermissionError):
         return UnreadableDocumentError(shown, "it can't be read", hint="Give yourself permission to read it.")
     return UnreadableDocumentError(shown, f"it can't be read ({error.strerror or type(error).__name__})")

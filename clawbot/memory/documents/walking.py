@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.guarded import GuardedFolder
 from clawbot.memory.values import Issue, Source
 from clawbot.text.globs import Glob
 from clawbot.text.names import composed
@@ -31,7 +32,6 @@ SUFFIXES = (".md", ".markdown")
 """File name suffixes of notes, in any case."""
 NOT_THERE = "it is not there"
 LINKED_FOLDER = "it is a link to a folder, and links are not followed: name what it leads to in extra_paths"
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _BY_NAME = attrgetter("name")
 
 
@@ -68,7 +68,8 @@ class Root(Struct, frozen=True):
     """A file or folder to list: its location, and its path in results ("" for the workspace itself).
 
     `pattern` selects files of a folder by their relative path; None: those with a Markdown suffix. A `configured` root
-    must exist. Names that begin with a dot (`.trash`, `.obsidian`) are skipped unless it `shows_hidden`.
+    must exist. Names that begin with a dot (`.trash`, `.obsidian`) are skipped unless it `shows_hidden`. No link below
+    `base` is followed: the workspace, or "" for a root outside of it, which is itself no link.
     """
 
     absolute: str
@@ -76,6 +77,13 @@ class Root(Struct, frozen=True):
     pattern: Glob | None = None
     configured: bool = False
     shows_hidden: bool = False
+    base: str = ""
+
+    def reached(self, absolute: str) -> tuple[GuardedFolder, str]:
+        """The folder to reach `absolute` through (the root, the folder that holds it, or below it), and the path in
+        there."""
+        base = self.base or (self.absolute if f"{absolute}/".startswith(f"{self.absolute}/") else absolute)
+        return GuardedFolder(Path(base), real=base == self.absolute), os.path.relpath(absolute, base)
 
     def wants(self, inside: str) -> bool:
         """Whether the file at `inside` (its path below the root, with "/") is listed."""
@@ -170,26 +178,22 @@ class Walk:
     def _add_folder(self, root: Root, inside: str) -> list[str]:
         """List the files of one folder; returns the names of its subfolders. `inside` is "" or ends with "/"."""
         prefix = f"{root.shown}/{inside}" if root.shown else inside
+        files, path = root.reached(f"{root.absolute}/{inside}")
         try:
-            folder = os.open(f"{root.absolute}/{inside}", _OPEN_FOLDER)
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError):
-                self._report_folder(prefix, error)
+            with files.folder(path) as folder:
+                if self._opened is not None:
+                    self._opened(folder, root, inside)
+                # By descriptor, names are not resolved from the root again: a fifth of the time.
+                with os.scandir(folder) as found:
+                    entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))
+                self._visited += len(entries)
+                entries.sort(key=_BY_NAME)
+                return self._add_entries(root, inside, prefix, entries)
+        except FileNotFoundError:
             return []
-        try:
-            if self._opened is not None:
-                self._opened(folder, root, inside)
-            # By descriptor, names are not resolved from the root again: a fifth of the time.
-            with os.scandir(folder) as found:
-                entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))
-            self._visited += len(entries)
-            entries.sort(key=_BY_NAME)
-            return self._add_entries(root, inside, prefix, entries)
         except OSError as error:
             self._report_folder(prefix, error)
             return []
-        finally:
-            os.close(folder)
 
     def _report_folder(self, prefix: str, error: OSError) -> None:
         shown = prefix.rstrip("/")
