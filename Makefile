@@ -90,6 +90,7 @@ $(MILVUS)/.ready: $(WITH_MILVUS)/requirements.lock $(MADE)
 check: $(DEV)
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
+	@$(BIN)/python .ci/workspaces.py
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
 

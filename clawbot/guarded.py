@@ -236,6 +236,13 @@ def reached(path: Path, workspace: Path | None) -> tuple[GuardedFolder, Path]:
     return GuardedFolder(path.absolute().parent), Path(path.name)
 
 
+def open_real(path: Path) -> BinaryIO:
+    """The regular file that `path` leads to, open for reading. For what is off until the user trusts it: links there
+    may be the user's. Never waits for a pipe."""
+    real = path.resolve()
+    return os.fdopen(GuardedFolder(real.parent, real=True).open(real.name), "rb")
+
+
 def parts_below(root: Path, path: Path) -> tuple[str, ...]:
     """`path` relative to the folder `root`, from where it first enters that, by whatever name; empty if it does not.
     Links on the rest of it are not followed. Blocks."""

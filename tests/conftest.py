@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from clawbot.text import interface, secrets
-from tests import workspace_watch  # noqa
+from tests import workspace_watch
 
 # The same examples in each run, however slow the machine: a suite says what a change did. Other examples are looked for
 # with --hypothesis-profile=random.
@@ -22,6 +23,7 @@ settings.load_profile("same")
 KEPT = {"PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START", "SSL_CERT_FILE"}
 
 _numbers = itertools.count()
+workspace_watch.start()
 
 
 def new_folder(factory: pytest.TempPathFactory, name: str) -> Path:
@@ -54,6 +56,15 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     monkeypatch.setattr(secrets, "_known_secrets", set())
     interface.set_language("en")
     return world
+
+
+@pytest.fixture(autouse=True)
+def one_way_into_the_workspace() -> Iterator[None]:
+    """Fail a test in which the program reached below a workspace by a path, not by `GuardedFolder`."""
+    workspace_watch.noted.clear()
+    yield
+    if noted := list(dict.fromkeys(workspace_watch.noted)):
+        pytest.fail("Below a workspace, and not through clawbot/guarded.py:\n" + "\n".join(noted[:10]), pytrace=False)
 
 
 @pytest.fixture

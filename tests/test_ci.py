@@ -31,7 +31,7 @@ def script(name: str) -> ModuleType:
     return module
 
 
-AUDIT, SBOM = script("audit"), script("sbom")
+AUDIT, SBOM, WORKSPACES = script("audit"), script("sbom"), script("workspaces")
 
 
 # -- the Pythons -------------------------------------------------------------------------------------------------------
@@ -142,3 +142,28 @@ def test_the_bill_of_materials_is_that_of_the_lock() -> None:
     assert version == importlib.import_module("clawbot").__version__
     assert SBOM.bill(LOCK, PROJECT, version) == written
     assert SBOM.bill(LOCK.replace("==", "==9"), PROJECT, version) != written
+
+
+# -- files of a workspace ----------------------------------------------------------------------------------------------
+
+
+def test_modules_that_work_in_a_workspace_open_nothing_by_its_path() -> None:
+    assert WORKSPACES.main() == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("open(path)", "open"),
+        ("write_atomic(path, data)", "write_atomic"),
+        ("os.open(path, os.O_RDONLY)", "os.open"),
+        ("os.rename(a, b)", "os.rename"),
+        ("(workspace / name).read_text()", ".read_text"),
+        ("os.open(name, flags, dir_fd=folder)", None),
+        ("os.rename(a, b, src_dir_fd=f, dst_dir_fd=f)", None),
+        ("GuardedFolder(workspace).read(name, 10)", None),
+    ],
+)
+def test_what_opens_by_path_is_found(tmp_path: Path, call: str, name: str | None) -> None:
+    (tmp_path / "module.py").write_text(call, encoding="utf-8")
+    assert [found for _, found in WORKSPACES.findings(tmp_path / "module.py")] == ([name] if name else [])

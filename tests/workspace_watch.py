@@ -1,8 +1,8 @@
-"""Finds accesses of the program to files below a workspace that did not go through the one door there is for them.
+"""Finds every access of the program to files below a workspace that did not go through `clawbot/guarded.py`.
 
-Python reports each call that opens, lists, creates, renames or removes something. The door (`clawbot/guarded.py`) opens
-the workspace itself, and from there on each name relative to a descriptor: so an absolute path below a workspace is one
-that the system resolved by following links. What tests do is theirs.
+Python reports each call that opens, lists, creates, renames or removes something. The guarded folder opens the
+workspace itself, and from there on each name by descriptor: so an absolute path below a workspace is one that the
+system resolved, links and all. Accesses of tests are theirs; those of the program are noted with their line.
 """
 
 from __future__ import annotations
@@ -13,58 +13,53 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-_PACKAGE = f"{Path(__file__).parents[1] / 'clawbot'}{os.sep}"
-_HOOKS = f"{Path(__file__).parents[1] / 'hooks'}{os.sep}"
-_TESTS = f"{Path(__file__).parent}{os.sep}"
-# The events of the standard library that name paths, and how many of their first arguments are paths.
+_TOP = Path(__file__).parents[1]
+_PROGRAM = (f"{_TOP / 'clawbot'}{os.sep}", f"{_TOP / 'hooks'}{os.sep}")
+_TESTS = f"{_TOP / 'tests'}{os.sep}"
+_WORKSPACE = re.compile(r"/workspace(?:-[^/]+)?/.")
+# Each with the number of its first arguments that are paths.
 EVENTS = {
-    "open": 1,
-    "os.chmod": 1,
-    "os.link": 2,
-    "os.listdir": 1,
-    "os.mkdir": 1,
-    "os.remove": 1,
-    "os.rename": 2,
-    "os.rmdir": 1,
-    "os.scandir": 1,
-    "os.symlink": 2,
-    "os.truncate": 1,
-    "os.utime": 1,
-    "shutil.rmtree": 1,
+    **dict.fromkeys(
+        ("open", "os.chmod", "os.chown", "os.listdir", "os.mkdir", "os.remove", "os.rmdir", "os.scandir"), 1
+    ),
+    **dict.fromkeys(("os.truncate", "os.utime", "os.walk", "glob.glob", "shutil.rmtree"), 1),
+    **dict.fromkeys(("os.link", "os.rename", "os.symlink", "shutil.copyfile", "shutil.move"), 2),
 }
-WORKSPACE = re.compile(r"/workspace(-[^/]+)?/.")
-found: list[str] = []
+# What may resolve a path below a workspace, and why. Nothing here writes.
+ALLOWED = {
+    "text/names.py": "finds out what a file is called: it lists names, and what is found is opened guarded",
+    "extensions/manifest.py": "hooks and skills are off until they are trusted, by their real path and their content",
+    "hooks/loading.py": "runs the code of hooks that are trusted: no command can write there",
+    "hooks/runners.py": "watches the code of hooks that are trusted",
+    "tools/sandbox/": "binds what is there for a command, and puts back what that replaced (its own journal)",
+    "tools/fence.py": "looks for other names of files that are shut, by identity",
+}
+noted: list[str] = []
 
 
 def _watch(event: str, arguments: tuple[object, ...]) -> None:
-    count = EVENTS.get(event)
-    if count is None:
+    if (count := EVENTS.get(event)) is None:
         return
     for path in arguments[:count]:
         text = os.fsdecode(path) if isinstance(path, bytes | os.PathLike) else path
-        if isinstance(text, str) and "/workspace" in text and WORKSPACE.search(text):
-            who = _caller(sys._getframe(1))
-            if who:
-                found.append(f"{event} {text} {who}")
-                if log := os.environ.get("PYTEST_WATCH_LOG"):
-                    fd = _os_open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-                    os.write(fd, f"{event} {who}\n".encode())
-                    os.close(fd)
+        if isinstance(text, str) and "/workspace" in text and _WORKSPACE.search(text):
+            line = _line_of(sys._getframe(1))
+            if line and not line.startswith(tuple(ALLOWED)):
+                noted.append(f"clawbot/{line}: {event} {text}")
 
 
-_os_open = os.open
-
-
-def _caller(frame: FrameType | None) -> str:
-    """The line of the program that asked for it; "" where that is a test."""
+def _line_of(frame: FrameType | None) -> str:
+    """The line of the program that asked for it, below `clawbot/`; "" where that was a test."""
     while frame is not None:
         file = frame.f_code.co_filename
-        if file.startswith((_PACKAGE, _HOOKS)):
-            return f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
         if file.startswith(_TESTS):
             return ""
+        if file.startswith(_PROGRAM):
+            return f"{os.path.relpath(file, _TOP / 'clawbot')}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
-sys.addaudithook(_watch)
+def start() -> None:
+    """Watch this process from now on; there is no end."""
+    sys.addaudithook(_watch)

@@ -23,7 +23,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
-from clawbot.guarded import GuardedFolder
+from clawbot.guarded import open_real
 
 Source = Literal["shipped", "home", "dir", "package", "workspace"]
 MOST_FOLDERS = 1000
@@ -144,8 +144,7 @@ def check_folder(folder: Path, files: Collection[str], *, in_workspace: bool) ->
 
 def read_manifest(file: Path) -> bytes:
     """The content of `file`. Raises ManifestError for a large one, OSError. Blocks."""
-    real = file.resolve()
-    with os.fdopen(GuardedFolder(real.parent, real=True).open(real.name), "rb") as stream:
+    with open_real(file) as stream:
         data = stream.read(LARGEST_MANIFEST + 1)
     if len(data) > LARGEST_MANIFEST:
         raise ManifestError(f"{file.name}: larger than {LARGEST_MANIFEST // 1024} KiB")

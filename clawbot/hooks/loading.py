@@ -22,6 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Literal, cast
 
+from clawbot.guarded import open_real
 from clawbot.hooks.api import HookServiceError
 from clawbot.hooks.events import HookEvent
 from clawbot.text.interface import N_
@@ -68,7 +69,7 @@ def code_digest(folder: Path) -> str:
         raise ValueError(f"more than {MOST_FILES} Python files: a package holds so many")
     whole, left = hashlib.sha256(), MOST_CODE
     for file in files:
-        with file.open("rb") as stream:
+        with open_real(file) as stream:
             data = stream.read(left + 1)
         left -= len(data)
         if left < 0:

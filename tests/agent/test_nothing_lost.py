@@ -10,7 +10,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Coroutine
 from datetime import datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from clawbot.config.schema_context import BootstrapSettings
 from clawbot.context.bootstrap import Bootstrap, NamedText, apply_hooked, cap_bootstrap, read_bootstrap
 from clawbot.context.privacy import privacy_of
-from clawbot.files import MAX_GUARDED_BYTES
+from clawbot.guarded import MAX_GUARDED_BYTES
 
 SEEDED = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"]
 
