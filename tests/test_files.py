@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.files import create_exclusive, create_whole, parts_below, read_plain, unreported, write_atomic, write_out
-from clawbot.files import create_whole, read_plain, write_atomic, write_out
+from clawbot.files import create_whole, read_plain, unreported, write_atomic, write_out
 from clawbot.guarded import GuardedFolder, parts_below
 from tests.hostile import device
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from clawbot.importing.content import UUID, Blocks, branch, first_time, numbered
 from clawbot.importing.source import Said, Skipped, Source, Talk, files_in, left_in, lines_of, real_folders, unit_of
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage, UserMessage
-from clawbot.sessions.plain_lines import is_command
+from clawbot.sessions.envelopes import is_command
 
 _COMMAND = re.compile(r"<command-name>/?(.*?)</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)

@@ -103,7 +103,7 @@ class Spoken(Struct, frozen=True):
     """One line of a message: `text` is without the speaker.
 
     `line` is its line in the file, counted from 1 at the start of the search; `timestamp` is in milliseconds since the
-    epoch, 0 if unknown. A long message yields several.
+    epoch, 0 if unknown; `by` is the other program whose assistant spoke. A long message yields several.
     """
 
     line: int
@@ -111,6 +111,7 @@ class Spoken(Struct, frozen=True):
     who: Speaker
     timestamp: int
     text: str
+    by: str = ""
 
     @property
     def told(self) -> str:
@@ -148,7 +149,7 @@ def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPar
         lines = line_numbers(source, (at.offset for at, _, _ in kept), first)
         told, _ = clean_talk(text for _, _, text in kept)
         said = (
-            Spoken(lines[at.offset], at.entry.id, _speaker(message), message.timestamp or at.entry.moment, line)
+            _spoken(at.entry, message, lines[at.offset], line)
             for (at, message, _), text in zip(kept, told, strict=True)
             if not forgotten.holds(path.name, at.entry.id)
             for line in _paragraphs(text)
@@ -165,7 +166,7 @@ def spoken_at(path: Path, start: int, line: int) -> Spoken | None:
         entry = read_entry(source, span) if span is not None and span.start >= at else None
     if not isinstance(entry, MessageEntry) or not isinstance(entry.message, UserMessage | AssistantMessage):
         return None
-    return Spoken(line, entry.id, _speaker(entry.message), entry.message.timestamp or entry.moment, "")
+    return _spoken(entry, entry.message, line, "")
 
 
 def spoken_around(path: Path, entry: str, count: int) -> list[Spoken]:
@@ -228,8 +229,10 @@ def _without_references(message: Message, text: str) -> str:
     return text if text == message.text.strip() else _REFERENCE.sub("", text).strip()
 
 
-def _speaker(message: Message) -> Speaker:
-    return "user" if isinstance(message, UserMessage) else "agent"
+def _spoken(entry: MessageEntry, message: Message, line: int, text: str) -> Spoken:
+    who: Speaker = "user" if isinstance(message, UserMessage) else "agent"
+    by = (message.by or "") if isinstance(message, AssistantMessage) else ""
+    return Spoken(line, entry.id, who, message.timestamp or entry.moment, text, by)
 
 
 def _paragraphs(text: str) -> Sequence[str]:

@@ -31,7 +31,8 @@ from clawbot.extensions.manifest import (
     manifest_text,
     read_manifest,
 )
-from clawbot.files import digest_of, read_plain
+from clawbot.files import digest_of
+from clawbot.guarded import GuardedFolder
 from clawbot.skills.manifest import SKILL_FILE, SkillManifest, SkillText, parse_skill
 from clawbot.text.interface import N_
 from clawbot.trees import TreeWalk
@@ -189,4 +190,4 @@ def _digest(folder: Path, data: bytes) -> str:
 @lru_cache(maxsize=10 * MOST_FOLDERS)
 def _content(folder: Path, path: str, _version: tuple[int, ...]) -> str:
     """The digest of a file, which is not read again if it did not change. Raises OSError."""
-    return digest_of(read_plain(folder / path, MAX_BYTES, below=folder))
+    return digest_of(GuardedFolder(folder).read(path, MAX_BYTES))

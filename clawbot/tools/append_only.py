@@ -212,8 +212,8 @@ class AppendOnlyFile:
         without = ""
         if write.secrets:
             looks = " and ".join(KINDS[kind] for kind in write.kinds)
-            count = f"{write.secrets:,} {'secret' if write.secrets == 1 else 'secrets'}"
-            without = f", {count} left out: looks like {looks}; only the user keeps it, by typing `remember --keep …`"
+            secrets = f"{write.secrets:,} {'secret' if write.secrets == 1 else 'secrets'}"
+            without = f", {secrets} left out: looks like {looks}; only the user keeps it, by typing `remember --keep …`"
         return ToolOutcome(
             f"Added lines {write.line}-{write.end_line} to {self.path}{without}.",
             summary=f"+{count}",

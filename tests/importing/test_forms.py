@@ -10,7 +10,7 @@ import pytest
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.sessions.plain_lines import spoken_part
+from clawbot.sessions.text import spoken_part
 from tests.clocks import StillClock
 from tests.importing import homes
 from tests.importing.test_import import Place, messages, paths, place_of, said
