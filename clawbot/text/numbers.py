@@ -5,6 +5,6 @@ from __future__ import annotations
 MAX_DIGITS = 18
 
 
-def whole_number(text: str, *, digits: int = MAX_DIGITS) -> int | None:
-    """Return the number that `text` writes in 1 to `digits` decimal digits of any script, else None."""
-    return int(text) if len(text) <= digits and text.isdecimal() else None
+def whole_number(text: str) -> int | None:
+    """Return the number that `text` writes in 1 to 18 decimal digits of any script, else None."""
+    return int(text) if len(text) <= MAX_DIGITS and text.isdecimal() else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Mapping, Sequence, Set
 from datetime import date
 
@@ -17,6 +18,7 @@ from clawbot.memory.store.records import DATED, ChunkRow, FileRow, file_of, id_o
 from clawbot.memory.values import Hit
 from clawbot.text.copies import Line, fold, said_in
 
+_DIGITS = re.compile(r"\d+")
 _A_DAY, _A_WEEK_LATER = date(2001, 6, 6), date(2001, 6, 13)
 
 
@@ -45,7 +47,8 @@ def without_repetition(
         # One of a day or a time alone says what the line below it says: they are one place.
         place = row.id + 1 if below and said_in(text).words == said_in(below.text).words else row.id
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
-        mark = day if day in exact or (row.flags & DATED and _is_relative(text)) else None
+        # Which number it is does not matter: of many nearly equal lines only one is examined.
+        mark = day if day in exact or (row.flags & DATED and _is_relative(_DIGITS.sub("3", text))) else None
         # A fork of a conversation holds what was said in it: it was said once.
         if file.source != "sessions" or (text, day) not in said:
             lines[at] = Line(text, day, about, mark, ranked.scores[at], place)
