@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from clawbot.text.language import STOP_WORDS
-from clawbot.text.patterns import lazy_re, read_table
+from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import stem
+from clawbot.text.tables import packaged_table
 
 Language = Literal["en", "zh", "de", "es", "fr", "ja", "ko"]
 Kind = Literal["plural", "noun", "verb"]
@@ -22,7 +23,7 @@ INFLECTED: tuple[Language, ...] = ("de", "es", "fr")
 """The languages whose words have forms that the index does not stem."""
 
 
-_RULES = read_table(__file__, "inflection.toml")
+_RULES = packaged_table("clawbot.text", "inflection.toml", dict[str, dict[str, str]])
 FUNCTION_WORDS: dict[Language, frozenset[str]] = {
     language: frozenset(_RULES[language]["function_words"].split()) for language in INFLECTED
 }

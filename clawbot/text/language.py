@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from clawbot.text.patterns import lazy_re, read_table
+from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 
 Language = Literal["en", "zh"]
 
@@ -68,7 +69,7 @@ def fold(text: str) -> str:
     return text if text.isascii() and "\t" not in text else text.translate(_PLAIN)
 
 
-_TABLES = read_table(__file__, "words.toml")
+_TABLES = packaged_table("clawbot.text", "words.toml", dict[str, str])
 
 
 def _words(table: str) -> frozenset[str]:

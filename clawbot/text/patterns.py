@@ -1,11 +1,9 @@
 """Patterns that are compiled when they are first used: with sets of Chinese characters one takes milliseconds, and most
-commands need few of them. And the tables of words and patterns that are data."""
+commands need few of them."""
 
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 from typing import Any, cast
 
 
@@ -24,8 +22,3 @@ class _Later:
 def lazy_re(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Like `re.compile`, at the first use. A mistake in `pattern` is found only then."""
     return cast("re.Pattern[str]", _Later(pattern, flags))
-
-
-def read_table(module: str, name: str) -> dict[str, Any]:
-    """The table in the TOML file `name` beside the file `module`. Blocks."""
-    return tomllib.loads(Path(module).with_name(name).read_text(encoding="utf-8"))

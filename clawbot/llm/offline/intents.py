@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-import tomllib
-from importlib.resources import files
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,6 +12,7 @@ from clawbot.llm.offline.program import table
 from clawbot.text.language import Language, fold
 from clawbot.text.secrets import holds_secret
 from clawbot.text.statements import asks, is_question
+from clawbot.text.tables import packaged_table
 
 MAX_REQUEST = 8_000  # characters; a longer message is a paste, not a request in a phrase that could be known
 _QUOTES = "\"'`“”‘’「」『』《》"
@@ -34,8 +34,7 @@ class Intent(Struct, frozen=True):
 @functools.cache
 def _grammar() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     """The tables of the file, compiled at the first message: some 20 ms that no start should pay."""
-    file = tomllib.loads(files("clawbot.llm.offline").joinpath("grammar.toml").read_text(encoding="utf-8"))
-
+    file = packaged_table("clawbot.llm.offline", "grammar.toml", dict[str, Any])
     parts = file["parts"] | table()["parts"]
 
     def compiled(text: str) -> re.Pattern[str]:

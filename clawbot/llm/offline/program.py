@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import tomllib
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import clawbot
 from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.text.language import Language
 from clawbot.text.sanitize import tilde
+from clawbot.text.tables import packaged_table
 
 
 class ProgramFacts(Struct, frozen=True):
@@ -28,7 +27,7 @@ class ProgramFacts(Struct, frozen=True):
 @functools.cache
 def table() -> dict[str, Any]:
     """The file: `topics` (name, question in English and Chinese, answers), `weekdays`, and `parts` of the patterns."""
-    return tomllib.loads(files("clawbot.llm.offline").joinpath("program.toml").read_text(encoding="utf-8"))
+    return packaged_table("clawbot.llm.offline", "program.toml", dict[str, Any])
 
 
 def answer_about(topic: str, language: Language, facts: ProgramFacts, now: datetime) -> str:

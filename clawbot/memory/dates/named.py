@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from datetime import date
 from functools import cache
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -18,7 +18,8 @@ from clawbot.memory.dates.english import MONTH, WEEKDAY, month_number
 from clawbot.memory.dates.european import MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import Period, any_of
-from clawbot.text.patterns import lazy_re, read_table
+from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 from clawbot.text.tokens import plain_forms
 
 Order = Literal["day", "month"]
@@ -129,7 +130,7 @@ def weekday_or_time(rest: str) -> bool:
 @cache
 def _patterns(where: Literal["begins", "ends", "path"]) -> tuple[re.Pattern[str], ...]:
     """The compiled forms for the beginning of a name, its end, or the last folders with it. Blocks: reads the table."""
-    table = read_table(__file__, "names.toml")
+    table = packaged_table("clawbot.memory.dates", "names.toml", dict[str, Any])
     months = any_of({*MONTH_NUMBERS, MONTH})
     parts = {**table["parts"], "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}
     before, after = {

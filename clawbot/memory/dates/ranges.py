@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from clawbot.text.patterns import lazy_re, read_table
+from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 
 Precision = Literal["day", "week", "month", "year"]
 
@@ -351,7 +352,7 @@ class LanguageTable:
 
     def __init__(self, name: str) -> None:
         """Blocks: reads the file."""
-        self.table = read_table(__file__, f"{name}.toml")
+        self.table = packaged_table("clawbot.memory.dates", f"{name}.toml", dict[str, Any])
         self.parts: dict[str, str] = {}
         for part, pattern in self.table["parts"].items():
             self.parts[part] = self._filled(pattern)
