@@ -17,6 +17,7 @@ from clawbot.config.source import parse_layer
 from clawbot.guarded import GuardedFolder
 from clawbot.importing.content import first_time, joined
 from clawbot.importing.source import (
+    LARGEST_TALK,
     Said,
     Skipped,
     Source,
@@ -40,7 +41,6 @@ _KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "suba
 _KINDS |= dict.fromkeys(("group", "channel", "thread", "topic"), "group")
 _OUR_RECORDS = "clawbot."  # only this program may write such types: offers to memory, ends, forks
 _SETTINGS = ("openclaw.json", "moltbot.json", "clawdbot.json")
-_LARGEST_SETTINGS = 2**20  # bytes
 # How an answer is to be sent, and what only the voice says; between backticks it is what the answer is about.
 _DIRECTIVE = re.compile(
     r"(?<!`)(?:\[\[\s*tts:text\s*\]\].*?\[\[\s*/tts:text\s*\]\]"
@@ -82,20 +82,18 @@ def _named_workspaces(root: Path) -> dict[Path, str]:
     settings: dict[str, Any] = {}
     for name in _SETTINGS:
         with suppress(OSError, ConfigError):
-            text = GuardedFolder(root).read(name, _LARGEST_SETTINGS).decode("utf-8-sig", "replace")
+            text = GuardedFolder(root).read(name, LARGEST_TALK).decode("utf-8-sig", "replace")
             settings = settings or parse_layer(text, name)[0].data
     listed = _at(settings, "agents", "list")
-    agents = [
-        (_at(each, "default") is not True, _at(each, "id") != "main", str(_at(each, "id")), _at(each, "workspace"))
-        for each in (listed if isinstance(listed, list) else ())
+    agents = [each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)]
+    first = [each for each in agents if each.get("default") is True] or [
+        each for each in agents if each.get("id") == "main"
     ]
     shared = _at(settings, "agents", "defaults", "workspace") or _at(settings, "agent", "workspace")
-    is_chosen = any(not agent[0] for agent in agents)
-    agents.append((not is_chosen, is_chosen, "main", shared))
     found: dict[Path, str] = {}
-    for *_, who, place in sorted(agents, key=lambda agent: agent[:2]):
-        if isinstance(place, str) and place.startswith(("/", "~/")):
-            found.setdefault(Path(place).expanduser(), who)
+    for agent in (*first, {"id": "main", "workspace": shared}, *agents):
+        if isinstance(place := agent.get("workspace"), str) and place.startswith(("/", "~/")):
+            found.setdefault(Path(place).expanduser(), str(agent.get("id")))
     return found
 
 

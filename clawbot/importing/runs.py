@@ -13,6 +13,7 @@ from filelock import FileLock, Timeout
 from msgspec import Struct, field, structs
 
 from clawbot.clock import Clock, iso_utc
+from clawbot.config.names import free_name
 from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, read_plain, write_atomic
 from clawbot.guarded import GuardedFolder, reached
 from clawbot.importing.claude_code import read_claude_code
@@ -142,10 +143,7 @@ class Importer:
         agent, now = self._store.agent_id, self._clock.now()
         self._stamps, self._made = self._ledger.done(source.name, agent)
         self._forgotten = read_forgotten(self._store.folder)
-        number, base = 2, f"{now:%Y%m%d-%H%M%S}"
-        name = base
-        while (self._ledger.folder / f"{name}.jsonl").exists():
-            number, name = number + 1, f"{base}-{number}"
+        name = free_name(f"{now:%Y%m%d-%H%M%S}", {run.id for run, _ in self._ledger.runs()})
         self._run = Run(name, iso_utc(now), source.name, str(path), agent)
         self._outcome = Outcome(source.label, name, remarks=[*source.remarks], jobs=str(source.jobs or ""))
         if not self._dry_run:
@@ -301,16 +299,15 @@ def undo_run(
     Blocks. Raises SessionStoreError, ConfigError, OSError."""
     undone, kept, freed = Undone(), list[Record](), list[Path]()
     for record in reversed(records):
-        why = ""
         if record.kind == "session":
             path = store.folder / record.value
             why = _undo_session(path, record, run.id, undone)
             freed += [] if why else [path]
         elif record.kind == "file":
             why = _undo_file(Path(record.name), record.value, undone, workspace)
-        elif record.kind == "job":
-            why = drop_job(record.name)
-            undone.jobs += not why
+        else:
+            why = drop_job(record.name) if record.kind == "job" else ""
+            undone.jobs += record.kind == "job" and not why
         if why:
             kept.append(record)
             undone.stays.append(why)
@@ -326,8 +323,7 @@ def _undo_session(path: Path, record: Record, run_id: str, undone: Undone) -> st
         return ""
     if holder_of(path) is not None:
         return f"{path.stem}: it is open now"
-    end = own_end(path)
-    if end is None:
+    if (end := own_end(path)) is None:
         return f"{path.stem}: it was continued here"
     if end.run != run_id:
         return f"{path.stem}: it grew in the import {end.run}; undo that one first"

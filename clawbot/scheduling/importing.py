@@ -26,12 +26,11 @@ _NAME_CHARS = 48
 _LEFT = ("model", "thinking", "timeoutSeconds", "channel", "to", "deliver")
 
 
-class ImportedJob(Struct, frozen=True, kw_only=True):
+class ImportedJob(Struct, frozen=True):
     """A job of another program. `settings` is the entry of `schedule`, without `enabled`; `agent` the one that ran it
     there, "" for the usual one; `enabled` whether it was on. `left_out` names keys without a counterpart. A job with a
     `problem` can't be taken."""
 
-    id: str
     name: str
     settings: dict[str, Any]
     agent: str = ""
@@ -44,25 +43,23 @@ def jobs_from(data: Any, now: datetime | None = None) -> list[ImportedJob]:
     """The jobs in a decoded `jobs.json`, in their order, with names that are valid here and differ. What is no job is
     left out. Single moments before `now` are a problem."""
     listed = data.get("jobs") if isinstance(data, Mapping) else data
-    entries = [*listed.values()] if isinstance(listed, Mapping) else listed if isinstance(listed, list) else []
-    found: dict[str, ImportedJob] = {}
+    entries = listed.values() if isinstance(listed, Mapping) else listed if isinstance(listed, list) else ()
+    found: list[ImportedJob] = []
     for entry in entries:
         if isinstance(entry, Mapping):
-            job = _job(entry, found, now)
-            found[job.name] = job
-    return [*found.values()]
+            found.append(_job(entry, {job.name for job in found}, now))
+    return found
 
 
 def _job(entry: Mapping[str, Any], taken: Container[str], now: datetime | None) -> ImportedJob:
-    payload, job_id, agent = entry.get("payload"), str(entry.get("id", "")), entry.get("agentId")
+    payload, agent = entry.get("payload"), entry.get("agentId")
     said = {**entry, **(payload if isinstance(payload, Mapping) else {})}
     texts = (said.get(key) for key in ("message", "text", "prompt"))
     prompt = next((text for text in texts if isinstance(text, str) and text), "")
     settings = {**dict(_times(entry.get("schedule"))), "prompt": prompt}
     return ImportedJob(
-        id=job_id,
-        name=_name(str(entry.get("name", "")), job_id, taken),
-        settings=settings,
+        _name(str(entry.get("name", "")), str(entry.get("id", "")), taken),
+        settings,
         agent=agent if isinstance(agent, str) else "",
         enabled=entry.get("enabled") is not False,
         left_out=tuple(key for key in _LEFT if said.get(key) not in (None, "", False)),
@@ -73,8 +70,8 @@ def _job(entry: Mapping[str, Any], taken: Container[str], now: datetime | None) 
 def _times(schedule: Any) -> Iterator[tuple[str, str]]:
     """The keys of a job that say when. Seconds of an expression are dropped, and intervals are a minute at least."""
     plain = schedule if isinstance(schedule, Mapping) else {"expr": schedule}
-    expression = plain.get("expr") or plain.get("cron")
-    moment, every = plain.get("at") or plain.get("atMs") or plain.get("run_at"), plain.get("everyMs")
+    expression, every = plain.get("expr") or plain.get("cron"), plain.get("everyMs")
+    moment = plain.get("at") or plain.get("atMs") or plain.get("run_at")
     every = plain["minutes"] * 60_000 if isinstance(plain.get("minutes"), int) else every
     if isinstance(expression, str):
         fields = expression.split()
