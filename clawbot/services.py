@@ -257,8 +257,8 @@ class SharedServices:
         if problem:
             self.notices.append(Notice(level="warning", text=problem))
 
-    async def open_model(self, ref: str, *, checked: bool = True) -> ChatModel:
-        """Open a model, whose provider must be a known one if `checked`. Raises ModelError."""
+    async def open_model(self, ref: str) -> ChatModel:
+        """Raises ModelError, also for a provider that litellm does not know, but for the usual model."""
         return await open_model(
             ref,
             self.agent_settings,
@@ -266,7 +266,7 @@ class SharedServices:
             log_path=self.paths.log_file,
             consent=self.consent,
             keys=KeyMap(self.loaded.settings.tui.keys),
-            checked=checked,
+            checked=ref != self.usual_model,
         )
 
     async def open_first_model(self, chosen: str | None, notices: list[Notice]) -> CurrentModel:
@@ -284,8 +284,7 @@ class SharedServices:
                 text = _("{model}, chosen for this conversation, can't be used ({error}), so {other} answers.")
                 text = text.format(model=chosen, error=error, other=self.usual_model)
                 notices.append(Notice(level="warning", text=text))
-        model = await self.open_model(self.usual_model, checked=False)
-        return CurrentModel(self.open_model, model, self.usual_model)
+        return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)
 
     async def find_models(self) -> list[ModelInfo]:
         """The models available here."""

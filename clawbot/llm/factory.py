@@ -210,7 +210,8 @@ async def open_model(
     Raises RefusedError for a name that is none, also for a provider that litellm does not know if `checked`;
     ScriptFileError for a script that cannot be read.
     """
-    opener = _Opener(settings, clock, log_path, consent, keys or KeyMap(), checked=checked)
+    opener = _Opener(settings, clock, log_path, consent, keys or KeyMap())
+    opener.checked = checked
     models: list[ChatModel] = []
     try:
         for name in (ref, *settings.fallbacks):
@@ -231,23 +232,16 @@ async def open_model(
 
 
 class _Opener:
-    """Opens models with the same settings."""
+    """Opens models with the same settings; if `checked`, only of providers that litellm may know."""
 
     def __init__(
-        self,
-        settings: AgentSettings,
-        clock: Clock,
-        log_path: Path | None,
-        consent: ServerConsent | None,
-        keys: KeyMap,
-        *,
-        checked: bool,
+        self, settings: AgentSettings, clock: Clock, log_path: Path | None, consent: ServerConsent | None, keys: KeyMap
     ) -> None:
         self._settings = settings
         self._facts = ProgramFacts(find_home(), settings.workspace, keys)
         self._clock = clock
         self._consent = consent
-        self._checked = checked
+        self.checked = False
         self._options = client_options(settings, clock, log_path)
 
     async def open(self, ref: str) -> ChatModel:
@@ -265,7 +259,7 @@ class _Opener:
                 return self._waiting(found.info.ref, server)
         else:
             full = self._full_ref(ref)
-            if self._checked and not await asyncio.to_thread(may_name_provider, full):
+            if self.checked and not await asyncio.to_thread(may_name_provider, full):
                 raise RefusedError(_("litellm knows no provider of that name ({ref}).").format(ref=ref))
             found = await describe(full, self._settings)
         if found.info.ref == OFFLINE:

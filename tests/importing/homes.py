@@ -402,7 +402,7 @@ def _damaged_lines(program: str, lines: list[bytes]) -> list[bytes]:
         ],
         "codex": [{"type": "session_meta", "payload": {"id": uid(90, 9), "timestamp": at(0)}}],
     }
-    ours = {"type": "message", "id": "90909090", "parentId": None, "timestamp": at(0)}
+    ours: dict[str, Any] = {"type": "message", "id": "90909090", "parentId": None, "timestamp": at(0)}
     ours["message"] = {"role": "user", "content": "taken back", "timestamp": BEGAN_MS}
     root = [json.dumps(each).encode() + b"\n" for each in roots.get(program, [ours])]
     unknown = json.dumps(UNKNOWN).encode() + b"\n"
