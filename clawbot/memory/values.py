@@ -73,7 +73,7 @@ Origin = Literal["file", "user", "agent"]
 """Who wrote a text: the author of a file; the user or the agent in a conversation. Tool output is not indexed."""
 
 
-class SaidBy(Struct, frozen=True):
+class SaidBy(Struct, frozen=True, omit_defaults=True):
     """The speaker and time of a message: the entry `entry` of a transcript, at `at` in the user's zone. `by` is the
     other program whose assistant spoke."""
 
