@@ -80,8 +80,11 @@ def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
                 facts.setdefault(name, value[name])
         if kind in _SPOKEN or isinstance(value.get("uuid"), str):
             uuid, line = str(value.get("uuid") or at), _line(value, blocks)
-            root = roots.setdefault(uuid, roots.get(line.parent, uuid))
-            (sides.setdefault(root, {}) if value.get("isSidechain") is True else main).setdefault(uuid, line)
+            if value.get("isSidechain") is True:
+                root = roots[uuid] = roots.get(line.parent, uuid)
+                sides.setdefault(root, {}).setdefault(uuid, line)
+            else:
+                main.setdefault(uuid, line)
     began, cwd = first_time(facts.get("timestamp"), path.stat().st_mtime), facts.get("cwd", "")
     # A summary names a conversation by its last line, which may be in another file.
     title = next(filter(None, (titles.get(each, "") for each in ("custom-title", "ai-title", *main))), "")

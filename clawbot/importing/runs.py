@@ -188,9 +188,8 @@ class Importer:
             raise UnreadableError("conversations that were deleted here")
         if any(self._forgotten.is_whole(Path(file).name) for file in (*files, first)):
             raise UnreadableError("conversations that were forgotten here")
-        known = self._met.get(talk.ident, set()).union(
-            *(ids_in(root / file) for file in files if (root / file).exists())
-        )
+        written = [root / file for file in files if (root / file).exists()]
+        known = self._met.get(talk.ident, set()).union(*map(ids_in, written))
         end = own_end(root / files[-1]) if files else None
         kept = end.body if end and not end.offered else 0
         file = files[-1] if kept else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
@@ -199,13 +198,11 @@ class Importer:
         self._met.setdefault(talk.ident, set())
         if is_written and not kept and not self._dry_run:
             files.append(file)
-        if is_copy:
-            self._skipped["copies of conversations"] += 1
-        elif is_written or known:
+        if is_copy or not (is_written or known):
+            self._skipped["copies of conversations" if is_copy else "empty conversations"] += 1
+        else:
             count = count if is_written else "same"
             setattr(self._outcome, count, getattr(self._outcome, count) + 1)
-        else:
-            self._skipped["empty conversations"] += 1
 
     def _session_id(self, ident: str, part: int = 0) -> str:
         return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))

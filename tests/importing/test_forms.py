@@ -122,6 +122,16 @@ def test_copies_that_resuming_makes_are_one_conversation(order: tuple[int, int],
     assert paths(place) == []
 
 
+def test_each_sub_agent_in_the_file_of_its_conversation_is_one_of_its_own(tmp_path: Path) -> None:
+    place = place_of("claude-code", tmp_path)
+    main = homes.claude_code_lines(50, homes.ENGLISH)
+    sides = [homes.claude_code_lines(number, homes.ENGLISH, side=True) for number in (51, 52)]
+    for side in sides:
+        side[0]["parentUuid"] = main[-1]["uuid"]
+    homes.put_lines(place.path / f"projects/-work/{homes.uid(50)}.jsonl", [*main, *sides[0], *sides[1]])
+    assert place.run().subagents == 3
+
+
 def test_files_of_the_first_codex_are_read_and_packed_ones_and_notes_are_named(tmp_path: Path) -> None:
     place = place_of("codex", tmp_path)
     old: dict[str, Any] = {"session": {"id": homes.uid(70), "timestamp": homes.at(0), "instructions": ""}}
