@@ -22,6 +22,7 @@ _VAULTS = {".obsidian": "Obsidian", "logseq": "Logseq", ".foam": "Foam", ".dendr
 _INCLUDE = re.compile(r"(?<![\w`@])@((?:~/|\.{0,2}/)?[\w./-]+\.\w{1,5})\b")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 _LEFT_OUT = frozenset({"memory", "skills", "hooks", "node_modules"})
+_TEXTS = frozenset({".org", ".txt", ".mdx", ".canvas", ".rst", ".adoc"})
 _MOST_BYTES = 256 * 1024
 _MOST_ENTRIES = 20_000
 _FEW_NOTES = 20
@@ -42,6 +43,7 @@ def expected_in(settings: AgentSettings) -> Iterator[tuple[str, str]]:
         places = ", ".join(f"{name}: @{path}" for name, path in included[:3])
         message = _("{places}: text here, the file is not included").format(places=places)
         yield message, _("write “Read {file} first”, or copy it").format(file=included[0][1])
+    yield from _other_texts(folder / "memory", settings)
     paths = (Path(str(getattr(each, "path", each))).expanduser() for each in settings.memory_search.extra_paths)
     extra = [folder / path for path in paths]
     if any(folder.is_relative_to(path) or path.is_relative_to(folder) for path in extra):
@@ -56,6 +58,20 @@ def expected_in(settings: AgentSettings) -> Iterator[tuple[str, str]]:
         ).format(n=f"{count:,}")
         of_vault = f" ({_('a vault of {program}').format(program=vault)})" if vault else ""
         yield f"{text}{of_vault}", "agents: {defaults: {memory_search: {extra_paths: [.]}}}"
+
+
+def _other_texts(memory: Path, settings: AgentSettings) -> Iterator[tuple[str, str]]:
+    """A line about the texts in the folder `memory` that are no Markdown, unless a pattern of the settings may be about
+    them."""
+    names = sorted(each.name for each in memory.glob("*") if each.suffix in _TEXTS) if memory.is_dir() else []
+    if names and not any(getattr(each, "pattern", None) for each in settings.memory_search.extra_paths):
+        shown = ", ".join(names[:3]) + ("…" if len(names) > 3 else "")
+        message = _("memory/: {names}: not searched, only Markdown is").format(names=shown)
+        pattern = f"*{Path(names[0]).suffix}"
+        yield (
+            message,
+            f"agents: {{defaults: {{memory_search: {{extra_paths: [{{path: memory, pattern: '{pattern}'}}]}}}}}}",
+        )
 
 
 def _markdown(folder: Path) -> Iterator[str]:

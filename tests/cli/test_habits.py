@@ -48,6 +48,12 @@ WORKSPACES: dict[str, tuple[dict[str, str], list[str]]] = {
         ["1 Markdown file lies outside of memory/ and is not searched (a vault of Logseq)"],
     ),
     "many notes": ({f"notes/{at}.md": "x" for at in range(30)}, ["30 Markdown files lie outside of memory/"]),
+    "texts of other kinds": (
+        {"memory/a.org": "x", "memory/b.txt": "y", "memory/c.canvas": "{}", "memory/d.mdx": "z", "memory/e.md": "m"},
+        ["memory/: a.org, b.txt, c.canvas…: not searched, only Markdown is"],
+    ),
+    "a text of another kind": ({"memory/日记.org": "x"}, ["memory/: 日记.org: not searched"]),
+    "no text": ({"memory/photo.png": "x", "memory/data.json": "{}", "notes.txt": "y"}, []),
     "few notes": ({"a.md": "x", "docs/b.md": "y", "node_modules/c/README.md": "z"}, []),
 }
 
@@ -78,6 +84,10 @@ def test_what_is_expected_is_one_line_for_each_kind(name: str) -> None:
 def test_a_vault_that_is_searched_is_not_told(path: str) -> None:
     files = WORKSPACES["Obsidian"][0]
     assert told(files, extra_paths=[path.format(workspace=find_home() / "workspace")]) == []
+
+
+def test_texts_that_a_pattern_may_find_are_not_told() -> None:
+    assert told({"memory/a.org": "x"}, extra_paths=[{"path": "memory", "pattern": "*.org"}]) == []
 
 
 def test_hostile_files_are_no_obstacle() -> None:

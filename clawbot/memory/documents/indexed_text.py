@@ -1,5 +1,6 @@
 """Decides which lines of a document are indexed; the others become blank, so that line numbers stay those of the file.
-Excluded are unchanged lines of the shipped templates, empty quotes, and the metadata lines of session notes.
+Excluded are unchanged lines of the shipped templates, empty quotes, and the metadata lines of session notes and of
+outliners.
 
 Session notes of this program and related ones share a format: `# Session: …`, facts as a list, `## Conversation
 Summary`, then a block for each message. A block is a line with the speaker, optionally after day and time, and the
@@ -92,8 +93,14 @@ def _unsaid(block: Sequence[str]) -> Iterator[int]:
             yield number
 
 
-_RULE = 3  # increment when the same document has other lines excluded, or other days
+_RULE = 4  # increment when the same document has other lines excluded, or other days
 _TEMPLATE = "workspace_template"
+# What Logseq and Org keep beside a line: its id, whether it is folded, when its clock ran.
+_KEPT_BESIDE = lazy_re(
+    r"^[ \t]*(?:[-*+][ \t]+)?(?:(?:id|collapsed|logseq\.[\w.-]+)::[ \t][^\n]*|:(?:LOGBOOK|PROPERTIES|END):[ \t]*"
+    r"|CLOCK:[ \t]*\[[^\n]*)$",
+    re.MULTILINE,
+)
 _EMPTY_QUOTE = lazy_re(r"^[ \t]*>[> \t]*$", re.MULTILINE)
 _HEADING = lazy_re(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
 
@@ -110,7 +117,8 @@ def indexed_text(document: Document) -> str:
         text = "\n".join(lines)
     elif (template := _templates().get(document.state.path.casefold())) is not None:
         text = "\n".join(_edited(text.split("\n"), template))
-    return _EMPTY_QUOTE.sub("", text) if ">" in text else text
+    text = _EMPTY_QUOTE.sub("", text) if ">" in text else text
+    return _KEPT_BESIDE.sub("", text) if "::" in text or ":END:" in text else text
 
 
 @cache

@@ -107,6 +107,39 @@ def test_empty_quotes_are_blank() -> None:
     assert said("> a\n>\n> >\n  > > >  \n> b\n>c\n") == ["> a", "> b", ">c"]
 
 
+# What outliners keep beside a line, and what people write.
+BESIDE = [
+    "  id:: 65a1-77",
+    "\tcollapsed:: true",
+    "- id:: 65a1",
+    "  logseq.order-list-type:: number",
+    "  :LOGBOOK:",
+    "  CLOCK: [2026-03-01 Sun 10:00:00]--[2026-03-01 Sun 10:05:00] =>  00:05:00",
+    ":PROPERTIES:",
+    "  :END:",
+]
+SAID = [
+    "- phone:: 0123 456",
+    "- the id: 5",
+    "std::vector, id::new",
+    "- CLOCK: ten past",
+    "The LOGBOOK: lost",
+    "tags:: [[garden]]",
+]
+
+
+@pytest.mark.parametrize("line", BESIDE)
+def test_what_outliners_keep_beside_a_line_is_blank(line: str) -> None:
+    text = f"- Watered the roses\n{line}\n  today :END: x::\n"
+    assert indexed_text(document(text)) == "- Watered the roses\n\n  today :END: x::\n"
+
+
+@pytest.mark.parametrize("line", SAID)
+def test_what_looks_like_it_stays(line: str) -> None:
+    text = f"{line}\n  id:: 1\n"
+    assert indexed_text(document(text)) == f"{line}\n\n"
+
+
 def test_the_head_of_a_note_is_its_first_line() -> None:
     assert said(NEW_NOTE) == [
         "# Session: 2026-11-20 23:10 – 2026-11-21 00:40 (Europe/Berlin)",
