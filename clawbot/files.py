@@ -58,13 +58,20 @@ def version_of(data: bytes) -> str:
 
 
 def write_atomic(
-    path: Path, data: bytes, *, mode: int | None = None, lasting: bool = True, check: Callable[[], None] | None = None
+    path: Path,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    lasting: bool = True,
+    check: Callable[[], None] | None = None,
+    held: bool = False,
 ) -> None:
     """Replace `path` with `data`, as `GuardedFolder.replace`. A symlink is followed and stays a link. Raises
     FileNotFoundError if its folder is missing."""
     with naming(path):
         target = path.resolve()
-        GuardedFolder(target.parent, real=True).replace(target.name, data, mode=mode, lasting=lasting, check=check)
+        folder = GuardedFolder(target.parent, real=True)
+        folder.replace(target.name, data, mode=mode, lasting=lasting, check=check, held=held)
 
 
 def write_out(path: Path, data: bytes, workspace: Path) -> None:

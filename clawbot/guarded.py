@@ -135,12 +135,13 @@ class GuardedFolder:
         mode: int | None = None,
         lasting: bool = True,
         check: Callable[[], None] | None = None,
+        held: bool = False,
     ) -> None:
         """Replace `path` with `data` atomically; the data is on disk when the call returns. Not `lasting`: without
         fsync, so a power cut may leave an empty file.
 
         `mode` None keeps the mode of an existing file and creates new ones with 0600. `check` is called last of all,
-        with the lock of the folder, and may raise. Devices and pipes are never replaced.
+        with the lock of the folder (`held`: that the caller has), and may raise. Devices and pipes are never replaced.
         """
         with self._holding(path, create=True) as (folder, name):
             found = _mode_of(folder, name)
@@ -151,7 +152,8 @@ class GuardedFolder:
             aside = _write_aside(folder, name, data, mode, lasting=lasting)
             try:
                 if check is not None:
-                    hold_folder(folder)
+                    if not held:
+                        hold_folder(folder)
                     check()
                 os.replace(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
             except BaseException:

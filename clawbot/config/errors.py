@@ -108,6 +108,6 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
                 if text_of(path) != before:
                     raise config_error(str(path), "was changed by another program meanwhile: try again")
 
-            write_atomic(path, change(before).encode(), mode=PRIVATE_FILE, check=demand_unchanged)
+            write_atomic(path, change(before).encode(), mode=PRIVATE_FILE, check=demand_unchanged, held=True)
     except OSError as error:
         raise config_error(str(path), f"cannot be written: {error.strerror or error}") from error
