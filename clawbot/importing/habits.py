@@ -8,9 +8,12 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clawbot.config.schema_agent import AgentSettings
 from clawbot.text.interface import _, ngettext
+
+if TYPE_CHECKING:
+    from clawbot.config.schema_agent import AgentSettings
 
 # Files that other programs read as AGENTS.md is read here.
 _INSTRUCTIONS = (

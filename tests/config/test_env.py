@@ -56,7 +56,7 @@ def test_a_line_that_is_no_variable_costs_that_line_and_is_named_without_its_tex
     paths.home.mkdir()
     paths.env_file.write_bytes(b"A_KEY=1\n" + line + b"\nB_KEY=2\n")
     found = load_env(paths)
-    assert found == ({"A_KEY": "1", "B_KEY": "2"}, (2,))
+    assert (found.values, found.lines) == ({"A_KEY": "1", "B_KEY": "2"}, (2,))
     assert found.notices(paths.env_file) == [f"{paths.env_file}: line 2 is left out: expected NAME=value"]
 
 
