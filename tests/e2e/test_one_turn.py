@@ -215,3 +215,14 @@ def test_a_file_outside_is_not_attached_where_nobody_can_be_asked(machine: Machi
     assert "@gone.md is not attached: there is no such file." in done.stderr
     (talk,) = (machine.state / "agents/main/sessions").glob("*.jsonl")
     assert "sunflower" not in talk.read_text()
+
+
+def test_lines_of_the_file_of_keys_that_are_none_are_one_line_until_they_change(machine: Machine) -> None:
+    keys = machine.home / ".clawbot" / ".env"
+    keys.parent.mkdir(parents=True)
+    keys.write_text("A_KEY=1\n\nnot a key\nnor: this\n")
+    said = [machine.run("chat", "-p", "hello").stderr for _ in range(2)]
+    assert said == [f"clawbot: {keys}: lines 3, 4 are left out: expected NAME=value\n", ""]
+    keys.write_text("A_KEY=1\nnot a key\n")
+    assert machine.run("chat", "-p", "hello").stderr == f"clawbot: {keys}: line 2 is left out: expected NAME=value\n"
+    assert machine.run("doctor", "--no-ping").stdout.count("expected NAME=value; the line is left out") == 1
