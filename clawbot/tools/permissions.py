@@ -7,7 +7,7 @@ call, one that denies wins over one that asks, and that over one that allows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -19,7 +19,7 @@ from clawbot.text.globs import compile_glob
 from clawbot.text.interface import N_
 from clawbot.text.names import fold_name
 from clawbot.tools.protocol import Approver, Tell, ToolOutcome
-from clawbot.tools.shell_calls import commands_in
+from clawbot.tools.shell_calls import commands_in, without_folder
 from clawbot.tools.shell_policy import ShellRule, fits
 from clawbot.tools.shell_reading import Reading
 
@@ -90,18 +90,19 @@ class Permissions:
         """The ruling on a shell command; `found` is what it reads, where it is known to do no more than read what is in
         reach. Blocks at the first call, while the grammar of the shell is loaded."""
         denied, asked = self._first(self._deny, "shell"), self._first(self._ask, "shell")
-        barring = list(_shell_rules((*self._deny, *self._ask)))
+        barring = [rule for rule in (*self._deny, *self._ask) if rule.pattern and rule.tool == "shell"]
         if barring:
-            started = commands_in(command, {word for rule in barring for word in rule.pattern.split()[:1]})
+            named = {word for rule in barring for word in without_folder(rule.pattern).split()[:1]}
+            started = commands_in(command, named)
             fitting = [rule for rule in barring if any(one.fits(rule.pattern) for one in started)]
             denied = denied or next((rule for rule in fitting if rule in self._deny), None)
             asked = asked or next((rule for rule in fitting if rule in self._ask), None)
             # A rule that could not be looked for is one that may hold.
             asked = asked or next((rule for rule in barring if any(one.may_fit(rule.pattern) for one in started)), None)
         allowed = self._first(self._allow, "shell")
-        allowed = allowed or next(
-            (rule for rule in _shell_rules(self._allow) if fits(command, ShellRule(rule.pattern), found)), None
-        )
+        for rule in self._allow:
+            if rule.pattern and rule.tool == "shell" and fits(command, ShellRule(rule.pattern), found):
+                allowed = allowed or rule
         return self._judged(denied, asked, allowed, changes=found is None)
 
     def _judged(self, denied: _Rule | None, asked: _Rule | None, allowed: _Rule | None, *, changes: bool) -> Ruling:
@@ -167,7 +168,3 @@ class GrantingTool(Protocol):
 
     def take_back(self, grant: str) -> None:
         """Ask about `grant` again from now on."""
-
-
-def _shell_rules(rules: Iterable[_Rule]) -> Iterator[_Rule]:
-    return (rule for rule in rules if rule.pattern and fnmatchcase("shell", rule.tool))

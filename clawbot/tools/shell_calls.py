@@ -63,12 +63,12 @@ class Started(Struct, frozen=True):
     def fits(self, pattern: str) -> bool:
         """Whether a rule for `pattern` speaks of it. It is generous: one for `git push` also holds for what goes on
         behind it."""
-        text = " ".join(word or "" for word in self.words)
-        return fnmatchcase(text, pattern) or fnmatchcase(text, f"{pattern} *")
+        text, wanted = " ".join(word or "" for word in self.words), without_folder(pattern)
+        return fnmatchcase(text, wanted) or fnmatchcase(text, f"{wanted} *")
 
     def may_fit(self, pattern: str) -> bool:
         """Whether it could be what `pattern` says, for all that is known of it."""
-        stem = list(takewhile(lambda word: not re.search(r"[*?\[]", word), pattern.split()))
+        stem = list(takewhile(lambda word: not re.search(r"[*?\[]", word), without_folder(pattern).split()))
         is_open = not self.words or None in self.words
         if not self.words or not stem or self.words[0] != stem[0]:
             return is_open and (not self.words or not stem or self.words[0] is None)
@@ -79,6 +79,11 @@ class Started(Struct, frozen=True):
 
 
 _ANY = Started()
+
+
+def without_folder(pattern: str) -> str:
+    """A pattern for `/bin/ls x` as one for `ls x`: a command is found by the name of its program."""
+    return re.sub(r"^\S*/", "", pattern)
 
 
 def commands_in(command: str, programs: Collection[str]) -> list[Started]:
@@ -149,10 +154,8 @@ class _Doubt:
         """Whether a variable may start one, a text that bash works out again in an expression, or a file that is made
         and run."""
         run = {program_name(call.words[0]) for call in script.calls[:CALLS] if call.words and "/" in call.words[0].text}
-        given = [word for call in script.calls[:CALLS] for word in call.words[1:]] + [
-            word for _, word in script.written
-        ]
-        return any(map(self.of_word, script.kept)) or any(program_name(word) in run for word in given)
+        made = [word for call in script.calls[:CALLS] for word in call.words[1:]] + [word for _, word in script.written]
+        return any(map(self.of_word, script.kept)) or any(program_name(word) in run for word in made)
 
     def of_call(self, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript) -> bool:
         """Whether the program may start one that its words don't name as a command."""

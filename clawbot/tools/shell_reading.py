@@ -22,12 +22,6 @@ from clawbot.text.patterns import lazy_re
 from clawbot.tools.secret_places import is_secret_path
 from clawbot.tools.shell_syntax import ScriptWord, simple_command
 
-
-def without_globs(word: ScriptWord) -> ScriptWord:
-    """`word` as if `*` and `?` meant nothing to the shell."""
-    return ScriptWord(word.text, word.known, re.sub(r"[*?]", "_", word.bare))
-
-
 MOST_WORDS_OF_A_NAME = 3  # `git stash list`
 GIT_BEFORE_SUBCOMMAND = ("--no-pager", "--no-optional-locks")
 ANSWERS_ITSELF = ("--version", "--help")
@@ -236,7 +230,7 @@ class _Arguments:
         _demand(long or not value.text.startswith("-"))
         # Behind `--include=` whatever a pattern of the shell stands for is a value again, though not the same.
         any_text = long and option.kind == "text" and not self._program.refuse
-        _demand((without_globs(value) if any_text else value).is_inert)
+        _demand(value.is_inert("*?" if any_text else ""))
         if option.kind == "file":
             self._path(value)
 
@@ -250,7 +244,7 @@ class _Arguments:
         _demand(not operands or not program.operands_with or not self._seen.isdisjoint(program.operands_with))
         rest = operands
         if program.operands.startswith("pattern") and operands and self._seen.isdisjoint(program.no_pattern_with):
-            _demand(operands[0].is_inert)
+            _demand(operands[0].is_inert())
             rest = operands[1:]
         for word in rest:
             self._operand(word)
@@ -260,7 +254,7 @@ class _Arguments:
         if kind in ("files", "pattern"):
             self._path(word)
             return
-        _demand(kind != "none" and word.is_inert)
+        _demand(kind != "none" and word.is_inert())
         if kind == "date":
             # Without `+` it is a time to set the clock to.
             _demand(word.text.startswith("+") and len(self._operands) == 1)
@@ -272,10 +266,10 @@ class _Arguments:
 
     def _path(self, word: ScriptWord) -> None:
         _demand(stays_inside(word.text))
-        if not word.is_inert:
+        if not word.is_inert():
             # Where the number of words counts, one must not become two; and `[` in quotes is none to the shell.
             _demand(self._program.most is None and "[" not in word.text and not _UNSAFE_GLOB.search(word.bare))
-            _demand(without_globs(word).is_inert)
+            _demand(word.is_inert("*?"))
         if word.text != "-":
             self._paths.append(word.text)
 

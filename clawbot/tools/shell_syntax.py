@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,7 +23,7 @@ _QUOTED = "\0"  # stands for each quoted character; no command holds one
 # The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
 _TILDE = re.compile(r"(?:^|[=:])~")
 _FOUND = frozenset({"command", "file_redirect", "heredoc_redirect", "herestring_redirect"})
-_KEPT = frozenset({"variable_assignment", "raw_string", "string", "ansi_c_string"})
+_KEPT = frozenset({"variable_assignment", "raw_string", "ansi_c_string"})
 _BRANCHING = "|(<["
 BRANCHES = 1500  # the time of the parser grows with their square; these take 0.2 s at worst
 PIPES = 40  # around a command; who nests deeper is not followed
@@ -53,10 +53,10 @@ class ScriptWord(Struct, frozen=True):
         bare = self.bare
         return any(mark in bare for mark in "*?[") or ("{" in bare and ("," in bare or ".." in bare))
 
-    @property
-    def is_inert(self) -> bool:
-        """Whether the shell hands it on as it stands."""
-        return self.known and not (self.has_globs or self.bare.startswith("#") or _TILDE.search(self.bare))
+    def is_inert(self, but: str = "") -> bool:
+        """Whether the shell hands it on as it stands, also if the marks in `but` meant nothing to it."""
+        rest = ScriptWord("", self.known, "".join("_" if mark in but else mark for mark in self.bare))
+        return self.known and not (rest.has_globs or rest.bare.startswith("#") or _TILDE.search(rest.bare))
 
 
 class SimpleCommand(Struct, frozen=True):
@@ -105,6 +105,8 @@ def parse_script(command: str) -> ParsedScript:
             kept += [texts[-1][1]] if re.search(r"`|\$\(", _text(body)) and not re.search(r"['\"\\]", start) else []
         elif node.type == "herestring_redirect":
             texts += [(node.start_byte, _word(child)) for child in node.named_children[-1:]]
+        elif node.type == "variable_assignment":  # what the shell expands in it has nodes of its own
+            kept.append(ScriptWord(re.sub(r"[$`]", " ", _text(node))))
         elif node.type != "file_redirect":
             kept.append(ScriptWord(_text(node)))
         elif any(child.type in _WRITING for child in node.children):
@@ -114,11 +116,8 @@ def parse_script(command: str) -> ParsedScript:
 
 def plain_commands(command: str) -> list[list[ScriptWord]] | None:
     """The words of the simple commands of which `command` consists, one after the other, assignments before a program
-    included; None where there is anything else: redirections, pipes, functions, expansions of variables.
-
-    What stands between the words is blanks, and no word holds what is an operator to a shell: what separates words is
-    then the same here as there.
-    """
+    included; None where there is anything else: redirections, pipes, functions, expansions of variables, and what is
+    not a blank between words or an operator in one: what separates words is then the same here as in a shell."""
     root, source = _tree(command), command.encode("utf-8", "replace")
     if root is None or root.has_error:
         return None
@@ -171,19 +170,18 @@ def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...], tuple[Node, ..
     waiting: list[tuple[Node, tuple[Range, ...], tuple[Node, ...], bool]] = [(root, (), (), False)]
     while waiting:
         node, fed_by, behind, is_word = waiting.pop()
-        # In a word of an expansion the grammar sees no command.
+        # In a word of an expansion the grammar sees no command, and what is escaped may be expanded later.
         odd = node.type in ("word", "regex") and re.search(r"`|\$\(", _text(node))
-        if node.type in _FOUND or (node.type in _KEPT and not is_word) or odd:
+        kept = node.type in _KEPT or (node.type == "string" and "\\" in _text(node))
+        if node.type in _FOUND or odd or (kept and not is_word):
             yield node, fed_by, behind
         heir = node.children[-1:]
         if node.type == "redirected_statement":
             redirects, heir = node.children_by_field_name("redirect"), node.children[:1]
             fed_by = (*fed_by, *(child.byte_range for child in redirects))
-            more = (
-                (*one.children_by_field_name("destination")[1:], *one.children_by_field_name("argument"))
-                for one in redirects
-            )
-            behind = (*chain.from_iterable(more), *behind)
+            for one in redirects:
+                words = one.children_by_field_name("destination")[1:] + one.children_by_field_name("argument")
+                behind = (*behind, *words)
         is_word = node.type in ("command", "command_name") or (is_word and node.type == "concatenation")
         piped = node.type in ("pipeline", "heredoc_redirect")  # the rest of a pipe stands in the heredoc of its stage
         for child in reversed(node.children):
@@ -196,7 +194,8 @@ def _word(node: Node) -> ScriptWord:
     """What the shell makes of a word, as far as its text tells."""
     text = _text(node)
     if node.type in _BARE and not node.named_children:
-        return ScriptWord(_ESCAPED.sub(r"\1", text), bare=_ESCAPED.sub(lambda found: _QUOTED * bool(found[1]), text))
+        bare = _ESCAPED.sub(lambda found: _QUOTED * bool(found[1]), text)
+        return ScriptWord(_ESCAPED.sub(r"\1", text), not re.search(r"\s", bare), bare)
     if node.type == "raw_string":
         return _quoted(text[1:-1])
     if node.type == "ansi_c_string" and "\\" not in text:

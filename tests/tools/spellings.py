@@ -388,6 +388,12 @@ test -f a.txt && echo yes || echo no
 if [ -f a ]; then cat a; fi
 for f in *.txt; do echo "$f"; done
 X=5; echo $X
+VERSION=$(cat VERSION); echo "$VERSION"
+X="$Y" make
+[ -n "$X" ] && echo a
+if [ "$X" = "a b" ]; then ls; fi
+echo a > "$OUT"
+cat > a.py <<'E'\nprint(f"{x}")\nE
 git status
 git status -s && git diff --stat
 git log --oneline -5
