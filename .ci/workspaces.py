@@ -38,6 +38,7 @@ ALLOWED = {
     "tools/process.py": ((".read_text",), "the processes of the system"),
     "tools/risks.py": ((".read_text",), "a table of the program"),
     "tools/sandbox/": ("", "binds and puts back what is there, by its own journal"),
+    "tools/shell_calls.py": ((".read_text",), "a table of the program"),
     "tools/shell_reading.py": ((".read_text",), "a table of the program"),
     "tools/shell_policy.py": ((".glob",), "what a command would read, by real path"),
 }

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.guarded import GuardedFolder
 from clawbot.text.interface import N_
 from clawbot.tools.environment import is_below, search_path
 from clawbot.tools.fence import Bounds, Fence
@@ -25,6 +26,7 @@ from clawbot.tools.sandbox.places import PACKED
 from clawbot.tools.secret_places import is_secret_path
 from clawbot.tools.shell_reading import Reading, reading, stays_inside
 from clawbot.tools.shell_syntax import simple_command
+from clawbot.trees import TreeWalk
 
 # Sections of a repository's own settings that name no program, no other file of settings and no other machine to read
 # from. With others, and with these keys, a command that shows a change may run what a file of the workspace says.
@@ -36,7 +38,7 @@ GIT_SECTIONS = frozenset(
     }
 )  # fmt: skip
 GIT_KEYS = re.compile(r"promisor|partialclone|worktree|\\$", re.IGNORECASE | re.MULTILINE)
-MOST_SETTINGS = 100_000  # characters of a repository's settings
+MOST_SETTINGS = 100_000  # bytes of a repository's settings
 
 MOST_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
 
@@ -72,16 +74,16 @@ def _is_own_repository(root: Path) -> bool:
 
     A repository around the workspace holds files that are no part of it; without one `git diff` compares any files.
     """
-    folder = root / ".git"
+    folder = GuardedFolder(root, real=True)
     try:
-        if not stat.S_ISDIR(folder.lstat().st_mode) or (folder / "config.worktree").exists():
+        store = folder.state(".git")
+        if store is None or not stat.S_ISDIR(store.st_mode) or folder.state(".git/config.worktree") is not None:
             return False
-        with (folder / "config").open(encoding="utf-8", errors="replace") as file:
-            text = file.read(MOST_SETTINGS + 1)
+        text = folder.read(".git/config", MOST_SETTINGS).decode("utf-8", "replace")
     except OSError:
         return False
     sections = {name.lower() for name in re.findall(r"\[\s*([^\s\]\".]+)", text)}
-    return len(text) <= MOST_SETTINGS and sections <= GIT_SECTIONS and not GIT_KEYS.search(text)
+    return sections <= GIT_SECTIONS and not GIT_KEYS.search(text)
 
 
 def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
@@ -93,26 +95,23 @@ def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
         if bounds.verdict(real).access == "none":
             return False
         seen = Path(real).stat()
+        if stat.S_ISDIR(seen.st_mode):
+            barred = found.walks and (bounds.bars_below(real) or (found.shows and _holds_secret(real, found.dotted)))
+            return not found.plain_files and not barred
     except FileNotFoundError:
         return True
     except (OSError, ValueError):
         return False
-    if stat.S_ISDIR(seen.st_mode):
-        barred = found.walks and (bounds.bars_below(real) or (found.shows and _holds_secret(real, found.dotted)))
-        return not found.plain_files and not barred
     return stat.S_ISREG(seen.st_mode) and not bounds.is_twin(seen)
 
 
 def _holds_secret(folder: str, dotted: bool) -> bool:
     """Whether a secret lies below `folder`, or too much to know; `dotted`: names that begin with a dot count."""
-    number = 0
-    for _, folders, names in os.walk(folder):
+    with GuardedFolder(Path(folder), real=True).folder() as top:
         # What others packed holds certificates of theirs.
-        folders[:] = [name for name in folders if name not in PACKED and (dotted or not name.startswith("."))]
-        number += len(folders) + len(names)
-        if number > MOST_PATHS or any(is_secret_path(name) for name in (*folders, *names) if dotted or name[0] != "."):
-            return True
-    return False
+        skips = None if dotted else lambda path: "/." in f"/{path}"
+        walk = TreeWalk(top, skips=skips, ignored=PACKED | {".git"}, most=MOST_PATHS)
+        return any(is_secret_path(entry.path) for entry in walk) or not walk.is_whole
 
 
 # The last word of a rule. No simple command holds one: `<` is a redirection.
