@@ -96,7 +96,9 @@ def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
             return False
         seen = Path(real).stat()
         if stat.S_ISDIR(seen.st_mode):
-            barred = found.walks and (bounds.bars_below(real) or (found.shows and _holds_secret(real, found.dotted)))
+            barred = found.walks and (
+                bounds.bars_below(real) or (found.shows and _holds_secret(bounds.root, inside, found.dotted))
+            )
             return not found.plain_files and not barred
     except FileNotFoundError:
         return True
@@ -105,13 +107,13 @@ def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
     return stat.S_ISREG(seen.st_mode) and not bounds.is_twin(seen)
 
 
-def _holds_secret(folder: str, dotted: bool) -> bool:
-    """Whether a secret lies below `folder`, or too much to know; `dotted`: names that begin with a dot count."""
-    with GuardedFolder(Path(folder), real=True).folder() as top:
+def _holds_secret(root: str, folder: str, dotted: bool) -> bool:
+    """Whether a secret lies below `folder` of `root`, or too much to know; `dotted`: what begins with a dot counts."""
+    with GuardedFolder(Path(root), real=True).folder(folder) as top:
         # What others packed holds certificates of theirs.
         skips = None if dotted else lambda path: "/." in f"/{path}"
         walk = TreeWalk(top, skips=skips, ignored=PACKED | {".git"}, most=MOST_PATHS)
-        return any(is_secret_path(entry.path) for entry in walk) or not walk.is_whole
+        return any(is_secret_path(f"{folder}/{entry.path}") for entry in walk) or not walk.is_whole
 
 
 # The last word of a rule. No simple command holds one: `<` is a redirection.
@@ -128,7 +130,7 @@ class ShellRule(Struct, frozen=True):
 
     `git log -1` is that command alone; `git log <reading>` is every `git log` on the list of commands that only read;
     `npm run <anything>` is every simple command that begins with these words. Wildcards (`git log*`, `npm run *`), as
-    older settings have them, cover what they fit and what is on that list as well, and the words before the last `*`.
+    older settings have them, cover what they fit and is on that list as well, and the words before the last `*` of others.
     Exact means the same bytes: to a shell, a blank that is none in ASCII is a part of the word before it.
     """
 
