@@ -47,6 +47,7 @@ class _Words(Struct, frozen=True, forbid_unknown_fields=True):
     stems: str
     no_values: str
     names: dict[Group, tuple[str, ...]]
+    patterns: dict[str, str]
     forms: tuple[_Form, ...]
 
 
@@ -56,6 +57,7 @@ class _Lexicon(NamedTuple):
     stem: re.Pattern[str]
     no_values: frozenset[str]
     name: re.Pattern[str]
+    like: dict[str, re.Pattern[str]]
     forms: tuple[tuple[_Form, tuple[str, ...], re.Pattern[str]], ...]
 
 
@@ -63,13 +65,24 @@ class _Lexicon(NamedTuple):
 def _lexicon() -> _Lexicon:
     words = packaged_table("clawbot.text", "secret_words.toml", _Words)
     name = "|".join(f"(?P<{group}>{'|'.join(patterns)})" for group, patterns in words.names.items())
-    forms = ((form, tuple(form.marks.split()), lazy_re(_expanded(form.pattern), re.IGNORECASE)) for form in words.forms)
-    no_values = frozenset(words.no_values.split())
-    return _Lexicon(re.compile("|".join(words.stems.split())), no_values, re.compile(name, re.IGNORECASE), tuple(forms))
+    value = r"(?P<secret>[^\s\"',;()\]}<>|`HAN]{4,64})"
+
+    def compiled(text: str) -> re.Pattern[str]:
+        text = text.replace("SCOPE", words.patterns["scope"]).replace("VALUE", value).replace("HAN", HAN)
+        return lazy_re(text, re.IGNORECASE)
+
+    return _Lexicon(
+        stem=re.compile("|".join(words.stems.split())),
+        no_values=frozenset(words.no_values.split()),
+        name=re.compile(name, re.IGNORECASE),
+        like={name: compiled(pattern) for name, pattern in words.patterns.items()},
+        forms=tuple((form, tuple(form.marks.split()), compiled(form.pattern)) for form in words.forms),
+    )
 
 
-def _expanded(pattern: str) -> str:
-    return pattern.replace("VALUE", r"(?P<secret>[^\s\"',;()\]}<>|`HAN]{4,64})").replace("HAN", HAN)
+def _like(name: str) -> re.Pattern[str]:
+    """The pattern `name` of the table."""
+    return _lexicon().like[name]
 
 
 LEAST = 4
@@ -79,36 +92,6 @@ ENDING = ".?:*_"
 """Punctuation after a value."""
 
 _LEAST_BARE, _LEAST_LOOSE = 6, 8
-# Descriptions of a secret: that it is hashed, its length, its location.
-_ABOUT_IT = lazy_re(
-    r"(?:[a-z-]{2,30}(?<!e)ed|[a-z-]{2,30}ly"
-    r"|\d+[ _-]?(?:chars?|characters?|digits?|letters?|bits?|bytes?|times?|words?|days?|hours?|minutes?|attempts?)?"
-    r"|(?:sha|aes|rsa|hs|rs|ed|chacha|curve|argon|pbkdf|utf-?8|base|xts)[\w-]{0,20}|md5|bcrypt|scrypt"
-    r"|oauth\d?|1password|auth0|[12]fa|v?\d+\.\d+(?:\.\d+)*"
-    r"|(?-i:[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)|(?:~|\.{1,2})?/[\w./~-]*"
-    r"|[\w-]{1,60}\.(?:txt|md|py|ya?ml|json|env|toml|kdbx|html?))",
-    re.IGNORECASE,
-)
-# A value computed by code: `input(…)`, `settings.api_key`, `user_password`.
-_CODE = lazy_re(
-    r"[A-Za-z_][\w.]*[(\[].*|(?:self|os|process|args|config|settings|env|request|options|opts|this|data|event)\..*"
-    r"|(?:[A-Za-z]\w*_)?(?:password|passwd|pwd|pw|token|secret|key|value|input)\d?",
-    re.IGNORECASE | re.DOTALL,
-)
-_HAN_ABOUT = lazy_re(
-    rf"[不没很太必一由用在空对错否要被加明保强弱随默旧新同多少最这那什哪谁我你他她它自可能需临公安正无未放存写记请见][{HAN}]*"
-    rf"|[{HAN}]*的[{HAN}]*|[{HAN}]*[吗呢么了]"
-)
-_INNER = lazy_re(r"[a-z][A-Z]")
-_SYMBOL = lazy_re(r"[!@#$%^&*+=~?]")
-_PATH = lazy_re(r"[/\\]")
-_DIGITS = lazy_re(r"[#*]?\d{2,10}(?:[- ]\d{2,10}){0,7}[#*]?")
-_GOES_ON = lazy_re(
-    r"\s*(?:\Z|[^\w\s]|\n|(?:for|at|on|of|in|to|and|or|but|so|now|since|because|please|if|when|too|until|from|by)\b)",
-    re.IGNORECASE,
-)
-# A Chinese value must end its clause: `密码是123456吗`, but not `密码是2026年改的`.
-_HAN_ENDS = lazy_re(rf"(?![{HAN}])|[了吗哦啊呢吧和或,]")
 
 
 def is_value(value: str, after: str, told: Told) -> bool:
@@ -116,7 +99,7 @@ def is_value(value: str, after: str, told: Told) -> bool:
     if (
         is_placeholder(value)
         or value.lower() in _lexicon().no_values
-        or _CODE.fullmatch(value)
+        or _like("code").fullmatch(value)
         or after.startswith("(")
     ):
         return False
@@ -147,12 +130,12 @@ def is_quoted_value(value: str, told: Told) -> bool:
 def is_han_value(value: str, told: Told) -> bool:
     """Whether the Chinese word `value`, which ends its clause, is the password rather than a description."""
     surely = told.how in ("is", "colon", "equals") and told.group == "firm"
-    return surely and _HAN_ABOUT.fullmatch(value) is None
+    return surely and _like("han_about").fullmatch(value) is None
 
 
 def is_before(value: str, group: Group) -> bool:
     """Whether `value`, before `is my password`, is a password."""
-    if is_placeholder(value) or says_about(value) or _CODE.fullmatch(value) or "://" in value:
+    if is_placeholder(value) or says_about(value) or _like("code").fullmatch(value) or "://" in value:
         return False
     return is_strong(value) or is_code(value)
 
@@ -160,13 +143,17 @@ def is_before(value: str, group: Group) -> bool:
 def is_strong(value: str, least: int = LEAST) -> bool:
     """Whether `value` is not a word of a language: letters with digits, signs, or inner capitals."""
     letters = any(map(str.isalpha, value))
-    mixed = any(map(str.isdigit, value)) or _SYMBOL.search(value) is not None or _INNER.search(value) is not None
+    mixed = (
+        any(map(str.isdigit, value))
+        or _like("symbol").search(value) is not None
+        or _like("inner").search(value) is not None
+    )
     return letters and mixed and len(value) >= least
 
 
 def is_code(value: str, least: int = LEAST) -> bool:
     """Whether `value` is a code of at least `least` digits, such as `4711`, `#90210*` and `48-2033`."""
-    return _DIGITS.fullmatch(value) is not None and sum(map(str.isdigit, value)) >= least
+    return _like("digits").fullmatch(value) is not None and sum(map(str.isdigit, value)) >= least
 
 
 def is_passphrase(value: str) -> bool:
@@ -178,7 +165,7 @@ def is_passphrase(value: str) -> bool:
 
 def says_about(value: str) -> bool:
     """Whether `value` is the name of a method, a length, a path or a variable: a description, not a secret."""
-    return _ABOUT_IT.fullmatch(value) is not None
+    return _like("about_it").fullmatch(value) is not None
 
 
 def _is_code(value: str, after: str, told: Told) -> bool:
@@ -188,68 +175,26 @@ def _is_code(value: str, after: str, told: Told) -> bool:
         return False
     least = 3 if is_han or told.name[:2].lower() == "cv" else LEAST
     is_word = any(map(str.isdigit, value)) or (is_han and value.isalpha())
-    return (is_code(value, least) or (is_word and is_strong(value))) and _HAN_ENDS.match(after) is not None
+    return (is_code(value, least) or (is_word and is_strong(value))) and _like("han_ends").match(after) is not None
 
 
 def _is_mixed(value: str) -> bool:
     """Whether `value` is no word of a language and contains digits: `GitHub` and `e-mail/phone` are names."""
-    return is_strong(value, _LEAST_BARE) and any(map(str.isdigit, value)) and not _PATH.search(value)
+    return is_strong(value, _LEAST_BARE) and any(map(str.isdigit, value)) and not _like("path").search(value)
 
 
 def _is_password(value: str, after: str, told: Told) -> bool:
     is_han, how = told.name[-1] > "\x7f", told.how
-    if _DIGITS.fullmatch(value):
+    if _like("digits").fullmatch(value):
         least = (LEAST if is_han else _LEAST_BARE) if how == "bare" else LEAST - is_han
-        return is_code(value, least) and _HAN_ENDS.match(after) is not None
+        return is_code(value, least) and _like("han_ends").match(after) is not None
     if how in ("bare", "row"):
         return is_strong(value, _LEAST_BARE) and (how != "bare" or any(map(str.isdigit, value)))
     # A plain word must be where a name would be, and not start a description of a password.
     is_word = value.isascii() and value.replace("-", "").isalpha() and len(value) >= LEAST
-    return is_strong(value) or (is_word and _GOES_ON.match(after) is not None)
+    return is_strong(value) or (is_word and _like("goes_on").match(after) is not None)
 
 
-# After the name: where or to whom the secret belongs.
-_SCOPE = (
-    r"(?:\s?\([^()\n]{1,60}\)"
-    r"|\s(?:for|at|of|to|on|in|from|into|here|there|(?:we|i|they) [a-z]{1,12})\b[^.!?\n=:;,]{0,60}?"
-    r"|(?:在|给|用于)[^,.;\n]{1,16}?)?"
-)
-_QUOTE = r"\\?[\"'`]"
-_ASSIGNED = lazy_re(
-    rf"{_SCOPE}(?:{_QUOTE})?[\])]?[*_]{{0,2}}\s{{0,3}}(?P<sign>[=-]>|→|:=|={{1,3}}|:|\|)[*_]{{0,2}}\s{{0,3}}",
-    re.IGNORECASE,
-)
-_IS = lazy_re(
-    rf"{_SCOPE}(?:'s|\s(?:is|was|are|will be|should be|reads|being))\s{{1,3}}"
-    r"(?:(?:now|just|still|simply|currently|actually|again|always|either|called)\s)?(?::\s?)?"
-    rf"|{_SCOPE}[^,.;:\n{HAN}]{{0,12}}(?:现在|已经|还|都|应该|依然|仍然|就)?(?:是|为|叫做?|设[为成]|设置[为成]|改[为成]了?|换[为成]了?|变成了?)"
-    r"了?:?\s{0,2}",
-    re.IGNORECASE,
-)
-_SET = lazy_re(
-    rf"{_SCOPE}(?P<done>\s(?:(?:is|was|be|been|got|gets)\s)?(?:(?:re)?set|changed|updated|switched))?\s(?:back\s)?to\s(?:be\s)?",
-    re.IGNORECASE,
-)
-_SETS = lazy_re(r"\b(?:chang|set|reset|updat|switch|rotat|mak)(?:e|es|ed|ing|ting)?\b[^.!?\n]{0,60}\Z", re.IGNORECASE)
-_BARE = lazy_re(rf"\s{{1,2}}|(?<=[{HAN}])")
-_OPTION = lazy_re(r"--[\w-]{0,30}\Z")
-_SCHEME = lazy_re(r"(?:Bearer|Basic|Token)\s{1,3}", re.IGNORECASE)
-_ALSO = lazy_re(r"\s{0,2}(?:,|/|\band\b|\bor\b|和|或|,)\s{0,2}(?:[\"'`])?", re.IGNORECASE)
-
-_QUOTED = lazy_re(r"\\?([\"'`])(?P<value>[^\n]{1,200}?)\\?\1")
-_ROW = lazy_re(r"(?:[a-z]{3,12} ){2,6}[a-z]{3,12}(?=\s*(?:[.,;!\n)\"'`]|\Z))")
-_IS_PASS = lazy_re(r"pas|.{0,8}\bpw|code ?word", re.IGNORECASE)
-_WORD = lazy_re(rf"[*_]{{0,2}}(?P<value>\d{{3}} \d{{3}}(?!\w)|[^\s\"',;\\)}}\]<>|`{HAN}]{{1,300}})")
-_HAN_VALUE = lazy_re(rf"[{HAN}]{{2,12}}(?=\s{{0,2}}(?:[,.;!\"'`)\]}}|\\\n]|\Z))")
-_SEED = lazy_re(r"(?:[a-z]{3,8}\s{1,2}){7,23}[a-z]{3,8}|(?:[a-z]{2,12}\s){2,11}[a-z]{2,12}(?=\s*(?:[.,;!\n]|\Z))")
-_HAN_SEED = lazy_re(rf"(?:[{HAN}]{{1,4}} ){{3,23}}[{HAN}]{{1,4}}|(?:[a-z]{{3,8}}\s){{3,23}}[a-z]{{3,8}}")
-_LINK = lazy_re(
-    rf"[\"'`]?\s{{0,2}}(?:(?<=\s)(?:is|was|as|=)\s(?:(?:my|the|our|your|his|her|their|a|an)\s)?(?:[\w'-]{{1,20}}\s){{0,3}}"
-    rf"|(?:是|作为?|当作?|做)[{HAN}A-Za-z ]{{0,12}})\Z",
-    re.IGNORECASE,
-)
-_BEFORE_ENDS = lazy_re(rf"\s*(?:\Z|[.,;!)\n\"'`]|(?:for|of|at|to|on|in|and|now|here|too|but)\b|[{HAN}])", re.IGNORECASE)
-_LAST_WORD = lazy_re(rf"[^\s\"'`,;()<>{HAN}]{{4,60}}\Z")
 _KINDS: dict[Group, str] = {
     "firm": "password",
     "digits": "code",
@@ -304,7 +249,7 @@ def _fits(value: str, test: str) -> bool:
         return False
     if test == "any":
         return True
-    if says_about(value) or _CODE.fullmatch(value):
+    if says_about(value) or _like("code").fullmatch(value):
         return test != "strong" and is_code(value)
     if test == "word" and value.isascii() and value.isalpha():
         return value.lower() not in _lexicon().no_values | STOP_WORDS
@@ -325,7 +270,7 @@ def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int
     while taken:
         values.append(taken)
         # `the passwords are one and two`
-        also = _ALSO.match(text, taken[1]) if name[0][-1] in "sS" else None
+        also = _like("also").match(text, taken[1]) if name[0][-1] in "sS" else None
         taken = _value(text, also.end(), told._replace(how="bare")) if also else None
     return values
 
@@ -333,31 +278,35 @@ def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int
 def _told(text: str, name: re.Match[str]) -> tuple[int, How] | None:
     """The start of a value after `name`, and how it is given."""
     at = name.end()
-    if assigned := _ASSIGNED.match(text, at):
-        scheme = _SCHEME.match(text, assigned.end())
+    if assigned := _like("assigned").match(text, at):
+        scheme = _like("scheme").match(text, assigned.end())
         signs: dict[str, How] = {"|": "row", ":": "colon"}
         return (scheme or assigned).end(), signs.get(assigned["sign"], "equals")
-    if said := _IS.match(text, at):
+    if said := _like("is").match(text, at):
         return said.end(), "is"
     before = max(0, name.start() - _WINDOW)
-    if (put := _SET.match(text, at)) and (put["done"] or _SETS.search(text, before, name.start())):
+    if (put := _like("set").match(text, at)) and (put["done"] or _like("sets").search(text, before, name.start())):
         return put.end(), "set"
-    if bare := _BARE.match(text, at):
-        return bare.end(), "option" if _OPTION.search(text, before, name.start()) else "bare"
+    if bare := _like("bare").match(text, at):
+        return bare.end(), "option" if _like("option").search(text, before, name.start()) else "bare"
     return None
 
 
 def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
     """Start and end of the value at `at`, if it is one."""
-    if quoted := _QUOTED.match(text, at):
+    if quoted := _like("quoted").match(text, at):
         fits = is_quoted_value(quoted["value"], told) and not _lexicon().name.search(quoted["value"])
         return quoted.span("value") if fits else None
-    if han := _HAN_VALUE.match(text, at):
+    if han := _like("han_value").match(text, at):
         return han.span() if is_han_value(han[0], told) else None
-    row = _ROW.match(text, at) if told.how in ("is", "colon", "equals") and _IS_PASS.match(told.name) else None
+    row = (
+        _like("row").match(text, at)
+        if told.how in ("is", "colon", "equals") and _like("is_pass").match(told.name)
+        else None
+    )
     if row and is_passphrase(row[0]):
         return row.span()
-    word = _WORD.match(text, at)
+    word = _like("word").match(text, at)
     if not word:
         return None
     value = word["value"].rstrip(ENDING)
@@ -371,17 +320,17 @@ def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
 
 def _phrase(text: str, at: int) -> list[tuple[int, int]]:
     """The words of a recovery phrase for a wallet or an account."""
-    begin = _ASSIGNED.match(text, at) or _IS.match(text, at)
-    words = _SEED.match(text, begin.end()) or _HAN_SEED.match(text, begin.end()) if begin else None
+    begin = _like("assigned").match(text, at) or _like("is").match(text, at)
+    words = _like("seed").match(text, begin.end()) or _like("han_seed").match(text, begin.end()) if begin else None
     return [words.span()] if words else []
 
 
 def _ahead(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]]:
     """The value before `name`: `hunter2 is my password`."""
-    if group not in ("firm", "digits", "short") or not _BEFORE_ENDS.match(text, name.end()):
+    if group not in ("firm", "digits", "short") or not _like("before_ends").match(text, name.end()):
         return []
     begin = max(0, name.start() - _WINDOW)
     window = text[begin : name.start()]
-    link = _LINK.search(window)
-    word = _LAST_WORD.search(window, 0, link.start()) if link else None
+    link = _like("link").search(window)
+    word = _like("last_word").search(window, 0, link.start()) if link else None
     return [(begin + word.start(), begin + word.end())] if word and is_before(word[0], group) else []

@@ -234,6 +234,22 @@ class TestOutcomes:
         assert len(outcome.reply) == RECORD_CHARS
         assert "sk-abc" not in outcome.reply
 
+    @pytest.mark.parametrize(
+        ("wish", "kept"),
+        [
+            (UserMessage("remember --keep my PIN is 4711"), True),
+            (UserMessage("remember my PIN is 4711"), False),
+            (UserMessage("remember --keep my PIN is 4711", scheduled=True), False),
+            (UserMessage([TextBlock("look"), TextBlock("remember --keep my PIN is 4711", attached="a.md")]), False),
+            (AssistantMessage([TextBlock("remember --keep my PIN is 4711")]), False),
+        ],
+    )
+    async def test_a_secret_is_kept_at_the_users_own_word(self, workspace: Path, wish: Message, kept: bool) -> None:
+        flush = Flush(workspace, calls(one("append", "- PIN: 4711\n")), says("NO_REPLY"))
+        flush.setup = structs.replace(flush.setup, request=structs.replace(flush.setup.request, messages=[*TALK, wish]))
+        await flush.run()
+        assert ("4711" in note(workspace)) is kept
+
     async def test_a_model_that_fails(self, workspace: Path) -> None:
         outcome = await Flush(workspace, [UnreachableError("no connection", provider="fake")]).run()
         assert outcome == FlushOutcome("failed", error="fake: no connection")

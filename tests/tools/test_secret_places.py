@@ -18,7 +18,7 @@ IN_HOME = """
     .ssh/id_ed25519 .gnupg/private-keys-v1.d .netrc .pgpass .my.cnf .aws/credentials .azure/msal.json .kube/config
     .docker/config.json .config/gcloud/credentials.db .config/gh/hosts.yml .git-credentials .npmrc .pypirc
     .m2/settings.xml
-   
+
     .cargo/credentials.toml .huggingface/token .vault-token .password-store/a.gpg .config/rclone/rclone.conf
     .terraform.d/c
     .config/openai/key .config/llm/keys.json .config/mcp/auth .config/crush/crush.json .config/Windsurf/User
