@@ -4,6 +4,8 @@ commands need few of them."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from fnmatch import translate
 from typing import Any, cast
 
 
@@ -22,3 +24,8 @@ class _Later:
 def lazy_re(pattern: str, flags: int = 0) -> re.Pattern[str]:
     """Like `re.compile`, at the first use. A mistake in `pattern` is found only then."""
     return cast("re.Pattern[str]", _Later(pattern, flags))
+
+
+def any_glob(globs: Iterable[str]) -> re.Pattern[str]:
+    """A pattern that matches what fits one of the shell's `globs`, upper and lower case apart."""
+    return re.compile("|".join(map(translate, globs)))

@@ -12,9 +12,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import NamedTuple
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
@@ -31,25 +29,13 @@ class _Shape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-class _Row(Struct, frozen=True, forbid_unknown_fields=True):
-    kind: str
-    marks: str
-    pattern: str
-
-
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
-    issued: tuple[_Row, ...]
-    within: tuple[_Row, ...]
-
-
 @cache
 def _shapes() -> tuple[_Shape, ...]:
-    table = packaged_table("clawbot.text", "secret_shapes.toml", _Table)
+    table = packaged_table("clawbot.text", "secret_shapes.toml", dict[str, Any])
     # A standalone key is not inside a longer word.
-    alone = [(row, rf"(?<![A-Za-z0-9])(?:{row.pattern})", re.ASCII) for row in table.issued]
-    named = [(row, row.pattern, re.ASCII | re.IGNORECASE) for row in table.within]
-    rows = ((row, lazy_re(pattern, flags)) for row, pattern, flags in (*alone, *named))
-    return tuple(_Shape(row.kind, tuple(row.marks.split()), pattern) for row, pattern in rows)
+    alone = [(row, lazy_re(rf"(?<![A-Za-z0-9])(?:{row['pattern']})", re.ASCII)) for row in table["issued"]]
+    named = [(row, lazy_re(row["pattern"], re.ASCII | re.IGNORECASE)) for row in table["within"]]
+    return tuple(_Shape(row["kind"], tuple(row["marks"].split()), pattern) for row, pattern in (*alone, *named))
 
 
 _PEM = lazy_re(r"-{4,5} ?BEGIN ([A-Z0-9 ]{0,40})-{4,5}|PuTTY-User-Key-File-\d")

@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Literal, NamedTuple
-
-from msgspec import Struct
+from typing import Any, Literal, NamedTuple
 
 from clawbot.text.language import COMMON_HAN as HAN
 from clawbot.text.language import STOP_WORDS
@@ -36,47 +34,44 @@ class Told(NamedTuple):
     how: How
 
 
-class _Form(Struct, frozen=True, forbid_unknown_fields=True):
+class _Form(NamedTuple):
+    """A sentence: the group `secret` of `pattern` is one if it is what `test` demands. Tried near one of `marks`."""
+
     kind: str
-    marks: str
-    value: Literal["any", "strong", "code", "word"]
-    pattern: str
-
-
-class _Words(Struct, frozen=True, forbid_unknown_fields=True):
-    stems: str
-    no_values: str
-    names: dict[Group, tuple[str, ...]]
-    patterns: dict[str, str]
-    forms: tuple[_Form, ...]
+    marks: tuple[str, ...]
+    test: str
+    pattern: re.Pattern[str]
 
 
 class _Lexicon(NamedTuple):
-    """`secret_words.toml`, compiled: every name contains a `stem`; a form is tried in a text with one of its marks."""
+    """`secret_words.toml`, compiled. Every name contains a `stem`."""
 
     stem: re.Pattern[str]
     no_values: frozenset[str]
     name: re.Pattern[str]
     like: dict[str, re.Pattern[str]]
-    forms: tuple[tuple[_Form, tuple[str, ...], re.Pattern[str]], ...]
+    forms: tuple[_Form, ...]
 
 
 @cache
 def _lexicon() -> _Lexicon:
-    words = packaged_table("clawbot.text", "secret_words.toml", _Words)
-    name = "|".join(f"(?P<{group}>{'|'.join(patterns)})" for group, patterns in words.names.items())
+    table = packaged_table("clawbot.text", "secret_words.toml", dict[str, Any])
+    name = "|".join(f"(?P<{group}>{'|'.join(patterns)})" for group, patterns in table["names"].items())
     value = r"(?P<secret>[^\s\"',;()\]}<>|`HAN]{4,64})"
 
     def compiled(text: str) -> re.Pattern[str]:
-        text = text.replace("SCOPE", words.patterns["scope"]).replace("VALUE", value).replace("HAN", HAN)
+        text = text.replace("SCOPE", table["patterns"]["scope"]).replace("VALUE", value).replace("HAN", HAN)
         return lazy_re(text, re.IGNORECASE)
 
     return _Lexicon(
-        stem=re.compile("|".join(words.stems.split())),
-        no_values=frozenset(words.no_values.split()),
+        stem=re.compile("|".join(table["stems"].split())),
+        no_values=frozenset(table["no_values"].split()),
         name=re.compile(name, re.IGNORECASE),
-        like={name: compiled(pattern) for name, pattern in words.patterns.items()},
-        forms=tuple((form, tuple(form.marks.split()), compiled(form.pattern)) for form in words.forms),
+        like={name: compiled(pattern) for name, pattern in table["patterns"].items()},
+        forms=tuple(
+            _Form(form["kind"], tuple(form["marks"].split()), form["value"], compiled(form["pattern"]))
+            for form in table["forms"]
+        ),
     )
 
 
@@ -96,12 +91,8 @@ _LEAST_BARE, _LEAST_LOOSE = 6, 8
 
 def is_value(value: str, after: str, told: Told) -> bool:
     """Whether the word `value`, followed by `after`, is the secret mentioned."""
-    if (
-        is_placeholder(value)
-        or value.lower() in _lexicon().no_values
-        or _like("code").fullmatch(value)
-        or after.startswith("(")
-    ):
+    is_code_or_word = _like("code").fullmatch(value) or value.lower() in _lexicon().no_values
+    if is_code_or_word or is_placeholder(value) or after.startswith("("):
         return False
     if told.how == "option":
         return not value.startswith("-")
@@ -143,11 +134,7 @@ def is_before(value: str, group: Group) -> bool:
 def is_strong(value: str, least: int = LEAST) -> bool:
     """Whether `value` is not a word of a language: letters with digits, signs, or inner capitals."""
     letters = any(map(str.isalpha, value))
-    mixed = (
-        any(map(str.isdigit, value))
-        or _like("symbol").search(value) is not None
-        or _like("inner").search(value) is not None
-    )
+    mixed = any(map(str.isdigit, value)) or bool(_like("symbol").search(value) or _like("inner").search(value))
     return letters and mixed and len(value) >= least
 
 
@@ -211,11 +198,11 @@ def values_in(text: str) -> Iterator[Span]:
     """The secrets that words in the folded `text` declare; may overlap."""
     lowered = _lowered(text)
     lexicon = _lexicon()
-    for form, marks, pattern in lexicon.forms:
-        if any(map(lowered.__contains__, marks)):
-            for found in pattern.finditer(text):
+    for form in lexicon.forms:
+        if any(map(lowered.__contains__, form.marks)):
+            for found in form.pattern.finditer(text):
                 value = found["secret"].rstrip(f"{ENDING}!")
-                if _fits(value, form.value):
+                if _fits(value, form.test):
                     yield found.start("secret"), found.start("secret") + len(value), form.kind
     for name in _names_in(text, lowered):
         group = next(group for group in _KINDS if name[group])
@@ -299,12 +286,8 @@ def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
         return quoted.span("value") if fits else None
     if han := _like("han_value").match(text, at):
         return han.span() if is_han_value(han[0], told) else None
-    row = (
-        _like("row").match(text, at)
-        if told.how in ("is", "colon", "equals") and _like("is_pass").match(told.name)
-        else None
-    )
-    if row and is_passphrase(row[0]):
+    is_given = told.how in ("is", "colon", "equals") and _like("is_pass").match(told.name)
+    if is_given and (row := _like("row").match(text, at)) and is_passphrase(row[0]):
         return row.span()
     word = _like("word").match(text, at)
     if not word:

@@ -5,55 +5,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from fnmatch import translate
 from functools import cache
 from pathlib import Path
-
-from msgspec import Struct
+from typing import Any
 
 from clawbot.text.names import fold_name
-from clawbot.text.patterns import lazy_re
+from clawbot.text.patterns import any_glob, lazy_re
 from clawbot.text.tables import packaged_table
 
 _BETWEEN = lazy_re(r"[\s\"'=@~:;,()<>|&]+")
 
 
-class SecretPlaces(Struct, frozen=True, forbid_unknown_fields=True):
-    """The lists of `secret_places.toml`."""
-
-    home: tuple[str, ...]
-    system: tuple[str, ...]
-    env_files: tuple[str, ...]
-    files: tuple[str, ...]
-    folders: tuple[str, ...]
-    public: tuple[str, ...]
-    xdg_folders: dict[str, str]
+@cache
+def secret_places() -> dict[str, list[str]]:
+    """The lists of `secret_places.toml`. Blocks at the first call."""
+    return packaged_table("clawbot.tools", "secret_places.toml", dict[str, Any])
 
 
 @cache
-def secret_places() -> SecretPlaces:
-    """The places. Blocks at the first call."""
-    return packaged_table("clawbot.tools", "secret_places.toml", SecretPlaces)
-
-
-@cache
-def _fitting(globs: tuple[str, ...]) -> re.Pattern[str]:
-    return re.compile("|".join(map(translate, globs)))
+def _like(*lists: str) -> re.Pattern[str]:
+    return any_glob(glob for name in lists for glob in secret_places()[name])
 
 
 def is_env_file(name: str) -> bool:
     """Whether `name` is that of a file with variables of a project, which hold its keys by custom."""
-    return _is_listed(name, secret_places().env_files)
+    return bool(_like("env_files").match(fold_name(name))) and not _like("public").match(fold_name(name))
 
 
 def is_secret_file(name: str) -> bool:
     """Whether `name` is that of a file in a project that holds keys, passwords or variables by custom."""
-    return _is_listed(name, secret_places().env_files + secret_places().files)
+    return bool(_like("env_files", "files").match(fold_name(name))) and not _like("public").match(fold_name(name))
 
 
 def is_secret_folder(name: str) -> bool:
     """Whether `name` is that of a folder in a project that holds keys by custom."""
-    return fold_name(name) in secret_places().folders
+    return fold_name(name) in secret_places()["folders"]
 
 
 def is_secret_path(path: str) -> bool:
@@ -61,34 +47,29 @@ def is_secret_path(path: str) -> bool:
     parts = [fold_name(part) for part in path.split("/") if part]
     if any(is_secret_file(part) or is_secret_folder(part) for part in parts):
         return True
-    dotted = (at for at, part in enumerate(parts) if part.startswith("."))
-    return any(_below_home().match("/".join(parts[at:])) for at in dotted)
+    return any(_below_home().match("/".join(parts[at:])) for at, part in enumerate(parts) if part.startswith("."))
 
 
 def mentions_secret(text: str) -> bool:
     """Whether a word of a command, which may be a text in quotes, names a secret place."""
     parts = [part for part in _BETWEEN.split(text) if part]
     paths = parts if len(parts) == 1 else [part for part in parts if "/" in part or part.startswith(".")]
-    return any(is_secret_path(path) or _fitting(secret_places().system).match(path) for path in paths)
+    return any(is_secret_path(path) or _like("system").match(path) for path in paths)
 
 
 def secret_globs(homes: tuple[Path, ...], environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Folders with globs of secrets below them: in each of `homes`, and where `environment` has the folders of XDG."""
-    globs = secret_places().home
+    globs = secret_places()["home"]
     yield from ((home, glob) for home in homes for glob in globs)
-    for variable, prefix in secret_places().xdg_folders.items():
+    for variable, _, prefix in (entry.partition("=") for entry in secret_places()["xdg_folders"]):
         folder = Path(environment.get(variable, ""))
         if folder.is_absolute():
             yield from ((folder, glob.removeprefix(prefix)) for glob in globs if glob.startswith(prefix))
 
 
-def _is_listed(name: str, globs: tuple[str, ...]) -> bool:
-    folded = fold_name(name)
-    return bool(_fitting(globs).match(folded)) and not _fitting(secret_places().public).match(folded)
-
-
 @cache
 def _below_home() -> re.Pattern[str]:
     """What a path is matched by from its first part with a dot on: `.config/gh/hosts.yml`."""
-    globs = [glob.lower() for glob in secret_places().home if glob.startswith(".")]
-    return _fitting((*globs, *(f"{glob}/*" for glob in globs)))
+    return any_glob(
+        f"{glob.lower()}{rest}" for glob in secret_places()["home"] if glob[0] == "." for rest in ("", "/*")
+    )

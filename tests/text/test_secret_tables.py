@@ -70,7 +70,8 @@ def key_of(form: str, seed: str) -> str:
 @pytest.mark.parametrize(("half", "first"), [("looked at", 0), ("not looked at", 1)])
 def test_enough_is_held_and_little_else_is_touched(half: str, first: int) -> None:
     """Of each half, and of the one that was not looked at while the rules were made."""
-    held, kept = [], []
+    held: list[bool] = []
+    kept: list[bool] = []
     for section, lines in sections().items():
         right = [is_right(line) for line in lines[first::2]]
         (kept if "harmless" in section else held).extend(right)

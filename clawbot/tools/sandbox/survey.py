@@ -135,7 +135,7 @@ class _Found:
         reach = self._reach
         shown = set(self._expand(reach.show))
         hidden = {path for top, glob in secret_globs(self._homes, os.environ) for path in _fitting(top, [glob])}
-        hidden |= set(self._expand((*secret_places().system, *reach.hide)))
+        hidden |= set(self._expand((*secret_places()["system"], *reach.hide)))
         hidden |= {target for folder in tuple(hidden) for target in _linked_files(folder, self._homes)}
         hidden |= self.secrets
         yield from _as_places(hidden - shown - {self._root}, "hidden")
