@@ -31,12 +31,13 @@ _PASSING = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr
 
 
 class Watched(Struct, frozen=True):
-    """How `path`, in whose folder there are no links, was before: a link to `link`, a file with `data` that may go but
-    not change, or not there."""
+    """How `path`, in whose folder there are no links, was before: a folder with the rights `mode`, a link to `link`, a
+    file with `data` that may go but not change, or not there."""
 
     path: str
     link: str | None = None
     data: bytes | None = None
+    mode: int | None = None
 
 
 class PutRight(Struct, frozen=True):
@@ -76,11 +77,21 @@ def put_right(before: Iterable[Watched]) -> PutRight:
 
 def _put_right_in(one: Watched, folder: int) -> str:
     name = Path(one.path).name
+    if one.mode is not None:
+        _give_back(one.mode, name, folder)
+        return ""
     try:
         return _put_right(one, name, folder)
     except PermissionError:
         _unshut(folder)
         return _put_right(one, name, folder)
+
+
+def _give_back(mode: int, name: str, folder: int) -> None:
+    """Add the rights `mode` to the folder `name`, if it is one still."""
+    seen = _seen(name, folder)
+    if seen is not None and stat.S_ISDIR(seen.st_mode) and mode & ~seen.st_mode:
+        os.chmod(name, stat.S_IMODE(seen.st_mode) | mode, dir_fd=folder)
 
 
 def _unshut(folder: int) -> None:
@@ -153,7 +164,14 @@ def _free_name(name: str, folder: int) -> str:
 FOLDER = "commands"  # in clawbot's own state
 PAUSE = 0.05  # seconds between two looks at a lock that others hold
 
-_Lines = list[tuple[bytes, bytes | None, bytes | None]]
+
+class _Line(Struct, array_like=True):
+    """A `Watched` on record."""
+
+    path: bytes
+    link: bytes | None
+    data: bytes | None
+    mode: int | None = None
 
 
 class Journal:
@@ -166,7 +184,8 @@ class Journal:
     def record(self, watched: Iterable[Watched]) -> None:
         """Write down what is to be looked at. Raises OSError. Blocks."""
         lines = [
-            (os.fsencode(one.path), None if one.link is None else os.fsencode(one.link), one.data) for one in watched
+            _Line(os.fsencode(one.path), None if one.link is None else os.fsencode(one.link), one.data, one.mode)
+            for one in watched
         ]
         _write(self._file, msgspec.json.encode(lines))
 
@@ -235,11 +254,12 @@ def _mended(file: FileIO) -> PutRight | None:
     if not record:
         return None
     try:
-        lines = msgspec.json.decode(record, type=_Lines)
+        lines = msgspec.json.decode(record, type=list[_Line])
     except msgspec.DecodeError:
         lines = []
     found = put_right(
-        Watched(os.fsdecode(path), None if link is None else os.fsdecode(link), data) for path, link, data in lines
+        Watched(os.fsdecode(line.path), None if line.link is None else os.fsdecode(line.link), line.data, line.mode)
+        for line in lines
     )
     _write(file, b"")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -88,7 +89,9 @@ def survey(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
     places = arrange([*places, *_pins([*held, *(one.path for one in watched_paths)], places, found.secrets)])
     places = arrange([*places, *_sockets(sockets, places)])
     outer = [store for store in stores_above(root) if not _can_change(places, store)]
-    return SandboxView(root, tuple(places), watched_paths, found.known, tuple(outer))
+    # What can't be entered any more holds up each later command.
+    rights = [Watched(folder, mode=stat.S_IMODE(Path(folder).stat().st_mode)) for folder in found.writable_folders()]
+    return SandboxView(root, tuple(places), (*rights, *watched_paths), found.known, tuple(outer))
 
 
 def _can_change(places: Iterable[Mount], path: str) -> bool:
@@ -129,6 +132,10 @@ class _Found:
         for folder in (root, *self._owned):
             self.known = self.known.joined(walk(folder, reach.folders))
         self.secrets = {os.path.realpath(path) for path in (*self.known.secrets, *self._secrets_above())}
+
+    def writable_folders(self) -> list[str]:
+        """The workspace, and the folders beside it that commands write to."""
+        return [folder for folder in (self._root, *self._owned) if Path(folder).is_dir()]
 
     def places(self) -> Iterator[Mount]:
         """What is hidden, open to be read, and open to be written."""

@@ -21,7 +21,7 @@ from clawbot.config.paths import Paths
 from clawbot.config.schema_agent import ShellSettings
 from clawbot.tools.agent_fence import agent_fence
 from clawbot.tools.sandbox import enclosing, places
-from clawbot.tools.sandbox.journal import put_right, watched
+from clawbot.tools.sandbox.journal import Watched, journal, put_right, recover, watched
 from clawbot.tools.sandbox.places import walk
 from tests.tools.conftest import box_of, call, nobody
 from tests.tools.sandbox.conftest import KEPT, SECRET, World, fails_once, write
@@ -40,6 +40,51 @@ def repository(folder: Path) -> Path:
 
 def text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
+
+
+class TestRights:
+    @pytest.mark.parametrize(
+        "command",
+        [
+            "chmod 000 .",
+            "chmod a-x .",
+            "chmod a-rwx $PWD; exit 1",
+            "chmod u-w .",
+            "mkdir -p a/b; chmod -R 000 .",
+            "chmod 000 . & sleep 60",
+            f"{sys.executable} -c 'import os; os.chmod(\".\", 0o100); os.kill(os.getpid(), 9)'",
+            "chmod 000 ../cache .",
+        ],
+    )
+    async def test_a_workspace_that_a_command_shut_is_open_to_the_next(self, world: World, command: str) -> None:
+        cache = world.home / "cache"
+        cache.mkdir()
+        for folder in (world.workspace, cache):
+            folder.chmod(0o750)
+        for told in (f"{command}", f"cd {cache}; chmod 000 . {world.workspace}"):
+            await world.run(told, seconds=1, sandbox_write=[str(cache)])
+            for folder in (world.workspace, cache):
+                assert folder.stat().st_mode & 0o777 == 0o750
+        assert "still here" in (await world.run("echo still here > f; cat f")).text
+
+    async def test_rights_that_a_command_adds_stay(self, world: World) -> None:
+        world.workspace.chmod(0o700)
+        await world.run("chmod 755 .")
+        assert world.workspace.stat().st_mode & 0o777 == 0o755
+
+    async def test_it_is_opened_after_a_kill_too(self, world: World) -> None:
+        shut = [Watched(str(world.workspace), mode=0o755)]
+        async with journal(world.state, world.workspace, 1) as record:
+            record.record(shut)
+        world.workspace.chmod(0)
+        assert recover(world.state, world.workspace) == ""
+        assert world.workspace.stat().st_mode & 0o777 == 0o755
+
+    async def test_a_link_at_its_place_is_not_followed(self, world: World, tmp_path: Path) -> None:
+        (tmp_path / "other").mkdir(mode=0o700)
+        (tmp_path / "w").symlink_to("other")
+        put_right([Watched(str(tmp_path / "w"), mode=0o777)])
+        assert (tmp_path / "other").stat().st_mode & 0o777 == 0o700
 
 
 class TestPuttingRight:
