@@ -87,7 +87,7 @@ def survey(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
     places = arrange([*places, *_read_only(guarded, places, root)])
     held = [place.path for place in places if place.access in ("read", "hidden")]
     places = arrange([*places, *_pins([*held, *(one.path for one in watched_paths)], places, found.secrets)])
-    places = arrange([*places, *_sockets(sockets, places)])
+    places = arrange([*places, *_sockets(sockets, places), *_pipes(homes_of_user(reach.home), places)])
     outer = [store for store in stores_above(root) if not _can_change(places, store)]
     # What can't be entered any more holds up each later command.
     rights = [Watched(folder, mode=stat.S_IMODE(Path(folder).stat().st_mode)) for folder in found.writable_folders()]
@@ -111,9 +111,10 @@ def _pins(held: Iterable[str], places: Sequence[Mount], movable: Collection[str]
 
 def _surroundings() -> Iterator[Mount]:
     yield Mount(SCRATCH, "scratch")
-    for folder in ("/run", "/var/run"):
-        if Path(folder).is_dir() and not Path(folder).is_symlink():
-            yield Mount(folder, "empty")
+    # Where servers listen, also those that begin to while the command runs.
+    for folder in ("/run", "/var/run", os.environ.get("XDG_RUNTIME_DIR", "")):
+        if Path(folder).is_absolute() and Path(folder).is_dir() and not Path(folder).is_symlink():
+            yield Mount(os.path.realpath(folder), "empty")
     for path in RUN_KEPT:
         real = os.path.realpath(path)
         if is_within("/run", real) and Path(real).exists():
@@ -256,6 +257,37 @@ def _sockets(listing: Path, places: Iterable[Mount]) -> Iterator[Mount]:
             real = os.path.realpath(os.fsdecode(name))
             if access_at(seen, real) in ("read", "write") and _is_socket(real):
                 yield Mount(real, "hidden", folder=False)
+
+
+def _pipes(homes: Iterable[Path], places: Iterable[Mount]) -> Iterator[Mount]:
+    """The named pipes that a command could reach with a process outside at the other end: those that are open, and in
+    the first two levels of the `homes` those at which somebody may wait. A mount that is read-only stops no writer."""
+    seen = list(places)
+    tops = [str(home) for home in homes]
+    tops += [entry.path for top in tops for entry in entries(top) if entry.is_dir(follow_symlinks=False)]
+    waiting = [entry.path for top in tops for entry in entries(top) if _is_pipe(entry.path)]
+    for path in {path for path in _open_files() if path.startswith("/")}:
+        if access_at(seen, path) in ("read", "write") and _is_pipe(path):
+            yield Mount(path, "hidden", folder=False)
+    for path in map(os.path.realpath, waiting):
+        if access_at(seen, path) == "read":
+            yield Mount(path, "hidden", folder=False)
+
+
+def _open_files() -> Iterator[str]:
+    """The files that processes have open, as far as they may be looked at: by Linux's /proc."""
+    for process in entries("/proc"):
+        if process.name.isdecimal():
+            for link in entries(f"{process.path}/fd"):
+                with contextlib.suppress(OSError):
+                    yield str(Path(link.path).readlink())
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
 
 
 def _is_socket(path: str) -> bool:

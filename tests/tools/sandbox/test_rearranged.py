@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +42,64 @@ def repository(folder: Path) -> Path:
 
 def text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("way", ["write", "read"])
+@pytest.mark.parametrize("where", ["home/pipe", "home/.app/pipe", "outside/a/b/pipe", "workspace/pipe", "home/a b\nc"])
+async def test_a_named_pipe_of_the_user_leads_out_of_no_sandbox(world: World, where: str, way: str) -> None:
+    top, _, rest = where.partition("/")
+    pipe = getattr(world, top) / rest
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(pipe)
+    held = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        if way == "write":
+            await world.run(f"timeout 1 sh -c 'echo x > \"$0\"' {shlex.quote(str(pipe))}")
+            with pytest.raises(BlockingIOError):
+                os.read(held, 10)
+        else:
+            os.write(held, f"{SECRET}\n".encode())
+            assert SECRET not in (await world.run(f"timeout 1 head -n 1 {shlex.quote(str(pipe))}")).text
+    finally:
+        os.close(held)
+
+
+@pytest.mark.parametrize("where", ["pipe", ".app/pipe"])
+async def test_nor_does_one_at_which_somebody_waits(world: World, where: str) -> None:
+    pipe = world.home / where
+    pipe.parent.mkdir(exist_ok=True)
+    os.mkfifo(pipe)
+    waiting = await asyncio.create_subprocess_exec("cat", str(pipe), stdout=asyncio.subprocess.PIPE)
+    await world.run(f"timeout 1 sh -c 'echo x > {pipe}'")
+    waiting.terminate()
+    assert (await waiting.communicate())[0] == b""
+
+
+async def test_a_pipe_of_a_command_is_there_for_the_next(world: World) -> None:
+    await world.run("mkfifo p")
+    assert "through" in (await world.run("echo through > p & cat p")).text
+
+
+def seen(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
+
+
+async def test_a_server_that_begins_to_listen_where_they_do_is_not_reached(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = world.home / "runtime"
+    folder.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    call = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{folder}/late'); print('connected')"
+    command = f'touch started; while ! test -e go; do sleep .05; done; {sys.executable} -I -c "{call}"'
+    running = asyncio.create_task(world.run(command))
+    await asyncio.to_thread(seen, world.workspace / "started")
+    with socket.socket(socket.AF_UNIX) as late:
+        late.bind(f"{folder}/late")
+        late.listen()
+        (world.workspace / "go").touch()
+        assert "FileNotFoundError" in (await running).text
 
 
 class TestRights:
