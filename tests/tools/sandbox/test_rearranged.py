@@ -26,7 +26,7 @@ from clawbot.tools.sandbox import enclosing, places
 from clawbot.tools.sandbox.journal import Watched, journal, put_right, recover, watched
 from clawbot.tools.sandbox.places import walk
 from tests.tools.conftest import box_of, call, nobody
-from tests.tools.sandbox.conftest import KEPT, SECRET, World, fails_once, write
+from tests.tools.sandbox.conftest import KEPT, PYTHON, SECRET, World, fails_once, write
 
 pytestmark = [
     pytest.mark.usefixtures("walls"),
@@ -92,7 +92,7 @@ async def test_a_server_that_begins_to_listen_where_they_do_is_not_reached(
     folder.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
     call = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect('{folder}/late'); print('connected')"
-    command = f'touch started; while ! test -e go; do sleep .05; done; {sys.executable} -I -c "{call}"'
+    command = f'touch started; while ! test -e go; do sleep .05; done; {PYTHON} -I -c "{call}"'
     running = asyncio.create_task(world.run(command))
     await asyncio.to_thread(seen, world.workspace / "started")
     with socket.socket(socket.AF_UNIX) as late:
