@@ -204,6 +204,10 @@ class SubagentSettings(SettingsSection):
     """How long a sub-agent may work, without the time that it waits for the user's answers."""
     max_tokens: Positive = 500_000
     """Tokens that a sub-agent may read and write in all its model calls, without those from the provider's cache."""
+    max_total: Positive = 30
+    """Sub-agents that may work on one message of yours, with those below them."""
+    max_total_tokens: Positive = 3_000_000
+    """Tokens that all of these may use together."""
     deny: list[str] = Field([])
     """Names of tools that sub-agents don't have, besides those that no agent has."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import structs
@@ -25,9 +25,9 @@ from clawbot.config.schema_agent import AgentSettings, SubagentSettings
 from clawbot.context.prompt import TASK
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
-from clawbot.messages import AssistantMessage
+from clawbot.messages import AssistantMessage, Message, UserMessage
 from clawbot.sessions.silence import spoken
-from clawbot.subagents.limits import Limits
+from clawbot.subagents.limits import Limits, exceeded_by_all
 from clawbot.subagents.progress import Progress
 from clawbot.subagents.tool import Errand, TaskTool
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, ToolError, ToolOutcome
@@ -42,9 +42,12 @@ _NO_TURN = "Nothing can be delegated before the conversation has begun."
 class Desk:
     """The errands of one conversation, `depth` levels below the user's. `tools` are what the model gets for them."""
 
-    def __init__(self, settings: SubagentSettings, depth: int = 0) -> None:
+    def __init__(self, settings: SubagentSettings, depth: int = 0, together: list[int] | None = None) -> None:
+        """`together` are the tokens of each sub-agent of the user's message, None for the desk that answers it."""
         self._settings = settings
         self._depth = depth
+        self._together: list[int] = [] if together is None else together
+        self._message: UserMessage | None = None
         self._slots = asyncio.Semaphore(settings.max_concurrent)
         self._deps: AgentDeps | None = None
         self._conversation: Conversation | None = None
@@ -63,12 +66,26 @@ class Desk:
         if self._deps is None or self._conversation is None:
             raise ToolError(_NO_TURN)
         async with self._slots:
+            self._demand_budget(self._conversation.messages)
             return await self._done(errand, self._deps, self._conversation)
+
+    def _demand_budget(self, messages: Sequence[Message]) -> None:
+        """Count anew for a new message of the user. Raises ToolError if all that may have worked on it."""
+        last = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
+        if not self._depth and last is not self._message:
+            self._message, self._together = last, []
+        problem = exceeded_by_all(self._settings, self._together)
+        if len(self._together) >= self._settings.max_total:
+            problem = f"{self._settings.max_total} worked on this message (agents.defaults.subagents.max_total)"
+        if problem:
+            raise ToolError(f"No more sub-agents: {problem}. Do it yourself.")
 
     async def _done(self, errand: Errand, parent: AgentDeps, conversation: Conversation) -> ToolOutcome:
         """A cancellation stops the sub-agent as Esc stops a turn: what it said until then is kept."""
         cancel = Cancellation()
-        work = asyncio.create_task(self._work(errand, parent, conversation, cancel), name=f"sub-agent {errand.call_id}")
+        limits = Limits(self._settings, cancel, self._together)
+        doing = self._work(errand, parent, conversation, limits, cancel)
+        work = asyncio.create_task(doing, name=f"sub-agent {errand.call_id}")
         try:
             return await asyncio.shield(work)
         except asyncio.CancelledError:
@@ -79,9 +96,8 @@ class Desk:
             raise
 
     async def _work(
-        self, errand: Errand, parent: AgentDeps, conversation: Conversation, cancel: Cancellation
+        self, errand: Errand, parent: AgentDeps, conversation: Conversation, limits: Limits, cancel: Cancellation
     ) -> ToolOutcome:
-        limits = Limits(self._settings, cancel)
         limits.start()
         try:
             async with self._opened(parent, conversation, cancel) as (deps, own):
@@ -130,10 +146,10 @@ class Desk:
             step = progress.take(event)
             if step is not None:
                 self._announce(step)
-            if isinstance(event, MessageFinished) and event.stop_reason == "toolUse":
-                limits.spent(progress.tokens)
+            if isinstance(event, MessageFinished):
+                limits.spent(progress.tokens, goes_on=event.stop_reason == "toolUse")
 
-        below = Desk(self._settings, self._depth + 1)
+        below = Desk(self._settings, self._depth + 1, self._together)
         without = {TASK, *self._settings.deny}
         tools = deps.tools.handed_over(without, [tool for tool in below.tools if TASK not in self._settings.deny])
         deps = structs.replace(deps, tools=tools)

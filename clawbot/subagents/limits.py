@@ -9,12 +9,22 @@ from clawbot.deadline import Cancellation
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver
 
 
+def exceeded_by_all(settings: SubagentSettings, together: list[int]) -> str:
+    """Return what the sub-agents of one message used beyond what they may `together`; "" if nothing."""
+    if (tokens := sum(together)) <= settings.max_total_tokens:
+        return ""
+    return f"all of this message used {tokens:,} tokens (agents.defaults.subagents.max_total_tokens in the config)"
+
+
 class Limits:
     """Stops by `cancel` what takes longer or uses more than `settings` allow; `exceeded` says then what it was. The
-    time in which the user is asked does not count."""
+    time in which the user is asked does not count. `together` are the tokens of all sub-agents of one message."""
 
-    def __init__(self, settings: SubagentSettings, cancel: Cancellation) -> None:
+    def __init__(self, settings: SubagentSettings, cancel: Cancellation, together: list[int]) -> None:
         self._settings = settings
+        self._together = together
+        self._number = len(together)
+        together.append(0)
         self._cancel = cancel
         self._left = settings.timeout
         self._loop = asyncio.get_running_loop()
@@ -35,10 +45,13 @@ class Limits:
             self._alarm = None
             self._left = max(0.0, self._left - (self._loop.time() - self._since))
 
-    def spent(self, tokens: int) -> None:
-        """It used so many tokens so far, and goes on."""
-        if tokens > self._settings.max_tokens:
+    def spent(self, tokens: int, *, goes_on: bool) -> None:
+        """It used so many tokens so far."""
+        self._together[self._number] = tokens
+        if goes_on and tokens > self._settings.max_tokens:
             self._exceed(f"it used {tokens:,} tokens (agents.defaults.subagents.max_tokens in the config)")
+        elif goes_on and (problem := exceeded_by_all(self._settings, self._together)):
+            self._exceed(problem)
 
     def _expire(self) -> None:
         self._alarm = None

@@ -272,6 +272,61 @@ async def test_too_many_tokens_end_it_with_what_it_said(model: TwoMinds, opened:
     assert len(model.minds["look at a"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "errands", "refused", "why"),
+    [
+        ("max_total: 2", 5, 3, "2 worked on this message (agents.defaults.subagents.max_total)"),
+        ("max_total: 1", 2, 1, "1 worked on this message"),
+        ("max_total: 5", 5, 0, ""),
+        ("max_total: 3, max_concurrent: 9", 20, 17, "3 worked on this message"),
+        ("max_concurrent: 1, max_total_tokens: 1000", 4, 3, "all of this message used 1,200 tokens"),
+        ("max_concurrent: 1, max_total_tokens: 2399", 4, 2, "all of this message used 2,400 tokens"),
+        ("max_total_tokens: 9000", 4, 0, ""),
+    ],
+)
+async def test_all_of_one_message_have_a_bound_together(
+    model: TwoMinds, opened: Any, settings: str, errands: int, refused: int, why: str
+) -> None:
+    """A second message begins anew."""
+    configure(f"{{{settings}}}")
+    runtime = await opened()
+    names = [f"n{number}" for number in range(errands)]
+    for _ in range(2):
+        model.main = [hands(*names), says("thanks")]
+        model.minds = {f"look at {name}": [costs(name)] for name in names}
+        events = await say(runtime)
+        results = [result_of(events, f"t{number}") for number in range(errands)]
+        failed = [result.output for result in results if result.is_error]
+        assert len(failed) == refused
+        assert all(why in output for output in failed)
+
+
+async def test_one_that_is_at_work_is_stopped_by_what_all_used(model: TwoMinds, opened: Any) -> None:
+    configure("{max_concurrent: 1, max_total_tokens: 2000}")
+    model.main = [hands("a", "b"), says("thanks")]
+    model.minds["look at a"] = [costs("A")]
+    model.minds["look at b"] = [uses(("list", {}), usage=SPENT), says("never")]
+    events = await say(await opened())
+    assert not result_of(events, "t0").is_error
+    assert "all of this message used 2,400 tokens" in result_of(events, "t1").output
+    assert len(model.minds["look at b"]) == 1
+
+
+async def test_those_below_count_with_them(model: TwoMinds, opened: Any) -> None:
+    configure("{max_depth: 2, max_total: 2}")
+    model.main = [hands("a"), says("thanks")]
+    model.minds["look at a"] = [hands("b", "c"), lambda request: says(results_in(request))]
+    model.minds["look at b"] = [says("B")]
+    model.minds["look at c"] = [says("C")]
+    output = result_of(await say(await opened())).output
+    assert "2 worked on this message" in output
+    assert "B" in output
+
+
+def results_in(request: ChatRequest) -> str:
+    return " ".join(message.text for message in request.messages if isinstance(message, ToolResultMessage))
+
+
 async def test_calls_that_repeat_themselves_end_it(model: TwoMinds, opened: Any) -> None:
     model.main = [hands("a"), says("thanks")]
     model.minds["look at a"] = [uses(("list", {})) for _ in range(10)]
@@ -304,7 +359,7 @@ async def test_too_much_time_ends_it(model: TwoMinds, opened: Any, monkeypatch: 
 
 
 async def test_no_time_goes_by_while_the_user_is_asked() -> None:
-    limits = Limits(SubagentSettings(), Cancellation())
+    limits = Limits(SubagentSettings(), Cancellation(), [])
     running: list[bool] = []
 
     async def approve(_question: ApprovalQuestion) -> ApprovalAnswer:
