@@ -2,14 +2,14 @@
 doubled or half written, and whether each failure says what, where and what to do.
 
 A day: a message, one whose answer appends a note, one that writes a file, `/new`, a message, `/compact`, the end of the
-program, and a second start that goes on. It is played once with room to see what it writes; then in a fresh home for
-each point at which the disk can be full:
+program, and a second start that searches memory. It is played once with room to see what it writes; then in a fresh
+home for each point at which the disk can be full:
 
 - `calls`: the nth call that creates, writes, syncs or renames a file and all that follow it fail, or with `--once` that
-  call alone. Calls of Python code; what SQLite writes is not among them.
+  call alone. Calls of Python code; what SQLite writes is not among them. `--error` has them fail in another way.
 - `tmpfs`: a file system of n blocks, which has room again for the next day. It takes the right to mount.
 
-Run: .venv/bin/python benchmarks/full_disk.py [--by calls|tmpfs] [--once] [--first N] [--every N] [--points N]
+Run: .venv/bin/python benchmarks/full_disk.py [--by calls|tmpfs] [--once] [--error NAME] [--first N] [--every N]
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from clawbot.testing.fixture import ScriptedModel
 MARK = re.compile(r"\bm\d\b")
 PLAN = "# Plan\n\n" + "- the staging proxy moves to port 8443\n" * 40
 SUMMARY = "\n\n".join(f"## {heading}\n- as it stood, port 8443" for heading in REQUIRED)
-STARTS = (("m1 hello", "m2 note it", "m3 write the plan", "/new m4 and now?", "/compact"), ("m5 go on",))
+STARTS = (("m1 hello", "m2 note it", "m3 write the plan", "/new m4 and now?", "/compact"), ("m5 search it",))
 NEXT_DAY = ("m6 good morning", "/new m7 and now?")
 CONFIG = """\
 agents: {main: {}, defaults: {compaction: {keep_recent_tokens: 30, memory_flush: {quit_min_tokens: 0}}}}
@@ -59,7 +59,7 @@ hooks: {entries: {session-memory: {llm_slug: false}}}
 BLOCK = 4096
 ROOM = "64m"
 LIMIT = 120  # seconds of one start of the program
-SAYS_WHAT = re.compile(r"No space left on device|[Dd]isk (?:\S+ )*is full|disk is full")
+ERRORS = {name: getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EIO", "EFBIG")}
 
 
 class DayModel:
@@ -85,6 +85,8 @@ class DayModel:
             return _call("append", content=f"- flushed {marks[-1] if marks else 'nothing'}")
         if "note it" in last.text:
             return _call("append", path="memory/own.md", content="- noted m2")
+        if "search it" in last.text:
+            return _call("memory_search", query="what was noted?")
         if "write the plan" in last.text:
             return _call("write", path="plan.md", content=PLAN)
         return f"Answer to {marks[-1] if marks else 'that'}."
@@ -101,12 +103,12 @@ def _call(name: str, **arguments: str) -> dict[str, Any]:
 
 
 class Faults:
-    """Lets calls of this process that write fail with ENOSPC: from number `first` on, or that one alone."""
+    """Lets calls of this process that write fail with `error`: from number `first` on, or that one alone."""
 
     NAMES = ("write", "pwrite", "fsync", "fdatasync", "rename", "replace", "link", "symlink", "mkdir", "ftruncate")
 
-    def __init__(self, home: Path, first: int | None, *, once: bool) -> None:
-        self._home, self._first, self._once = str(home), first, once
+    def __init__(self, home: Path, first: int | None, error: str, *, once: bool) -> None:
+        self._home, self._first, self._error, self._once = str(home), first, ERRORS[error], once
         self.count = 0
 
     def install(self) -> None:
@@ -119,7 +121,7 @@ class Faults:
     def _take(self, path: object = None) -> None:
         self.count += 1
         if self._first is not None and (self.count == self._first or (self.count > self._first and not self._once)):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            raise OSError(self._error, os.strerror(self._error), path)
 
     def _is_ours(self, file: object) -> bool:
         """Whether `file`, a descriptor or a path, is on the disk that is full."""
@@ -256,8 +258,8 @@ class Outcome:
         """What failed, as the user was told."""
         return [row for row in self.rows if row.get("error")]
 
-    def check(self) -> list[str]:
-        """What is wrong at the end of the next day."""
+    def check(self, reason: str) -> list[str]:
+        """What is wrong at the end of the next day. Each failure gives the `reason` of the system."""
         found = list(self.problems)
         found += [f"{mark} was said {self.said[mark]} times" for mark in sorted(self.done) if self.said[mark] != 1]
         found += [f"{mark} was said {count} times" for mark, count in self.said.items() if count > 1]
@@ -271,7 +273,7 @@ class Outcome:
         if plan.exists() and plan.read_text("utf-8") != PLAN:
             found.append(f"plan.md is half written: {plan.stat().st_size} bytes")
         for row in self.failures:
-            if not SAYS_WHAT.search(row["error"]) or not row["hint"] or "/" not in row["error"]:
+            if reason not in row["error"] or not row["hint"] or "/" not in row["error"]:
                 found.append(f"{row.get('text', row['what'])}: says {row['error']!r}, {row['hint']!r}")
         return found
 
@@ -281,11 +283,11 @@ def _fresh(home: Path) -> None:
     (home / ".clawbot/config.yaml").write_text(CONFIG)
 
 
-def _by_calls(place: Path, first: int | None, *, once: bool) -> Outcome:
+def _by_calls(place: Path, first: int | None, error: str, *, once: bool) -> Outcome:
     home, log = place / "home", place / "log"
     home.mkdir()
     _fresh(home)
-    play(home, STARTS, log, Faults(home, first, once=once))
+    play(home, STARTS, log, Faults(home, first, error, once=once))
     play(home, (NEXT_DAY,), log, None)
     return Outcome(home, log)
 
@@ -308,39 +310,54 @@ def _by_size(place: Path, blocks: int | None) -> Outcome:
         subprocess.run(["umount", "-l", str(home)], check=True)
 
 
+class NoRightError(Exception):
+    """This process may not mount file systems."""
+
+
 def _mount(*arguments: str) -> None:
     done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise PermissionError(f"no right to mount a tmpfs: {done.stderr.strip()}")
+        raise NoRightError(done.stderr.strip())
 
 
 def _points(chosen: argparse.Namespace, place: Path) -> Iterator[tuple[int, Outcome]]:
     """Each point at which the disk is full, with what came of it, beginning with 0: nowhere."""
-    whole = _by_size(place, None) if chosen.by == "tmpfs" else _by_calls(place, None, once=False)
+    whole = _by_size(place, None) if chosen.by == "tmpfs" else _by_calls(place, None, chosen.error, once=False)
     yield 0, whole
     last = next(row["count"] for row in whole.rows if row["what"] == ("used" if chosen.by == "tmpfs" else "calls"))
     points = range(chosen.first, last + 1, chosen.every)
     for point in points[: chosen.points]:
         inner = place / str(point)
         inner.mkdir()
-        outcome = _by_size(inner, point) if chosen.by == "tmpfs" else _by_calls(inner, point, once=chosen.once)
+        outcome = (
+            _by_size(inner, point) if chosen.by == "tmpfs" else _by_calls(inner, point, chosen.error, once=chosen.once)
+        )
         yield point, outcome
 
 
+@contextlib.contextmanager
+def _refusing(parser: argparse.ArgumentParser) -> Iterator[None]:
+    try:
+        yield
+    except NoRightError as error:
+        parser.error(f"no right to mount a tmpfs: {error}")
+
+
 def main() -> int:
-    """Fill the disk at one point after the other; 1 when anything was lost or not told."""
+    """Fill the disk at one point after the other; 1 when anything was lost or not told, 2 where it may not mount."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--by", choices=("calls", "tmpfs"), default="calls")
     parser.add_argument("--once", action="store_true", help="only one call fails")
+    parser.add_argument("--error", choices=ERRORS, default="ENOSPC", help="how calls fail")
     parser.add_argument("--first", type=int, default=1)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--points", type=int, default=10_000, help="at most so many")
     chosen = parser.parse_args()
     ways: Counter[str] = Counter()
     wrong = count = 0
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, _refusing(parser):
         for point, outcome in _points(chosen, Path(folder)):
-            problems = outcome.check()
+            problems = outcome.check(os.strerror(ERRORS[chosen.error]))
             count += 1
             wrong += bool(problems)
             ways.update(re.sub(r"/\S*/", "…/", f"{row['error']} {row['hint']}") for row in outcome.failures)

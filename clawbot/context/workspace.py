@@ -87,6 +87,7 @@ _REMEDIES = {
     errno.ENOSPC: "The disk is full: free some space",
     errno.EDQUOT: "The disk quota is used up: free some space",
     errno.EROFS: "The file system is read-only: mount it writable",
+    errno.EIO: "The disk reports an error: check it",
 }
 
 

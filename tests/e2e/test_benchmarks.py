@@ -29,9 +29,9 @@ TINY = {
     "turns": "--turns 3",
     "weights": "{notes} {others}",
 }
-# tests/e2e/test_kills.py and test_soak.py run these and read their tables, `make test-real` and `make test-milvus` the
-# last two.
-OF_THEIR_OWN = {"kills", "soak", "real_model", "milvus"}
+# tests/e2e/test_full_disk.py, test_kills.py and test_soak.py run these and read their tables, `make test-real` and
+# `make test-milvus` the last two.
+OF_THEIR_OWN = {"full_disk", "kills", "soak", "real_model", "milvus"}
 
 
 def write_notes(folder: Path) -> None:
