@@ -346,9 +346,9 @@ class SessionStore:
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
 
     def _observed(self, record: SessionRecord) -> SessionRecord:
-        """`record` with what a list shows of its transcript; as it is if that is gone."""
+        """`record` with what a list shows of its transcript; as it is if that is gone, or can't be read."""
         path = self.path_of(record)
-        with store_errors("read", path), suppress(FileNotFoundError):
+        with suppress(OSError):  # which `summary` reports
             if record.turns is None and holder_of(path) is None:
                 record = self._surveyed(record, record_of(path, survey(path), record.key))
             record = observed(record, path)

@@ -4,6 +4,7 @@ lock and changes nothing."""
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,8 @@ from clawbot.sessions.offsets import HEADER, spans_backwards, whole_end
 from clawbot.sessions.silence import asks_for_silence
 from clawbot.text.interface import N_, _
 from clawbot.text.secrets import redact
+
+log = logging.getLogger(__name__)
 
 TITLE_CHARS = 60
 LONGEST_TITLE = 120
@@ -328,14 +331,15 @@ def observed(record: SessionRecord, path: Path) -> SessionRecord:
 
 
 def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> SessionSummary:
-    """The summary of `record` with the transcript `path`, with times in `zone`. Raises SessionStoreError."""
+    """The summary of `record` with the transcript `path`, with times in `zone`; if that can't be read, what the index
+    says."""
     try:
         turns = survey(path).turns if record.turns is None else record.turns
         record = observed(record, path)
-    except FileNotFoundError:
-        turns = record.turns or 0
     except OSError as error:
-        raise store_error("read", path, error) from error
+        turns = record.turns or 0
+        if not isinstance(error, FileNotFoundError):
+            log.warning("%s", store_error("read", path, error))
     updated = record.last_interaction_at or record.said_at
     return SessionSummary(
         key=record.key,

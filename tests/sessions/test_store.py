@@ -248,6 +248,26 @@ def test_transcripts_of_other_programs_without_an_index(store: SessionStore, fol
     assert store.find("aaa").key == "agent:main:20261121-0216"
 
 
+@pytest.mark.parametrize("known", [True, False], ids=["counted", "not counted"])
+def test_a_transcript_that_can_not_be_read_hides_no_other(
+    store: SessionStore, folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, known: bool
+) -> None:
+    for name in ("one", "two"):
+        talk(store, name, "hello")
+    closed = store.path_of(store.find("one"))
+    store.update(structs.replace(store.find("one"), turns=1 if known else None))
+    opened = os.open
+
+    def open_others(path: str | Path, *args: Any, **kwargs: Any) -> int:
+        if Path(path) == closed:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *args, **kwargs)
+
+    monkeypatch.setattr(os, "open", open_others)
+    assert sorted((each.name, each.turns) for each in store.list()) == [("one", int(known)), ("two", 1)]
+    assert f"Could not read {closed}: Permission denied." in caplog.text
+
+
 def test_a_transcript_that_the_index_does_not_know_is_listed_and_opens(store: SessionStore, folder: Path) -> None:
     talk(store, "main", "a")
     write(folder / "stray.jsonl", {**HEADER, "id": "stray"}, entry(1, "stray words"))
