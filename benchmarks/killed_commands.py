@@ -187,6 +187,9 @@ class PullKills(CommandKills):
 
     def round(self) -> None:
         """Kill a download, look at what it left, and let it come to its end now and then."""
+        if not self._span:
+            self._kill("model", "pull", self._host.url)
+            self._complete()
         before = self._part.stat().st_size if self._part.exists() else 0
         self._host.asked.clear()
         self._count("ends", self._kill("model", "pull", self._host.url))

@@ -422,7 +422,7 @@ def main() -> int:
                 kills.finish()
                 if kills.problems and chosen.keep:
                     shutil.copytree(folder, chosen.keep / Path(folder).name, symlinks=True)
-            figures += kills.figures
+            figures.update(kills.figures)
             problems += kills.problems
             _print(figures)
             print(f"{time.monotonic() - began:.0f} s; problems: {len(problems)}")

@@ -16,10 +16,9 @@ import pytest
 from clawbot.runtime import Runtime
 from clawbot.scheduling.jobs import Every, Job
 from clawbot.sessions.store import SessionStore
-from tests.agent.fakes import says
 from tests.agent.keeping_house import Note, notes_in, taken
-from tests.program import Home, say
-from tests.test_resets import BERLIN, CONFIG, background
+from tests.program import say
+from tests.test_resets import BERLIN, Program, background
 
 MORNING = datetime(2026, 11, 20, 9, 30, tzinfo=BERLIN)
 JUMPS = (
@@ -34,12 +33,12 @@ MARK = re.compile(r"\bm\d{3}\b")
 NOON = Job(name="noon", agent_id="main", kind="prompt", when=Every(1_800), session_key="agent:main:noon", prompt="now?")
 
 
-class Day(Home):
+class Day(Program):
     """The program, whose clock is the machine's: files have its time, too."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-        super().__init__(monkeypatch, MORNING, CONFIG, window=64_000)
-        self.model.replies = defaultdict(lambda: [says("fine")], self.model.replies)
+        super().__init__(monkeypatch)
+        self.clock.moment = MORNING
         self.chance = random.Random(seed)
         self.count = 0
         self.told: list[str] = []
@@ -102,14 +101,6 @@ class Day(Home):
         if runtime.agent.deps.hooks is not None:
             await runtime.agent.deps.hooks.settled()
         self.stamp()
-
-    async def run_job(self, job: Job) -> str:
-        """Run a job in a session of its own."""
-        runtime = await self.open(job.session_key)
-        try:
-            return await runtime.schedule.run(job)
-        finally:
-            await runtime.close()
 
 
 def said(path: Path) -> list[str]:
