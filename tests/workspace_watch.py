@@ -50,12 +50,13 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def _line_of(frame: FrameType | None) -> str:
-    """The line of the program that asked for it, below `clawbot/`; "" where that was a test."""
+    """The line of the program that asked for it, below `clawbot/`; "" where that was a test. The guarded folder itself
+    is no answer: whoever gives it a folder below a workspace has followed what led there."""
     while frame is not None:
         file = frame.f_code.co_filename
         if file.startswith(_TESTS):
             return ""
-        if file.startswith(_PROGRAM):
+        if file.startswith(_PROGRAM) and not file.endswith("/clawbot/guarded.py"):
             return f"{os.path.relpath(file, _TOP / 'clawbot')}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
