@@ -16,8 +16,6 @@ from datetime import datetime
 from pathlib import Path
 
 from clawbot.guarded import (
-    NO_PLAIN_FILE,
-    PRIVATE_DIR,
     PRIVATE_FILE,
     GuardedFolder,
     ensure_private_dir,
@@ -30,21 +28,9 @@ from clawbot.guarded import (
 from clawbot.locks import wait_for_lock
 
 __all__ = [
-    "NO_PLAIN_FILE",
-    "PRIVATE_DIR",
-    "PRIVATE_FILE",
-    "create_whole",
-    "digest_of",
-    "ensure_private_dir",
-    "erase",
-    "is_aside",
-    "locked",
-    "read_plain",
-    "sync_dir",
-    "version_of",
-    "write_atomic",
-    "write_out",
-]
+    "PRIVATE_FILE", "create_whole", "digest_of", "ensure_private_dir", "is_aside", "locked", "read_plain", "sync_dir",
+    "version_of", "write_atomic", "write_out",
+]  # fmt: skip
 
 
 def digest_of(data: bytes) -> str:
@@ -105,12 +91,6 @@ def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
     """Write `data` to a new file, as `GuardedFolder.create`. Returns False and changes nothing if `path` exists."""
     with naming(path):
         return GuardedFolder(path.parent.resolve(), real=True).create(path.name, data, mode=mode)
-
-
-def erase(path: Path) -> None:
-    """Delete the file `path`, if it exists."""
-    with naming(path):
-        GuardedFolder(path.parent.resolve(), real=True).erase(path.name)
 
 
 def unreported(file: Path, lines: Sequence[str], now: datetime) -> Sequence[str]:

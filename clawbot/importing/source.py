@@ -21,8 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.files import NO_PLAIN_FILE
-from clawbot.guarded import GuardedFolder
+from clawbot.guarded import NO_PLAIN_FILE, GuardedFolder
 from clawbot.messages import Message
 from clawbot.sessions.entries import as_object
 from clawbot.sessions.offsets import ENTRY_START
