@@ -74,9 +74,12 @@ class GuardedFolder:
                 ensure_private_dir(self.root)
             current = os.open(self.root if self._real else os.path.realpath(self.root), _FOLDER)
         try:
-            for depth, name in enumerate(parts):
-                with naming(self.root.joinpath(*parts[: depth + 1])):
+            for depth, name in enumerate(parts, 1):
+                try:
                     inner = _folder_in(current, name, create=create)
+                except OSError as error:
+                    error.filename = str(self.root.joinpath(*parts[:depth]))
+                    raise
                 os.close(current)
                 current = inner
             yield current

@@ -21,13 +21,13 @@ from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema import Settings
 from clawbot.config.schema_context import StartupContextSettings
 from clawbot.config.schema_memory import ExtraPath
+from clawbot.config.switches import Switches
 from clawbot.context.bent import FILES, FOLDERS, bent_places, mend_workspace
 from clawbot.context.bootstrap import read_bootstrap
 from clawbot.context.privacy import privacy_of
 from clawbot.context.startup import startup_quote
 from clawbot.context.workspace import diff_workspace
 from clawbot.errors import ClawbotError
-from clawbot.extensions.discovery import Switches
 from clawbot.forget.files import FileEditor, still_there
 from clawbot.forget.notes import Notes
 from clawbot.forget.words import Phrase
@@ -48,7 +48,7 @@ Reader = Callable[[Path], object]
 
 
 def _index(workspace: Path, *extra: str) -> list[object]:
-    documents = MemoryDocuments(workspace, [ExtraPath(path=path) for path in extra])
+    documents = MemoryDocuments(workspace, [ExtraPath(path=Path(path)) for path in extra])
     found: list[object] = [documents.list()]
     for path in (NOTE, "MEMORY.md", "a/b/x.md"):
         with contextlib.suppress(ClawbotError):

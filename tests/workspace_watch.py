@@ -31,6 +31,7 @@ ALLOWED = {
     "extensions/manifest.py": "hooks and skills are off until they are trusted, by their real path and their content",
     "hooks/loading.py": "runs the code of hooks that are trusted: no command can write there",
     "hooks/runners.py": "watches the code of hooks that are trusted",
+    "memory/sync/observer.py": "asks the system to report changes, and reads no file",
     "tools/sandbox/": "binds what is there for a command, and puts back what that replaced (its own journal)",
     "tools/shell_policy.py": "finds the names that a pattern of a command stands for; the command reads them, not it",
     "tools/fence.py": "looks for other names of files that are shut, by identity",

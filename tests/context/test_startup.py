@@ -228,7 +228,9 @@ def test_a_memory_that_is_no_folder_or_leads_out_is_told(workspace: Path) -> Non
     (workspace / "memory").write_text("a file")
     told = quote(workspace)
     assert (told.text, told.files) == ("", ())
-    assert told.notices == ("No notes are quoted to the model: memory cannot be read (Not a directory).",)
+    assert told.notices == (
+        "No notes are quoted to the model: memory cannot be read (memory is a link or a file, not a folder).",
+    )
     (workspace / "memory").unlink()
     (workspace / "memory").symlink_to(workspace.parent)
     assert quote(workspace).notices == (
