@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from clawbot.access import list_workspace_files, read_workspace_file
+from clawbot.agent.events import TurnEnded
 from clawbot.agent.notes import locate_note
 from clawbot.background import _heartbeat_file
 from clawbot.cli.doctor_checks.habits import _markdown, _text
@@ -31,9 +32,11 @@ from clawbot.errors import ClawbotError
 from clawbot.forget.files import FileEditor, still_there
 from clawbot.forget.notes import Notes
 from clawbot.forget.words import Phrase
+from clawbot.guarded import GuardedFolder
 from clawbot.hooks.discovery import find_hooks
 from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.memory.documents.memory_files import MemoryDocuments, UnreadableDocumentError
+from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.skills.discovery import SkillShelf
 from tests.test_planted_links import _at_step, _plant, _put, _swapper
 
@@ -237,3 +240,33 @@ def test_a_folder_that_was_shut_is_opened_again(tmp_path: Path, place: str) -> N
     assert [bent.path for bent in bent_places(workspace)] == [workspace / place]
     assert mend_workspace(workspace)
     assert bent_places(workspace) == []
+
+
+def test_only_the_folder_itself_is_opened_again(tmp_path: Path) -> None:
+    for name in ("memory", "outside"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0)
+    (tmp_path / "link").symlink_to("outside")
+    GuardedFolder(tmp_path).unshut("memory")
+    assert (tmp_path / "memory").stat().st_mode & 0o777 == 0o700
+    with pytest.raises(NotADirectoryError):
+        GuardedFolder(tmp_path).unshut("link")
+    assert (tmp_path / "outside").stat().st_mode & 0o777 == 0
+
+
+@pytest.mark.parametrize("kind", ["shut", "file"])
+async def test_a_workspace_that_was_used_and_is_bent_itself_stops_no_start(tmp_path: Path, kind: str) -> None:
+    workspace = find_home() / "workspace"
+    options = RuntimeOptions(model="offline").unattended()
+    await (await Runtime.open(options)).close()
+    if kind == "file":
+        workspace.rename(tmp_path / "aside")
+        workspace.touch()
+    with _shut(workspace) if kind == "shut" else contextlib.nullcontext():
+        runtime = await Runtime.open(options)
+        [notice] = [notice.text for notice in runtime.notices if "clawbot doctor --fix" in notice.text]
+        events = [event async for event in runtime.agent.submit("hello")]
+        await runtime.close()
+    assert str(workspace) in notice
+    assert isinstance(events[-1], TurnEnded)
+    assert events[-1].status == "done"

@@ -34,7 +34,9 @@ class BentPlace(Struct, frozen=True):
 
 def bent_places(workspace: Path) -> list[BentPlace]:
     """What is in the way of the program in `workspace`; empty where nothing is. Blocks."""
-    return [*_bent_folders(workspace), *_bent_files(workspace)]
+    folders = list(_bent_folders(workspace))
+    is_usable = all(place.path != workspace for place in folders)
+    return [*folders, *_bent_files(workspace)] if is_usable else folders[:1]
 
 
 def mend_workspace(workspace: Path) -> list[str]:
