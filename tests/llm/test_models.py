@@ -12,7 +12,7 @@ from aiohttp import web
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm import models
 from clawbot.llm.local import OLLAMA_WINDOW, LocalModel, base_of, find_local
-from clawbot.llm.models import NOTHING_FOUND, describe, find_models, look_up, resolve_auto
+from clawbot.llm.models import NOTHING_FOUND, describe, find_models, look_up, may_name_provider, resolve_auto
 from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, PROVIDERS, VLLM, LocalServer
 from clawbot.messages import Usage
 
@@ -479,5 +479,22 @@ def test_the_protocol_in_a_name_changes_neither_window_nor_price(ref: str, plain
 
 
 def test_without_litellms_table_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "_table_path", lambda: None)
+    monkeypatch.setattr(models, "_litellm_file", lambda name: None)
     assert look_up(["openai/never-asked-for"])["openai/never-asked-for"].window is None
+
+
+PROVIDERS_OF_REFS = {
+    "anthropic/claude-opus-4": True,
+    "github_copilot/gpt-5": True,
+    "text-completion-openai/x": True,
+    "nano-gpt/x": True,
+    "veniceai/x": True,
+    "openclaw-cloud/kimi-k9": False,
+    "openai-codex/gpt-5.3": False,
+    "minimax-portal/m2": False,
+}
+
+
+@pytest.mark.parametrize(("ref", "is_known"), PROVIDERS_OF_REFS.items())
+def test_providers_are_known_from_litellms_own_list(ref: str, is_known: bool) -> None:
+    assert may_name_provider(ref) is is_known

@@ -284,6 +284,15 @@ class TestRecall:
         reply = await Talk(searched(hit("memory/a.md", 2, snippet, origin=origin))).say("what do I like?")
         assert f"{shown}\n>\n> — `memory/a.md:2`" in reply
 
+    @pytest.mark.parametrize(
+        ("question", "shown"),
+        [("what do I like?", "> Claude Code said: tea"), ("我喜欢什么？", "> Claude Code 说：tea")],
+    )
+    async def test_words_of_another_program_are_its_own(self, question: str, shown: str) -> None:
+        said = {"who": "agent", "at": "2026-11-19T00:02", "entry": "a", "by": "Claude Code"}
+        found = hit("sessions/a.jsonl", 2, "Assistant: tea", origin="agent") | {"said": said}
+        assert shown in await Talk(searched(found)).say(question)
+
     async def test_of_a_longer_snippet_the_line_with_the_words_is_quoted(self) -> None:
         reply = await Talk(searched(hit("MEMORY.md", 13, "## 15:20\n- eggs\n- the proxy moved to 8443"))).say(
             "where is my proxy?"
