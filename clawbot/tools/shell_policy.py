@@ -130,7 +130,7 @@ class ShellRule(Struct, frozen=True):
 
     `git log -1` is that command alone; `git log <reading>` is every `git log` on the list of commands that only read;
     `npm run <anything>` is every simple command that begins with these words. Wildcards (`git log*`, `npm run *`), as
-    older settings have them, cover what they fit and is on that list as well, and the words before the last `*` of others.
+    older settings have them, cover what they fit of that list, and of other commands the words before the last `*`.
     Exact means the same bytes: to a shell, a blank that is none in ASCII is a part of the word before it.
     """
 
