@@ -25,7 +25,9 @@ def adopt_descendants() -> None:
 
 def reap_adopted(own: int) -> None:
     """Collect the children that have ended but `own`, which somebody else waits for. Once that one has ended, kill the
-    others in a thread: they may hold the pipes open by which its end is seen."""
+    others in a thread: they may hold the pipes open by which its end is seen. Elsewhere than on Linux do nothing."""
+    if sys.platform != "linux":
+        return
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) and ended.si_pid != own:
             os.waitpid(ended.si_pid, 0)

