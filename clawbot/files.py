@@ -8,9 +8,11 @@ All functions block: call them in a thread from the event loop. They raise OSErr
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -28,9 +30,10 @@ from clawbot.guarded import (
 from clawbot.locks import wait_for_lock
 
 __all__ = [
-    "PRIVATE_FILE", "create_whole", "digest_of", "ensure_private_dir", "is_aside", "locked", "read_plain", "sync_dir",
-    "version_of", "write_atomic", "write_out",
+    "LEFT_SECONDS", "PRIVATE_FILE", "create_whole", "digest_of", "ensure_private_dir", "is_aside", "locked",
+    "read_plain", "sweep_asides", "sync_dir", "version_of", "write_atomic", "write_out",
 ]  # fmt: skip
+LEFT_SECONDS = 3_600.0  # a temporary file of this age is nobody's work any more: its writer was killed
 
 
 def digest_of(data: bytes) -> str:
@@ -41,6 +44,16 @@ def digest_of(data: bytes) -> str:
 def version_of(data: bytes) -> str:
     """The BLAKE2b digest of 16 bytes as hex, by which a version of a file is compared with what was indexed or seen."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def sweep_asides(folder: Path, name: str = "", *, age: float = LEFT_SECONDS) -> None:
+    """Remove the temporary files that are older than `age` seconds, of all files in `folder` or of the one called
+    `name`. Blocks; what can't be removed stays."""
+    for left in folder.glob(f".{glob.escape(name) or '*'}.*.tmp"):
+        with contextlib.suppress(OSError):
+            found = left.lstat()
+            if is_aside(left.name) and stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > age:
+                left.unlink()
 
 
 def write_atomic(

@@ -20,7 +20,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.files import digest_of
+from clawbot.files import LEFT_SECONDS, digest_of
 from clawbot.guarded import ChangedFileError, GuardedFolder, SpecialFileError, open_regular
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.names import on_disk
@@ -33,7 +33,6 @@ _LONGEST_BYTES = 200
 _HEAD_BYTES = 2_048  # where the id of a session stands
 _MOST_NAMES = 1_000
 _MOST_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index takes no larger one
-_LEFT_SECONDS = 3_600.0
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
 _STAMP = re.compile(rb"\A(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:(?P<minute>\d{2}) )?(?=(?:user|assistant):)")
 _ZONE_MINUTES = 15  # offsets of all time zones are multiples
@@ -179,7 +178,7 @@ def _sweep(files: GuardedFolder, now: float) -> None:
     """Remove what a kill in the middle of writing a note left, once it is old enough to be nobody's work."""
     for name in fnmatch.filter(files.names(FOLDER), ".????-??-??*.tmp"):
         left = f"{FOLDER}/{name}"
-        if (found := files.state(left)) and now - found.st_mtime > _LEFT_SECONDS and stat.S_ISREG(found.st_mode):
+        if (found := files.state(left)) and now - found.st_mtime > LEFT_SECONDS and stat.S_ISREG(found.st_mode):
             files.erase(left)
 
 

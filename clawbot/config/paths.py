@@ -10,7 +10,7 @@ from pathlib import Path
 
 import clawbot
 from clawbot.config.errors import config_error
-from clawbot.files import digest_of, ensure_private_dir
+from clawbot.files import digest_of, ensure_private_dir, sweep_asides
 from clawbot.text.names import fold_name
 
 MAIN_AGENT = "main"
@@ -82,7 +82,8 @@ class Paths:
         self.local_log = self.logs / "local-model.log"
 
     def ensure_home(self) -> None:
-        """Create the state folder. Raises ConfigError if it can't be created or written. Blocks."""
+        """Create the state folder, and remove what killed processes left in it. Raises ConfigError if it can't be
+        created or written. Blocks."""
         try:
             ensure_private_dir(self.home)
             if not os.access(self.home, os.W_OK | os.X_OK):
@@ -94,6 +95,8 @@ class Paths:
                 f"the state folder cannot be used: {what}{error.strerror or error}",
                 hint="Fix that, or set CLAWBOT_HOME to a writable folder.",
             ) from error
+        for folder in (self.home, self.models, self.imports, self.run, self.workspaces, self.mcp_tools):
+            sweep_asides(folder)
 
     def sessions(self, agent_id: str) -> Path:
         """The folder of an agent's transcripts and their index."""

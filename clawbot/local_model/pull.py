@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import math
 import os
 import re
 import shutil
@@ -20,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.files import PRIVATE_FILE, ensure_private_dir, sync_dir, write_atomic
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, sweep_asides, sync_dir, write_atomic
 from clawbot.local_model.gguf import OVERHEAD_BYTES, shown_size
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
@@ -132,6 +133,7 @@ class _Pull:
         for path in (self._part, self._begun):
             _demand_plain(path)
         with _opened(self._part) as part:
+            sweep_asides(self._shelf.folder, self._begun.name, age=-math.inf)
             if self._file.exists():
                 known = self._check(self._file, "")
                 self._part.unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,19 @@ def test_shipped_files_are_found() -> None:
     assert shipped("config.yaml").is_file()
     with pytest.raises(ConfigError, match="lacks nothing-of-this-name"):
         shipped("nothing-of-this-name")
+
+
+@pytest.mark.parametrize("folder", ["", "models", "imports", "run", "workspaces", "mcp-tools"])
+def test_what_a_killed_process_left_is_removed_when_it_is_nobodys_work(tmp_path: Path, folder: str) -> None:
+    place = tmp_path / folder
+    place.mkdir(exist_ok=True)
+    ident = "0123456789abcdef" * 2
+    old, young, others = (place / name for name in (f".env.{ident}.tmp", f".look.json.{ident}.tmp", ".other.tmp"))
+    for path in (old, young, others):
+        path.touch()
+    for path in (old, others):
+        os.utime(path, (0, 0))
+    (place / f".folder.{ident}.tmp").mkdir()
+    Paths(tmp_path).ensure_home()
+    assert [path.exists() for path in (old, young, others)] == [False, True, True]
+    assert (place / f".folder.{ident}.tmp").is_dir()

@@ -65,7 +65,12 @@ def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: Shelf, h
 
 @pytest.mark.parametrize(
     ("change", "asked"),
-    [("nothing", "bytes=1000000-"), ("no ranges", "bytes=1000000-"), ("another file", "bytes=1000000-")],
+    [
+        ("nothing", "bytes=1000000-"),
+        ("a kill", "bytes=1000000-"),
+        ("no ranges", "bytes=1000000-"),
+        ("another file", "bytes=1000000-"),
+    ],
 )
 def test_what_was_left_is_continued_or_begun_anew(shelf: Shelf, host: FileHost, change: str, asked: str) -> None:
     host.cuts = [1_000_000, 0]
@@ -73,10 +78,13 @@ def test_what_was_left_is_continued_or_begun_anew(shelf: Shelf, host: FileHost, 
         get(shelf, host.url)
     host.asked.clear()
     host.ranges = change != "no ranges"
+    if change == "a kill":
+        (shelf.folder / f".tiny.gguf.part.json.{'0' * 32}.tmp").touch()
     if change == "another file":
         host.data, host.etag = SMALL + DATA[::-1], '"two"'
     assert get(shelf, host.url)[0].sha256 == hashlib.sha256(host.data).hexdigest()
     assert host.asked == [asked]
+    assert sorted(path.name for path in shelf.folder.iterdir()) == ["hashes.json", "tiny.gguf"]
 
 
 @pytest.mark.parametrize("given", [True, False])
