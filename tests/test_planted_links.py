@@ -143,6 +143,21 @@ def _plant(path: Path, target: Path | str) -> None:
     path.symlink_to(target)
 
 
+@contextlib.contextmanager
+def shut(path: Path) -> Iterator[None]:
+    """Nobody may open what has this name: for root, rights are none."""
+    opens = os.open
+
+    def refused(name: str, *arguments: int, **options: int) -> int:
+        if Path(os.fspath(name)).name == path.name:
+            raise PermissionError(13, "Permission denied", name)
+        return opens(name, *arguments, **options)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "open", refused)
+        yield
+
+
 def _write(name: str, workspace: Path) -> None:
     """Let the writer write; that it refuses is as good as that it writes something else."""
     with contextlib.suppress(ClawbotError, OSError, StubbornFileError):
@@ -157,13 +172,23 @@ def test_each_writer_writes_where_nothing_is_in_its_way(tmp_path: Path, name: st
     assert (tmp_path / "workspace" / places[-1]).exists() == (name != "forget all")
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "missing", "loop"])
+@pytest.mark.parametrize("kind", ["file", "folder", "missing", "loop", "pipe", "other", "shut"])
 @pytest.mark.parametrize(("name", "place"), PLACES)
 def test_no_writer_follows_a_link_out(tmp_path: Path, name: str, place: str, kind: str) -> None:
     _furnish(tmp_path, name)
-    _plant(tmp_path / "workspace" / place, Path(place).name if kind == "loop" else tmp_path / "outside" / kind)
+    path = tmp_path / "workspace" / place
+    if kind in ("file", "folder", "missing", "loop"):
+        _plant(path, path.name if kind == "loop" else tmp_path / "outside" / kind)
+    else:
+        if os.path.lexists(path):
+            path.rename(path.with_name(f"{path.name}.aside"))
+        _put(path / "x", "")  # a folder in the place of a file
+        if kind == "pipe":
+            shutil.rmtree(path)
+            os.mkfifo(path)
     before = _seen(tmp_path / "outside")
-    _write(name, tmp_path / "workspace")
+    with shut(path) if kind == "shut" else contextlib.nullcontext():
+        _write(name, tmp_path / "workspace")
     _nothing_got_out_or_in(tmp_path, before)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.memory.documents.memory_files import MemoryDocuments, UnreadableDocumentError
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.skills.discovery import SkillShelf
-from tests.test_planted_links import _at_step, _plant, _put, _swapper
+from tests.test_planted_links import _at_step, _plant, _put, _swapper, shut
 
 NOW = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
 NOTE = "memory/2026-11-20-api-plan.md"
@@ -136,21 +136,6 @@ def _read(name: str, workspace: Path) -> str:
         return repr(error)
 
 
-@contextlib.contextmanager
-def _shut(path: Path) -> Iterator[None]:
-    """Nobody may open what has this name: for root, rights are none."""
-    opens = os.open
-
-    def refused(name: str, *arguments: int, **options: int) -> int:
-        if Path(os.fspath(name)).name == path.name:
-            raise PermissionError(13, "Permission denied", name)
-        return opens(name, *arguments, **options)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(os, "open", refused)
-        yield
-
-
 @pytest.mark.parametrize("name", READERS)
 def test_each_reader_reads_where_nothing_is_in_its_way(tmp_path: Path, name: str) -> None:
     read = READERS[name][0](_furnish(tmp_path))
@@ -171,7 +156,7 @@ def test_no_reader_is_led_out_or_waits(tmp_path: Path, name: str, place: str, ki
             case "loop":
                 _plant(path, path.name)
             case "shut":
-                during.enter_context(_shut(path))
+                during.enter_context(shut(path))
             case _:
                 path.rename(tmp_path / "aside")
                 os.mkfifo(path) if kind == "fifo" else path.mkdir() if kind == "folder" else path.touch()
@@ -262,7 +247,7 @@ async def test_a_workspace_that_was_used_and_is_bent_itself_stops_no_start(tmp_p
     if kind == "file":
         workspace.rename(tmp_path / "aside")
         workspace.touch()
-    with _shut(workspace) if kind == "shut" else contextlib.nullcontext():
+    with shut(workspace) if kind == "shut" else contextlib.nullcontext():
         runtime = await Runtime.open(options)
         [notice] = [notice.text for notice in runtime.notices if "clawbot doctor --fix" in notice.text]
         events = [event async for event in runtime.agent.submit("hello")]

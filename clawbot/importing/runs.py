@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 
 from clawbot.clock import Clock, iso_utc
 from clawbot.config.names import free_name
-from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, read_plain, write_atomic
+from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, write_atomic
 from clawbot.guarded import GuardedFolder, reached
 from clawbot.importing.claude_code import read_claude_code
 from clawbot.importing.codex import read_codex
@@ -252,7 +252,7 @@ class Importer:
         files = GuardedFolder(self._workspace)
         for name in files_in(folder, _is_note, self._skipped):
             try:
-                data = read_plain(folder / name, LARGEST_NOTE, linked=False)
+                data = GuardedFolder(folder).read(name, LARGEST_NOTE, linked=False)
             except OSError as error:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue

@@ -511,7 +511,7 @@ def test_notes_that_can_not_be_written_are_a_problem(home: Path, monkeypatch: py
     assert (found.state, found.fix) == ("problem", f"chmod u+rwx {notes}")
     notes.rmdir()
     notes.touch()
-    assert "is a file, not a folder" in storage.workspace(here())[0].message
+    assert "is a link or a file, not a folder" in storage.workspace(here())[0].message
 
 
 def test_notes_that_lie_too_deep_to_be_found_are_told(home: Path) -> None:

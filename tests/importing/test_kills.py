@@ -83,7 +83,7 @@ def test_an_undo_that_was_killed_is_completed_by_the_next(tmp_path: Path) -> Non
     for folder in kill_at_each(IMPORTS, UNDO, place=start, into=tmp_path / "killed"):
         store, ledger = parts(folder)
         for run, records in ledger.runs():
-            assert not undo_run(store, ledger, run, records, workspace=folder / "ours/workspace").stays
+            assert not undo_run(store, ledger, run, records, workspace=start / "ours/workspace").stays
         assert whole(folder) == {}
 
 
