@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clawbot import files
+from clawbot import guarded
 from clawbot.guarded import GuardedFolder, hold_folder
 from clawbot.locks import try_lock
 from tests.tools.conftest import names
@@ -74,7 +74,7 @@ async def test_an_append_waits_for_a_change_that_is_being_made(
             pass
         genuine(*places, **folders)
 
-    monkeypatch.setattr(files, "_LOCK_TRIES", 10**9)
+    monkeypatch.setattr(guarded, "_LOCK_TRIES", 10**9)
     monkeypatch.setattr(time, "sleep", pause)
     monkeypatch.setattr(os, "replace", replaced_while_another_appends)
     [outcome] = await session.answer(step)
