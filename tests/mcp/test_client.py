@@ -317,7 +317,7 @@ async def test_what_a_server_leaves_behind_is_reaped_while_it_runs(made: Make, t
             await server.run("one__escape", how="daemon", fifo=str(fifo))
             await until(lambda: len(children_of(worker)) > 1)
             os.kill(children_of(worker)[1], signal.SIGKILL)
-    await until(lambda: len(children_of(worker)) == 1)
+        await until(lambda: len(children_of(worker)) == 1)
 
 
 def children_of(pid: int | None) -> list[int]:

@@ -72,7 +72,7 @@ async def talk_to(fault: str = "", *, seconds: float = 20.0) -> AsyncIterator[tu
 async def test_a_server_that_is_lost_in_a_call_is_told_once(tool: str, reason: str) -> None:
     async with talk_to() as (talk, started):
         assert isinstance(started, Started)
-        assert (started.server, len(started.listing.tools)) == ("stand-in", 10)
+        assert (started.server, len(started.listing.tools)) == ("stand-in", 11)
         assert await talk.ask(Call(1, tool, {}, 20)) == Lost(reason)
     assert talk.out.queue.empty()
 
