@@ -174,7 +174,8 @@ class _Doubt:
             return name in ("printf", "test") and any(text.startswith("-v") for text in texts)
         if (plain := known.texts.get("awk" if known.holds("awks", name) else name)) is not None:
             text = "".join(f"\n{text}" for text in texts)
-            return len(text) > CODE_CHARS or not re.fullmatch(plain, text) or not all(map(_is_settled, words))
+            is_long = len(text) > CODE_CHARS or (name == "sed" and text.count("\n") > len(texts))
+            return is_long or not re.fullmatch(plain, text) or not all(map(_is_settled, words))
         if name in known.wrappers:
             return any(map(self.of_word, words[1 : len(words) - len(_behind(words[1:], known.wrappers[name]))]))
         is_read = known.holds("shells", name) or reading_of(words) is not None
@@ -209,7 +210,7 @@ def _inner(name: str, words: Sequence[ScriptWord]) -> Iterator[Sequence[ScriptWo
         for word in left:
             if word.text in ("-exec", "-execdir", "-ok", "-okdir"):
                 yield _filled(takewhile(lambda word: word.text not in (";", "+"), left), "{}")
-    elif name in known_programs().wrappers:
+    elif name in known_programs().wrappers and (name != "command" or reading_of(words) is None):
         behind = _behind(words[1:], known_programs().wrappers[name])
         if name in ("xargs", "parallel"):
             own = [word.text for word in words[1 : len(words) - len(behind)]]
@@ -232,6 +233,7 @@ def given_texts(
     if re.search(r"\s", words[0].text):  # `watch 'rm x'`, `su -c 'rm x'`
         return [words[0]], True
     if name in ("eval", "trap", "env"):
+        arguments = arguments[name != "env" and [word.text for word in arguments[:1]] == ["--"] :]
         begin = next((n for n, word in enumerate(arguments) if name != "env" or ENV_TEXT.match(word.text)), None)
         said = [] if begin is None else arguments[begin : 1 if name == "trap" else None]
         text = " ".join(word.text for word in said)

@@ -168,6 +168,8 @@ eval $X
 eval "$(echo git push)"
 trap 'git push' EXIT
 trap "git push" DEBUG; ls
+trap -- 'git push' EXIT
+eval -- git push
 alias g='git push'; g
 shopt -s expand_aliases; alias e=git\ne push
 hash -p /usr/bin/git g; g push
@@ -300,6 +302,10 @@ sed 's/x/git push/e' x
 sed 's/^/gi/;s/$/t push/;e' x
 sed -e 1e x
 sed -f x y
+sed 's/.*/git push/\ne' x
+sed -e p -e 1e x
+sed -n -e '' -e e x
+sed p -e 'e git push'
 sed -n 's,x,y,ep' x
 python3 -c 'import os'
 python3 x.py
@@ -353,6 +359,7 @@ pwd; whoami; date
 cat README.md
 cat src/*.py | wc -l
 head -n 20 a.txt
+head -c 100 a.bin | xxd
 tail -n 5 "$LOG"
 grep -rn 'def main' .
 grep -c "foo bar" a.txt
@@ -379,6 +386,7 @@ sed -n '1,20p' a.txt
 sed -i 's/foo/bar/g' a.txt
 sed 's/a$/b/; s|x|y|' a.txt
 sed -n '/foo/p' a.txt
+sed -e 's/a/b/' -e 's/c/d/' a.txt
 awk '{print $1}' a.txt
 awk -F, '$2 > 5 {s += $3} END {print s}' a.csv
 awk -F , -v n=1 '{ print $n }' a.csv
@@ -441,4 +449,5 @@ nice -n 5 make
 gh pr list
 which git
 command -v git
+if command -v node >/dev/null; then echo yes; fi
 """.strip("\n").split("\n")
