@@ -46,6 +46,7 @@ _LIMITS: dict[str, Any] = {
 }
 _SCHEMAS = ("items", "additionalProperties", "not")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED = ("properties", "$defs", "definitions")
 # Providers refuse a request with one of these beside `properties`; the server checks its arguments itself.
 _CHOICES = ("oneOf", "anyOf", "allOf", "not", "enum", "const")
 # Those of arguments for which a provider does not refuse the request.
@@ -233,7 +234,7 @@ def _unfolded(root: Any, node: Any, sizes: dict[int, int], passed: frozenset[int
     same = [_referred(root, node["$ref"])] if "$ref" in node else []
     same += [each for key in ("anyOf", "oneOf", "allOf") for each in node.get(key, ())] + [node.get("not")]
     inner = [node.get("items"), node.get("additionalProperties"), *node.get("prefixItems", ())]
-    inner += [each for key in ("properties", "$defs", "definitions") for each in node.get(key, {}).values()]
+    inner += [each for key in _NAMED for each in node.get(key, {}).values()]
     # What describes the same value first: a circle of these is found before anything else leads into it.
     size += sum(_unfolded(root, each, sizes, passed | {id(node)}) for each in same)
     size += sum(_unfolded(root, each, sizes, frozenset()) for each in inner)
@@ -242,9 +243,12 @@ def _unfolded(root: Any, node: Any, sizes: dict[int, int], passed: frozenset[int
 
 
 def _referred(root: Any, reference: str) -> Any:
-    found = root
-    for name in filter(None, unquote(reference[1:]).split("/")):
-        found = found.get(name) if isinstance(found, dict) else None
+    first, *names = unquote(reference[1:]).split("/")
+    found, left = None if first else root, iter(names)
+    for name in left:
+        # A name of a keyword, and behind some of these one that the server gave.
+        for key in (name, next(left, "")) if name in _NAMED else (name,):
+            found = found.get(key) if isinstance(found, dict) and name in (*_NAMED, *_SCHEMAS) else None
     if not isinstance(found, dict | bool):
         raise NoSchemaError("refer to nothing")
     return found

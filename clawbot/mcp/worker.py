@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import sys
 from contextlib import AsyncExitStack
 from typing import Any
@@ -39,6 +40,7 @@ from clawbot.mcp.frames import (
     request_decoder,
 )
 from clawbot.mcp.transports import FloodError, transport_of
+from clawbot.signals import ASKED, on_signals
 from clawbot.text.sanitize import clean_line
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
@@ -88,13 +90,14 @@ class Worker:
             _logger.info("the connection ended", exc_info=error)
             self._out.send(Lost(describe(error, start)))
 
-    def _lose(self, reason: str) -> None:
+    def lose(self, reason: str) -> None:
+        """End, since the server is of no use any more for `reason`, the end of a sentence about it."""
         if not self._lost.done():
             self._lost.set_result(reason)
 
     async def _talk(self, start: Start) -> None:
         client = Client(
-            transport_of(start, self._lose, lambda: self._stopped),
+            transport_of(start, self.lose, lambda: self._stopped),
             cache=None,
             message_handler=self._hear,
             client_info=types.Implementation(name="clawbot", version=__version__),
@@ -142,7 +145,7 @@ class Worker:
             if self._lost.done():
                 return  # which is told
             if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
-                self._lose("broke off the connection")
+                self.lose("broke off the connection")
                 return
             _logger.info("a call of %s failed", call.tool, exc_info=error)
             self._out.send(CallFailed(call.number, describe(error)))
@@ -212,6 +215,8 @@ async def _serve() -> None:
     requests, reports = claim_pipes()
     out = FrameWriter(reports, LARGEST_FRAME)
     worker = Worker(out)
+    # Of a server that ends this process, what it started is to end as well.
+    on_signals((*ASKED, signal.SIGHUP), lambda _: worker.lose("ended the process that talks to it"))
     serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take, whole_tree=True)
     await worker.run()
 

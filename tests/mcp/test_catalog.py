@@ -68,6 +68,11 @@ def test_a_list_of_thousands_is_cut_and_its_lines_are_few() -> None:
         ({"properties": {"a": {"$ref": "#b"}}, "$defs": {"b": {"$anchor": "b"}}}, "refer to nothing"),
         ({"properties": {"a": {"$ref": "#/properties/b/enum"}, "b": {"enum": ["c"]}}}, "refer to nothing"),
         ({"properties": {"a": {"$ref": "#/anyOf/0"}}, "anyOf": [{"type": "object"}]}, "refer to nothing"),
+        ({"properties": {"a": {"$ref": "#/properties/b/default"}, "b": {"default": {"type": "objekt"}}}}, "to nothing"),
+        ({"properties": {"a": {"$ref": "#/properties/b/const"}, "b": {"const": {"enum": 7}}}}, "refer to nothing"),
+        ({"properties": {"a": {"$ref": "#/$defs"}}, "$defs": {"type": {"type": "string"}}}, "refer to nothing"),
+        ({"properties": {"a": {"$ref": "#/properties"}}}, "refer to nothing"),
+        ({"properties": {"a": {"$ref": "#//properties/b"}, "b": {}}}, "refer to nothing"),
         ({"properties": {"a": {"$ref": "#/properties/a"}}}, "refer to themselves"),
         (
             {

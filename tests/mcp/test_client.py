@@ -262,11 +262,11 @@ async def held_to_end(fifo: Path) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("how", WAYS)
-@pytest.mark.parametrize("end", ["close", "die", "kill"])
+@pytest.mark.parametrize("end", ["close", "die", "kill", "signal"])
 async def test_a_process_that_gets_away_from_a_server_ends_with_it(
     made: Make, tmp_path: Path, how: str, end: str
 ) -> None:
-    """The server ends in order, by itself, or with its worker, which is told to be killed."""
+    """The server ends in order, by itself, or with its worker, which is told to be killed or gets a signal."""
     server = made(servers={"one": stand_in()})
     await server.client.discover()
     process = await server.client.servers["one"].connection.ready()
@@ -277,6 +277,8 @@ async def test_a_process_that_gets_away_from_a_server_ends_with_it(
                 await server.run("one__die")
         elif end == "kill":
             await process.kill()
+        elif end == "signal":
+            os.kill(process._pipe.pid or 0, signal.SIGTERM)
         else:
             await server.client.close()
 
