@@ -302,13 +302,13 @@ def is_timed(message: Message) -> bool:
 def said_at(message: Message, zone: tzinfo) -> str:
     """`[2026-11-22 10:03] `, what a model reads before the words of `message`: from the stored time, so that it never
     changes; "" for one that is not timed."""
-    return _shown_time(message.timestamp, zone) if is_timed(message) else ""
+    return _shown_time(message.timestamp // 60_000, zone) if is_timed(message) else ""
 
 
 @lru_cache(maxsize=8192)
-def _shown_time(timestamp: int, zone: tzinfo) -> str:
+def _shown_time(minute: int, zone: tzinfo) -> str:
     try:
-        return f"[{datetime.fromtimestamp(timestamp / 1000, zone):%Y-%m-%d %H:%M}] "
+        return f"[{datetime.fromtimestamp(minute * 60, zone):%Y-%m-%d %H:%M}] "
     except (OverflowError, ValueError, OSError):
         return ""
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.messages import AssistantMessage, Compacted, TextBlock, compacted_text, read_compacted
+from clawbot.messages import (
+    AssistantMessage,
+    Compacted,
+    TextBlock,
+    UserMessage,
+    _shown_time,
+    compacted_text,
+    read_compacted,
+    said_at,
+)
 
 SUMMARY = "## Decisions\n- We decided to use Postgres 16."
 
@@ -57,3 +68,12 @@ def test_any_text_is_read(text: str) -> None:
 def test_the_text_of_an_old_answer_is_without_the_thought_in_it() -> None:
     assert AssistantMessage([TextBlock("<think>hm</think>\n\nYes.")]).text == "Yes."
     assert AssistantMessage([TextBlock("hm\n</think>\nYes.")]).text == "Yes."
+
+
+def test_all_that_is_said_in_a_minute_shares_one_kept_time() -> None:
+    _shown_time.cache_clear()
+    begin = 1_795_341_780_000
+    told = {said_at(UserMessage("x", timestamp=begin + moment), UTC) for moment in range(0, 60_000, 7)}
+    assert told == {"[2026-11-22 10:03] "}
+    assert said_at(UserMessage("x", timestamp=begin + 60_000), UTC) == "[2026-11-22 10:04] "
+    assert _shown_time.cache_info().currsize == 2

@@ -52,17 +52,19 @@ class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
         return ToolOutcome("\n".join(lines) or "No skill has these words.", summary=", ".join(s.name for s in found))
 
 
-@lru_cache(maxsize=4096)
 def _words(text: str) -> frozenset[str]:
     """The words of `text` without single characters: of Chinese, pairs."""
     return frozenset(token.text for token in tokens_of(text) if len(token.text) > 1)
 
 
+_words_of_skill = lru_cache(maxsize=4096)(_words)
+
+
 def nearest_skills(skills: Sequence[FoundSkill], said: str) -> list[FoundSkill]:
     """Those of `skills` that share words with `said`, the nearest first; rare words count more. Blocks: tokenises."""
     wanted = _words(said)
-    named = [_words(skill.name) for skill in skills]
-    about = [name | _words(skill.manifest.description) for name, skill in zip(named, skills, strict=True)]
+    named = [_words_of_skill(skill.name) for skill in skills]
+    about = [name | _words_of_skill(skill.manifest.description) for name, skill in zip(named, skills, strict=True)]
     rows = Counter(word for words in about for word in words & wanted)
     scores = [
         sum(math.log(1 + len(skills) / rows[word]) * (_OF_NAME if word in name else 1) for word in words & wanted)

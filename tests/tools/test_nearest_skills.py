@@ -8,7 +8,7 @@ import pytest
 
 from clawbot.skills.discovery import FoundSkill
 from clawbot.skills.manifest import SkillManifest
-from clawbot.tools.skills import SkillsSearchTool, nearest_skills
+from clawbot.tools.skills import SkillsSearchTool, _words_of_skill, nearest_skills
 
 SKILLS = {
     "pdf": "Reads and fills PDF forms, merges files.",
@@ -54,3 +54,11 @@ async def test_the_model_finds_what_a_name_is_for() -> None:
     outcome = await tool.run({"query": "weather"})
     assert outcome.text == "- weather: Tells the weather of a city. (`/s/weather/SKILL.md`)"
     assert (await tool.run({"query": "never shown hidden"})).text == "No skill has these words."
+
+
+def test_what_was_said_is_not_kept() -> None:
+    kept = []
+    for number in (0, 1):
+        assert nearest_skills(found(), f"merge the forms of case {number}, then the weather")
+        kept.append(_words_of_skill.cache_info().currsize)
+    assert kept[0] == kept[1]

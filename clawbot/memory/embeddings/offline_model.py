@@ -168,7 +168,8 @@ _SLICE = 4096
 """Rows of a long text summed in one step."""
 _PART = "\0"
 """Prefix of the keys of word parts; other keys are whole words."""
-_HAN = lazy_re(f"[{HAN}]")
+_FIGURE = lazy_re(r"\d")
+_FIGURE_OR_HAN = lazy_re(rf"[\d{HAN}]")
 
 
 class WordPool:
@@ -298,7 +299,7 @@ class _Encoded(dict[str, list[int]]):
 
 
 def _keys(word: str) -> Sequence[str]:
-    """The cache keys of `word`: itself, or its parts if it is unlikely to repeat."""
-    if len(word) <= LONGEST_WORD and (word.isascii() or not _HAN.search(word)):
+    """The cache keys of `word`: itself, or its parts if it is unlikely to repeat, as numbers, times and ids are."""
+    if len(word) <= LONGEST_WORD and not (_FIGURE if word.isascii() else _FIGURE_OR_HAN).search(word):
         return (word,)
     return [_PART + atom for atom in atoms_of(word)]

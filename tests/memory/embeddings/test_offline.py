@@ -152,9 +152,19 @@ def test_words_beyond_what_is_kept_are_right_and_forgotten(
     plain = WordPool(bpe, table).embed(TEXTS[:2])
     pool.embed(["one two three"])
     for _ in range(3):
-        pool.embed([f"new{number}" for number in range(50)])
+        pool.embed([f"new{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}" for number in range(50)])
         assert pool.embed(TEXTS[:2]) == plain
     assert len(pool._places) < 50 < MAX_WORDS
+
+
+@pytest.mark.parametrize("form", ["{n}", "{n}:", "2026-11-{n}", "#{n}", "v1.{n}", "turn{n}", "{n:x}x", "第{n}章", "²{n}"])
+def test_numbers_that_never_come_again_take_no_room(bpe: Bpe, table: WeightTable, form: str) -> None:
+    pool = WordPool(bpe, table)
+    held = []
+    for start in (0, 1_000):
+        pool.embed([f"turn {form.format(n=n)} is over" for n in range(start, start + 1_000)])
+        held.append(len(pool._places))
+    assert held[1] - held[0] < 50 < 1_000
 
 
 def test_a_text_that_is_longer_than_all_others_together(bpe: Bpe, table: WeightTable) -> None:
