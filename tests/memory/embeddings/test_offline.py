@@ -157,7 +157,9 @@ def test_words_beyond_what_is_kept_are_right_and_forgotten(
     assert len(pool._places) < 50 < MAX_WORDS
 
 
-@pytest.mark.parametrize("form", ["{n}", "{n}:", "2026-11-{n}", "#{n}", "v1.{n}", "turn{n}", "{n:x}x", "第{n}章", "²{n}"])
+@pytest.mark.parametrize(
+    "form", ["{n}", "{n}:", "2026-11-{n}", "#{n}", "v1.{n}", "turn{n}", "{n:x}x", "第{n}章", "²{n}"]
+)
 def test_numbers_that_never_come_again_take_no_room(bpe: Bpe, table: WeightTable, form: str) -> None:
     pool = WordPool(bpe, table)
     held = []
