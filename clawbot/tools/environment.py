@@ -2,7 +2,7 @@
 something else than the command says.
 
 The user's own settings remain. Removed are the ways in which a workspace file, which the model may write, could become
-configuration, a program or a library of the next command.
+configuration, a program or a library of the next command. The names are in `environment.toml`.
 """
 
 from __future__ import annotations
@@ -10,56 +10,32 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 
 from dotenv import dotenv_values
+from msgspec import Struct
 
 from clawbot.text.numbers import whole_number
+from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_names import is_secret_variable
+from clawbot.text.tables import packaged_table
 
-# Pagers, editors and prompts would wait for a terminal; pagers and editors can also start programs.
-QUIET = {
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "LESSSECURE": "1",
-    "EDITOR": "true",
-    "VISUAL": "true",
-    "GIT_EDITOR": "true",
-    "GIT_SEQUENCE_EDITOR": "true",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "TERM": "dumb",
-    # Otherwise `git status` writes the index and runs a hook of the repository.
-    "GIT_OPTIONAL_LOCKS": "0",
-}
-# These override git's config files (git 2.31 and newer). The first one applies from git 2.38 on: a folder in the
-# workspace that looks like a bare repository is not used as one unless `--git-dir` names it.
-GIT_SETTINGS = {
-    "safe.bareRepository": "explicit",
-    "core.fsmonitor": "false",
-    "core.pager": "cat",
-    # Otherwise `git diff` writes the index.
-    "diff.autoRefreshIndex": "false",
-    # It runs gpg.
-    "log.showSignature": "false",
-}
-# Only git variables that identify the user and configure connections. Others name a repository or programs; those set
-# at clawbot's start (for example in a git hook) are not meant for the workspace.
-GIT_KEPT = re.compile(
-    r"GIT_(AUTHOR|COMMITTER)_|GIT_SSH|GIT_SSL_|GIT_HTTP_|GIT_PROXY_|GIT_CONFIG_(COUNT|KEY_|VALUE_|NOSYSTEM$)"
-    r"|GIT_CEILING_DIRECTORIES$|GIT_DISCOVERY_ACROSS_FILESYSTEM$|GIT_ALLOW_PROTOCOL$"
-)
-GIT_NUMBERED = re.compile(r"GIT_CONFIG_(COUNT|KEY_|VALUE_)")
-# Shell startup files, exported functions, and what changes word splitting.
-STARTUP = re.compile(
-    r"(BASH_ENV|ENV|BASH_FUNC_.*|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|BASH_XTRACEFD|CDPATH|GLOBIGNORE|POSIXLY_CORRECT"
-    r"|LESSOPEN|LESSCLOSE|GREP_OPTIONS|RIPGREP_CONFIG_PATH|PYTHONSTARTUP|PYTHONINSPECT|GCONV_PATH|LOCPATH|SSH_ASKPASS"
-    r"|SUDO_ASKPASS)"
-)
-# Libraries loaded into every program.
-LOADED = ("LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH")
+
+class _Variables(Struct, frozen=True, forbid_unknown_fields=True):
+    quiet: dict[str, str]
+    git_settings: dict[str, str]
+    git_kept: str
+    startup: str
+    loaded: tuple[str, ...]
+
+
+@cache
+def _variables() -> _Variables:
+    return packaged_table("clawbot.tools", "environment.toml", _Variables)
+
+
+_GIT_NUMBERED = lazy_re(r"GIT_CONFIG_(COUNT|KEY_|VALUE_)")
 
 
 class SecretNames:
@@ -81,23 +57,25 @@ def command_environment(environment: Mapping[str, str], secret: Collection[str],
     Removed are the variables in `secret`, those that are a secret by name or value, those that make a program start
     something, and git settings located in the workspace; nothing waits for a terminal.
     """
-    root = Path(os.path.realpath(workspace))
+    root, variables = Path(os.path.realpath(workspace)), _variables()
     secret = {*secret, *(name for name, value in environment.items() if is_secret_variable(name, value))}
-    if any(GIT_NUMBERED.match(name) for name in secret):
+    if any(_GIT_NUMBERED.match(name) for name in secret):
         # Without one of them git refuses to start.
-        secret |= {name for name in environment if GIT_NUMBERED.match(name)}
+        secret |= {name for name in environment if _GIT_NUMBERED.match(name)}
     kept = {
         name: value
         for name, value in environment.items()
-        if name not in secret and not STARTUP.fullmatch(name) and (not name.startswith("GIT_") or GIT_KEPT.match(name))
+        if name not in secret
+        and not re.fullmatch(variables.startup, name)
+        and (not name.startswith("GIT_") or re.match(variables.git_kept, name))
     }
     if "PATH" in kept:
         kept["PATH"] = search_path(kept["PATH"])
-    for name in LOADED:
+    for name in variables.loaded:
         outside = [item for item in re.split("[: ]", kept.get(name, "")) if item and not is_below(root, item)]
         kept.pop(name, None)
         kept |= {name: ":".join(outside)} if outside else {}
-    return kept | QUIET | _git_settings(kept) | _git_files(environment, root)
+    return kept | variables.quiet | _git_settings(kept) | _git_files(environment, root)
 
 
 def search_path(value: str) -> str:
@@ -111,14 +89,15 @@ def is_below(root: Path, path: str) -> bool:
 
 
 def _git_settings(environment: Mapping[str, str]) -> dict[str, str]:
-    """GIT_SETTINGS appended to the git settings in the environment."""
+    """The settings of the table appended to the git settings in the environment."""
+    settings = _variables().git_settings
     first = whole_number(environment.get("GIT_CONFIG_COUNT", "")) or 0
     named = {
         f"GIT_CONFIG_{part}_{first + index}": text
-        for index, setting in enumerate(GIT_SETTINGS.items())
+        for index, setting in enumerate(settings.items())
         for part, text in zip(("KEY", "VALUE"), setting, strict=True)
     }
-    return named | {"GIT_CONFIG_COUNT": str(first + len(GIT_SETTINGS))}
+    return named | {"GIT_CONFIG_COUNT": str(first + len(settings))}
 
 
 def _git_files(environment: Mapping[str, str], root: Path) -> dict[str, str]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
-import msgspec
 from msgspec import Struct
 
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 from clawbot.text.visible import pieces, visible
 from clawbot.tools.danger import Risk
 from clawbot.tools.fence import is_within
@@ -58,8 +56,7 @@ class _RiskList(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def _known() -> _RiskList:
-    text = files("clawbot.tools").joinpath("risks.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _RiskList)
+    return packaged_table("clawbot.tools", "risks.toml", _RiskList)
 
 
 def _gives(word: str, options: Sequence[str]) -> bool:

@@ -6,18 +6,18 @@ Nothing is run or looked up: what only the shell, a file or another program know
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib.resources import files
 from itertools import pairwise, takewhile
 from operator import eq
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 from clawbot.tools.shell_reading import reading_of
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
 
@@ -48,7 +48,7 @@ class _Programs(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def known_programs() -> _Programs:
     """The programs of the list that is shipped. Blocks at the first call."""
-    listed = tomllib.loads(files("clawbot.tools").joinpath("shell_calls.toml").read_text(encoding="utf-8"))
+    listed = packaged_table("clawbot.tools", "shell_calls.toml", dict[str, Any])
     for table in ("wrappers", "languages"):
         listed[table] = dict(row.partition(":")[::2] for row in listed[table].split())
     return msgspec.convert(listed, _Programs)

@@ -8,10 +8,8 @@ words of (`*`, `{a,b}`, `~`), but for files that are only read.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
 import msgspec
@@ -19,6 +17,7 @@ from msgspec import Struct
 
 from clawbot.text.names import fold_name
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 from clawbot.tools.secret_places import is_secret_path
 from clawbot.tools.shell_syntax import ScriptWord, simple_command
 
@@ -135,8 +134,7 @@ def options_of(name: str) -> dict[str, Option]:
 
 @cache
 def _read_list() -> _ReadingList:
-    text = files("clawbot.tools").joinpath("shell_reading.toml").read_text(encoding="utf-8")
-    return msgspec.convert(tomllib.loads(text), _ReadingList)
+    return packaged_table("clawbot.tools", "shell_reading.toml", _ReadingList)
 
 
 def _option(notation: str) -> tuple[str, Option]:
