@@ -32,7 +32,6 @@ from clawbot.memory.documents.walking import (
     change_time,
     is_markdown,
     is_missing,
-    links_on_the_way,
     printable,
     why_no_folder,
 )
@@ -48,7 +47,8 @@ if TYPE_CHECKING:
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 _ANY_MD = "**/*.md"
-_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_NOT_THERE = (errno.ENOENT, errno.ENAMETOOLONG)
+_LINKED = "a folder on the way to it is a symlink or a file"
 # The timestamp granularity of file systems: up to 10 ms on Linux, 2 s on FAT and some network shares.
 _TICK_NS = 50_000_000
 _COARSE_TICK_NS = 2_500_000_000
@@ -188,8 +188,6 @@ class MemoryDocuments:
         """The document; None if it was deleted meanwhile. Blocks. Raises UnreadableDocumentError."""
         absolute = self._absolute(state.path)
         root = self._root_of(absolute)
-        if root is not None and self._has_links(root, absolute):
-            raise UnreadableDocumentError(state.path, "a folder on the way to it is a symlink")
         content = read_content(root or Root(absolute, state.path, base=self._workspace), absolute, state.path)
         if content is None:
             return None
@@ -270,13 +268,17 @@ class MemoryDocuments:
                 f"{printable(path)} is no memory file.",
                 hint="Only MEMORY.md, Markdown files below memory/ and those of memory_search.extra_paths can be read.",
             )
-        if self._has_links(root, absolute):
-            raise ForbiddenPathError(f"{printable(path)} is refused: a folder on the way to it is a symlink.")
         if self._closed is not None and (why := self._closed()(os.path.realpath(absolute))):
             raise ForbiddenPathError(f"{printable(path)} is refused: {why}.")
-        mode = _mode(absolute)
-        if mode and not stat.S_ISREG(mode):
-            kind = "a symlink" if stat.S_ISLNK(mode) else "no plain file"
+        files, inside = root.entry(absolute)
+        try:
+            found = files.state(inside)
+        except NotADirectoryError:
+            raise ForbiddenPathError(f"{printable(path)} is refused: {_LINKED}.") from None
+        except (OSError, ValueError):
+            found = None  # it can't be read either
+        if found is not None and not stat.S_ISREG(found.st_mode):
+            kind = "a symlink" if stat.S_ISLNK(found.st_mode) else "no plain file"
             raise ForbiddenPathError(f"{printable(path)} is refused: it is {kind}.")
         return Path(absolute)
 
@@ -335,11 +337,6 @@ class MemoryDocuments:
                 return root
         return None
 
-    def _has_links(self, root: Root, absolute: str) -> bool:
-        """Whether a folder below the root on the way to `absolute` is a symlink."""
-        base = root.absolute if root.configured else self._workspace
-        return (root.configured and stat.S_ISLNK(_mode(base))) or any(links_on_the_way(base, absolute))
-
     def _is_ignored(self, absolute: str) -> bool:
         return any(
             not IGNORED_FOLDERS.isdisjoint(names) or not root.enters(names)
@@ -393,9 +390,8 @@ def read_content(root: Root, absolute: str, shown: str) -> Content | None:
 
 
 def _read(root: Root, absolute: str, shown: str) -> tuple[bytes, os.stat_result]:
-    folder, name = os.path.split(absolute)
-    files, inside = root.reached(folder)
-    with os.fdopen(files.open(Path(inside, name)), "rb") as stream:
+    files, inside = root.entry(absolute)
+    with os.fdopen(files.open(inside), "rb") as stream:
         found = os.fstat(stream.fileno())
         if found.st_size > MAX_FILE_BYTES:
             raise UnreadableDocumentError(shown, f"it is larger than {MAX_FILE_BYTES >> 20} MB", hint="Split it.")
@@ -428,6 +424,8 @@ def _decoded(data: bytes, shown: str) -> str:
 def _unreadable(shown: str, error: OSError) -> UnreadableDocumentError:
     if error.errno in (errno.ELOOP, errno.EMLINK):
         return UnreadableDocumentError(shown, "it is a symlink, and links are not followed")
+    if isinstance(error, NotADirectoryError):
+        return UnreadableDocumentError(shown, _LINKED)
     if isinstance(error, SpecialFileError | IsADirectoryError):
         return UnreadableDocumentError(shown, "it is no plain file")
     if isinstance(error, PermissionError):

@@ -6,7 +6,7 @@ import errno
 import itertools
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
 
@@ -84,6 +84,12 @@ class Root(Struct, frozen=True):
         there."""
         base = self.base or (self.absolute if f"{absolute}/".startswith(f"{self.absolute}/") else absolute)
         return GuardedFolder(Path(base), real=base == self.absolute), os.path.relpath(absolute, base)
+
+    def entry(self, absolute: str) -> tuple[GuardedFolder, Path]:
+        """The folder to reach the file `absolute` through, and its path in there."""
+        folder, name = os.path.split(absolute)
+        files, inside = self.reached(folder)
+        return files, Path(inside, name)
 
     def wants(self, inside: str) -> bool:
         """Whether the file at `inside` (its path below the root, with "/") is listed."""
@@ -285,18 +291,6 @@ def is_hidden(path: str, hidden: Iterable[str]) -> bool:
     return any(
         path == place or path.startswith(f"{place}/") if place else not path.startswith("../") for place in hidden
     )
-
-
-def links_on_the_way(base: str, target: str) -> Iterator[str]:
-    """The folders between `base` and `target` (both absolute) that are symlinks. Blocks: one lstat each."""
-    inside = target[len(base) :].strip("/").split("/")
-    for depth in range(1, len(inside)):
-        folder = "/".join([base.rstrip("/"), *inside[:depth]])
-        try:
-            if stat.S_ISLNK(os.lstat(folder).st_mode):
-                yield folder
-        except (OSError, ValueError):
-            return
 
 
 def printable(path: str) -> str:

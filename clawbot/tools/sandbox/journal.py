@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import stat
 import uuid
@@ -165,15 +166,6 @@ FOLDER = "commands"  # in clawbot's own state
 PAUSE = 0.05  # seconds between two looks at a lock that others hold
 
 
-class _Line(Struct, array_like=True):
-    """A `Watched` on record."""
-
-    path: bytes
-    link: bytes | None
-    data: bytes | None
-    mode: int | None = None
-
-
 class Journal:
     """The record of one workspace, held by whoever has this. `found` is what an earlier command left, by now mended."""
 
@@ -183,11 +175,8 @@ class Journal:
 
     def record(self, watched: Iterable[Watched]) -> None:
         """Write down what is to be looked at. Raises OSError. Blocks."""
-        lines = [
-            _Line(os.fsencode(one.path), None if one.link is None else os.fsencode(one.link), one.data, one.mode)
-            for one in watched
-        ]
-        _write(self._file, msgspec.json.encode(lines))
+        # `json` keeps the bytes of names that are not UTF-8.
+        _write(self._file, json.dumps(msgspec.to_builtins(list(watched))).encode())
 
     def put_right(self, watched: Iterable[Watched]) -> PutRight:
         """Put `watched` right, and strike it out. Raises OSError. Blocks."""
@@ -254,12 +243,9 @@ def _mended(file: FileIO) -> PutRight | None:
     if not record:
         return None
     try:
-        lines = msgspec.json.decode(record, type=list[_Line])
-    except msgspec.DecodeError:
-        lines = []
-    found = put_right(
-        Watched(os.fsdecode(line.path), None if line.link is None else os.fsdecode(line.link), line.data, line.mode)
-        for line in lines
-    )
+        before = msgspec.convert(json.loads(record), list[Watched])
+    except ValueError:
+        before = []
+    found = put_right(before)
     _write(file, b"")
     return found

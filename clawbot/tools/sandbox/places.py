@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
@@ -45,7 +45,7 @@ very same path; `read`: to be read only; `hidden`: there, without what it holds;
 to, gone with the command; `empty`: an empty folder."""
 
 # Of several for one path the first counts.
-_STRONGEST: tuple[Access, ...] = ("owned", "hidden", "read", "write", "scratch", "empty")
+_STRONGEST: tuple[Access, ...] = get_args(Access)
 _UNSEEN = frozenset({"hidden", "scratch", "empty"})
 # What each command has to itself.
 SCRATCH = str(Path("/", "tmp"))
@@ -100,33 +100,29 @@ CODE = {
 _POINTER = re.compile(r"gitdir: ?(.+?)\s*", re.DOTALL)
 
 
-class Contents(Struct, frozen=True):
+class Contents(Struct):
     """Paths of files and folders with secrets, of the stores of repositories by their kind (`git`, `hg`, `jj`), and of
     what leads to a store elsewhere (the file or link `.git`). `shut` are folders that can't be looked into, and
     `beyond` is the first that there was no room for, "" for none."""
 
-    secrets: frozenset[str] = frozenset()
-    stores: frozenset[tuple[str, str]] = frozenset()
-    pointers: frozenset[str] = frozenset()
-    shut: frozenset[str] = frozenset()
+    secrets: set[str] = set()
+    stores: set[tuple[str, str]] = set()
+    pointers: set[str] = set()
+    shut: set[str] = set()
     beyond: str = ""
 
     def joined(self, other: Contents) -> Contents:
         """Both together."""
-        return Contents(
-            self.secrets | other.secrets,
-            self.stores | other.stores,
-            self.pointers | other.pointers,
-            self.shut | other.shut,
-            self.beyond or other.beyond,
-        )
+        sets = ("secrets", "stores", "pointers", "shut")
+        both = {name: getattr(self, name) | getattr(other, name) for name in sets}
+        return Contents(**both, beyond=self.beyond or other.beyond)
 
     def present(self) -> Contents:
         """What of it is still there; what was shut is looked at again."""
         return Contents(
-            frozenset(path for path in self.secrets if os.path.lexists(path)),
-            frozenset(store for store in self.stores if Path(store[1]).is_dir() and not Path(store[1]).is_symlink()),
-            frozenset(path for path in self.pointers if os.path.lexists(path)),
+            set(filter(os.path.lexists, self.secrets)),
+            {store for store in self.stores if Path(store[1]).is_dir() and not Path(store[1]).is_symlink()},
+            set(filter(os.path.lexists, self.pointers)),
         )
 
     def code(self) -> Iterator[str]:
@@ -140,24 +136,19 @@ def walk(root: str, most: int = MAX_FOLDERS) -> Contents:
     """What lies below `root`, without following links, from its top down, in `most` folders and in some of packages."""
     found = _ContentsWalk(root)
     found.look_at(most)
-    beyond = found.folders[0] if found.folders else ""
+    found.contents.beyond = found.folders[0] if found.folders else ""
     # Packages hold certificates and keys of tests, by which their programs work.
     found.folders, found.is_secret = found.packed, is_env_file
     found.look_at(MAX_PACKED)
-    return Contents(
-        frozenset(found.secrets), frozenset(found.stores), frozenset(found.pointers), frozenset(found.shut), beyond
-    )
+    return found.contents
 
 
 class _ContentsWalk:
-    """What was found so far, the `folders` that are left, and those of packages (`packed`), for later."""
+    """The `contents` so far, the `folders` that are left, and those of packages (`packed`), for later."""
 
     def __init__(self, root: str) -> None:
-        self.secrets: set[str] = set()
+        self.contents = Contents()
         self.is_secret = is_secret_file
-        self.stores: set[tuple[str, str]] = set()
-        self.pointers: set[str] = set()
-        self.shut: set[str] = set()
         self.folders = deque([root])
         self.packed: deque[str] = deque()
 
@@ -168,21 +159,21 @@ class _ContentsWalk:
                 return
             folder = self.folders.popleft()
             if not os.access(folder, os.R_OK | os.X_OK):
-                self.shut.add(folder)
+                self.contents.shut.add(folder)
             for entry in entries(folder):
                 self._take(entry)
 
     def _take(self, entry: os.DirEntry[str]) -> None:
-        kind = STORES.get(fold_name(entry.name))
+        kind, found = STORES.get(fold_name(entry.name)), self.contents
         is_folder = entry.is_dir(follow_symlinks=False)
         if is_secret_folder(entry.name) if is_folder else self.is_secret(entry.name):
-            self.secrets.add(entry.path)
+            found.secrets.add(entry.path)
         elif kind and is_folder:
-            self.stores.add((kind, entry.path))
-            self.stores.update((kind, inner) for inner in _inner_stores(kind, entry.path))
+            found.stores.add((kind, entry.path))
+            found.stores.update((kind, inner) for inner in _inner_stores(kind, entry.path))
         elif kind:
-            self.pointers.add(entry.path)
-            self.stores.update(("git", store) for store in _led_to(entry.path))
+            found.pointers.add(entry.path)
+            found.stores.update(("git", store) for store in _led_to(entry.path))
         elif is_folder:
             (self.packed if entry.name in PACKED else self.folders).append(entry.path)
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 from clawbot.config.paths import INSTRUCTIONS, is_instruction
@@ -60,7 +61,7 @@ class Reach(Struct, frozen=True):
     hide: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
-    known: Contents = Contents()
+    known: Contents = msgspec.field(default_factory=Contents)
     folders: int = MAX_FOLDERS
     git: bool = False
 
@@ -173,10 +174,10 @@ class _Found:
         """What programs of version control run or obey. Where the user said yes to git, of that the hooks alone."""
         if self._reach.git:
             return [path for path in self.known.code() if Path(path).name == "hooks" and os.path.lexists(path)]
-        return [*self.known.code(), *(f"{self._root}/{store}" for store in NEW_STORES if not self._is_store(store))]
-
-    def _is_store(self, name: str) -> bool:
-        return Path(self._root, name).is_dir() and not Path(self._root, name).is_symlink()
+        new = (
+            store for store in map(Path(self._root).joinpath, NEW_STORES) if store.is_symlink() or not store.is_dir()
+        )
+        return [*self.known.code(), *map(str, new)]
 
     def _expand(self, patterns: Iterable[str]) -> list[str]:
         """The real paths of what fits globs of the settings."""
@@ -255,7 +256,7 @@ def _sockets(listing: Path, places: Iterable[Mount]) -> Iterator[Mount]:
     with contextlib.suppress(OSError):
         for name in _SOCKET_NAME.findall(listing.read_bytes()):
             real = os.path.realpath(os.fsdecode(name))
-            if access_at(seen, real) in ("read", "write") and _is_socket(real):
+            if access_at(seen, real) in ("read", "write") and _is_a(stat.S_IFSOCK, real):
                 yield Mount(real, "hidden", folder=False)
 
 
@@ -265,9 +266,9 @@ def _pipes(homes: Iterable[Path], places: Iterable[Mount]) -> Iterator[Mount]:
     seen = list(places)
     tops = [str(home) for home in homes]
     tops += [entry.path for top in tops for entry in entries(top) if entry.is_dir(follow_symlinks=False)]
-    waiting = [entry.path for top in tops for entry in entries(top) if _is_pipe(entry.path)]
+    waiting = [entry.path for top in tops for entry in entries(top) if _is_a(stat.S_IFIFO, entry.path)]
     for path in {path for path in _open_files() if path.startswith("/")}:
-        if access_at(seen, path) in ("read", "write") and _is_pipe(path):
+        if access_at(seen, path) in ("read", "write") and _is_a(stat.S_IFIFO, path):
             yield Mount(path, "hidden", folder=False)
     for path in map(os.path.realpath, waiting):
         if access_at(seen, path) == "read":
@@ -283,15 +284,9 @@ def _open_files() -> Iterator[str]:
                     yield str(Path(link.path).readlink())
 
 
-def _is_pipe(path: str) -> bool:
+def _is_a(kind: int, path: str) -> bool:
+    """Whether a file of the `kind` (`stat.S_IFSOCK`) is at `path`."""
     try:
-        return stat.S_ISFIFO(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
-def _is_socket(path: str) -> bool:
-    try:
-        return Path(path).is_socket()
+        return stat.S_IFMT(os.lstat(path).st_mode) == kind
     except (OSError, ValueError):
         return False
