@@ -58,7 +58,8 @@ class GuardedFolder:
     """The files below the folder `root`. Paths are relative to it, or absolute ones that enter it (see `parts_below`).
 
     No link below `root` is followed, nor one that takes the place of `root` itself if that is a `real` path. Raises
-    NotADirectoryError for a link on the way, SpecialFileError for one in the place of a file.
+    NotADirectoryError for a link (ELOOP) or a file (ENOTDIR) on the way, SpecialFileError for a link in the place of a
+    file.
     """
 
     def __init__(self, root: Path, *, real: bool = False) -> None:
@@ -316,7 +317,8 @@ def _folder_in(folder: int, name: str, *, create: bool) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOTDIR, *LINK_ERRORS):
             raise
-        raise NotADirectoryError(errno.ENOTDIR, f"{name} is a link or a file, not a folder") from error
+        code = errno.ELOOP if stat.S_ISLNK(_mode_of(folder, name)) else errno.ENOTDIR
+        raise NotADirectoryError(code, f"{name} is a link or a file, not a folder") from error
 
 
 def _write_aside(folder: int, name: str, data: bytes, mode: int, *, lasting: bool = True) -> str:

@@ -43,21 +43,10 @@ class Risk(Enum):
 GRAVE = frozenset(
     risk.value
     for risk in (
-        Risk.UNREADABLE,
-        Risk.NETWORK_CODE,
-        Risk.OTHER_USER,
-        Risk.DISKS,
-        Risk.POWER,
-        Risk.SECRETS,
-        Risk.DELETES,
-        Risk.THROWS_AWAY,
-        Risk.HISTORY,
-        Risk.OUTSIDE,
-        Risk.SOMEWHERE,
-        Risk.UNSEEN,
-        Risk.ALIKE,
+        Risk.UNREADABLE, Risk.NETWORK_CODE, Risk.OTHER_USER, Risk.DISKS, Risk.POWER, Risk.SECRETS, Risk.DELETES,
+        Risk.THROWS_AWAY, Risk.HISTORY, Risk.OUTSIDE, Risk.SOMEWHERE, Risk.UNSEEN, Risk.ALIKE,
     )
-)
+)  # fmt: skip
 
 
 def danger_of(risks: Sequence[str]) -> Danger:

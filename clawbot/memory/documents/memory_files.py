@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 ROOT_FILES = ("MEMORY.md", "memory.md")
 MEMORY_FOLDER = "memory"
 _ANY_MD = "**/*.md"
-_NOT_THERE = (errno.ENOENT, errno.ENAMETOOLONG)
-_LINKED = "a folder on the way to it is a symlink or a file"
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 # The timestamp granularity of file systems: up to 10 ms on Linux, 2 s on FAT and some network shares.
 _TICK_NS = 50_000_000
 _COARSE_TICK_NS = 2_500_000_000
@@ -273,9 +272,9 @@ class MemoryDocuments:
         files, inside = root.entry(absolute)
         try:
             found = files.state(inside)
-        except NotADirectoryError:
-            raise ForbiddenPathError(f"{printable(path)} is refused: {_LINKED}.") from None
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if isinstance(error, NotADirectoryError) and error.errno == errno.ELOOP:
+                raise ForbiddenPathError(f"{printable(path)} is refused: links are not followed.") from error
             found = None  # it can't be read either
         if found is not None and not stat.S_ISREG(found.st_mode):
             kind = "a symlink" if stat.S_ISLNK(found.st_mode) else "no plain file"
@@ -423,9 +422,7 @@ def _decoded(data: bytes, shown: str) -> str:
 
 def _unreadable(shown: str, error: OSError) -> UnreadableDocumentError:
     if error.errno in (errno.ELOOP, errno.EMLINK):
-        return UnreadableDocumentError(shown, "it is a symlink, and links are not followed")
-    if isinstance(error, NotADirectoryError):
-        return UnreadableDocumentError(shown, _LINKED)
+        return UnreadableDocumentError(shown, "it is a symlink, or below one, and links are not followed")
     if isinstance(error, SpecialFileError | IsADirectoryError):
         return UnreadableDocumentError(shown, "it is no plain file")
     if isinstance(error, PermissionError):

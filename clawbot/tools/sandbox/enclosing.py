@@ -51,21 +51,6 @@ def _orders(is_bash: bool, limits: LimitSettings) -> list[str]:
     return orders
 
 
-# What programs say when a wall stops them, in the languages of this program.
-_STOPPED = lazy_re(
-    r"Read-only file system|Permission denied|Operation not permitted|Device or resource busy|Invalid cross-device|"
-    r"Network is unreachable|Could not resolve|Temporary failure in name resolution|Name or service not known|"
-    r"No address associated|Failed to connect|Connection refused|EROFS|EACCES|ENETUNREACH|EAI_AGAIN|ENOTFOUND|EBUSY|"
-    r"只读文件系统|权限不够|不允许的操作|设备或资源忙|网络不可达|域名解析暂时失败|未知的名称或服务"
-)
-
-# What git and ssh say when they find no key.
-_NO_KEYS = lazy_re(
-    r"Permission denied \(publickey|Host key verification failed|could not read (?:Username|Password)|"
-    r"Authentication failed|Could not open a connection to your authentication agent"
-)
-# What programs say that would act as another user.
-_PRIVILEGES = lazy_re(r"no new privileges|^(?:sudo|doas|pkexec|su): ", re.MULTILINE)
 # What bubblewrap says of a place that is not there any more.
 _GONE = lazy_re(
     r"bwrap: Can't (?:(?:mkdir parents for|create file at|find source path|mkdir) [^\n]*"
@@ -162,11 +147,8 @@ class Sandbox:
             home=Path.home(),
             state=self._state,
             fence=fence,
-            hide=tuple(self._settings.sandbox_hide),
-            show=tuple(self._settings.sandbox_show),
-            write=tuple(self._settings.sandbox_write),
+            settings=self._settings,
             known=self._known,
-            folders=self._settings.sandbox_folders,
             git=git,
         )
         view = survey(reach)
@@ -233,34 +215,14 @@ def reach_text(*, network: bool, git: bool) -> str:
 def explained(output: str, failed: bool, *, network: bool, outer: Sequence[str] = ()) -> str:
     """What the model is told beside the `output` of a command that failed where it may have been the walls; else "".
     `outer` are stores of the workspace's repository that lie where commands can't write."""
-    if not failed:
-        return ""
-    if _STOPPED.search(output) and any(store in output for store in outer):
-        return (
-            f"[This ran in a sandbox that writes in the workspace alone, and git keeps this repository in {outer[0]}, "
-            "outside of it. Say so: the user can put that folder into tools.shell.sandbox_write, or run the command in "
-            "a terminal.]"
-        )
-    if _PRIVILEGES.search(output):
-        return (
-            "[This ran in a sandbox, where sudo and the like never work. Say so: the user can run it in a terminal, or "
-            "set tools.shell.sandbox: off.]"
-        )
-    if _NO_KEYS.search(output):
-        return (
-            "[This ran in a sandbox that hides the user's keys, passwords and ssh agent, with the network as well. Say "
-            "so: the user can run it in a terminal, or open keys to commands in tools.shell.sandbox_show.]"
-        )
-    if not _STOPPED.search(output):
-        return ""
-    net = "" if network else ", and no network (the user can allow it when asked, or in tools.shell.network)"
-    return (
-        "[This ran in a sandbox: it writes only in the workspace and /tmp, not to the home (caches there can be given "
-        "other places by variables, or the user puts ~/.cache and the like into tools.shell.sandbox_write), nor to "
-        "instruction files, hooks and git's configuration, which a plain git command that the user says yes to may "
-        f"change; folders that hold these can't be renamed; it sees no keys{net}. If that stopped it, say so; the user "
-        "can open more in tools.shell (sandbox_write, sandbox_show). Change instruction files with the tool edit.]"
-    )
+    table = by_custom().explanations
+    is_stopped = failed and re.search(table.stopped, output)
+    if is_stopped and any(store in output for store in outer):
+        return table.outer_store.format(store=outer[0])
+    for cause in table.causes if failed else ():
+        if re.search(cause.output, output, re.MULTILINE):
+            return cause.text
+    return table.usual.format(network="" if network else table.no_network) if is_stopped else ""
 
 
 def was_never_started(finished: Finished) -> bool:

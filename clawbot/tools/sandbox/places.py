@@ -21,9 +21,29 @@ from clawbot.tools.folder import HEAD, STORES
 from clawbot.tools.secret_places import is_env_file, is_secret_file, is_secret_folder
 
 
+class Cause(Struct, frozen=True):
+    """The `text` for the model beside a failed command with such an `output`, a regular expression."""
+
+    output: str
+    text: str
+
+
+class Explanations(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the model is told of failures that the walls may have caused."""
+
+    stopped: str
+    outer_store: str
+    causes: tuple[Cause, ...]
+    usual: str
+    no_network: str
+
+
 class _ByCustom(Struct, frozen=True, forbid_unknown_fields=True):
     home_code: tuple[str, ...]
     socket_variables: frozenset[str]
+    install: dict[str, str]
+    seatbelt: str
+    explanations: Explanations
 
 
 @cache

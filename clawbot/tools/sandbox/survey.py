@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.config.paths import INSTRUCTIONS, is_instruction
+from clawbot.config.schema_agent import ShellSettings
 from clawbot.text.names import fold_name
 from clawbot.tools.fence import Barred, Fence, is_within
 from clawbot.tools.folder import HEAD
 from clawbot.tools.sandbox.journal import Watched, watched
 from clawbot.tools.sandbox.places import (
-    MAX_FOLDERS,
     SCRATCH,
     Access,
     Contents,
@@ -49,20 +49,16 @@ _SOCKET_NAME = re.compile(
 
 
 class Reach(Struct, frozen=True):
-    """Whose commands these are. `home` is the user's, `state` clawbot's own folder; `hide`, `show` and `write` are
-    those of the settings: globs, of which relative ones start at the workspace. `known` is what earlier commands found
-    in the workspace, `folders` how many folders of it may be looked through, and with `git` the user said yes to a
-    command that is git's work on its own settings."""
+    """Whose commands these are. `home` is the user's, `state` clawbot's own folder; relative globs of the
+    `settings` start at the workspace. `known` is what earlier commands found in the workspace, and with `git` the user
+    said yes to a command that is git's work on its own settings."""
 
     workspace: Path
     home: Path
     state: Path
     fence: Fence
-    hide: tuple[str, ...] = ()
-    show: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
+    settings: ShellSettings = msgspec.field(default_factory=ShellSettings)
     known: Contents = msgspec.field(default_factory=Contents)
-    folders: int = MAX_FOLDERS
     git: bool = False
 
 
@@ -129,10 +125,10 @@ class _Found:
         self._reach = reach
         self._root = root
         self._homes = homes_of_user(reach.home)
-        self._owned = self._expand(reach.write)
+        self._owned = self._expand(reach.settings.sandbox_write)
         self.known = reach.known.present()
         for folder in (root, *self._owned):
-            self.known = self.known.joined(walk(folder, reach.folders))
+            self.known = self.known.joined(walk(folder, reach.settings.sandbox_folders))
         self.secrets = {os.path.realpath(path) for path in (*self.known.secrets, *self._secrets_above())}
 
     def writable_folders(self) -> list[str]:
@@ -142,9 +138,9 @@ class _Found:
     def places(self) -> Iterator[Mount]:
         """What is hidden, open to be read, and open to be written."""
         reach = self._reach
-        shown = set(self._expand(reach.show))
+        shown = set(self._expand(reach.settings.sandbox_show))
         hidden = {path for top, glob in secret_globs(self._homes, os.environ) for path in _fitting(top, [glob])}
-        hidden |= set(self._expand((*secret_places()["system"], *reach.hide)))
+        hidden |= set(self._expand((*secret_places()["system"], *reach.settings.sandbox_hide)))
         hidden |= {target for folder in tuple(hidden) for target in _linked_files(folder, self._homes)}
         hidden |= self.secrets
         yield from _as_places(hidden - shown - {self._root}, "hidden")
@@ -174,10 +170,8 @@ class _Found:
         """What programs of version control run or obey. Where the user said yes to git, of that the hooks alone."""
         if self._reach.git:
             return [path for path in self.known.code() if Path(path).name == "hooks" and os.path.lexists(path)]
-        new = (
-            store for store in map(Path(self._root).joinpath, NEW_STORES) if store.is_symlink() or not store.is_dir()
-        )
-        return [*self.known.code(), *map(str, new)]
+        stores = map(Path(self._root).joinpath, NEW_STORES)
+        return [*self.known.code(), *(str(each) for each in stores if each.is_symlink() or not each.is_dir())]
 
     def _expand(self, patterns: Iterable[str]) -> list[str]:
         """The real paths of what fits globs of the settings."""

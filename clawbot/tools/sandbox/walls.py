@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from clawbot.tools.process import CommandLine, run_command
-from clawbot.tools.sandbox.places import SHARED_MEMORY, Mount
+from clawbot.tools.sandbox.places import SHARED_MEMORY, Mount, by_custom
 
 # Own processes, messages, names and users; no privileges, and no way to new ones.
 NAMESPACES = [
@@ -93,28 +93,11 @@ def _mount(place: Mount, size: str, empty: Iterator[int]) -> list[str]:
 
 
 SEATBELT = "/usr/bin/sandbox-exec"
-# Programs open these for writing as a matter of course.
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
 
 
 def seatbelt_profile(places: Sequence[Mount], *, network: bool) -> str:
     """The profile for `places`, which are arranged: of rules that fit the last one counts, so the innermost does."""
-    lines = [
-        "(version 1)",
-        "(allow default)",
-        "(deny file-write*)",
-        *(f"(allow file-write* (literal {_quoted(device)}))" for device in _DEVICES),
-        '(allow file-write* (subpath "/dev/fd"))',
-        # Nothing outside may be steered: other processes, and services that would act for the command.
-        "(deny signal)",
-        "(allow signal (target same-sandbox))",
-        "(deny process-info*)",
-        "(allow process-info* (target same-sandbox))",
-        "(deny mach-priv-task-port)",
-        "(deny appleevent-send)",
-        '(deny mach-lookup (global-name "com.apple.pasteboard.1") (global-name "com.apple.SecurityServer"))',
-        "(deny file-write-setugid)",
-    ]
+    lines = [by_custom().seatbelt.strip()]
     for place in places:
         lines += _rules(place)
     if not network:
@@ -146,16 +129,6 @@ PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-s
 PATIENCE = 10.0  # seconds; it takes some milliseconds
 MOST_WORDS = 1000  # bytes of what a failing one says
 _OS_RELEASE = Path("/etc/os-release")
-_INSTALL = {
-    "debian": "sudo apt-get install bubblewrap",
-    "ubuntu": "sudo apt-get install bubblewrap",
-    "fedora": "sudo dnf install bubblewrap",
-    "rhel": "sudo dnf install bubblewrap",
-    "arch": "sudo pacman -S bubblewrap",
-    "suse": "sudo zypper install bubblewrap",
-    "opensuse": "sudo zypper install bubblewrap",
-    "alpine": "sudo apk add bubblewrap",
-}
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
 # Why a command line fails, on one line; "" when it does not.
@@ -179,6 +152,7 @@ class Missing(Struct, frozen=True):
 
 async def probe(platform: str = sys.platform) -> Walls | Missing:
     """What this system offers."""
+    await asyncio.to_thread(by_custom)  # read once, and not on the event loop
     if platform == "darwin":
         return await probe_seatbelt(failure_of)
     if platform.startswith("linux"):
@@ -216,8 +190,8 @@ def install_command(os_release: str) -> str:
     """The command that installs bubblewrap on the system that the text of /etc/os-release names."""
     named = re.findall(r"^ID(?:_LIKE)?=(.*)$", os_release, re.MULTILINE)
     for name in re.findall(r"[a-z]+", " ".join(named).lower()):
-        if name in _INSTALL:
-            return _INSTALL[name]
+        if name in by_custom().install:
+            return by_custom().install[name]
     return "install the package bubblewrap"
 
 
