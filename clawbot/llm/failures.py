@@ -12,6 +12,7 @@ import math
 import re
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,7 +30,7 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.providers import answerer, is_loopback, key_names
-from clawbot.llm.wordings import EXHAUSTED, LIMITS, WAITS, WORDINGS
+from clawbot.llm.wordings import wordings
 from clawbot.text.interface import _, ngettext
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact
@@ -54,16 +55,19 @@ _MILLISECONDS = lazy_re(r"(retry_?after)_?ms(\W{1,8}\d+)")
 _SECONDS = {"ms": 0.001, "mi": 0.001, "m": 60.0, "分": 60.0, "h": 3600.0, "小": 3600.0, "d": 86_400.0}
 # Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
 _LONGEST = 8000
-_OVERFLOW = lazy_re("|".join(f"(?:{wording})" for _, wording in WORDINGS), re.DOTALL)
-_EXHAUSTED = lazy_re("|".join(f"(?:{wording})" for _, wording in EXHAUSTED))
-_LIMITS = tuple(lazy_re(pattern) for _, pattern in LIMITS)
-_WAITS = tuple(lazy_re(pattern) for _, pattern in WAITS)
+
+
+@cache
+def _any_of(table: str, flags: int = 0) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{wording})" for wording in wordings(table).values()), flags)
 
 
 def is_overflow(message: str) -> bool:
     """Whether `message` says that the prompt does not fit into the model's context window."""
     text = message[:_LONGEST].lower()
-    return _over_quota(text) is not None or (bool(_OVERFLOW.search(text)) and not _QUOTA.search(text))
+    return _over_quota(text) is not None or (
+        bool(_any_of("too_large", re.DOTALL).search(text)) and not _QUOTA.search(text)
+    )
 
 
 def _over_quota(text: str) -> int | None:
@@ -85,8 +89,8 @@ def stated_limit(message: str) -> int | None:
     text = message[:_LONGEST].lower()
     if (quota := _over_quota(text)) is not None or _QUOTA.search(text):
         return quota
-    for pattern in _LIMITS:
-        if found := pattern.search(text):
+    for pattern in wordings("limits").values():
+        if found := re.search(pattern, text):
             limit = _number(found[1]) * (1000 if found[2] else 1)
             return limit if _SMALLEST_LIMIT <= limit <= _LARGEST_LIMIT else None
     return None
@@ -107,7 +111,7 @@ def _number(text: str) -> int:
 def stated_wait(message: str) -> float | None:
     """The seconds that `message` asks to wait, the most that it names; None when it names none."""
     text = _MILLISECONDS.sub(r"\1\2ms", message[:_LONGEST].lower())
-    waits = [_seconds(found[1]) for pattern in _WAITS for found in pattern.finditer(text)]
+    waits = [_seconds(found[1]) for pattern in wordings("waits").values() for found in re.finditer(pattern, text)]
     return max(waits, default=None)
 
 
@@ -253,7 +257,7 @@ def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
     large = failure.status == 413 and not _FILE.search(said.text)
     if failure.name == "ContextWindowExceededError" or is_overflow(failure.message) or large:
         return ContextOverflowError
-    used_up = failure.status < 500 and _EXHAUSTED.search(failure.message.lower())
+    used_up = failure.status < 500 and _any_of("exhausted").search(failure.message.lower())
     if used_up or failure.status in (402, 429) or failure.name == "RateLimitError":
         return RateLimitError
     denied = failure.status in (401, 403) or failure.name in _AUTH_NAMES or _BAD_KEY.search(failure.message)
@@ -272,7 +276,7 @@ def _is_exhausted(message: str, words: str, wait: float | None) -> bool:
     """Whether only money or another day helps. Of several stretches of time, words begin with the one that counts;
     without words all quotas in the details do."""
     text = message[:_LONGEST].lower()
-    if _EXHAUSTED.search(text) or (wait is None and _ANY_QUOTA.search(text)):
+    if _any_of("exhausted").search(text) or (wait is None and _ANY_QUOTA.search(text)):
         return True
     if found := _STRETCH.search(words.lower()):
         return found["long"] is not None

@@ -16,7 +16,7 @@ from clawbot.llm.errors import ContextOverflowError, RateLimitError
 from clawbot.llm.failures import Failure, is_overflow, stated_limit, to_error
 from clawbot.llm.scripted.replies import overflow_fault
 from clawbot.llm.scripted.types import Wording
-from clawbot.llm.wordings import LIMITS, WORDINGS
+from clawbot.llm.wordings import wordings
 
 OVERFLOWS: list[tuple[str, int | None]] = [
     # OpenAI, Azure
@@ -280,9 +280,9 @@ def test_overflow(message: str, limit: int | None) -> None:
 
 def test_more_than_twenty_providers_and_no_row_without_a_message() -> None:
     messages = [message.lower() for message, _ in OVERFLOWS]
-    for who, pattern in (*WORDINGS, *LIMITS):
+    for who, pattern in (*wordings("too_large").items(), *wordings("limits").items()):
         assert any(re.search(pattern, message, re.DOTALL) for message in messages), who
-    assert len({who.split(",")[0] for who, _ in WORDINGS}) > 20
+    assert len({who.split(",")[0] for who in wordings("too_large")}) > 20
 
 
 @pytest.mark.parametrize("message", OTHERS)

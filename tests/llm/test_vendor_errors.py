@@ -21,7 +21,7 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.failures import Failure, to_error
-from clawbot.llm.wordings import EXHAUSTED, WAITS
+from clawbot.llm.wordings import wordings
 from tests.llm.test_overflow import OVERFLOWS
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -626,7 +626,7 @@ def test_the_hint_says_how_long(text: str, hint: str) -> None:
 
 def test_each_wording_has_a_text() -> None:
     texts = [row.text.lower() for row in (*ROWS, *NEITHER)]
-    for who, pattern in (*EXHAUSTED, *WAITS):
+    for who, pattern in (*wordings("exhausted").items(), *wordings("waits").items()):
         assert any(re.search(pattern, text) for text in texts), who
     assert len(ROWS) >= 60
     assert len(NEITHER) >= 20
