@@ -90,14 +90,13 @@ def write_out(path: Path, data: bytes, workspace: Path) -> None:
             rest = rest[stream.write(rest) or 0 :]
 
 
-def read_plain(path: Path, limit: int, *, linked: bool = True) -> bytes:
+def read_plain(path: Path, limit: int) -> bytes:
     """The content of the regular file at `path`. Blocks.
 
-    Raises OSError, also for more than `limit` bytes, for a device or a pipe (without waiting for it), and if not
-    `linked` for a hard link.
+    Raises OSError, also for more than `limit` bytes, and for a device or a pipe (without waiting for it).
     """
     with naming(path), os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
-        return regular_content(stream, limit, linked=linked)
+        return regular_content(stream, limit)
 
 
 def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:

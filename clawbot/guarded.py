@@ -287,7 +287,7 @@ def open_regular(folder: int, name: str, flags: int = OPEN_READ) -> int:
     return handle
 
 
-def regular_content(stream: BinaryIO, limit: int, *, linked: bool) -> bytes:
+def regular_content(stream: BinaryIO, limit: int, *, linked: bool = True) -> bytes:
     """What an open regular file holds, see `GuardedFolder.read`."""
     found = os.fstat(stream.fileno())
     _demand_regular(found.st_mode)

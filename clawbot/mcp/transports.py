@@ -92,7 +92,9 @@ class _Talk:
     """The two directions of a program's messages."""
 
     def __init__(self, process: Process, max_message: int, on_lost: OnLost) -> None:
-        self._process = process
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("the program was started without a pipe")
+        self._process, self._input, self._output = process, process.stdin, process.stdout
         self._limit = max_message
         self._on_lost = on_lost
         self._unasked = 0
@@ -103,12 +105,9 @@ class _Talk:
 
     async def read(self) -> None:
         """Hand on each line that is a message, until the output ends or is too much."""
-        output = self._process.stdout
-        if output is None:
-            raise RuntimeError("the program was started without a pipe")
         try:
             while True:
-                await self._take(await output.readuntil(b"\n"))
+                await self._take(await self._output.readuntil(b"\n"))
         except asyncio.LimitOverrunError:
             self._lose(f"sent a message of more than {self._limit // 1024:,} KB (mcp.max_message)")
         except FloodError as error:
@@ -137,16 +136,13 @@ class _Talk:
 
     async def write(self) -> None:
         """Write each of our messages as one line."""
-        stdin = self._process.stdin
-        if stdin is None:
-            raise RuntimeError("the program was started without a pipe")
         async for sent in self.outgoing:
             self._unasked = 0
             line = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
-            stdin.write(line.encode("utf-8", "replace") + b"\n")
+            self._input.write(line.encode("utf-8", "replace") + b"\n")
             # When it has ended, `read` says so.
             with contextlib.suppress(ConnectionError):
-                await stdin.drain()
+                await self._input.drain()
 
     async def _tell_end(self) -> None:
         code: int | None = None

@@ -118,13 +118,7 @@ def is_quoted_value(value: str, told: Told) -> bool:
     return told.how != "bare" or is_strong(value)
 
 
-def is_han_value(value: str, told: Told) -> bool:
-    """Whether the Chinese word `value`, which ends its clause, is the password rather than a description."""
-    surely = told.how in ("is", "colon", "equals") and told.group == "firm"
-    return surely and _like("han_about").fullmatch(value) is None
-
-
-def is_before(value: str, group: Group) -> bool:
+def is_before(value: str) -> bool:
     """Whether `value`, before `is my password`, is a password."""
     if is_placeholder(value) or says_about(value) or _like("code").fullmatch(value) or "://" in value:
         return False
@@ -182,13 +176,8 @@ def _is_password(value: str, after: str, told: Told) -> bool:
     return is_strong(value) or (is_word and _like("goes_on").match(after) is not None)
 
 
-_KINDS: dict[Group, str] = {
-    "firm": "password",
-    "digits": "code",
-    "phrase": "phrase",
-    "short": "password",
-    "loose": "token",
-}
+_KINDS: dict[Group, str]
+_KINDS = {"firm": "password", "digits": "code", "phrase": "phrase", "short": "password", "loose": "token"}
 _AFTER = 16  # characters examined after a value
 _BEFORE_STEM, _BEHIND_STEM = 24, 40  # characters of a name around its stem
 _WINDOW = 90  # characters examined before a name
@@ -284,10 +273,16 @@ def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
     if quoted := _like("quoted").match(text, at):
         fits = is_quoted_value(quoted["value"], told) and not _lexicon().name.search(quoted["value"])
         return quoted.span("value") if fits else None
-    if han := _like("han_value").match(text, at):
-        return han.span() if is_han_value(han[0], told) else None
-    is_given = told.how in ("is", "colon", "equals") and _like("is_pass").match(told.name)
-    if is_given and (row := _like("row").match(text, at)) and is_passphrase(row[0]):
+    is_given = told.how in ("is", "colon", "equals")
+    if han := _like("han_value").match(text, at):  # a word that ends its clause
+        is_password = is_given and told.group == "firm" and not _like("han_about").fullmatch(han[0])
+        return han.span() if is_password else None
+    if (
+        is_given
+        and _like("is_pass").match(told.name)
+        and (row := _like("row").match(text, at))
+        and is_passphrase(row[0])
+    ):
         return row.span()
     word = _like("word").match(text, at)
     if not word:
@@ -316,4 +311,4 @@ def _ahead(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]
     window = text[begin : name.start()]
     link = _like("link").search(window)
     word = _like("last_word").search(window, 0, link.start()) if link else None
-    return [(begin + word.start(), begin + word.end())] if word and is_before(word[0], group) else []
+    return [(begin + word.start(), begin + word.end())] if word and is_before(word[0]) else []

@@ -24,20 +24,10 @@ from clawbot.tools.environment import is_below, search_path
 from clawbot.tools.fence import Bounds, Fence
 from clawbot.tools.sandbox.places import PACKED
 from clawbot.tools.secret_places import is_secret_path
-from clawbot.tools.shell_reading import Reading, reading, stays_inside
+from clawbot.tools.shell_reading import Reading, reading, reading_list, stays_inside
 from clawbot.tools.shell_syntax import simple_command
 from clawbot.trees import TreeWalk
 
-# Sections of a repository's own settings that name no program, no other file of settings and no other machine to read
-# from. With others, and with these keys, a command that shows a change may run what a file of the workspace says.
-GIT_SECTIONS = frozenset(
-    {
-        "advice", "apply", "blame", "branch", "color", "column", "commit", "core", "credential", "fetch", "gc", "gpg",
-        "gui", "http", "i18n", "init", "lfs", "merge", "push", "pull", "rebase", "receive", "remote", "rerere",
-        "status", "submodule", "svn-remote", "tag", "user",
-    }
-)  # fmt: skip
-GIT_KEYS = re.compile(r"promisor|partialclone|worktree|\\$", re.IGNORECASE | re.MULTILINE)
 MOST_SETTINGS = 100_000  # bytes of a repository's settings
 
 MOST_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
@@ -83,7 +73,8 @@ def _is_own_repository(root: Path) -> bool:
     except OSError:
         return False
     sections = {name.lower() for name in re.findall(r"\[\s*([^\s\]\".]+)", text)}
-    return sections <= GIT_SECTIONS and not GIT_KEYS.search(text)
+    known = reading_list().git_settings
+    return sections <= set(known["sections"].split()) and not re.search(known["keys"], text)
 
 
 def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:

@@ -68,6 +68,7 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _ReadingList(Struct, frozen=True, forbid_unknown_fields=True):
+    git_settings: dict[str, str]
     groups: dict[str, str]
     programs: dict[str, Program]
 
@@ -120,20 +121,21 @@ def _program(words: Sequence[ScriptWord]) -> tuple[str, Program, list[ScriptWord
 @cache
 def programs() -> dict[str, Program]:
     """The programs by name, from the list that is shipped. Blocks at the first call."""
-    return _read_list().programs
+    return reading_list().programs
 
 
 @cache
 def options_of(name: str) -> dict[str, Option]:
     """The options of the program `name` as they are written (`-n`, `--lines`)."""
     program = programs()[name]
-    groups = _read_list().groups
+    groups = reading_list().groups
     notations = " ".join([*(groups[group] for group in program.uses), program.options]).split()
     return dict(_option(notation) for notation in notations)
 
 
 @cache
-def _read_list() -> _ReadingList:
+def reading_list() -> _ReadingList:
+    """The list that is shipped. Blocks at the first call."""
     return packaged_table("clawbot.tools", "shell_reading.toml", _ReadingList)
 
 
