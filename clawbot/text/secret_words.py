@@ -277,12 +277,8 @@ def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
     if han := _like("han_value").match(text, at):  # a word that ends its clause
         is_password = is_given and told.group == "firm" and not _like("han_about").fullmatch(han[0])
         return han.span() if is_password else None
-    if (
-        is_given
-        and _like("is_pass").match(told.name)
-        and (row := _like("row").match(text, at))
-        and is_passphrase(row[0])
-    ):
+    is_phrase = is_given and _like("is_pass").match(told.name)
+    if is_phrase and (row := _like("row").match(text, at)) and is_passphrase(row[0]):
         return row.span()
     word = _like("word").match(text, at)
     if not word:

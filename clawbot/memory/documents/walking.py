@@ -198,12 +198,9 @@ class Walk:
         except FileNotFoundError:
             return []
         except OSError as error:
-            self._report_folder(prefix, error)
+            shown = prefix.rstrip("/")
+            self.report(shown, _reason(error), *([] if _is_gone(error) else [shown]))
             return []
-
-    def _report_folder(self, prefix: str, error: OSError) -> None:
-        shown = prefix.rstrip("/")
-        self.report(shown, _reason(error), *([] if _is_gone(error) else [shown]))
 
     def _add_entries(self, root: Root, inside: str, prefix: str, entries: list[os.DirEntry[str]]) -> list[str]:
         folders = []
