@@ -33,7 +33,7 @@ QMD := .venv-qmd
 SYSTEM := $(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
 QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.1.9
 
-.PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos audit format texts pages bench lock sbom clean
+.PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos house audit format texts pages bench lock sbom clean
 
 chat: $(RUNTIME)
 	@CLAWBOT_STARTED_AS="make chat" $(BIN)/clawbot chat $(ARGS)
@@ -91,8 +91,13 @@ check: $(DEV)
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/python .ci/workspaces.py
+	@$(BIN)/python .ci/house.py
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-logo >$(VENV)/imports.txt || { cat $(VENV)/imports.txt; exit 1; }
+
+# Writes the lower limits that the tree has reached into .ci/house.toml.
+house: $(DEV)
+	@$(BIN)/python .ci/house.py --lower --trace
 
 # Whether the program asks for anything that macOS has not, as far as the types of the standard library say.
 check-macos: $(DEV)
