@@ -24,14 +24,13 @@ TINY = {
     "serve": "--files 1 --seconds 0.2 --rate 20 --chats 2",
     "startup": "--runs 1",
     "talks": "--megabytes 1 --runs 1",
-    "trace": "--files",
     "tui": "--tiny",
     "turns": "--turns 3",
     "weights": "{notes} {others}",
 }
-# tests/e2e/test_full_disk.py, test_kills.py and test_soak.py run these and read their tables, `make test-real` and
-# `make test-milvus` the last two.
-OF_THEIR_OWN = {"full_disk", "kills", "soak", "real_model", "milvus"}
+# tests/e2e/test_full_disk.py, test_kills.py, test_soak.py and test_trace.py run these and read their tables,
+# `make test-real` and `make test-milvus` the last two.
+OF_THEIR_OWN = {"full_disk", "kills", "soak", "trace", "real_model", "milvus"}
 
 
 def write_notes(folder: Path) -> None:
