@@ -29,10 +29,12 @@ EVENTS = {
 ALLOWED = {
     "text/names.py": "finds out what a file is called: it lists names, and what is found is opened guarded",
     "extensions/manifest.py": "hooks and skills are off until they are trusted, by their real path and their content",
+    "skills/discovery.py": "the same, for all files of a skill",
     "hooks/loading.py": "runs the code of hooks that are trusted: no command can write there",
     "hooks/runners.py": "watches the code of hooks that are trusted",
     "../hooks/bootstrap-extra-files/": "lists names for the public interface; what it adds is read guarded",
     "config/": "a settings file that the user keeps in a workspace and names",
+    "memory/documents/kept_listing.py": "watches the folders that hold what the settings name; reads no file",
     "memory/sync/observer.py": "asks the system to report changes, and reads no file",
     "tools/sandbox/": "binds what is there for a command, and puts back what that replaced (its own journal)",
     "tools/shell_policy.py": "finds the names that a pattern of a command stands for; the command reads them, not it",

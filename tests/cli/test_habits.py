@@ -95,7 +95,7 @@ def test_hostile_files_are_no_obstacle() -> None:
     workspace.mkdir(parents=True)
     (workspace / "AGENTS.md").symlink_to("/dev/zero")
     os.mkfifo(workspace / "CLAUDE.md")
-    (workspace / "GEMINI.md").write_bytes(b"\xff" * 300_000)
+    (workspace / "GEMINI.md").write_bytes(b"\xff" * 3_000_000)
     (workspace / "loop").symlink_to(workspace)
     assert [line.partition(":")[0] for line in told({})] == []
 

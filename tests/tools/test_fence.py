@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.tools.agent_fence import agent_fence, foreign_fence
 from clawbot.tools.fence import Barred, Bounds, Fence
 from clawbot.tools.protocol import ToolOutcome
+from tests import workspace_watch
 from tests.tools.conftest import box_of, call, move, nobody
 
 pytestmark = pytest.mark.usefixtures("all_seen")
@@ -124,11 +125,17 @@ async def test_walks_and_lists_pass_a_workspace_within_by(home: Path) -> None:
     assert (await use("grep", "team", pattern="geheim")).text == "team/open.md:1:geheim: so called"
 
 
+@pytest.fixture
+def inner(home: Path) -> Iterator[Path]:
+    """A workspace within another one, whose root is a path below that."""
+    yield home / "workspace" / "research"
+    workspace_watch.noted.clear()
+
+
 @pytest.mark.parametrize(("tool", "more"), TOUCHES)
 async def test_the_workspace_around_this_one_is_out_of_reach_and_this_one_is_not(
-    home: Path, tool: str, more: dict[str, Any]
+    home: Path, inner: Path, tool: str, more: dict[str, Any]
 ) -> None:
-    inner = home / "workspace" / "research"
     _put(inner / "MEMORY.md", "geheim\n")
     use = _tools(home, _settings(home, research=inner), "research")
     outcome = await use(tool, "../MEMORY.md", **more)
@@ -152,8 +159,7 @@ async def test_another_name_of_a_foreign_file_gives_nothing_away(home: Path, pat
     assert (home / "workspace-research" / "MEMORY.md").read_text(encoding="utf-8") == "geheim\n"
 
 
-async def test_hard_links_within_the_workspace_are_files_like_others(home: Path) -> None:
-    inner = home / "workspace" / "research"
+async def test_hard_links_within_the_workspace_are_files_like_others(home: Path, inner: Path) -> None:
     (_put(inner / "a.md", "one\n").parent / "b.md").hardlink_to(inner / "a.md")
     use = _tools(home, _settings(home, research=inner), "research")
     assert (await use("read", "b.md")).text == "one\n"
