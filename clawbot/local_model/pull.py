@@ -75,6 +75,7 @@ class _Begun(Struct, frozen=True):
 
     url: str
     etag: str
+    size: int | None = None
 
 
 Watch = Callable[[int, int | None], None]
@@ -170,12 +171,16 @@ class _Pull:
         etag = begun.etag if begun is not None and begun.url == self._url else ""
         asked = there if etag else 0
         with _body(self._source.url, asked, etag) as body:
-            if body.start > asked:
+            is_other = body.etag not in ("", etag) or (begun is not None and begun.size not in (None, body.size))
+            if body.start and is_other:
+                self._part.unlink()
+            if body.start > asked or (body.start and is_other):
                 raise PullError(_("{address} sends another part than was asked for.").format(address=self._url))
             self._demand_room(body, there)
             if body.start != there:
                 part.truncate(body.start)
-            write_atomic(self._begun, msgspec.json.encode(_Begun(self._url, body.etag)), mode=PRIVATE_FILE)
+            begun = _Begun(self._url, body.etag or (etag if body.start else ""), body.size)
+            write_atomic(self._begun, msgspec.json.encode(begun), mode=PRIVATE_FILE)
             part.seek(body.start)
             self._write(part, body)
 

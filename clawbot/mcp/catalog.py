@@ -19,6 +19,7 @@ from msgspec import Meta
 from clawbot.mcp.frames import ListedTool, Listing
 from clawbot.messages import ToolSpec
 from clawbot.text.sanitize import clean, clean_line
+from clawbot.text.visible import unwritten
 
 PREFIX = "mcp__"
 """How the names of these tools begin; no other tool's does."""
@@ -89,7 +90,7 @@ def checked(offered: Iterable[Any], most: int, problems: Iterable[str] = ()) -> 
 
 def _tool(name: str, offered: Mapping[str, Any]) -> ListedTool:
     said = offered.get("description")
-    description = clean_line(said, DESCRIPTION_CHARS) if isinstance(said, str) else ""
+    description = _shown(said, DESCRIPTION_CHARS) if isinstance(said, str) else ""
     return ListedTool(name, description, *checked_schema(offered.get("inputSchema")))
 
 
@@ -135,7 +136,7 @@ class _Reduction:
         kept |= _values(schema)
         kept |= {key: schema[key] for key, kind in _LIMITS.items() if key in schema and _is_a(kind, key, schema[key])}
         if self._words and isinstance(text := schema.get("description"), str):
-            kept["description"] = clean_line(text, PARAMETER_CHARS)
+            kept["description"] = _shown(text, PARAMETER_CHARS)
         for key in (key for key in _SCHEMAS if key in schema):
             kept[key] = self.node(schema[key], depth - 1)
         for key in (key for key in _LISTS if schema.get(key)):
@@ -159,7 +160,7 @@ class _Reduction:
                 called = f"p_{hashlib.sha256(called.encode(errors='replace')).hexdigest()[:_DIGEST]}"
                 self.renamed[called] = str(name)
                 if isinstance(node, dict):
-                    node["description"] = clean_line(f"{name}: {node.get('description', '')}", PARAMETER_CHARS)
+                    node["description"] = _shown(f"{name}: {node.get('description', '')}", PARAMETER_CHARS)
             if called in kept:
                 raise NoSchemaError("have two of one name")
             kept[called] = node
@@ -176,10 +177,15 @@ def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def _shown(text: str, limit: int) -> str:
+    """Return the words `text` of a server on one line, without what a model reads and a user does not see."""
+    return "".join(each for each in clean_line(text, limit) if unwritten(each) is None)
+
+
 def _is_plain(value: Any, depth: int = 3) -> bool:
     match value:
         case str():
-            return len(value) <= PARAMETER_CHARS and clean(value) == value and not {"\n", "\t"} & {*value}
+            return len(value) <= PARAMETER_CHARS and clean(value) == value and not unwritten(value) and not {"\n", "\t"} & {*value}
         case list():
             return depth > 0 and len(value) <= _MAX_ITEMS and all(_is_plain(each, depth - 1) for each in value)
         case dict():

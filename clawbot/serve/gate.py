@@ -45,14 +45,14 @@ def is_loopback(host: str) -> bool:
 def host_of(header: str) -> str:
     """The host in a Host header, without its port and brackets; empty if it is none."""
     found = _HOST.fullmatch(header)
-    return (found["name"] or found["address"]).lower().rstrip(".") if found else ""
+    return (found["name"] or found["address"]).lower().removesuffix(".") if found else ""
 
 
 def may_be_called(header: str, hosts: list[str]) -> bool:
     """Whether a Host header names this server: an IP address, `localhost`, or one of `hosts`. Any other name may be one
     that a web page pointed here (DNS rebinding)."""
     host = host_of(header)
-    if host == "localhost" or host in hosts:
+    if host in ("localhost", *map(str.lower, hosts)):
         return True
     try:
         ipaddress.ip_address(host)

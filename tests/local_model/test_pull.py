@@ -222,6 +222,28 @@ def test_a_server_that_sends_what_nobody_asked_for_fills_no_file(
     assert not (shelf.folder / "tiny.gguf").exists()
 
 
+@pytest.mark.parametrize(
+    ("status", "found", "etag"),
+    [
+        (206, f"bytes {len(SMALL)}-4999/5000", '"other"'),
+        (206, f"bytes {len(SMALL)}-3999/4000", '"x"'),
+        (416, f"bytes */{len(SMALL)}", '"x"'),
+    ],
+)
+def test_two_files_are_not_put_together(shelf: Shelf, status: int, found: str, etag: str) -> None:
+    """A server, or a cache before it, goes on with another file than the one that was begun."""
+    body = b"x" * (5000 - len(SMALL)) if status == 206 else b""
+    with serving(Liar(status, {"Content-Range": found, "ETag": etag}, body)) as liar:
+        shelf.folder.mkdir(parents=True)
+        (shelf.folder / "tiny.gguf.part").write_bytes(SMALL)
+        begun = {"url": liar.url, "etag": '"x"', "size": 5000}
+        (shelf.folder / "tiny.gguf.part.json").write_text(json.dumps(begun))
+        with pytest.raises(PullError, match="another part than was asked for"):
+            get(shelf, liar.url)
+    assert shelf.known() == {}
+    assert not (shelf.folder / "tiny.gguf.part").exists()
+
+
 @pytest.mark.parametrize("name", ["tiny.gguf.part", "tiny.gguf.part.json", "tiny.gguf"])
 @pytest.mark.parametrize("kind", ["link", "hard link", "dangling", "loop", "fifo"])
 def test_a_link_on_the_shelf_is_not_written_through(shelf: Shelf, host: FileHost, name: str, kind: str) -> None:

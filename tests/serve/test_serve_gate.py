@@ -131,10 +131,13 @@ def test_a_bucket_fills_again_and_forgets_old_addresses() -> None:
         ("[localhost]", False),
         ("LOCALHOST.:80", True),
         ("Agent.lan", True),
+        ("my-mac", True),
+        ("My-Mac:80", True),
+        ("localhost..", False),
     ],
 )
 def test_a_name_that_was_pointed_here_is_not_served(host: str, allowed: bool) -> None:
-    assert may_be_called(host, ["agent.lan"]) is allowed
+    assert may_be_called(host, ["agent.lan", "My-Mac"]) is allowed
 
 
 @pytest.mark.parametrize(
