@@ -215,7 +215,6 @@ async def _serve() -> None:
     requests, reports = claim_pipes()
     out = FrameWriter(reports, LARGEST_FRAME)
     worker = Worker(out)
-    # Of a server that ends this process, what it started is to end as well.
     on_signals((*ASKED, signal.SIGHUP), lambda _: worker.lose("ended the process that talks to it"))
     serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take, whole_tree=True)
     await worker.run()
