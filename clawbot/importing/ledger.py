@@ -85,10 +85,9 @@ class Ledger:
     def append(self, run: Run, *records: Record) -> None:
         """Add to a run; a kill of the program loses nothing of it."""
         path = ensure_private_dir(self.folder) / f"{run.id}.jsonl"
-        lines = records if path.exists() else (run, *records)
         path.touch(mode=PRIVATE_FILE)
         with path.open("ab") as file:
-            file.write(_ENCODER.encode_lines(lines))
+            file.write(_ENCODER.encode_lines(records if file.tell() else (run, *records)))
 
     def replace(self, run: Run, records: Sequence[Record]) -> None:
         """Keep only `records` of a run; without any it is deleted."""

@@ -307,13 +307,13 @@ def clean_up(state: IndexState, folder: Path) -> None:
     for name in state.names:
         if is_aside(name):
             transcript, is_note, _ = name[1:].partition(_NOTE)
-            fork = name[1:].partition(f"{SUFFIX}.")[0]
+            begun = name[1:].partition(f"{SUFFIX}.")[0]
+            path = folder / f"{begun}{SUFFIX}"
+            is_unused = path.name not in state.names or path in state.unused
             if (
                 name.startswith(f".{FILE_NAME}.")
                 or (is_note and is_free(folder / f"{transcript}{SUFFIX}"))
-                or (
-                    is_session_id(fork) and f"{fork}{SUFFIX}" not in state.names and is_free(folder / f"{fork}{SUFFIX}")
-                )
+                or (is_session_id(begun) and is_unused and is_free(path))
             ):
                 _remove(folder / name, state)
 

@@ -33,11 +33,11 @@ def test_a_server_is_added_tried_listed_and_removed() -> None:
 
     tried = mcp("test", "one")
     assert tried.exit_code == 0
-    assert tried.stdout.startswith("one: 10 tools of stand-in\n")
+    assert tried.stdout.startswith("one: 11 tools of stand-in\n")
     assert "  echo (ask)  Does echo.\n" in tried.stdout
-    assert mcp("list").stdout.endswith("10 tools\n")
+    assert mcp("list").stdout.endswith("11 tools\n")
     [listed] = json.loads(mcp("list", "--json").stdout)
-    assert (listed["known"], len(listed["tools"])) == (True, 10)
+    assert (listed["known"], len(listed["tools"])) == (True, 11)
 
     assert mcp("remove", "one").exit_code == 0
     assert mcp("remove", "one").exit_code == 1

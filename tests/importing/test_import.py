@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -56,9 +57,10 @@ class Place(Struct):
         return undo_run(self.store, self.ledger, *self.ledger.find(run), workspace=self.workspace)
 
     def files(self) -> dict[str, bytes]:
-        """What the folder of sessions and the workspace hold, without locks."""
+        """What the folder of sessions and the workspace hold, without locks and what a list remembers."""
         found = (path for path in self.home.rglob("*") if path.is_file() and "imports" not in path.parts)
-        return {str(path.relative_to(self.home)): path.read_bytes() for path in found if ".lock" not in path.name}
+        held = {str(path.relative_to(self.home)): path.read_bytes() for path in found if ".lock" not in path.name}
+        return {name: re.sub(rb',\s*"seen": \[[^]]*\]', b"", data) for name, data in held.items()}
 
 
 def place_of(program: str, folder: Path, words: homes.Words = homes.ENGLISH) -> Place:

@@ -39,7 +39,7 @@ async def test_the_first_request_of_a_single_turn_has_the_tools_and_each_next_on
         await say(runtime, "again")
         seen = [request.tools for request in home.model.of("chat")]
         [said] = [event for event in await say(runtime, "/mcp") if isinstance(event, CommandOutput)]
-        assert said.text.startswith("- **one** ready · 10 tools · python")
+        assert said.text.startswith("- **one** ready · 11 tools · python")
         assert "echo (allow), environment (ask)" in said.text
     finally:
         await runtime.close()
@@ -52,6 +52,6 @@ async def test_the_first_request_of_a_single_turn_has_the_tools_and_each_next_on
         assert seen == [seen[0]] * 4
         assert "mcp__one__echo" in {tool.name for tool in seen[0]}
         [said] = [event for event in await say(again, "/mcp") if isinstance(event, CommandOutput)]
-        assert said.text.startswith("- **one** stopped · 10 tools")
+        assert said.text.startswith("- **one** stopped · 11 tools")
     finally:
         await again.close()
