@@ -185,7 +185,8 @@ def _shown(text: str, limit: int) -> str:
 def _is_plain(value: Any, depth: int = 3) -> bool:
     match value:
         case str():
-            return len(value) <= PARAMETER_CHARS and clean(value) == value and not unwritten(value) and not {"\n", "\t"} & {*value}
+            is_short = len(value) <= PARAMETER_CHARS and not {"\n", "\t"} & {*value}
+            return is_short and clean(value) == value and not unwritten(value)
         case list():
             return depth > 0 and len(value) <= _MAX_ITEMS and all(_is_plain(each, depth - 1) for each in value)
         case dict():
@@ -252,7 +253,6 @@ def _referred(root: Any, reference: str) -> Any:
     first, *names = unquote(reference[1:]).split("/")
     found, left = None if first else root, iter(names)
     for name in left:
-        # A name of a keyword, and behind some of these one that the server gave.
         for key in (name, next(left, "")) if name in _NAMED else (name,):
             found = found.get(key) if isinstance(found, dict) and name in (*_NAMED, *_SCHEMAS) else None
     if not isinstance(found, dict | bool):
