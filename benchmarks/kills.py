@@ -60,7 +60,6 @@ FLUSH_KILL = 3.0  # seconds at most from what ends a session to the kill
 QUOTED = "Notes from the workspace"  # the first words of a message that quotes what flushes wrote
 WORD = "word"  # what the answer of `stream` consists of
 MESSAGES = ("message", "custom_message")
-CLEAR = "\x15"  # Ctrl+U: a command that was not sent yet is in the prompt again
 FACT = re.compile(r"\bfact (m\d{5})\b")
 SUMMARY = "\n\n".join(f"## {heading}\n- as it stood, port 8443" for heading in REQUIRED)
 CONFIG = """\
@@ -306,10 +305,6 @@ class FlushKills(Kills):
         super().__init__(home, chance, slow)
         (home / ".clawbot").mkdir(mode=0o700)
         (home / ".clawbot/config.yaml").write_text(CONFIG)
-
-    def _begin(self, chat: Terminal) -> None:
-        super()._begin(chat)
-        chat.send(CLEAR)
 
     def _reach_moment(self, chat: Terminal, slow: bool) -> None:
         chat.wait_for(lambda text: "esc stops" not in text, seconds=PATIENCE)

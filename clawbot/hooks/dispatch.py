@@ -108,7 +108,7 @@ class Dispatcher:
         try:
             await runner.load(hook.manifest.timeout or self._timeout)
         except HookFailedError as failure:
-            if runner is self._runners.get(hook.name) and not self._closed:
+            if runner is self._runners.get(hook.name):
                 self._record(hook.name, LOADING, failure.status, failure.error, began)
 
     async def run(self, event: E, services: Services) -> E:
@@ -153,8 +153,9 @@ class Dispatcher:
         if self._pump is not None and not self._pump.done():
             self._pump.cancel()
             await asyncio.wait([self._pump], timeout=GRACE_SECONDS)
-        await asyncio.gather(*(runner.close() for runner in self._runners.values()))
-        self._runners.clear()
+        runners = [*self._runners.values()]
+        self._runners.clear()  # what can't be loaded because it is stopped now is no failure
+        await asyncio.gather(*(runner.close() for runner in runners))
         if self._tasks:
             await asyncio.wait(self._tasks)
 

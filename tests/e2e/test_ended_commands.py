@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.e2e.terminal import Terminal
 
 SCRIPT = """
 turns:
-  - reply: {tool_calls: [{name: shell, arguments: {command: "echo evil > BOOT.md; echo made > made; sleep 600"}}]}
+  - reply: {tool_calls: [{name: shell, arguments: {command: "echo evil > BOOT.md; sleep 600"}}]}
   - repeat: forever
     reply: {text: Done.}
 """
@@ -35,11 +35,11 @@ def running(machine: Machine, script: Callable[[str], Path]) -> Terminal:
         "tools: {shell: {approval: allow, sandbox: required}}}}\n"
     )
     machine.workspace.mkdir()
-    os.mkfifo(machine.workspace / "made")
-    with os.fdopen(os.open(machine.workspace / "made", os.O_RDONLY | os.O_NONBLOCK), "rb") as made:
-        terminal = machine.open("chat", "-p", "hello")
-        assert select.select([made], [], [], 60)[0], terminal.text
-    assert (machine.workspace / "BOOT.md").exists()
+    terminal = machine.open("chat", "-p", "hello")
+    deadline = time.monotonic() + 60
+    while not (file := machine.workspace / "BOOT.md").exists() or not file.stat().st_size:
+        assert time.monotonic() < deadline, terminal.text
+        terminal.feed(0.05)
     return terminal
 
 

@@ -62,7 +62,7 @@ def talk(chat: Terminal, *texts: str, last: str) -> None:
     """Say `texts`, each without waiting for the answer to the one before, until `last` is answered."""
     for text in texts:
         chat.send(text, "enter")
-    chat.wait_for(lambda screen: last in screen and "esc stops" not in screen)
+    chat.wait_for(lambda screen: last in screen and "esc stops" not in screen, seconds=150)
 
 
 def are_kept_once(machine: Machine, facts: dict[str, str]) -> bool:

@@ -60,3 +60,13 @@ async def test_a_handler_that_is_loading_when_the_program_ends_is_no_failure(tmp
     await dispatcher.close()
     await loading
     assert dispatcher.results == {}
+
+
+async def test_a_handler_that_fails_to_load_while_the_program_ends_is_told(tmp_path: Path) -> None:
+    write_hook(tmp_path / "home", "guard", "import no_such_module", head=GUARD)
+    dispatcher = Dispatcher(lambda: discover(places(tmp_path), settings()), StillClock(), timeout=60)
+    await dispatcher.load()
+    loading = dispatcher.prepare()
+    await dispatcher.close(60)
+    await loading
+    assert dispatcher.results["guard"].topic == LOADING
