@@ -93,7 +93,7 @@ async def test_the_server_is_found_and_says_its_window(serve: Serve, opened: Ope
 
 
 async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Serve, opened: Opener) -> None:
-    server = serve(cap=24)
+    server = serve(cap=96)
     model = await opened(server)
     parts = await answer(model, asks(WORD * 50))
     texts = [part.text for part in parts if isinstance(part, TextPart)]
@@ -101,7 +101,7 @@ async def test_an_answer_streams_and_its_usage_is_what_the_server_read(serve: Se
     assert len(texts) > 1
     assert "".join(texts) == first.text
     assert first.usage is not None
-    assert (first.usage.input, first.usage.cache_read, first.usage.output) == (server.tokens_read, 0, 24)
+    assert (first.usage.input, first.usage.cache_read, first.usage.output) == (server.tokens_read, 0, 96)
     assert first.stop_reason == "length"
 
     before = server.tokens_read
