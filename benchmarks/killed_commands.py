@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from http.server import BaseHTTPRequestHandler
 from io import BufferedIOBase
@@ -32,7 +33,7 @@ DRIP_PAUSE = 0.01
 PATIENCE = 120.0
 
 
-class CommandKills:
+class CommandKills(ABC):
     """One home in which a command is killed, and called again."""
 
     kind = ""
@@ -82,12 +83,13 @@ class CommandKills:
     def _count(self, name: str, count: int = 1) -> None:
         self.figures[f"any|{self.kind}", name] += count
 
+    @abstractmethod
     def round(self) -> None:
         """Kill the command, look, and let it come to its end now and then."""
-        raise NotImplementedError
 
     def finish(self) -> None:
-        """Complete what was killed last."""
+        """Complete what was killed last; nothing by default."""
+        return
 
 
 class ImportKills(CommandKills):
