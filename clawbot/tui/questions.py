@@ -120,7 +120,7 @@ class Questions:
             self._approval.close()
             self._screen.remove_class("asking")
             self._bar.asks(False)
-        if not self._composer.display:
+        if not (self._composer.display or self._unsent_question.display):
             self._show_prompt()
 
     def _show_prompt(self) -> None:

@@ -134,6 +134,24 @@ async def test_a_tool_that_asks_comes_first(tmp_path: Path) -> None:
         assert not app.chat.composer.display
 
 
+async def test_the_question_keeps_the_keys_when_a_turn_ends_behind_it(tmp_path: Path) -> None:
+    hold = Hold()
+    runtime = leaving(tmp_path, *TEXTS, turns=[[hold, *reply("done")]])
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: asks(app))
+        await pilot.press("escape")
+        await send(app, pilot, "go on")
+        await hold.reached.wait()
+        await send(app, pilot, "/unsent")
+        await until(pilot, lambda: asks(app))
+        hold.release()
+        await until(pilot, lambda: not app.chat.turns.busy)
+        assert asks(app)
+        assert app.focused is app.chat.question
+        await pilot.press("s")
+        await until(pilot, lambda: runtime.submitted == ["go on", *TEXTS])
+
+
 async def test_a_draft_goes_into_the_prompt_by_itself(tmp_path: Path) -> None:
     runtime = leaving(tmp_path)
     runtime.unsent = [Unsent("d1", "half a thought, 半句话", draft=True)]
