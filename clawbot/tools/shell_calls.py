@@ -160,8 +160,7 @@ class _Doubt:
     def of_call(self, words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript) -> bool:
         """Whether the program may start one that its words don't name as a command."""
         known, name, texts = known_programs(), program_name(words[0]), [word.text for word in words[1:]]
-        base = name.rstrip("0123456789.")
-        if known.holds("runs_code", base) or base in known.languages:
+        if any(known.holds("runs_code", it) or it in known.languages for it in (name, name.rstrip("0123456789."))):
             return True
         if name == "git":
             at = git_options(texts)

@@ -318,6 +318,15 @@ php -r 'x'
 lua -e 'os.execute("git push")'
 osascript -e 'do shell script "git push"'
 m4 <<< 'syscmd(git push)'
+m4 x
+java X.java
+bun x.ts
+runhaskell x
+escript x
+clojure -M x
+qjs x
+d8 x
+bpftrace x
 tar cf x --checkpoint=1 --checkpoint-action='exec=git push' y
 tar xf x --to-command='git push'
 rsync -e 'git push' x y
