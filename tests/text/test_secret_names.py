@@ -27,6 +27,11 @@ SECRET = """
     SIGNING_KEY_PASSWORD ANSIBLE_VAULT_PASSWORD RESTIC_PASSWORD BORG_PASSPHRASE TF_VAR_db_password TWINE_PASSWORD
     CARGO_REGISTRY_TOKEN RUBYGEMS_API_KEY PYPI_TOKEN SONAR_TOKEN CODECOV_TOKEN DATADOG_API_KEY DD_APP_KEY NEW_RELIC_KEY
     KAGGLE_KEY WANDB_API_KEY COHERE_API_KEY MISTRAL_API_KEY MOONSHOT_API_KEY ARK_API_KEY QIANFAN_AK_SECRET HASURA_SECRET
+    WALLET_SEED CRYPTO_SEED HOT_WALLET_MAIN_SEED BTC_TESTNET_SEED SOLANA_PAYER_SEED XRP_SEED TOTP_SEED BIP39_SEED
+    WALLET_SEED_HEX VALIDATOR_NODE_SEED NOSTR_NSEC GITHUB_RECOVERY_CODES DATABASE_PRIVATE_URL DATABASE_PUBLIC_URL
+    DATABASE_URL_UNPOOLED DB_REPLICA_URL REDIS_PRIVATE_URL MYSQL_PRIVATE_URL MARIADB_URL CLICKHOUSE_HTTP_URL NEO4J_URI
+    CELERY_RESULT_BACKEND DIRECT_URL JDBC_URL SQLALCHEMY_DATABASE_URI CONNECTION_URI DB_CONNECTION
+    ConnectionStrings__Default SQLCONNSTR_main CONNECTIONSTRINGS__MAIN walletSeed seedPhrase wallet_mnemonic
     apiKey authToken x-api-key accessToken clientSecret client_secret refresh_token password db_password
 """
 HARMLESS = """
@@ -35,6 +40,8 @@ HARMLESS = """
     HTTP_PROXY HTTPS_PROXY NO_PROXY VIRTUAL_ENV PYTHONPATH NODE_ENV JAVA_HOME GOPATH CARGO_HOME NVM_DIR CI MAKEFLAGS
     COLORTERM KEYBOARD MONKEY GIT_AUTHOR_NAME GIT_CONFIG_KEY_0 GIT_CONFIG_COUNT MAX_TOKENS TOKENIZERS_PARALLELISM
     OPENAI_BASE_URL SSH_PUBLIC_KEY LESSKEYIN COMPASS_DIR PINENTRY KEYMAP PATHEXT HISTFILE PROMPT
+    RANDOM_SEED TEST_SEED PYTHONHASHSEED NUMPY_SEED HYPOTHESIS_SEED DB_SEED_FILE SEED DATABASE_NAME DB_HOST REDIS_PORT
+    BASE_URL PUBLIC_URL API_URL DATABASE_POOL_SIZE seed random_seed connection
     max_tokens api_key_env monkey keyboard sessionKey session_key primary_key cacheKey key pin cookie auth tokens path
     database_url total_tokens publicKey foreign_key
 """
@@ -63,6 +70,16 @@ def test_the_table_is_as_large_as_it_should_be() -> None:
         ("http_proxy", "http://ada:engine9@proxy.internal:3128"),
         ("STORE", "postgres://app:S3cretive@db/app"),
         ("BUILD_ARGS", "--token " + "gh" + "p_1234567890abcdefghijABCDEFGHIJ123456"),
+        ("STORE", "Server=db.internal,1433;Database=app;User Id=sa;Password=S3cretive;Encrypt=True"),
+        ("STORE", "Data Source=db;Initial Catalog=app;uid=sa;PWD='plain word';"),
+        ("STORE", "Password=swordfish;Host=db;Username=app"),
+        ("STORE", "Driver={ODBC Driver 18 for SQL Server};Server=db;UID=app;PWD={sword;fish};"),
+        ("STORE", "jdbc:sqlserver://db:1433;databaseName=app;user=sa;password=swordfish"),
+        ("STORE", "jdbc:mysql://db:3306/app?user=ada&password=swordfish"),
+        ("STORE", "jdbc:oracle:thin:scott/swordfish@//db:1521/app"),
+        ("STORE", "host=db port=5432 dbname=app user=ada password=swordfish sslmode=require"),
+        ("STORE", "Endpoint=sb://app.servicebus.windows.net/;SharedAccessKeyName=Root;SharedAccessKey=c3dvcmRmaXNo="),
+        ("STORE", "ada:swordfish@tcp(db:3306)/app"),
         ("WHATEVER", "sk-ant-" + "api03-Qm9vYmFyQmF6UXV4MTIz"),
         ("PEM", "-----BEGIN RSA PRIVATE KEY-----\nMIIBOgIBAAJBAKj34GkxFhD90vcNLYLInFEX6Ppy1tPf9Cnzj4p4WGeKLs1Pt8Qu"),
     ],

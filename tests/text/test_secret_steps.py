@@ -21,6 +21,7 @@ SEEDS = (
     "unlock with a",
     "combination 12-", "wifi: a,", "key to ", "key to a is ", "Cookie: a=", "pat1.", "s.", "1/2", "re_", "t1.a", "aws ",
     "use aaaa as my ", "aaaa is my a ", "/a/", "'auth': 'a", "identified by 'a",
+    "sk", "aA1+ASt", "11", "1-", "AAAA", "00D", "tk_1", "secret-1", "server=a;", "server=a;password=", "jdbc:oracle:a:",
 )  # fmt: skip
 STEPS = 500  # a character, of all patterns together
 CATEGORIES: dict[Any, Callable[[str], bool]] = {
