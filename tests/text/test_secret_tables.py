@@ -73,7 +73,8 @@ def test_enough_is_held_and_little_else_is_touched(half: str, first: int) -> Non
     held: list[bool] = []
     kept: list[bool] = []
     for section, lines in sections().items():
-        right = [is_right(line) for line in lines[first::2]]
+        shown = lines[first::2] if "found open" not in section else lines[: 0 if first else None]
+        right = [is_right(line) for line in shown]
         (kept if "harmless" in section else held).extend(right)
         sys.stdout.write(f"{half}: {section}: {sum(right)} of {len(right)}\n")
     touched = kept.count(False)
