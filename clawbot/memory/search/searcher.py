@@ -235,7 +235,8 @@ class Searcher:
         loop = asyncio.get_running_loop()
         end = loop.time() + limit
         try:
-            if await self._stale.result(max(limit, LEAST_SCAN_SECONDS)) is False:
+            is_stale = await self._stale.result(max(limit, LEAST_SCAN_SECONDS))
+            if is_stale is False and self._sync.error is None:
                 await self._go_on_with_vectors()
                 return False
         except LateScanError:

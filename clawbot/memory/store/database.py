@@ -3,6 +3,7 @@ metadata."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime as dt
 import os
@@ -16,7 +17,7 @@ import msgspec
 
 from clawbot.distribution import pip_install
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
-from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError, StoreErrors
+from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError, StoreErrors, file_errors
 from clawbot.memory.store.records import GENERATION_BITS, Identity, Totals
 from clawbot.memory.values import PART_GLOB, Source
 from clawbot.text.tokens import FTS5_TOKENIZER
@@ -193,16 +194,10 @@ def applied_migrations(connection: apsw.Connection, path: Path) -> tuple[str, ..
 
 def _create_private(path: Path) -> None:
     """Create an empty file that only its owner can read; SQLite gives the side files the same mode."""
-    try:
+    # An existing file is not opened: closing a second descriptor would drop SQLite's locks on it.
+    with file_errors(path), contextlib.suppress(FileExistsError):
         ensure_private_dir(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, PRIVATE_FILE))
-    except FileExistsError:
-        # Don't open an existing file: closing a second descriptor would drop SQLite's locks on it.
-        return
-    except OSError as error:
-        raise StoreError(
-            f"The memory index {path} can't be created: {error.strerror}.", hint="Check the folder's permissions."
-        ) from error
 
 
 def _prepare(connection: apsw.Connection, cache_kib: int) -> None:

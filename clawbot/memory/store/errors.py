@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,9 @@ _FULL_HINT = "Free some disk space; indexing then continues, and nothing is lost
 _DISK_HINT = "Check whether the disk is full or failing, and whether the path is a regular file."
 _IOERR_DATA = 8202
 """SQLITE_IOERR_DATA: a page has a wrong checksum. A number, because apsw is imported lazily."""
+_IOERR_SHMSIZE = 4874
+"""SQLITE_IOERR_SHMSIZE: the shared index of the log can't be extended."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _ACCESS_HINT = "Check the permissions of the folder and the file."
 
 
@@ -77,8 +81,14 @@ def file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in _FULL:
+            raise _full(path) from error
         reason = error.strerror or type(error).__name__
         raise StoreError(f"The memory index {path} can't be opened or moved: {reason}.", hint=_ACCESS_HINT) from error
+
+
+def _full(path: Path) -> StoreError:
+    return StoreError(f"The disk of the memory index {path} is full.", hint=_FULL_HINT)
 
 
 def _is_damage(error: BaseException) -> bool:
@@ -100,8 +110,8 @@ def _translated(path: Path, error: BaseException) -> StoreError:
         return BusyIndexError(f"The memory index {path} is in use by another process.", hint="Try again in a moment.")
     if name == "InterruptError":
         return InterruptedSearchError("The search was stopped.")
-    if name == "FullError":
-        return StoreError(f"The disk of the memory index {path} is full.", hint=_FULL_HINT)
+    if name == "FullError" or getattr(error, "extendedresult", 0) == _IOERR_SHMSIZE:
+        return _full(path)
     if name == "IOError":
         return StoreError(f"The memory index {path} can't be written or read ({said}).", hint=_DISK_HINT)
     if name in {"ReadOnlyError", "CantOpenError", "PermissionsError"}:

@@ -23,7 +23,7 @@ from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.embeddings.protocol import EmbeddingError, Vectors
 from clawbot.memory.index_context import IndexContext
-from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, WrongDimensionsError
+from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, StoreError, WrongDimensionsError
 from clawbot.memory.store.records import PendingChunk
 from clawbot.memory.store.replacement import Quarantined
 from clawbot.memory.sync.round import KnownFiles, Round
@@ -41,6 +41,9 @@ REMOTE_SLICE = 512
 
 BUSY_SECONDS = 2.0
 """Delay before retrying after another process was found indexing."""
+
+FAILED_SECONDS = 60.0
+"""Delay before retrying after a failure, such as a full disk: the files need not change once it is over."""
 
 _TELL_SECONDS = 0.1
 
@@ -162,7 +165,9 @@ class Synchroniser:
             except ClosedError as error:
                 result = error
             except ClawbotError as error:
-                log.warning("the memory index could not be brought up to date: %s", error)
+                # A retry that fails alike is not logged again.
+                if str(error) != str(self.error):
+                    log.warning("the memory index could not be brought up to date: %s", error)
                 result = self.error = error
             except Exception as error:
                 log.exception("the memory index could not be brought up to date")
@@ -180,6 +185,8 @@ class Synchroniser:
         if self.on_progress is not None:
             self.on_progress(None)
         if isinstance(result, ClawbotError):
+            if isinstance(result, StoreError):
+                self._later(FAILED_SECONDS)
             return
         self.busy = result.busy
         if result.busy:

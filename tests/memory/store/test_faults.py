@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import os
 import random
 import resource
@@ -10,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -176,6 +178,26 @@ def test_a_full_disk_is_said_and_loses_nothing(filled: Path) -> None:
     put(writer, {"memory/new.md": text_of("memory/new.md", 1)})
     writer.close()
     assert_sound(filled)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["open", "pwrite"])
+def test_a_full_disk_is_said_of_each_file_beside_the_index(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    lock = WriterLock(path)
+    with contextlib.closing(opened(path)) if call == "pwrite" else contextlib.nullcontext():
+        lock.acquire()
+        write: Callable[[], object] = lock.seal if call == "pwrite" else functools.partial(opened, path)
+        monkeypatch.setattr(os, call, fail)
+        with pytest.raises(StoreError, match=f"{path} is full") as caught:
+            write()
+        monkeypatch.undo()
+    lock.release()
+    assert "Free some disk space" in caught.value.hint
 
 
 def test_readers_of_a_file_that_vanishes_say_so(filled: Path) -> None:

@@ -612,6 +612,26 @@ async def test_a_failure_to_write_is_told_and_the_old_index_answers(
         assert (await find(index, "beta")).warnings == ()
 
 
+@pytest.mark.parametrize("searched", [True, False])
+async def test_a_failure_that_is_over_is_made_good_without_another_change_of_a_file(
+    house: House, monkeypatch: pytest.MonkeyPatch, searched: bool
+) -> None:
+    monkeypatch.setattr(syncing, "FAILED_SECONDS", 600 if searched else 0.05)
+    house.write("memory/a.md", "alpha")
+
+    def fail(*_: object) -> None:
+        raise StoreError("The disk is full.", hint="Make room.")
+
+    async with house.opened(WordEmbedder(), long_lived=True) as index:
+        with monkeypatch.context() as patch:
+            patch.setattr(IndexWriter, "put_vectors", fail)
+            with pytest.raises(StoreError, match="full"):
+                await index.sync()
+        if searched:
+            assert (await find(index, "alpha")).warnings == ()
+        await until(lambda: house.vectors() == 1)
+
+
 async def test_vectors_of_another_size_are_not_mixed(house: House) -> None:
     house.write("memory/a.md", "alpha")
     await house.sync(WordEmbedder())
