@@ -61,6 +61,8 @@ class Background:
         moments = [await self._look_at_clock(agent) for agent in list(self.agents) if not agent.status.busy]
         for ran in await self._schedule.run_due(self._run, self._clock.now()):
             self._tell(ran)
+        for text in self._schedule.ledger.take_notices():
+            self._tell_once(text)
         moments.append(await asyncio.to_thread(self._schedule.next_moment, self._clock.now()))
         return min((moment for moment in moments if moment is not None), default=None)
 

@@ -150,6 +150,15 @@ async def test_a_session_that_can_not_be_ended_stops_no_job_and_is_told_once(tmp
     ]
 
 
+async def test_what_the_ledger_survives_is_told_once_and_not_collected(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, reports)
+    for _ in range(3):
+        stage.schedule.ledger.notices.append("The schedule can't be written: No space left on device.")
+        await stage.look_after(1)
+    assert stage.lines == ["The schedule can't be written: No space left on device."]
+    assert stage.schedule.ledger.notices == []
+
+
 def test_an_open_chat_leaves_the_resets_of_other_agents_to_them() -> None:
     jobs = jobs_of(Settings.model_validate({"agents": {"work": {}}}))
     assert {(each.agent_id, each.name) for each in jobs_for(jobs, "main")} == {("main", "reset"), ("main", "heartbeat")}

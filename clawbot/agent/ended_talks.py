@@ -127,6 +127,12 @@ class EndedTalks:
             except ClawbotError as error:
                 log.warning("ended sessions can't be searched: %s", error)
                 return
+            # What is no longer pending was offered, forgotten or resumed, and begins anew when it ends again.
+            self._failures = {
+                each.session_id: self._failures[each.session_id]
+                for each in records
+                if each.session_id in self._failures
+            }
             for record in records:
                 if self._cancel.requested:
                     return

@@ -77,7 +77,7 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
         ran = asyncio.run(_run(schedule, job, _runner(file, by_hand=job is not None)))
     except asyncio.CancelledError:
         fail("Interrupted; what was said is kept.")
-    warn(*map(str, schedule.ledger.notices))
+    warn(*schedule.ledger.take_notices())
     if as_json:
         plain = [_plain_run(each) for each in ran]
         print_json(plain[0] if job else plain)

@@ -7,7 +7,7 @@ import datetime as dt
 import errno
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,7 @@ class TranscriptDocuments:
             folder = TRANSCRIPTS.rstrip("/")
             issue = Issue(folder, f"the transcripts can't be listed: {reason}")
             return Listing((), (issue,), {folder: issue})
+        self._forget_others(found)
         newest = max((transcript.mtime_ns for transcript in found), default=0)
         files: list[FileState] = []
         for transcript in found:
@@ -81,6 +82,17 @@ class TranscriptDocuments:
                 self._shown[transcript.name] = shown = transcript
             files += _parts(shown, forgotten.mark(shown.name) ^ TEXT_VERSION)
         return Listing(tuple(files), ())
+
+    def _forget_others(self, found: Sequence[TranscriptFile]) -> None:
+        """Drop what is known of transcripts that were deleted or renamed."""
+        names, inodes = {each.name for each in found}, {each.inode for each in found}
+        # Copies: other threads add to both.
+        for name in [*self._shown]:
+            if name not in names:
+                self._shown.pop(name, None)
+        for part in [*self._lines_before]:
+            if part[0] not in inodes:
+                self._lines_before.pop(part, None)
 
     def read(self, state: FileState) -> Document | None:
         """The text of a part of a transcript; None if it is gone. Blocks. Raises UnreadableDocumentError."""

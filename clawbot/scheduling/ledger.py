@@ -63,6 +63,11 @@ class Ledger:
         self.notices: list[str] = []
         self._threads = threading.Lock()
 
+    def take_notices(self) -> list[str]:
+        """Return `notices` and empty them."""
+        taken, self.notices = self.notices, []
+        return taken
+
     def read(self) -> Mapping[str, Record]:
         """All records by `Job.key`, read-only; empty for an invalid file."""
         return self._read() or {}

@@ -207,6 +207,22 @@ async def test_a_model_that_fails_is_told_once_tried_again_at_the_next_start_and
     assert pending(tmp_path) == []
 
 
+async def test_what_is_pending_no_more_counts_no_failures(tmp_path: Path) -> None:
+    model = PurposeModel(flush=[DOWN], slug=[says("")])
+    agent = await open_agent(tmp_path, model, 0)
+    await long_talk(agent)
+    await end(agent)
+    await agent.ended.settled()
+    assert list(agent.ended._failures.values()) == [1]
+    model.replies["flush"] = [says("NO_REPLY")]
+    for _ in range(2):
+        agent.ended.wake()
+        await agent.ended.settled()
+    assert pending(tmp_path) == []
+    assert agent.ended._failures == {}
+    await leave(agent)
+
+
 async def test_what_another_process_talks_in_is_left_alone(tmp_path: Path) -> None:
     model = PurposeModel(slug=[says("")])
     agent = await open_agent(tmp_path, model, 0)

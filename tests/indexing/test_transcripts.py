@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clawbot.config.schema_memory import SessionSyncSettings
 from clawbot.indexing.transcripts import PART_BYTES, TranscriptDocuments
 from clawbot.memory.documents.memory_files import UNSETTLED, UnreadableDocumentError
+from clawbot.memory.values import Hit
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import OFFER, CustomEntry
 from clawbot.sessions.names import END_MARK
@@ -293,3 +294,15 @@ def test_a_transcript_that_was_deleted_is_gone_and_a_folder_that_is_away_has_los
     assert documents.is_gone(f"sessions/{path.name}")
     folder.rmdir()
     assert not documents.is_gone(f"sessions/{path.name}")
+
+
+def test_of_transcripts_that_are_gone_nothing_is_held(tmp_path: Path) -> None:
+    documents = TranscriptDocuments(tmp_path, ANY_CHANGE, None)
+    old, new = (talk(tmp_path, *(f"{word} {'x' * 2_000} {number}" for number in range(200))) for word in ("old", "new"))
+    for state in documents.list().files:
+        documents.describe(Hit(state.path, 1, 1, 0.5, "x", "sessions", 1))
+    old.rename(tmp_path / f"{old.name}.reset.2026-11-21T02-16-00.000Z")
+    new.unlink()
+    documents.list()
+    assert [*documents._shown] == [f"{old.name}.reset.2026-11-21T02-16-00.000Z"]
+    assert len({inode for inode, _ in documents._lines_before}) == 1
