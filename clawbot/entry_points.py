@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
+from clawbot.distribution import DISTRIBUTION
+
 T = TypeVar("T")
 GROUPS = (
     "clawbot.hooks",
@@ -81,5 +83,6 @@ def _by_group(_path: tuple[str, ...]) -> dict[str, tuple[Extension, ...]]:
     return {group: tuple(sorted(each, key=_place)) for group, each in found.items()}
 
 
-def _place(extension: Extension) -> tuple[str, str, str]:
-    return extension.name, extension.distribution, extension.point.value
+def _place(extension: Extension) -> tuple[str, bool, str, str]:
+    """What comes with the program comes before what a package offers under the same name."""
+    return extension.name, extension.distribution != DISTRIBUTION, extension.distribution, extension.point.value

@@ -17,7 +17,7 @@ def test_extensions_are_listed_by_name_without_an_import(tmp_path: Path, monkeyp
     install(
         tmp_path,
         "acme_list",
-        f"[{GROUP}]\nzoom = acme_list:ZOOM\ndial = acme_list:DIAL\n[other]\nx = y\n",
+        f"[{GROUP}]\nzoom = acme_list:ZOOM\ndial = acme_list:DIAL\n[clawbot.memory_backends]\nqmd = y\n[other]\nx = y\n",
         "DIAL = 7\n",
     )
     install(tmp_path, "bolt_list", f"[{GROUP}]\nzoom = bolt_list\n")
@@ -31,6 +31,8 @@ def test_extensions_are_listed_by_name_without_an_import(tmp_path: Path, monkeyp
     assert "acme_list" not in sys.modules
     assert found[0].load() == 7
     assert installed("clawbot.commands") == []
+    owners = [each.distribution for each in installed("clawbot.memory_backends") if each.name == "qmd"]
+    assert owners == ["clawbot-agent", "acme_list"]
 
 
 def test_what_cannot_be_loaded_is_a_value_that_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

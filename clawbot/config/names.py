@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings
 
 BUILTIN_BACKEND = "builtin"
-QMD_BACKEND = "qmd"
 MILVUS_BACKEND = "milvus"
-OWN_BACKENDS = (BUILTIN_BACKEND, QMD_BACKEND, MILVUS_BACKEND)
+OWN_BACKENDS = (BUILTIN_BACKEND, "qmd", MILVUS_BACKEND)
 """The backends that come with the program."""
 
 

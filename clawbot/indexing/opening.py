@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND, QMD_BACKEND
+from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
 from clawbot.config.paths import Paths
 from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import ScopeGuard
@@ -336,11 +336,6 @@ def open_configured(context: BackendContext) -> MemoryBackend:
     if (broken := context.memory.broken) is not None:
         raise IndexUnavailableError(f"{broken.reason}.", hint="`clawbot config check` checks the settings.")
     name = context.memory.backend
-    if name == QMD_BACKEND:
-        # Deferred import: only the chosen backend is loaded.
-        from clawbot.memory.backends.qmd.backend import open_qmd
-
-        return open_qmd(context)
     if name == MILVUS_BACKEND:
         return open_milvus(context)
     # Deferred import: the builtin index does without the list of installed packages.

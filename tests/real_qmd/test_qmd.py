@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.memory.backends.qmd import asking
-from clawbot.memory.backends.qmd.program import QmdPlace, own_environment
 from clawbot.memory.backends.self_healing import SelfHealingBackend
 from clawbot.memory.values import SearchResult
+from clawbot.plugins.qmd import asking
+from clawbot.plugins.qmd.program import QmdPlace, own_environment
 from tests.indexing.test_transcripts import talk
-from tests.memory.backends.qmd.stand_in import Machine, ask, places
-from tests.memory.backends.qmd.test_backend import processes_of
 from tests.memory.index_host import until
+from tests.plugins.qmd.stand_in import Machine, ask, places
+from tests.plugins.qmd.test_backend import processes_of
 
 INSTALLED = Path(__file__).parents[2] / ".venv-qmd" / "node_modules"
 

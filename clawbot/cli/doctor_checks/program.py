@@ -130,7 +130,8 @@ def extensions(here: Here) -> Findings:
     fix = "upgrade or remove that package"
     found: list[Finding] = []
     loaded: list[Extension] = []
-    for each in (each for group in GROUPS if group != HOOKS for each in installed(group)):
+    offered = [each for group in GROUPS if group != HOOKS for each in installed(group)]
+    for each in (each for each in offered if each.distribution != DISTRIBUTION):
         if isinstance(broken := each.load(), BrokenExtension):
             found.append(Finding("extensions", "problem", f"{broken.name}: {broken.problem}", fix))
         else:

@@ -14,9 +14,9 @@ from clawbot.indexing import VectorProbe
 from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.values import Hit, SearchResult
 from clawbot.tools.memory import AgentMemory, MemorySearchTool
-from tests.memory.backends.qmd.stand_in import Machine
 from tests.memory.backends.test_self_healing import Home
 from tests.memory.index_host import until
+from tests.plugins.qmd.stand_in import Machine
 
 Ask = Callable[..., Any]
 

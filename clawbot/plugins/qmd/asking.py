@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
-from clawbot.memory.backends.qmd.program import (
+from clawbot.plugins.qmd.program import (
     LARGEST_ANSWER,
     Collection,
     QmdAnswer,

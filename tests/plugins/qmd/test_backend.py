@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from clawbot.cli.memory_output import status_lines
-from clawbot.memory.backends.qmd import following
-from clawbot.memory.backends.qmd.backend import QmdBackend
-from clawbot.memory.backends.qmd.program import QmdError, QmdPlace, own_environment
+from clawbot.plugins.qmd import following
+from clawbot.plugins.qmd.backend import QmdBackend
+from clawbot.plugins.qmd.program import QmdError, QmdPlace, own_environment
 from tests.indexing.test_transcripts import talk
-from tests.memory.backends.qmd.stand_in import Machine, answer, ask, places
 from tests.memory.index_host import until
+from tests.plugins.qmd.stand_in import Machine, answer, ask, places
 
 
 @pytest.fixture

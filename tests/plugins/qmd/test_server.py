@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from clawbot.memory.backends.qmd import asking
-from tests.memory.backends.qmd.stand_in import Machine, answer, ask, places
+from clawbot.plugins.qmd import asking
+from tests.plugins.qmd.stand_in import Machine, answer, ask, places
 
 
 class Served(ThreadingHTTPServer):

@@ -11,18 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from clawbot.memory.backend import BackendContext, FileBackend, MemoryBackend
-from clawbot.memory.backends.qmd.asking import Asker, QmdServer
-from clawbot.memory.backends.qmd.following import QmdFollower, last_sync, read_manifest
-from clawbot.memory.backends.qmd.program import (
-    QmdAnswer,
-    QmdError,
-    QmdPlace,
-    QmdProgram,
-    collections_of,
-    export_name,
-    located,
-)
+from clawbot.memory.backend import BackendContext, FileBackend
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import Document, ForbiddenPathError, UnreadableDocumentError
 from clawbot.memory.documents.walking import FileState
@@ -42,6 +31,17 @@ from clawbot.memory.values import (
     VerifyReport,
     split_part,
 )
+from clawbot.plugins.qmd.asking import Asker, QmdServer
+from clawbot.plugins.qmd.following import QmdFollower, last_sync, read_manifest
+from clawbot.plugins.qmd.program import (
+    QmdAnswer,
+    QmdError,
+    QmdPlace,
+    QmdProgram,
+    collections_of,
+    export_name,
+    located,
+)
 from clawbot.text.query import Term, parse_query
 
 FOLDER = "qmd"
@@ -58,13 +58,8 @@ _LATE = "Files changed a moment ago are not searched yet."
 _RANKED = "`min_score` has no effect: the scores of qmd are on a scale of its own."
 
 
-def open_qmd(context: BackendContext) -> MemoryBackend:
-    """Implements `BackendFactory`."""
-    return QmdBackend(context)
-
-
 class QmdBackend(FileBackend):
-    """The memory of one agent, searched by qmd. See MemoryBackend."""
+    """The memory of one agent, searched by qmd. See MemoryBackend; implements `BackendFactory`."""
 
     def __init__(self, context: BackendContext) -> None:
         super().__init__(context.documents)

@@ -15,10 +15,10 @@ from clawbot.clock import Clock
 from clawbot.config.schema_backends import QmdSettings
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir, write_atomic
-from clawbot.memory.backends.qmd.program import Collection, QmdError, QmdPlace, QmdProgram, config_data, export_name
 from clawbot.memory.documents.library import Library, Plan, make_plan
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.values import TRANSCRIPTS, Source, SyncReport, split_part
+from clawbot.plugins.qmd.program import Collection, QmdError, QmdPlace, QmdProgram, config_data, export_name
 
 log = logging.getLogger(__name__)
 
