@@ -16,6 +16,7 @@ from clawbot.distribution import DISTRIBUTION
 
 T = TypeVar("T")
 GROUPS = (
+    "clawbot.cli",
     "clawbot.hooks",
     "clawbot.tools",
     "clawbot.models",

@@ -17,7 +17,7 @@ def test_extensions_are_listed_by_name_without_an_import(tmp_path: Path, monkeyp
     install(
         tmp_path,
         "acme_list",
-        f"[{GROUP}]\nzoom = acme_list:ZOOM\ndial = acme_list:DIAL\n[clawbot.memory_backends]\nqmd = y\n[other]\nx = y\n",
+        f"[{GROUP}]\nzoom = acme_list:ZOOM\ndial = acme_list:DIAL\n[other]\nx = y\n[clawbot.memory_backends]\nqmd = y",
         "DIAL = 7\n",
     )
     install(tmp_path, "bolt_list", f"[{GROUP}]\nzoom = bolt_list\n")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -13,6 +15,10 @@ from click.shell_completion import CompletionItem
 from clawbot import __version__
 from clawbot.cli.output import dependable_streams, reporting_errors, say
 from clawbot.collector import collecting_later
+from clawbot.errors import ClawbotError
+
+if TYPE_CHECKING:
+    from clawbot.entry_points import Extension
 
 # The subcommand, its module, and the line in `--help`, shown without importing the module.
 COMMANDS = {
@@ -29,12 +35,54 @@ COMMANDS = {
     "feedback": ("clawbot.cli.feedback", "Write what a bug report needs into a file, without secrets and talks."),
     "extras": ("clawbot.cli.extras", "Install what optional features need."),
     "model": ("clawbot.cli.model", "Get a model that runs on this machine; serve it."),
-    "serve": ("clawbot.cli.serve", "Serve the agents over HTTP; print the token for it."),
     "mcp": ("clawbot.cli.mcp", "The memory as an MCP server; servers for the agent: add, list, test."),
     "script": ("clawbot.cli.script", "Serve a scripted model for tests."),
     "completion": ("clawbot.cli.completion", "Print the shell completion script."),
 }
 DEFAULT = "chat"
+GROUP = "clawbot.cli"
+"""The entry point group for the commands of plugins, each a click command."""
+
+
+def _added() -> dict[str, Extension]:
+    """Return what entry points add to COMMANDS, by name. Imports none of it."""
+    # Deferred import: what is in the table needs no metadata of packages.
+    from clawbot.entry_points import installed
+
+    found: dict[str, Extension] = {}
+    for each in installed(GROUP):
+        if each.name not in COMMANDS:
+            found.setdefault(each.name, each)
+    return found
+
+
+def _load(name: str) -> click.Command | None:
+    """Import what COMMANDS or an entry point calls `name`; None if there is none. Raises ClawbotError for a command of
+    a package that can't be used, TypeError for what is no command."""
+    added = None if name in COMMANDS else _added().get(name)
+    if added is None and name not in COMMANDS:
+        return None
+    module = COMMANDS[name][0] if added is None else added.point.module
+    with nullcontext() if module in sys.modules else collecting_later():
+        found = importlib.import_module(module).command if added is None else added.load()
+    if problem := getattr(found, "problem", ""):
+        raise ClawbotError(f"`clawbot {name}` can't be used: {problem}.")
+    if not isinstance(found, click.Command):
+        raise TypeError(f"{module} holds no click command")
+    return found
+
+
+def _help_lines(incomplete: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each name that begins with `incomplete`, with its line of help. Imports what entry points add."""
+    yield from ((name, line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete))
+    for name in _added():
+        if name.startswith(incomplete):
+            try:
+                found = _load(name)
+            except (ClawbotError, TypeError) as error:
+                yield name, str(error)
+            else:
+                yield name, found.get_short_help_str(120) if found is not None else ""
 
 
 class LazyGroup(click.Group):
@@ -42,20 +90,11 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands in table order."""
-        return list(COMMANDS)
+        return [*COMMANDS, *_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of `cmd_name` and return its `command`. Raises TypeError if that is not one."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = sys.modules.get(COMMANDS[cmd_name][0])
-        if module is None:
-            with collecting_later():
-                module = importlib.import_module(COMMANDS[cmd_name][0])
-        found = module.command
-        if not isinstance(found, click.Command):
-            raise TypeError(f"{COMMANDS[cmd_name][0]}.command is no click command")
-        return found
+        """Import and return `cmd_name`. Raises TypeError if it is no command, ClawbotError if it can't be used."""
+        return _load(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; its errors are reported here."""
@@ -63,13 +102,13 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the subcommands from the table, so that help is as fast as `--version`."""
+        """List the subcommands from the table, so that help imports only what entry points add."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(list(_help_lines()))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Complete subcommands from the table: the shell calls this at every Tab."""
-        nouns = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        """Complete subcommands by their lines of help: the shell calls this at every Tab."""
+        nouns = [CompletionItem(name, help=line) for name, line in _help_lines(incomplete)]
         return nouns + click.Command.shell_complete(self, ctx, incomplete)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -10,10 +10,10 @@ from clawbot.clock import SystemClock
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
 from clawbot.mcp.serving import MemoryAppendTool, MemoryServer, serve_http, serve_stdio
-from clawbot.serve.token import TokenKeeper, load_token
 from clawbot.services import RuntimeOptions, SharedServices
 from clawbot.sessions.names import MAIN, key_for
 from clawbot.signals import asked_to_end
+from clawbot.token import TokenKeeper, load_token
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox

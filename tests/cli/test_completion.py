@@ -14,7 +14,7 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from clawbot.cli.completion import command, session_names
-from clawbot.cli.main import COMMANDS, root
+from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.messages import UserMessage
 from clawbot.sessions.store import SessionStore
@@ -48,7 +48,7 @@ def test_another_shell_is_told(monkeypatch: pytest.MonkeyPatch, path: str) -> No
 
 
 def test_nouns_are_completed_from_the_table() -> None:
-    assert completed([], "") == list(COMMANDS)
+    assert completed([], "") == root.list_commands(Context(root))
     assert completed([], "se") == ["sessions", "serve"]
     assert completed([], "--v") == ["--version", "--verbose"]
 

@@ -19,7 +19,7 @@ from mcp.types import CallToolResult, TextContent
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.mcp.frames import Answered, Call, Lost, Start, Started, Stop
-from clawbot.serve.token import load_token
+from clawbot.token import load_token
 from tests.mcp.test_worker import Talk
 
 COMMAND = [sys.executable, "-m", "clawbot", "mcp"]

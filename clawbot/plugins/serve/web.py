@@ -19,8 +19,8 @@ from textual_serve.app_service import AppService
 from textual_serve.download_manager import DownloadManager
 
 from clawbot.deadline import deadline
-from clawbot.serve.answers import RefusalError, body_of
-from clawbot.serve.gate import Gate
+from clawbot.plugins.serve.answers import RefusalError, body_of
+from clawbot.plugins.serve.gate import Gate
 from clawbot.text.numbers import whole_number
 
 COOKIE = "clawbot"

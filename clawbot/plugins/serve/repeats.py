@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from clawbot.clock import Clock
-from clawbot.serve.answers import invalid
+from clawbot.plugins.serve.answers import invalid
 
 KEPT_SECONDS = 600.0
 MOST = 1000

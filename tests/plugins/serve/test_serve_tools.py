@@ -13,10 +13,10 @@ import pytest
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_serve import ServeToolSettings
 from clawbot.messages import ToolSpec
-from clawbot.serve import answers
-from clawbot.serve.tools import Call, is_denied, read_call, with_action
+from clawbot.plugins.serve import answers
+from clawbot.plugins.serve.tools import Call, is_denied, read_call, with_action
 from clawbot.tools.memory import MemorySearchTool
-from tests.serve.host import INVOKE, asked, configure
+from tests.plugins.serve.host import INVOKE, asked, configure
 
 NOTE = "- the harbour opens at six\n- 港口六点开门\n"
 

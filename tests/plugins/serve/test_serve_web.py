@@ -11,13 +11,13 @@ import aiohttp
 import pytest
 from aiohttp import WSServerHandshakeError
 
+from clawbot import token as token_module
 from clawbot.config.paths import Paths, find_home
-from clawbot.serve import answers
-from clawbot.serve import token as token_module
-from clawbot.serve import web as web_module
-from clawbot.serve.token import rotate_token
+from clawbot.plugins.serve import answers
+from clawbot.plugins.serve import web as web_module
+from clawbot.token import rotate_token
 from tests.memory.index_host import until
-from tests.serve.host import Asked, asked
+from tests.plugins.serve.host import Asked, asked
 
 SCREEN = """
 import os, sys

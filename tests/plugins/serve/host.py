@@ -15,8 +15,8 @@ import pytest
 from clawbot.config.paths import Paths, find_home
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import Message, UserMessage, text_of
+from clawbot.plugins.serve.server import Served, serving
 from clawbot.runtime import RuntimeOptions
-from clawbot.serve.server import Served, serving
 from tests.agent.fakes import Answer, says
 from tests.agent.gate_host import PurposeModel
 from tests.program import use_models

@@ -18,12 +18,12 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import MAIN_AGENT
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
-from clawbot.serve.agents import INSTRUCTIONS, Agents, BusyError, Room
-from clawbot.serve.answers import RefusalError, as_json, invalid, json_body
-from clawbot.serve.gate import SESSION_HEADER
-from clawbot.serve.histories import Continuations, Talk, read_talk
-from clawbot.serve.metrics import Metrics
-from clawbot.serve.reply import Reply
+from clawbot.plugins.serve.agents import INSTRUCTIONS, Agents, BusyError, Room
+from clawbot.plugins.serve.answers import RefusalError, as_json, invalid, json_body
+from clawbot.plugins.serve.gate import SESSION_HEADER
+from clawbot.plugins.serve.histories import Continuations, Talk, read_talk
+from clawbot.plugins.serve.metrics import Metrics
+from clawbot.plugins.serve.reply import Reply
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.names import short_name
 from clawbot.text.visible import one_line

@@ -13,15 +13,15 @@ from aiohttp import ClientError, web
 from clawbot.config.paths import Paths, find_home
 from clawbot.llm.errors import UnreachableError
 from clawbot.messages import ToolCallBlock
+from clawbot.plugins.serve import chat as chat_module
+from clawbot.plugins.serve.answers import RefusalError
+from clawbot.plugins.serve.histories import MOST_ALIKE, Continuations, Said, read_talk
+from clawbot.plugins.serve.reply import Reply
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.serve import chat as chat_module
-from clawbot.serve.answers import RefusalError
-from clawbot.serve.histories import MOST_ALIKE, Continuations, Said, read_talk
-from clawbot.serve.reply import Reply
 from tests.agent.fakes import Stalling, calls, says
 from tests.agent.gate_host import PurposeModel
 from tests.memory.index_host import until
-from tests.serve.host import CHAT, asked, configure, echo
+from tests.plugins.serve.host import CHAT, asked, configure, echo
 
 
 async def test_a_client_that_sends_the_whole_talk_goes_on_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:

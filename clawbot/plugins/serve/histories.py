@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from clawbot.agent.slash import parse_command
-from clawbot.serve.answers import invalid
+from clawbot.plugins.serve.answers import invalid
 
 MOST_TALKS = 4096
 MOST_ALIKE = 64

@@ -14,10 +14,10 @@ from aiohttp import web
 from clawbot.clock import Clock
 from clawbot.config.schema_serve import ServeSettings
 from clawbot.deadline import deadline
-from clawbot.serve.answers import RefusalError
-from clawbot.serve.limits import Buckets, failure_buckets
-from clawbot.serve.metrics import Metrics
-from clawbot.serve.token import TokenKeeper
+from clawbot.plugins.serve.answers import RefusalError
+from clawbot.plugins.serve.limits import Buckets, failure_buckets
+from clawbot.plugins.serve.metrics import Metrics
+from clawbot.token import TokenKeeper
 
 log = logging.getLogger(__name__)
 

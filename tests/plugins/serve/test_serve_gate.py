@@ -9,18 +9,18 @@ import stat
 
 import pytest
 
+from clawbot import token as token_module
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_serve import ServeSettings
 from clawbot.errors import ClawbotError
-from clawbot.serve import server as server_module
-from clawbot.serve import token as token_module
-from clawbot.serve.gate import is_loopback, may_be_called, may_come_from
-from clawbot.serve.limits import FAILURES, MOST_ADDRESSES, Buckets
-from clawbot.serve.metrics import Metrics
-from clawbot.serve.server import check_host
-from clawbot.serve.token import load_token, rotate_token
+from clawbot.plugins.serve import server as server_module
+from clawbot.plugins.serve.gate import is_loopback, may_be_called, may_come_from
+from clawbot.plugins.serve.limits import FAILURES, MOST_ADDRESSES, Buckets
+from clawbot.plugins.serve.metrics import Metrics
+from clawbot.plugins.serve.server import check_host
+from clawbot.token import load_token, rotate_token
 from tests.clocks import StillClock
-from tests.serve.host import INVOKE, Asked, asked, configure
+from tests.plugins.serve.host import INVOKE, Asked, asked, configure
 
 
 async def raw(server: Asked, data: bytes, *, whole: bool = True) -> bytes:

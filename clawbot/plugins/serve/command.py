@@ -14,7 +14,9 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.signals import asked_to_end
 
 
-@click.group(name="serve", invoke_without_command=True)
+@click.group(
+    name="serve", invoke_without_command=True, short_help="Serve the agents over HTTP; print the token for it."
+)
 @click.option("--host", metavar="H", help="The address to listen on (default: serve.host, 127.0.0.1).")
 @click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one (default: serve.port).")
 @click.option("--agent", metavar="ID", help="The agent for those who name none (default: main).")
@@ -43,7 +45,7 @@ def _screen_arguments(chosen: Mapping[str, Any]) -> list[str]:
 @click.option("--rotate", is_flag=True, help="Make a new one first; the old one is no longer accepted.")
 def token(*, rotate: bool) -> None:
     """Print the token that clients send as `Authorization: Bearer TOKEN`."""
-    from clawbot.serve.token import load_token, rotate_token
+    from clawbot.token import load_token, rotate_token
 
     paths = Paths(find_home())
     paths.ensure_home()
@@ -51,8 +53,8 @@ def token(*, rotate: bool) -> None:
 
 
 async def _serve(chosen: Mapping[str, Any], host: str | None, port: int | None, screen: list[str] | None) -> None:
+    from clawbot.plugins.serve.server import serving
     from clawbot.runtime import RuntimeOptions
-    from clawbot.serve.server import serving
 
     stopped = asked_to_end()
     with listening("The server can't listen there", "Choose another --port or --host."):

@@ -15,18 +15,18 @@ from clawbot import __version__
 from clawbot.config.schema_serve import ServeSettings
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
+from clawbot.plugins.serve.agents import Agents
+from clawbot.plugins.serve.answers import BODY_BYTES, as_json
+from clawbot.plugins.serve.chat import ChatRoutes
+from clawbot.plugins.serve.gate import HEALTH, Gate, is_loopback
+from clawbot.plugins.serve.metrics import CONTENT_TYPE, Metrics
+from clawbot.plugins.serve.tools import ToolsRoute
 from clawbot.runtime import RuntimeOptions
-from clawbot.serve.agents import Agents
-from clawbot.serve.answers import BODY_BYTES, as_json
-from clawbot.serve.chat import ChatRoutes
-from clawbot.serve.gate import HEALTH, Gate, is_loopback
-from clawbot.serve.metrics import CONTENT_TYPE, Metrics
-from clawbot.serve.token import TokenKeeper, load_token
-from clawbot.serve.tools import ToolsRoute
 from clawbot.services import SharedServices
+from clawbot.token import TokenKeeper, load_token
 
 if TYPE_CHECKING:
-    from clawbot.serve.web import WebScreens
+    from clawbot.plugins.serve.web import WebScreens
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +147,7 @@ def _app(
 def _web_screens(gate: Gate, arguments: Sequence[str]) -> WebScreens:
     """Raises ClawbotError if the package for it is missing."""
     try:
-        from clawbot.serve.web import WebScreens
+        from clawbot.plugins.serve.web import WebScreens
     except ImportError as error:
         raise ClawbotError(
             f"The screen in a browser needs the package textual-serve ({error}).",
@@ -165,7 +165,7 @@ class _TurnedAway(asyncio.Protocol):
 
 def _http_log() -> logging.Logger:
     """The log of aiohttp's server, without requests that are no HTTP: they are answered, and would fill it."""
-    logger = logging.getLogger("clawbot.serve.http")
+    logger = logging.getLogger("clawbot.plugins.serve.http")
     logger.addFilter(_is_ours)
     return logger
 

@@ -16,7 +16,7 @@ from clawbot.agent.events import (
     TurnEnded,
 )
 from clawbot.messages import Usage
-from clawbot.serve.answers import RefusalError
+from clawbot.plugins.serve.answers import RefusalError
 
 _GAP = "\n\n"
 _STATUS = {"overflow": 400, "refused": 400, "rate_limit": 429, "internal": 500, "failed": 422}

@@ -22,11 +22,11 @@ from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.mcp.catalog import PREFIX
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, ToolSpec
-from clawbot.serve.agents import Agents
-from clawbot.serve.answers import RefusalError, as_json, invalid, json_body
-from clawbot.serve.hooked import HookedCalls, RefusedCallError
-from clawbot.serve.metrics import Metrics
-from clawbot.serve.repeats import Repeats
+from clawbot.plugins.serve.agents import Agents
+from clawbot.plugins.serve.answers import RefusalError, as_json, invalid, json_body
+from clawbot.plugins.serve.hooked import HookedCalls, RefusedCallError
+from clawbot.plugins.serve.metrics import Metrics
+from clawbot.plugins.serve.repeats import Repeats
 from clawbot.services import SharedServices
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.names import MAIN, key_for
