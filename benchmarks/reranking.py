@@ -35,10 +35,10 @@ from clawbot.llm.asking import ask
 from clawbot.llm.factory import open_model
 from clawbot.llm.protocol import ChatModel, ChatRequest
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.search.onnx_model import OnnxReranker
-from clawbot.memory.search.rerank import ModelReranker, parse_order, rerank_prompt
 from clawbot.memory.values import Reranker, SearchRequest
 from clawbot.messages import UserMessage
+from clawbot.plugins.reranker.model import ModelReranker, parse_order, rerank_prompt
+from clawbot.plugins.reranker.onnx import OnnxReranker
 from tests.real.server import MISSING, PYTHON, ModelServer, whole_model
 
 BUDGET = 2_500

@@ -21,6 +21,7 @@ GROUPS = (
     "clawbot.tools",
     "clawbot.models",
     "clawbot.memory_backends",
+    "clawbot.rerankers",
     "clawbot.commands",
     "clawbot.compactions",
 )
@@ -32,6 +33,9 @@ class BrokenExtension(Struct, frozen=True):
 
     name: str
     problem: str
+
+    def use(self, make: Callable[[EntryPoint], T]) -> T | BrokenExtension:
+        return self
 
 
 class Extension(Struct, frozen=True):
@@ -61,6 +65,11 @@ def installed(group: str) -> list[Extension]:
     """The entry points of `group`, sorted by name, then by package. Imports none of them. The first call reads the
     metadata of all packages and blocks."""
     return list(_by_group(tuple(sys.path)).get(group, ()))
+
+
+def find(group: str, name: str) -> Extension | BrokenExtension:
+    """Return the first of `installed(group)` that is called `name`."""
+    return next((each for each in installed(group) if each.name == name), BrokenExtension(name, "it is not installed"))
 
 
 @lru_cache(maxsize=1)

@@ -36,7 +36,7 @@ from clawbot.extras import install_command
 from clawbot.files import unreported
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
-from clawbot.indexing import Listener, VectorProbe, open_index
+from clawbot.indexing import Listener, VectorProbe, open_index, open_reranker
 from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent
 from clawbot.llm.factory import open_model
@@ -45,7 +45,6 @@ from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.search.rerank import ModelReranker
 from clawbot.memory.values import TRANSCRIPTS, Progress
 from clawbot.sessions.reset import policy_of, type_of
 from clawbot.sessions.store import SessionStore
@@ -291,14 +290,14 @@ class SharedServices:
         return await find_models(self.agent_settings)
 
     def _open_memory(self) -> MemoryBackend | None:
-        wanted = self.agent_settings.memory_search.query.rerank == "model"
+        query = self.agent_settings.memory_search.query
         return open_index(
             self.loaded.settings,
             self.agent_id,
             self.paths,
             self.clock,
             long_lived=self.options.watch,
-            rerank=ModelReranker(self._ask_model) if wanted else None,
+            rerank=open_reranker(query, self.paths, self._ask_model) if query.rerank == "model" else None,
             listener=self._listener(self.agent_id),
         )
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
 from clawbot.config.paths import Paths
+from clawbot.errors import ClawbotError
 from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import ScopeGuard
 from clawbot.memory.backends.pool import BackendPool
@@ -26,6 +27,7 @@ from clawbot.memory.embeddings.offline import OfflineEmbedder, find_offline, off
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.index import AUTO, MemoryIndex
 from clawbot.memory.index_context import IndexContext
+from clawbot.memory.search.protocols import RERANKER_GROUP, Complete, RerankerContext
 from clawbot.memory.values import Reranker
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from clawbot.config.schema import Settings
     from clawbot.config.schema_agent import AgentSettings
+    from clawbot.config.schema_memory import QuerySettings
     from clawbot.llm.embedding import LiteLLMEmbedder
 
 
@@ -90,10 +93,7 @@ def backend_context(
     documents = memory_documents(settings, agent_id, paths)
     transcripts = _transcripts(agent, agent_id, paths, clock)
     if agent.memory_search.query.rerank == "onnx":
-        # Deferred import: few configurations use it.
-        from clawbot.memory.search.onnx_model import OnnxReranker
-
-        rerank = OnnxReranker(agent.memory_search.query.onnx, paths.models / "rerank")
+        rerank = open_reranker(agent.memory_search.query, paths)
     named = (documents, *transcripts) if "memory" in agent.memory_search.sources else transcripts
     return BackendContext(
         agent_id=agent_id,
@@ -105,6 +105,32 @@ def backend_context(
         sources=named,
         long_lived=long_lived,
         rerank=rerank,
+    )
+
+
+class BrokenReranker(Struct, frozen=True):
+    """A `Reranker` that can't be opened; `reason` is a sentence."""
+
+    reason: str
+
+    async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
+        raise ClawbotError(self.reason)
+
+    async def problem(self) -> str:
+        return self.reason
+
+
+def open_reranker(query: QuerySettings, paths: Paths, complete: Complete | None = None) -> Reranker:
+    """Import and open the reranker of the settings, which asks a model through `complete`. Blocks."""
+    # Deferred import: most searches do without the list of installed packages.
+    from clawbot.entry_points import BrokenExtension, find
+
+    context = RerankerContext(query, paths.models / "rerank", complete)
+    opened: Reranker | BrokenExtension = find(RERANKER_GROUP, query.rerank).use(lambda point: point.load()(context))
+    return (
+        BrokenReranker(f"No model orders the results: {opened.problem}.")
+        if isinstance(opened, BrokenExtension)
+        else opened
     )
 
 
@@ -340,12 +366,9 @@ def open_configured(context: BackendContext) -> MemoryBackend:
         return open_milvus(context)
     # Deferred import: the builtin index does without the list of installed packages.
     from clawbot.config.schema_backends import BACKEND_GROUP
-    from clawbot.entry_points import BrokenExtension, installed
+    from clawbot.entry_points import BrokenExtension, find
 
-    offered = next((each for each in installed(BACKEND_GROUP) if each.name == name), None)
-    if offered is None:
-        raise IndexUnavailableError(f"The memory backend {name} is not installed.", hint=_HINT)
-    backend = offered.use(lambda point: _opened(point, context))
+    backend = find(BACKEND_GROUP, name).use(lambda point: _opened(point, context))
     if isinstance(backend, BrokenExtension):
         raise IndexUnavailableError(f"The memory backend {name} can't be opened: {backend.problem}.", hint=_HINT)
     return backend

@@ -3,19 +3,33 @@ results."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from clawbot.memory.values import Hit
+from clawbot.errors import ClawbotError
+from clawbot.memory.values import Hit, Reranker
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from clawbot.config.schema_memory import QuerySettings
     from clawbot.memory.arrays import Bools, Floats, Ids
     from clawbot.memory.store.records import ChunkRow, FileRow, IdRange, LineRow
 
+
+RERANKER_GROUP = "clawbot.rerankers"
+"""The entry point group for what orders results: functions from a RerankerContext to a Reranker."""
+
+MAX_RERANKED = 50
+"""Maximum number of texts that a reranker orders."""
+
+Complete = Callable[[str, str], Awaitable[str]]
+"""A system prompt and a prompt in, the model's text out. Raises ClawbotError on failure."""
 
 StopCheck = Callable[[], bool]
 """Whether the deadline has passed or the caller is gone. Checked between the steps of a search."""
@@ -142,3 +156,23 @@ def reordered(count: int, order: Sequence[int] | None) -> list[int]:
     """The numbers 0 to `count` - 1, those of `order` first; invalid and repeated numbers are ignored."""
     first = dict.fromkeys(number for number in order or () if 0 <= number < count)
     return [*first, *(number for number in range(count) if number not in first)]
+
+
+class RerankerContext(Struct, frozen=True):
+    """The input of a reranker: the settings of searches, the folder for its files, and the agent's model where there is
+    one to ask."""
+
+    settings: QuerySettings
+    folder: Path
+    complete: Complete | None = None
+
+
+async def reranked(reranker: Reranker, queries: Sequence[str], ranking: Ranking) -> Ranked:
+    """Return the results of `ranking` in the order of `reranker`; in their own, with a warning, if that fails."""
+    texts = await asyncio.to_thread(ranking.texts, MAX_RERANKED)
+    try:
+        order = await reranker.order(queries, texts) if len(texts) > 1 else None
+    except ClawbotError as error:
+        ranked = await asyncio.to_thread(ranking.results)
+        return structs.replace(ranked, warnings=(*ranked.warnings, str(error)))
+    return await asyncio.to_thread(ranking.results, order)

@@ -18,7 +18,7 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.index_context import IndexContext
-from clawbot.memory.search.rerank import reranked
+from clawbot.memory.search.protocols import reranked
 from clawbot.memory.search.search_pool import FoundRanking, QueryEmbedder, QueryVectors, SearchPool
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.locks import may_be_unsound

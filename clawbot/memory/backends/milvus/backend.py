@@ -28,7 +28,7 @@ from clawbot.memory.chunking.chunks import CHARS_PER_TOKEN
 from clawbot.memory.documents.library import Library
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES
-from clawbot.memory.search.rerank import reranked
+from clawbot.memory.search.protocols import reranked
 from clawbot.memory.search.search_pool import QueryEmbedder, QueryVectors
 from clawbot.memory.search.searcher import search_mode
 from clawbot.memory.sync.watcher import SyncReminder

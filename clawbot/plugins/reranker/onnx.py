@@ -27,7 +27,8 @@ from clawbot.extras import install_command
 from clawbot.local_model.pull import Source, pull
 from clawbot.local_model.shelf import Shelf
 from clawbot.memory.arrays import numpy
-from clawbot.memory.search.rerank import MAX_LINES, RerankError
+from clawbot.memory.search.protocols import MAX_RERANKED, RerankerContext
+from clawbot.plugins.reranker.model import RerankError
 
 if TYPE_CHECKING:
     from clawbot.memory.arrays import Floats
@@ -62,6 +63,11 @@ _PADS = ("[PAD]", "<pad>")
 _WHOLE = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 
 
+def open_onnx(context: RerankerContext) -> OnnxReranker:
+    """Implements `RerankerFactory`."""
+    return OnnxReranker(context.settings.onnx, context.folder)
+
+
 class Files(Struct, frozen=True):
     """The two files of a model."""
 
@@ -88,7 +94,7 @@ class OnnxReranker:
     async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
         scorer = await self._within(self._settings.timeout)
         run = Run()
-        scores = self._begin(lambda: scorer.scores(queries[0], texts[:MAX_LINES], run))
+        scores = self._begin(lambda: scorer.scores(queries[0], texts[:MAX_RERANKED], run))
         try:
             async with deadline(self._settings.timeout):
                 found = await asyncio.shield(scores)

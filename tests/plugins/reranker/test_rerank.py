@@ -13,22 +13,20 @@ import pytest
 from clawbot.config.schema_memory import OnnxSettings
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
-from clawbot.memory.search import onnx_model
-from clawbot.memory.search.onnx_model import MODEL, TOKENIZER, OnnxReranker
-from clawbot.memory.search.protocols import Ranked
-from clawbot.memory.search.rerank import (
+from clawbot.memory.search.protocols import MAX_RERANKED, Ranked, reranked
+from clawbot.memory.values import SearchRequest
+from clawbot.plugins.reranker import onnx as onnx_model
+from clawbot.plugins.reranker.model import (
     LINE_CHARS,
-    MAX_LINES,
     ModelReranker,
     RerankError,
     parse_order,
     rerank_prompt,
-    reranked,
 )
-from clawbot.memory.values import SearchRequest
+from clawbot.plugins.reranker.onnx import MODEL, TOKENIZER, OnnxReranker
 from tests.local_model.hosts import FileHost, serving
 from tests.memory.index_host import House
-from tests.memory.search import onnx_maker
+from tests.plugins.reranker import onnx_maker
 
 
 @pytest.mark.parametrize(
@@ -73,8 +71,8 @@ async def test_the_model_is_shown_the_first_texts_and_orders_them() -> None:
 
     texts = [f"text {number}" for number in range(80)]
     assert await ModelReranker(complete).order(["q"], texts) == [1, 0]
-    assert f"[{MAX_LINES}]" in seen[0]
-    assert f"[{MAX_LINES + 1}]" not in seen[0]
+    assert f"[{MAX_RERANKED}]" in seen[0]
+    assert f"[{MAX_RERANKED + 1}]" not in seen[0]
 
 
 class Lines:

@@ -1,25 +1,14 @@
-"""The optional last stage of a search: a model orders the best lines. Without a valid answer in time the order
-is kept, and the result says why."""
+"""The reranker `model`: the agent's model orders the best lines."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
-
-from msgspec import structs
+from collections.abc import Sequence
 
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
-from clawbot.memory.search.protocols import Ranked, Ranking
-from clawbot.memory.values import Reranker
+from clawbot.memory.search.protocols import MAX_RERANKED, Complete, RerankerContext
 from clawbot.text.thoughts import without_thoughts
-
-Complete = Callable[[str, str], Awaitable[str]]
-"""A system prompt and a prompt in, the model's text out. Raises ClawbotError on failure."""
-
-MAX_LINES = 50
-"""Maximum number of texts shown to the model."""
 
 LINE_CHARS = 400
 """Characters of each."""
@@ -37,17 +26,6 @@ _NUMBER = re.compile(r"(?<![\w.-])\d{1,3}(?![\w%]|\.\d)", re.ASCII)
 _LEADING_COUNT = re.compile(r"^\s*\d+[.)]\s+(?=\[?\d+\]?\s*$)", re.MULTILINE)
 
 
-async def reranked(reranker: Reranker, queries: Sequence[str], ranking: Ranking) -> Ranked:
-    """The results of `ranking` in the order of `reranker`; in their own, with a warning, if it can't say."""
-    texts = await asyncio.to_thread(ranking.texts, MAX_LINES)
-    try:
-        order = await reranker.order(queries, texts) if len(texts) > 1 else None
-    except ClawbotError as error:
-        ranked = await asyncio.to_thread(ranking.results)
-        return structs.replace(ranked, warnings=(*ranked.warnings, str(error)))
-    return await asyncio.to_thread(ranking.results, order)
-
-
 class RerankError(ClawbotError):
     """A model that could not order the results."""
 
@@ -60,7 +38,7 @@ class ModelReranker:
         self._seconds = seconds
 
     async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
-        shown = texts[:MAX_LINES]
+        shown = texts[:MAX_RERANKED]
         try:
             async with deadline(self._seconds):
                 answer = await self._complete(_SYSTEM, rerank_prompt(queries, shown))
@@ -73,6 +51,13 @@ class ModelReranker:
     async def problem(self) -> str:
         """Nothing is known before it is asked."""
         return ""
+
+
+def open_model(context: RerankerContext) -> ModelReranker:
+    """Implements `RerankerFactory`. Raises RerankError without a model to ask."""
+    if context.complete is None:
+        raise RerankError("No model can be asked to order the results here.")
+    return ModelReranker(context.complete)
 
 
 def rerank_prompt(queries: Sequence[str], texts: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-from clawbot.memory.search.onnx_model import MODEL, TOKENIZER
+from clawbot.plugins.reranker.onnx import MODEL, TOKENIZER
 
 FLOAT, INT64, BOOL = 1, 7, 9
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")

@@ -1,0 +1,1 @@
+"""Models that order the results of a search."""
