@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.config.schema_memory import OnnxSettings
+from clawbot import entry_points
+from clawbot.config.paths import Paths
+from clawbot.config.schema_memory import OnnxSettings, QuerySettings
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
+from clawbot.indexing import open_reranker
 from clawbot.memory.search.protocols import MAX_RERANKED, Ranked, reranked
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.reranker import onnx as onnx_model
@@ -101,6 +104,19 @@ async def test_a_model_that_fails_changes_nothing_and_is_named() -> None:
 
     found = await reranked(ModelReranker(complete), ["q"], Lines(2))
     assert found.warnings == ("None", "The model did not order the results: No key. Set one.")
+
+
+async def test_a_reranker_comes_by_its_entry_point_or_says_why_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def complete(system: str, prompt: str) -> str:
+        return "2, 1"
+
+    settings, paths = QuerySettings(rerank="model"), Paths(Path("nowhere"))
+    assert await open_reranker(settings, paths, complete).order(["q"], ["one", "two"]) == [1, 0]
+    assert "No model can be asked" in await open_reranker(settings, paths).problem()
+    monkeypatch.setattr(entry_points, "installed", lambda _: [])
+    absent = open_reranker(settings, paths, complete)
+    assert await absent.problem() == "No model orders the results: it is not installed."
+    assert (await reranked(absent, ["q"], Lines(2))).warnings == ("None", await absent.problem())
 
 
 async def test_a_model_that_takes_too_long_is_not_waited_for() -> None:
