@@ -17,6 +17,7 @@ DEV := $(VENV)/.dev
 ARGS ?=
 # Whole folders of tests that drive a screen.
 SLOW := tests/e2e tests/tui
+PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
 # The tests that need a real model server, and the environment that it runs in.
 WITH_SERVER := tests/real
@@ -33,13 +34,20 @@ QMD := .venv-qmd
 SYSTEM := $(shell uname -s | tr A-Z a-z)-$(shell uname -m | sed 's/x86_64/x64/; s/aarch64/arm64/')
 QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.1.9
 
-.PHONY: chat test one test-fast test-real test-qmd test-milvus check check-macos house audit format texts pages bench lock sbom clean
+# The tests with an environment of their own, each with its own target.
+ELSEWHERE := $(WITH_SERVER:%=--ignore=%) $(WITH_QMD:%=--ignore=%) $(WITH_MILVUS:%=--ignore=%)
+
+.PHONY: chat test test-long one test-fast test-real test-qmd test-milvus check check-macos house audit format texts pages bench lock sbom clean
 
 chat: $(RUNTIME)
 	@CLAWBOT_STARTED_AS="make chat" $(BIN)/clawbot chat $(ARGS)
 
 test: $(DEV) check audit
-	@$(BIN)/python -m pytest -n auto --dist worksteal --ignore=$(WITH_SERVER) --ignore=$(WITH_QMD) --ignore=$(WITH_MILVUS) $(ARGS)
+	@$(PYTEST) -m "not long" $(ELSEWHERE) $(ARGS)
+
+# What takes long: a kill at every step, whole tables, many sizes of a screen, most of what runs in a real terminal.
+test-long: $(DEV)
+	@$(PYTEST) -m long $(ELSEWHERE) $(ARGS)
 
 # One test, file or folder at once: make one T=tests/agent/test_turn.py::test_name
 one: $(DEV)
@@ -48,13 +56,13 @@ one: $(DEV)
 # What tells whether another Python will do, in an environment of its own:
 # make test-fast PYTHON=/path/to/python3.13 VENV=.venv-3.13
 test-fast: $(DEV)
-	@$(BIN)/python -m pytest -n auto --dist worksteal -m "not e2e" $(SLOW:%=--ignore=%) --ignore=$(WITH_SERVER) --ignore=$(WITH_QMD) --ignore=$(WITH_MILVUS) $(ARGS)
+	@$(PYTEST) -m "not e2e and not long" $(SLOW:%=--ignore=%) $(ELSEWHERE) $(ARGS)
 
 # llama.cpp and a small model, which are wheels of the package index: where they can't be had, it says so. The official
 # MCP servers are added; where they can't be had, the tests that need them say so.
 test-real: $(DEV)
 	@if $(MAKE) --silent --no-print-directory $(REAL)/.ready 2>$(VENV)/real.txt; \
-	then $(MAKE) --silent --no-print-directory $(REAL)/.servers 2>$(VENV)/servers.txt; $(BIN)/python -m pytest -n auto --dist worksteal $(WITH_SERVER) $(ARGS); \
+	then $(MAKE) --silent --no-print-directory $(REAL)/.servers 2>$(VENV)/servers.txt; $(PYTEST) $(WITH_SERVER) $(ARGS); \
 	else echo "SKIPPED: $(WITH_SERVER), since its model server can't be installed:" >&2; tail -n 3 $(VENV)/real.txt >&2; fi
 
 $(REAL)/.ready: $(WITH_SERVER)/requirements.lock $(MADE)
