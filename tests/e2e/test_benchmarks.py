@@ -53,6 +53,7 @@ def test_each_benchmark_has_a_tiny_form() -> None:
     assert runnable == TINY.keys() | OF_THEIR_OWN
 
 
+@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", TINY)
 def test_a_benchmark_prints_its_table(name: str, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def _turned(before: str, text: str) -> bool:
     return text != before and "n no" in text
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("no", "enter", "/quit", "enter")])
 def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine: Machine) -> None:
     chat = machine.open()
@@ -47,6 +48,7 @@ def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine:
     assert (b"this was not sent, the conversation was not open yet: no" in chat.raw) == ("no" in keys)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("ctrl+c", "ctrl+c"), ("no", "ctrl+c", "ctrl+c")])
 def test_keys_before_the_screen_is_there_count(keys: tuple[str, ...], machine: Machine) -> None:
     chat = machine.open()
@@ -72,6 +74,7 @@ def test_what_is_typed_and_pasted_during_the_start_stands_in_the_prompt_once(mac
     assert not any(entry["type"] == "message" for entry in transcript(machine))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_an_end_from_outside_during_the_start_gives_the_terminal_back(number: signal.Signals, machine: Machine) -> None:
     chat = machine.open()
@@ -93,6 +96,7 @@ def test_a_start_that_fails_gives_the_terminal_back(machine: Machine) -> None:
     assert "Check quotes" in chat.text
 
 
+@pytest.mark.long
 def test_the_users_editor_gets_the_terminal_as_it_was(machine: Machine) -> None:
     editor = machine.folder / "editor"
     editor.write_text("#!/bin/sh\nstty -a > modes.part && mv modes.part modes\n")
@@ -127,6 +131,7 @@ def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> N
     assert again.wait_end() == 0
 
 
+@pytest.mark.long
 def test_the_first_words_say_where_memory_lies_and_why_it_is_offline(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for(lambda text: "does not forget" in text and "/model" in text and "offline" in text)
@@ -169,6 +174,7 @@ turns:
     assert (machine.workspace / "made.txt").read_text() == "made-by-42\n"
 
 
+@pytest.mark.long
 def test_a_change_of_instructions_is_shown_and_written_when_allowed(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -210,6 +216,7 @@ turns:
     assert kept[1]["stopReason"] == "aborted"
 
 
+@pytest.mark.long
 def test_a_message_that_was_taken_back_stays_so_after_a_kill(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -236,6 +243,7 @@ def said(machine: Machine) -> list[object]:
     return [message["content"] for message in messages if message["role"] == "user"]
 
 
+@pytest.mark.long
 def test_lines_that_come_in_one_burst_are_sent_one_by_one(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -244,6 +252,7 @@ def test_lines_that_come_in_one_burst_are_sent_one_by_one(machine: Machine) -> N
     assert said(machine) == ["one", "two", "三"]
 
 
+@pytest.mark.long
 def test_a_burst_while_a_long_answer_streams_waits_line_by_line(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -266,6 +275,7 @@ turns:
     assert said(machine) == ["tell me everything", "one", "two", "三"]
 
 
+@pytest.mark.long
 def test_kill_9_in_the_middle_of_an_answer_loses_nothing_that_was_said(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -289,6 +299,7 @@ turns:
     again.wait_for("I still know the question.")
 
 
+@pytest.mark.long
 def test_a_second_window_on_one_session_is_told_who_holds_it(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -301,6 +312,7 @@ def test_a_second_window_on_one_session_is_told_who_holds_it(machine: Machine) -
     assert machine.run("chat", "-p", "hello", "--new").returncode == 0
 
 
+@pytest.mark.long
 def test_what_a_model_says_never_steers_the_terminal(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(
         script("""
@@ -321,6 +333,7 @@ turns:
     assert machine.run("chat", "-p", "hello", "--new").stdout.startswith("\x1b]0;pwned")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (80, 10), (60, 24)])
 def test_a_command_is_read_to_its_end_before_it_can_be_allowed(
     machine: Machine, script: Callable[[str], Path], columns: int, rows: int
@@ -351,6 +364,7 @@ turns:
     assert (machine.workspace / "made.txt").exists()
 
 
+@pytest.mark.long
 def test_a_command_that_hides_something_is_refused_and_nobody_is_asked(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 SCRIPT = """
 title: Passport renewal

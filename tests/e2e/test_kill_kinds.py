@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.long]
 KINDS = ("stream", "flush", "import", "pull")
 
 

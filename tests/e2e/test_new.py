@@ -93,6 +93,7 @@ turns:
 """
 
 
+@pytest.mark.long
 def test_new_keeps_the_last_fifteen_texts_and_the_next_session_finds_them(machine: Machine, script: Write) -> None:
     url = machine.serve(script(ENGLISH))
     chat = machine.open()
@@ -148,6 +149,7 @@ turns:
 """
 
 
+@pytest.mark.long
 def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Write) -> None:
     url = machine.serve(script(CHINESE), "compaction: {memory_flush: {enabled: false}}")
     chat = machine.open()
@@ -205,6 +207,7 @@ turns:
 """
 
 
+@pytest.mark.long
 def test_new_counts_in_any_case_with_blanks_around_and_nothing_else_does(machine: Machine, script: Write) -> None:
     url = machine.serve(script(OTHERS))
     chat = machine.open()

@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 HOMES = Path(__file__).parent / "homes"
 
 

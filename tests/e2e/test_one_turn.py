@@ -43,6 +43,7 @@ def test_a_slash_command_works_and_an_unknown_one_fails(machine: Machine) -> Non
     assert "/nonsense" in unknown.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arguments", [["-p", ""], ["--json"], ["-p", "x", "--new", "--session", "y"], []])
 def test_wrong_usage_exits_with_2(machine: Machine, arguments: list[str]) -> None:
     assert machine.run("chat", *arguments).returncode == 2
@@ -61,6 +62,7 @@ turns:
     assert "never" in done.stderr or "unused" in done.stderr or "not used" in done.stderr
 
 
+@pytest.mark.long
 def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(script("turns:\n  - reply: {fault: 401}\n"))
     failed = machine.run("chat", "-p", "hello")
@@ -71,6 +73,7 @@ def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, scri
     assert not any(b"test-key-123456" in data for data in written)
 
 
+@pytest.mark.long
 def test_what_calls_the_model_stays_for_the_next_command(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(script("turns:\n  - reply: {text: One.}\n  - reply: {text: Two.}\n"))
     config = (machine.state / "config.yaml").read_text(encoding="utf-8")
@@ -98,6 +101,7 @@ def test_a_broken_config_stops_the_start_with_file_and_line(machine: Machine) ->
     assert "model" in failed.stderr
 
 
+@pytest.mark.long
 def test_the_server_gone_in_the_middle_of_the_answer_keeps_what_came(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -129,6 +133,7 @@ turns:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("turns", "limit", "why"), [(LOOP, 40, "repeating the same call of append"), (COUNT, 2, "Stopped after 2 rounds")]
 )
@@ -148,6 +153,7 @@ def test_a_turn_that_only_calls_tools_is_not_done(
         assert why in shown.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("index", [None, "{broken"], ids=["unlisted", "rebuilt"])
 def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machine: Machine, index: str | None) -> None:
     machine.run("-p", "one")
@@ -164,6 +170,7 @@ def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machi
     assert {row["sessionId"]: row["turns"] for row in listed}[path.stem] == 2
 
 
+@pytest.mark.long
 def test_instructions_stay_as_they_are_where_nobody_can_be_asked(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -181,6 +188,7 @@ turns:
     assert "- Name: 安娜" in (machine.workspace / "USER.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_mentioned_file_is_read_by_the_model_and_stays_what_it_was(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -206,6 +214,7 @@ turns:
     assert (again.returncode, again.stdout) == (0, "As before.\n")
 
 
+@pytest.mark.long
 def test_a_file_outside_is_not_attached_where_nobody_can_be_asked(machine: Machine) -> None:
     secret = machine.folder / "secret.txt"
     secret.write_text("sunflower")
@@ -217,6 +226,7 @@ def test_a_file_outside_is_not_attached_where_nobody_can_be_asked(machine: Machi
     assert "sunflower" not in talk.read_text()
 
 
+@pytest.mark.long
 def test_lines_of_the_file_of_keys_that_are_none_are_one_line_until_they_change(machine: Machine) -> None:
     keys = machine.home / ".clawbot" / ".env"
     keys.parent.mkdir(parents=True)

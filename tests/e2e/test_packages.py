@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, Machine
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 TURNS = """
 turns:

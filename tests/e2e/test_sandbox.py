@@ -71,6 +71,7 @@ turns:
 """
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("walls")
 def test_a_planted_link_leads_neither_a_start_nor_an_export_out(
     seen_machine: Machine, script: Callable[[str], Path]
@@ -91,6 +92,7 @@ def test_a_planted_link_leads_neither_a_start_nor_an_export_out(
     assert list((seen_machine.home / "own").iterdir()) == []
 
 
+@pytest.mark.long
 def test_without_one_the_command_runs_and_the_user_is_told_how_to_have_one(
     seen_machine: Machine, script: Callable[[str], Path]
 ) -> None:

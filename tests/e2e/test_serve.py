@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.conftest import CLAWBOT, Machine
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 SCRIPT = """
 turns:

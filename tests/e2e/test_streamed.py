@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.raw_server import DONE, RawServer, answer, chunk
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 THOUGHT = "zebrathought"
 REPLY = "Your proxy listens on 3128."
