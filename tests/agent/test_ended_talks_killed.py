@@ -13,7 +13,7 @@ from tests.agent.keeping_house import open_agent, store_in, taken
 from tests.faults import kill_at_each
 
 # Each step of the disk is an agent of its own, with a process for its hooks: minutes where others share the cores.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 
 FACT = "- the dog is Bruno\n"
 DAILY = "workspace/memory/2024-03-11.md"

@@ -13,7 +13,7 @@ from tests.agent.keeping_house import Note, hooks_of, notes_in, open_agent, stor
 from tests.faults import kill_at_each
 
 # Each step of the disk is an agent of its own, with a process for its hooks: minutes where others share the cores.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 
 SAID = (("user", "plan the api"), ("assistant", "fine"), ("user", "把端口表也写进去"), ("assistant", "fine"))
 ARCHIVED = "main-20240311-0930"

@@ -126,6 +126,7 @@ async def send_the_rest(place: Path, minutes: int) -> list[str]:
     return [unsent.text for unsent in left]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "minutes"),
     [(f"/new {WORDS}", 5), (f"/reset {WORDS}", 5), (WORDS, NEXT_DAY)],
@@ -148,6 +149,7 @@ async def test_a_kill_at_every_step_of_a_reset_neither_loses_nor_doubles_what_is
     assert offered == {text}
 
 
+@pytest.mark.long
 async def test_a_kill_at_every_step_of_a_queue_neither_loses_nor_doubles_what_waits(home: Path, tmp_path: Path) -> None:
     offered = set()
     for place in kill_at_each(IMPORTS, QUEUE, place=home, into=tmp_path / "steps"):
