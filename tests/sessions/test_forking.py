@@ -224,6 +224,7 @@ FORK_IT = """
 """
 
 
+@pytest.mark.long
 def test_a_kill_at_every_step_leaves_no_fork_or_a_whole_one(store: SessionStore, tmp_path: Path) -> None:
     forget(store.folder, (), {store.find("main").session_id: [entry_of(store, "That takes longer")]})
     home = tmp_path / "home"

@@ -84,6 +84,7 @@ def look(home: Path, old: str, *, index: bool) -> Picture:
     return before
 
 
+@pytest.mark.long
 def test_a_kill_at_every_step_leaves_the_old_session_or_the_new_one(home: Path, tmp_path: Path) -> None:
     old = store_in(home).find("main").session_id
 

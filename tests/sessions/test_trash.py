@@ -137,6 +137,7 @@ DELETE = """
 RESTORE = DELETE.replace('store.delete("work")', "store.restore(store.trash.records()[0].session_id)")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", [DELETE, RESTORE], ids=["delete", "restore"])
 def test_a_kill_at_every_step_leaves_the_session_in_the_list_or_in_the_trash(tmp_path: Path, change: str) -> None:
     """Seen: between the move and the write of the index a record without a transcript stood in the list."""
