@@ -61,6 +61,7 @@ def check_whole(home: Path, known: dict[Path, bytes]) -> None:
     assert OTHER in (home / "history.jsonl").read_text("utf-8")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "every"), [("words", 1), ("session", 3), ("note", 3)])
 async def test_a_kill_at_any_step_is_made_good_by_the_same_command(
     world: World, tmp_path: Path, how: str, every: int
