@@ -55,6 +55,7 @@ def whole(folder: Path) -> dict[str, list[str]]:
     return {each.session_id: said(each.path) for each in store.list() if each.session_id != main}
 
 
+@pytest.mark.long
 def test_an_import_that_was_killed_is_completed_by_the_next(tmp_path: Path) -> None:
     start = tmp_path / "start"
     (start / "theirs").mkdir(parents=True)
@@ -74,6 +75,7 @@ def test_an_import_that_was_killed_is_completed_by_the_next(tmp_path: Path) -> N
         assert not [path for path in (folder / "ours/workspace").rglob("[!.]*") if path.is_file()]
 
 
+@pytest.mark.long
 def test_an_undo_that_was_killed_is_completed_by_the_next(tmp_path: Path) -> None:
     start = tmp_path / "start"
     (start / "theirs").mkdir(parents=True)
