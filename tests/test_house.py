@@ -294,6 +294,7 @@ def test_the_growth_of_a_change_is_one_line(tmp_path: Path, capsys: pytest.Captu
 # -- the tree itself ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_each_figure_of_the_tree_has_its_table() -> None:
     limits = tomllib.loads(SHIPPED)
     measured = HOUSE.measure(ROOT, limits)

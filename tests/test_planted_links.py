@@ -240,6 +240,7 @@ def _swapper(path: Path, target: Path) -> tuple[Callable[[], None], Callable[[],
     return swap, back
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stays", [True, False], ids=["for good", "for a moment"])
 @pytest.mark.parametrize(("name", "place"), PLACES)
 def test_nor_one_that_takes_its_place_at_any_step(tmp_path: Path, name: str, place: str, stays: bool) -> None:

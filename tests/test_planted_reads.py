@@ -163,6 +163,7 @@ def test_no_reader_is_led_out_or_waits(tmp_path: Path, name: str, place: str, ki
         assert SECRET not in _read(name, workspace)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "place"), RACED)
 def test_nor_by_a_link_that_takes_its_place_at_any_step(tmp_path: Path, name: str, place: str) -> None:
     number = done = 0

@@ -183,7 +183,8 @@ class Walk:
 
 
 @pytest.mark.parametrize(
-    ("turns", "pruning"), [(200, None), (60, {"mode": "cache-ttl", "ttl": 5, "soft_trim_ratio": 0.2})]
+    ("turns", "pruning"),
+    [pytest.param(200, None, marks=pytest.mark.long), (60, {"mode": "cache-ttl", "ttl": 5, "soft_trim_ratio": 0.2})],
 )
 async def test_200_turns_read_nothing_twice_but_after_what_is_named(
     tmp_path: Path, turns: int, pruning: dict[str, object] | None

@@ -31,14 +31,14 @@ def streamed(pieces: list[str], *, cut: bool = False) -> str:
 
 
 @given(PIECES.map("".join), st.lists(st.integers(0, 80)), st.booleans())
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_however_a_reply_is_split_the_same_of_it_is_shown(text: str, cuts: list[int], cut: bool) -> None:
     shown = streamed(parts(text, cuts), cut=cut)
     assert shown.strip() == spoken(text, cut=cut)
 
 
 @given(PIECES.map("".join), PIECES.map("".join))
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 def test_what_was_shown_is_never_taken_back(first: str, rest: str) -> None:
     hold = Hold()
     shown = hold.feed(first).strip()

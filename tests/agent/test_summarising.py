@@ -384,7 +384,10 @@ class TestNoSummary:
 class TestStages:
     """Sheet 7.5."""
 
-    @pytest.mark.parametrize(("budget", "turns"), [(SMALL, 60), (LARGE, 6_000)], ids=["8k", "1M"])
+    @pytest.mark.parametrize(
+        ("budget", "turns"),
+        [pytest.param(SMALL, 60, id="8k"), pytest.param(LARGE, 6_000, id="1M", marks=pytest.mark.long)],
+    )
     async def test_each_call_fits_and_every_message_is_in_one_of_them(self, budget: WindowBudget, turns: int) -> None:
         model = Talkative(window=budget.window)
         seen: list[tuple[int, int]] = []

@@ -312,7 +312,7 @@ TREES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYS), TREES, max_size=4))
 def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
     paths = write(json.dumps(tree))
