@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.text.inflection import Language
+from clawbot.languages.tables import Language
 from clawbot.text.stems import bases
 
 CONCEPTS = Path(__file__).with_name("concepts.txt")

@@ -8,11 +8,11 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, zip_longest
 from typing import Protocol
 
+from clawbot.languages.tables import Language
 from clawbot.memory.lexicon import CHINESE_CHARACTERS, CONCEPTS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
 from clawbot.text.inflection import (
     FUNCTION_WORDS,
     INFLECTED,
-    Language,
     base_of,
     bases_of,
     compound_edges,

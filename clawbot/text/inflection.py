@@ -11,22 +11,16 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
-from clawbot.text.language import STOP_WORDS
+from clawbot.languages.tables import Language, table, words
 from clawbot.text.patterns import lazy_re
 from clawbot.text.stems import stem
-from clawbot.text.tables import packaged_table
 
-Language = Literal["en", "zh", "de", "es", "fr", "ja", "ko"]
 Kind = Literal["plural", "noun", "verb"]
 
 INFLECTED: tuple[Language, ...] = ("de", "es", "fr")
 """The languages whose words have forms that the index does not stem."""
 
-
-_RULES = packaged_table("clawbot.text", "inflection.toml", dict[str, dict[str, str]])
-FUNCTION_WORDS: dict[Language, frozenset[str]] = {
-    language: frozenset(_RULES[language]["function_words"].split()) for language in INFLECTED
-}
+FUNCTION_WORDS: dict[Language, frozenset[str]] = {language: words("function_words", language) for language in INFLECTED}
 """The most usual function words of a language: what a sentence can't do without."""
 
 _WORD = lazy_re(r"[^\W\d_]+")
@@ -34,17 +28,12 @@ _HAN = lazy_re(r"[\u3400-\u9fff]")
 _KANA = lazy_re(r"[\u3041-\u30ff]")
 _HANGUL = lazy_re(r"[\uac00-\ud7a3]")
 
+_ENGLISH = words("stop_words", "en")
 _SHORT = 4
 """Letters below which a base takes plural endings only: longer ones would make other words of it."""
 
 _SHORTEST_VERB = 3
 _LONGEST_ENDING = 4
-_PREFIXES = """
-    ab an auf aus be bei durch ein ent er fest fort frei ge her hin los mit nach statt teil über um unter ver vor weg
-    weiter wieder zer zu zurück zusammen
-"""
-_SEPARABLE = frozenset(_PREFIXES.split()) - {"be", "ent", "er", "ge", "ver", "zer"}
-_LINKS = ("", "s", "n", "es", "en", "e")
 _SHORTEST_PART, _SHORTEST_COMPOUND, _LONGEST_COMPOUND = 3, 8, 48
 _SHORTEST_EDGE = 5
 
@@ -65,11 +54,11 @@ def languages_of(text: str) -> frozenset[Language]:
     """
     if not text.isascii() and (scripts := _by_script(text)):
         return scripts
-    words = [word.lower() for word in _WORD.findall(text)]
-    votes: dict[Language, int] = {"en": sum(word in STOP_WORDS for word in words)}
+    found = [word.lower() for word in _WORD.findall(text)]
+    votes: dict[Language, int] = {"en": sum(word in _ENGLISH for word in found)}
     for language, usual in FUNCTION_WORDS.items():
-        votes[language] = sum(word in usual for word in words)
-        votes[language] += any(letter in text.lower() for letter in _RULES[language]["accents"])
+        votes[language] = sum(word in usual for word in found)
+        votes[language] += any(letter in text.lower() for letter in table(language, "forms")["accents"])
     most = max(votes.values())
     return frozenset(language for language, count in votes.items() if count == most)
 
@@ -115,12 +104,12 @@ def beginnings_of_forms(word: str, language: Language) -> tuple[tuple[str, froze
 def _irregular(word: str, language: Language) -> tuple[str, ...]:
     """The forms of an irregular word that `word` may be, or be a regular form of (zieht, zogen: ziehen, gezogen)."""
     bases = [word, *(base for base in bases_of(word, language) if len(base) >= _SHORTEST_VERB)]
-    infinitives = (base + ending for base in bases for ending in _RULES[language]["infinitive"].split())
+    infinitives = (base + ending for base in bases for ending in _listed(language, "infinitive"))
     return next(filter(None, (irregular_forms(each, language) for each in (*bases, *infinitives))), ())
 
 
-def irregular_forms(word: str, language: str) -> tuple[str, ...]:
-    """The other forms of `word` (in lower case) in a `language` that has a table here; empty if it is regular.
+def irregular_forms(word: str, language: Language) -> tuple[str, ...]:
+    """The other forms of `word` (in lower case) in a `language` that has a table of them; empty if it is regular.
 
     Left out is what is formed as of regular words.
     """
@@ -129,9 +118,9 @@ def irregular_forms(word: str, language: str) -> tuple[str, ...]:
 
 
 @functools.cache
-def _forms(language: str) -> Mapping[str, tuple[str, ...]]:
+def _forms(language: Language) -> Mapping[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
-    for line in _RULES.get(language, {}).get("irregular", "").split(","):
+    for line in table(language, "forms").get("irregular", "").split(","):
         forms = tuple(line.split())
         for form in forms:
             # One form of two words (lay) stands for both.
@@ -141,14 +130,14 @@ def _forms(language: str) -> Mapping[str, tuple[str, ...]]:
 
 def _with_prefix(word: str) -> tuple[str, ...]:
     """The forms of a German verb with a prefix (bezog, ausgezogen)."""
-    for prefix in _PREFIXES.split():
+    for prefix in (*_listed("de", "separable"), *_listed("de", "inseparable")):
         rest = word.removeprefix(prefix)
         if rest == word or len(rest) < _SHORTEST_VERB:
             continue
         if forms := _forms("de").get(rest) or _forms("de").get(f"ge{rest}"):
             *others, participle = forms
             # ausgeben: ausgegeben, but bekommen: bekommen.
-            last = participle if prefix in _SEPARABLE else participle.removeprefix("ge")
+            last = participle if prefix in _listed("de", "separable") else participle.removeprefix("ge")
             return tuple(prefix + form for form in (*others, last))
     return ()
 
@@ -209,7 +198,7 @@ def _split(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...]:
     for end in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
         if not is_known(word[:end]):
             continue
-        for link in _LINKS:
+        for link in ("", *_listed("de", "links")):
             rest = word[end:].removeprefix(link)
             if len(rest) < _SHORTEST_PART or not word[end:].startswith(link):
                 continue
@@ -221,8 +210,13 @@ def _split(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...]:
 
 
 @functools.cache
+def _listed(language: Language, name: str) -> tuple[str, ...]:
+    return tuple(table(language, "forms")[name].split())
+
+
+@functools.cache
 def _endings(language: Language, kind: Kind) -> frozenset[str]:
-    return frozenset(_RULES[language][kind].split())
+    return frozenset(_listed(language, kind))
 
 
 def _base(word: str, language: Language) -> tuple[str, frozenset[str]]:
@@ -230,10 +224,10 @@ def _base(word: str, language: Language) -> tuple[str, frozenset[str]]:
     plain = without_accents(word)
     # German writes nouns with a capital letter.
     if language != "de" or word[:1].islower():
-        for infinitive in _RULES[language]["infinitive"].split():
+        for infinitive in _listed(language, "infinitive"):
             base = plain.removesuffix(infinitive)
             if base != plain and len(base) >= _SHORTEST_VERB:
                 return base, _endings(language, "verb")
-    if len(plain) > _SHORT and plain[-1] in _RULES[language]["final_vowels"]:
+    if len(plain) > _SHORT and plain[-1] in table(language, "forms")["final_vowels"]:
         return plain[:-1], _endings(language, "noun")
     return plain, _endings(language, "noun" if len(plain) >= _SHORT else "plural")

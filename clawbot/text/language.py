@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
+from clawbot.languages.tables import text, words
 from clawbot.text.patterns import lazy_re
-from clawbot.text.tables import packaged_table
 
 Language = Literal["en", "zh"]
 
@@ -28,7 +28,7 @@ HIRAGANA, KATAKANA = r"\u3040-\u309f", r"\u30a0-\u30ff"
 """The blocks, with their marks."""
 
 ITERATION_MARK = r"\u3005"
-"""々, which repeats the preceding character."""
+"""The mark that repeats the preceding character."""
 
 CJK = rf"\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff{IDEOGRAPHS}\uac00-\ud7a3"
 """The letters of Chinese, Japanese and Korean, which are written without spaces: no marks, no duplicates."""
@@ -47,9 +47,9 @@ _PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 }
 
 
-def detect(text: str) -> Language | None:
-    """The language of most of `text`; None if it has no words. Code, paths and URLs don't count."""
-    prose = _NOT_PROSE.sub(" ", text[:_SAMPLE])
+def detect(sample: str) -> Language | None:
+    """The language of most of `sample`; None if it has no words. Code, paths and URLs don't count."""
+    prose = _NOT_PROSE.sub(" ", sample[:_SAMPLE])
     han = len(_HAN_CHAR.findall(prose))
     words = len(_WORD.findall(prose))
     kana = len(_KANA.findall(prose))
@@ -69,58 +69,45 @@ def fold(text: str) -> str:
     return text if text.isascii() and "\t" not in text else text.translate(_PLAIN)
 
 
-_TABLES = packaged_table("clawbot.text", "words.toml", dict[str, str])
-
-
-def _words(table: str) -> frozenset[str]:
-    return frozenset(_TABLES[table].split())
-
-
-STOP_WORDS = _words("stop_words")
+STOP_WORDS = words("stop_words", "en")
 """English words in lower case and without apostrophes."""
 
-FOREIGN_STOP_WORDS = _words("foreign_stop_words")
+FOREIGN_STOP_WORDS = words("stop_words", "de", "es", "fr")
 """German, Spanish and French words that say little; those that are English words or names as well are in
 SHARED_STOP_WORDS."""
 
-SHARED_STOP_WORDS = _words("shared_stop_words")
+SHARED_STOP_WORDS = words("shared_stop_words")
 """Such words that are also English words or names: they say little only in a question that is not English."""
 
-NAMES_LIKE_STOP_WORDS = frozenset({"Will", "May", "IT", "US", "WHO"})
+NAMES_LIKE_STOP_WORDS = words("names_like_stop_words", "en")
 """Stop words that are names in this spelling, except at the start of a sentence."""
 
-CHINESE_STOP_PHRASES = tuple(sorted(_words("chinese_stop_phrases"), key=lambda phrase: (-len(phrase), phrase)))
+CHINESE_STOP_PHRASES = tuple(sorted(words("stop_phrases"), key=lambda phrase: (-len(phrase), phrase)))
 """Phrases removed from a run wherever they occur, longest first: none of them occurs inside a longer word."""
 
-CJK_PARTICLES = frozenset(
-    "的了吗嗎呢吧啊呀哦哈嘛么麼着著得地是我你您他她它们們这這那哪谁誰什也就都很被把与與及或而且之其"
-)
+CJK_PARTICLES = frozenset(text("particles"))
 """Characters that separate words. A pair with one of them is ignored, except the words in `CHINESE_KEPT`."""
 
-CJK_WEAK = frozenset(
-    "有在和对對从從到给給为為以于於要会會能可想让讓使用上下里裡中内內前后後时時不没沒去来來过過再又还還最更太"
-    "个個些次种種跟向由因此该該请請帮说說做叫几幾多少只每第两兩"
-    "은는을를이가도에로의"
-)
+CJK_WEAK = frozenset(text("weak")) - {"\n"}
 """Characters that often, but not always, separate words. A pair with one of them counts less."""
 
-CHINESE_KEPT = _words("chinese_kept")
+CHINESE_KEPT = words("kept", "zh")
 """Common meaningful words with one of the characters above."""
 
-CALENDAR_WORDS = _words("calendar_words")
+CALENDAR_WORDS = words("calendar_words", "en")
 """Capitalised English words that are not names."""
 
-TALKING = _words("talking")
+TALKING = words("talking", "en")
 """More words of any conversation, which may be meaningful in a question but are no subject."""
 
-ASKING = _words("asking")
+ASKING = words("asking", "en")
 """Words of requests: what to do rather than what it is about."""
 
-COMMON = _words("common")
+COMMON = words("common", "en")
 """Words common in any conversation: rarer ones are more specific."""
 
-CHINESE_TALKING = _words("chinese_talking")
+CHINESE_TALKING = words("talking", "zh")
 """Phrases that are no subject, in addition to `CHINESE_STOP_PHRASES`."""
 
-CHINESE_LEADING = frozenset("做给让和与把请")
+CHINESE_LEADING = frozenset(text("leading"))
 """Characters with which words rarely begin."""

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.languages.tables import Language
 from clawbot.text.inflection import (
     INFLECTED,
-    Language,
     base_of,
     bases_of,
     beginnings_of_forms,

@@ -10,13 +10,13 @@ from itertools import groupby
 
 from msgspec import Struct
 
+from clawbot.languages.tables import Language
 from clawbot.memory.embeddings.offline import is_frequent_word
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.translations import Translations
 from clawbot.text.inflection import (
     INFLECTED,
-    Language,
     beginnings_of_forms,
     irregular_forms,
     is_irregular,

@@ -1,0 +1,46 @@
+"""Reads the words and patterns of the languages: one folder each, named by its code.
+
+`words.toml` of a folder holds what code asks for by name. A language that has nothing of a name adds nothing.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+Language = Literal["en", "zh", "ja", "ko", "de", "es", "fr"]
+
+LANGUAGES: tuple[Language, ...] = ("en", "zh", "ja", "ko", "de", "es", "fr")
+
+_FOLDER = Path(__file__).parent
+
+
+def path_of(language: Language, name: str) -> Path:
+    """Return the path of the file `name` of a language."""
+    return _FOLDER / language / name
+
+
+@cache
+def table(language: Language, name: str = "words") -> Mapping[str, Any]:
+    """Return the TOML table `name` of a language, empty if it has none. Blocks at the first call."""
+    path = path_of(language, f"{name}.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def text(name: str, *languages: Language) -> str:
+    """Return the text `name` of `languages` (all by default), without anything between them."""
+    return "".join(table(language).get(name, "") for language in languages or LANGUAGES)
+
+
+def words(name: str, *languages: Language) -> frozenset[str]:
+    """Return the words of the list `name` in `languages` (all by default)."""
+    return frozenset(word for language in languages or LANGUAGES for word in table(language).get(name, "").split())
+
+
+def pattern(name: str, *languages: Language) -> str:
+    """Return the pattern `name` of `languages` (all by default): its lines are alternatives."""
+    lines = (table(language).get(name, "").splitlines() for language in languages or LANGUAGES)
+    return "|".join(line for each in lines for line in each)
