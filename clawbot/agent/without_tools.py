@@ -13,12 +13,12 @@ from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.clock import Clock
 from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.deadline import Cancellation
+from clawbot.languages.stems import stem
 from clawbot.llm.protocol import ChatModel, ChatRequest
 from clawbot.messages import NOTES_FOUND, AssistantMessage, Message, ToolCallBlock, ToolSpec
 from clawbot.text.language import STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact
-from clawbot.text.stems import stem
 from clawbot.text.topics import words
 from clawbot.text.visible import one_line
 from clawbot.tools.protocol import Approver

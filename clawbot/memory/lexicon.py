@@ -11,8 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clawbot.languages.stems import bases
 from clawbot.languages.tables import Language
-from clawbot.text.stems import bases
 
 CONCEPTS = Path(__file__).with_name("concepts.txt")
 # Length of the longest entries, in words for English and in characters for Chinese.

@@ -8,9 +8,7 @@ from functools import cache, cached_property, lru_cache
 from itertools import chain, zip_longest
 from typing import Protocol
 
-from clawbot.languages.tables import Language
-from clawbot.memory.lexicon import CHINESE_CHARACTERS, CONCEPTS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
-from clawbot.text.inflection import (
+from clawbot.languages.inflection import (
     FUNCTION_WORDS,
     INFLECTED,
     base_of,
@@ -21,9 +19,11 @@ from clawbot.text.inflection import (
     languages_of,
     without_accents,
 )
+from clawbot.languages.stems import bases
+from clawbot.languages.tables import Language
+from clawbot.memory.lexicon import CHINESE_CHARACTERS, CONCEPTS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
 from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
-from clawbot.text.stems import bases
 from clawbot.text.tokens import CJK_RUN
 
 TRANSLATED: tuple[Language, ...] = ("de", "es", "fr", "ja", "ko")

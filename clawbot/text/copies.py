@@ -16,9 +16,9 @@ from datetime import date
 
 from msgspec import Struct
 
+from clawbot.languages.stems import stem
 from clawbot.text.language import CALENDAR_WORDS, CJK
 from clawbot.text.patterns import lazy_re
-from clawbot.text.stems import stem
 from clawbot.text.tokens import plain_forms
 
 VISIBLE = 3

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from operator import add
 from typing import NamedTuple
 
+from clawbot.languages.stems import stem
 from clawbot.text.language import CJK
 from clawbot.text.patterns import lazy_re
-from clawbot.text.stems import stem
 
 TOKENIZER_VERSION = 2
 """Increment with every change of `index_text`: an index of another version is rebuilt."""

@@ -12,6 +12,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from clawbot.languages.stems import stem
 from clawbot.text.language import (
     ASKING,
     CHINESE_LEADING,
@@ -27,7 +28,6 @@ from clawbot.text.language import (
 )
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import MARK
-from clawbot.text.stems import stem
 
 _HAN = ITERATION_MARK + HAN
 _LOOKED_AT = 1_000  # characters used of each text: more is pasted text

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from clawbot.languages.inflection import INFLECTED, beginnings_of_forms, stems_of_forms, without_accents
+from clawbot.languages.stems import stem
 from clawbot.languages.tables import Language
 from clawbot.memory.lexicon import Expansion, Lexicon
 from clawbot.memory.translations import IN_ALL, PER_WORD, TRANSLATED, Thesaurus, Translations, compounds_in
-from clawbot.text.inflection import INFLECTED, beginnings_of_forms, stems_of_forms, without_accents
-from clawbot.text.stems import stem
 from tests.memory.index_host import House, find, paths
 
 LEXICON = Lexicon(

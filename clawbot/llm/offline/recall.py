@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from clawbot.clock import epoch_ms, moment_of
+from clawbot.languages.stems import stem
 from clawbot.llm.offline.answers import bare, one_line, quote, say
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
@@ -22,7 +23,6 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
-from clawbot.text.stems import stem
 from clawbot.text.topics import words
 
 MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8

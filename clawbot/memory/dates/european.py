@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from datetime import date
 
+from clawbot.languages.inflection import languages_of
 from clawbot.languages.tables import Language
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.ranges import Context, LanguageTable, Period, Unit
-from clawbot.text.inflection import languages_of
 from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
 

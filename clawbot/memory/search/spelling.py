@@ -10,12 +10,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from clawbot.languages.tables import Language
-from clawbot.memory.embeddings.offline import is_frequent_word
-from clawbot.memory.lexicon import Lexicon
-from clawbot.memory.search.protocols import ChunkReader
-from clawbot.memory.translations import Translations
-from clawbot.text.inflection import (
+from clawbot.languages.inflection import (
     INFLECTED,
     beginnings_of_forms,
     irregular_forms,
@@ -24,9 +19,14 @@ from clawbot.text.inflection import (
     stems_of_forms,
     without_accents,
 )
+from clawbot.languages.stems import bases, stem
+from clawbot.languages.tables import Language
+from clawbot.memory.embeddings.offline import is_frequent_word
+from clawbot.memory.lexicon import Lexicon
+from clawbot.memory.search.protocols import ChunkReader
+from clawbot.memory.translations import Translations
 from clawbot.text.language import CALENDAR_WORDS, FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
-from clawbot.text.stems import bases, stem
 from clawbot.text.tokens import words_of
 
 SCRIPTS: dict[Language, tuple[str, str]] = {

@@ -9,11 +9,11 @@ from itertools import combinations
 
 from msgspec import Struct
 
+from clawbot.languages.stems import stem
 from clawbot.memory.dates.european import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
 from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.query import cjk_found, token_pattern
-from clawbot.text.stems import stem
 from clawbot.text.tokens import CJK_RUN, plain_forms, words_of
 
 FEWEST, SHARE, LONGEST = 2, 1 / 3, 300

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clawbot.languages.stems import stem
 from clawbot.memory.store.records import KINDS, ChunkRecord, ChunkRow, Identity
 from clawbot.memory.values import Source
-from clawbot.text.stems import stem
 from clawbot.text.tokens import words_of
 
 LAYOUT = 1

@@ -7,13 +7,13 @@ Irregular forms (gave and give, zog and ziehen) are in a table, of English too.
 from __future__ import annotations
 
 import functools
+import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
+from clawbot.languages.stems import stem
 from clawbot.languages.tables import Language, table, words
-from clawbot.text.patterns import lazy_re
-from clawbot.text.stems import stem
 
 Kind = Literal["plural", "noun", "verb"]
 
@@ -23,10 +23,10 @@ INFLECTED: tuple[Language, ...] = ("de", "es", "fr")
 FUNCTION_WORDS: dict[Language, frozenset[str]] = {language: words("function_words", language) for language in INFLECTED}
 """The most usual function words of a language: what a sentence can't do without."""
 
-_WORD = lazy_re(r"[^\W\d_]+")
-_HAN = lazy_re(r"[\u3400-\u9fff]")
-_KANA = lazy_re(r"[\u3041-\u30ff]")
-_HANGUL = lazy_re(r"[\uac00-\ud7a3]")
+_WORD = re.compile(r"[^\W\d_]+")
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_KANA = re.compile(r"[\u3041-\u30ff]")
+_HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 _ENGLISH = words("stop_words", "en")
 _SHORT = 4

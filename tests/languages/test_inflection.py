@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.languages.tables import Language
-from clawbot.text.inflection import (
+from clawbot.languages.inflection import (
     INFLECTED,
     base_of,
     bases_of,
@@ -19,7 +18,8 @@ from clawbot.text.inflection import (
     stems_of_forms,
     without_accents,
 )
-from clawbot.text.stems import stem
+from clawbot.languages.stems import stem
+from clawbot.languages.tables import Language
 
 
 @pytest.mark.parametrize(

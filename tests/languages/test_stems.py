@@ -6,7 +6,7 @@ import apsw
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.text.stems import bases, stem
+from clawbot.languages.stems import bases, stem
 
 SUFFIXES = """
     s es ies ed ing eed ational tional enci anci izer logi bli alli entli eli ousli ization ation ator alism iveness
