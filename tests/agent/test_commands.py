@@ -14,7 +14,7 @@ from clawbot.agent.events import CommandOutput
 from clawbot.agent.slash import COMMANDS, CommandInfo
 from clawbot.entry_points import Extension
 from clawbot.errors import ClawbotError
-from clawbot.llm.offline.answers import ANSWERS
+from clawbot.languages.tables import table
 
 
 def test_every_command_that_is_listed_can_be_run() -> None:
@@ -23,7 +23,7 @@ def test_every_command_that_is_listed_can_be_run() -> None:
 
 
 def test_the_offline_model_names_commands_that_are_there() -> None:
-    said = " ".join(text for texts in ANSWERS.values() for text in texts)
+    said = " ".join(text for language in ("en", "zh") for text in table(language, "replies").values())
     named = set(re.findall(r"`(/\w+)", said))
     assert "/help" in named
     assert named <= {info.name for info in COMMANDS}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.llm.offline.answers import ANSWERS
+from clawbot.languages.tables import table
 from clawbot.llm.offline.intents import MAX_REQUEST, classify
 from clawbot.llm.offline.model import PLANS
 from clawbot.text.language import detect
@@ -115,5 +115,7 @@ def test_a_message_is_taken_for_what_it_asks(said: str, kind: str, words: str) -
 
 def test_every_kind_has_an_answer_and_every_answer_both_languages() -> None:
     kinds = {kind for _, kind, _ in ENGLISH + CHINESE} | {"empty", "secret", "list", "read", "help", "hello", "bye"}
-    assert kinds <= PLANS.keys() | ANSWERS.keys()
-    assert all(all(texts) for texts in ANSWERS.values())
+    english, chinese = (table(language, "replies") for language in ("en", "zh"))
+    assert kinds <= PLANS.keys() | english.keys()
+    assert english.keys() == chinese.keys()
+    assert all((*english.values(), *chinese.values()))

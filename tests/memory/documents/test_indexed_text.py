@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clawbot.config.paths import shipped
 from clawbot.config.schema_memory import MemorySearchSettings
-from clawbot.llm.offline.answers import ANSWERS
+from clawbot.languages.tables import table
 from clawbot.memory.chunking.document_chunks import chunks_of
 from clawbot.memory.documents.indexed_text import indexed_text, indexing_rule
 from clawbot.memory.documents.memory_files import Document
@@ -188,7 +188,8 @@ def test_what_the_offline_model_can_not_answer_is_known_as_such() -> None:
     no_tool tool_failed search_failed told_nothing forget
     fact_too_long statement secret remember_what help hello thanks praise agreed bye
     """
-    told = [text.format_map(_Anything()) for key in keys.split() for text in ANSWERS[key]]
+    replies = [table(language, "replies") for language in ("en", "zh")]
+    told = [each[key].format_map(_Anything()) for key in keys.split() for each in replies]
     assert [text for text in told if not is_refusal(text)] == []
 
 
