@@ -16,7 +16,6 @@ from clawbot.access import list_workspace_files, read_workspace_file
 from clawbot.agent.events import TurnEnded
 from clawbot.agent.notes import locate_note
 from clawbot.background import _heartbeat_file
-from clawbot.cli.doctor_checks.habits import _markdown, _text
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema import Settings
@@ -34,6 +33,7 @@ from clawbot.forget.notes import Notes
 from clawbot.forget.words import Phrase
 from clawbot.guarded import GuardedFolder
 from clawbot.hooks.discovery import find_hooks
+from clawbot.importing.habits import _notes_in, _text
 from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.memory.documents.memory_files import MemoryDocuments, UnreadableDocumentError
 from clawbot.runtime import Runtime, RuntimeOptions
@@ -106,8 +106,8 @@ READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "skills": (_skills, ("skills/s", "skills/s/SKILL.md")),
     "notes to forget": (_to_forget, ("USER.md", "memory", NOTE)),
     "rest after forgetting": (_left, X),
-    "notes elsewhere": (lambda top: list(_markdown(top)), X),
-    "what other programs read": (lambda top: _text(top / "CLAUDE.md"), ("CLAUDE.md",)),
+    "notes elsewhere": (_notes_in, X),
+    "what other programs read": (lambda top: _text(top, "CLAUDE.md"), ("CLAUDE.md",)),
     "what is bent": (bent_places, ("memory", "USER.md", ".clawbot", "exports")),
 }
 PLACES = [(name, place) for name, (_, places) in READERS.items() for place in places]
