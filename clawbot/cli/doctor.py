@@ -16,8 +16,9 @@ from pathlib import Path
 import click
 
 from clawbot import __version__
-from clawbot.cli.doctor_checks import program, setup, storage
-from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
+from clawbot.cli import doctor_setup as setup
+from clawbot.cli import doctor_storage as storage
+from clawbot.cli.doctor_storage import Finding, Findings, Here
 from clawbot.cli.output import agent_option, print_json, say, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
@@ -37,14 +38,14 @@ VERSION = 1
 Check = Callable[[Here], Findings | Awaitable[Findings]]
 
 CHECKS: tuple[Check, ...] = (
-    program.python,
-    program.packages,
-    program.extensions,
-    program.sqlite,
+    setup.python,
+    setup.packages,
+    setup.extensions,
+    setup.sqlite,
     setup.configuration,
     setup.env_file,
     setup.keys,
-    setup.permissions,
+    storage.permissions,
     setup.agents,
     setup.model,
     setup.local_servers,
@@ -61,8 +62,8 @@ CHECKS: tuple[Check, ...] = (
     storage.strangers,
     storage.locks,
     storage.index,
-    program.sandbox,
-    program.terminal,
+    setup.sandbox,
+    setup.terminal,
 )
 
 COLOURS = {"ok": "green", "warning": "yellow", "problem": "red"}

@@ -14,7 +14,7 @@ from clawbot.cli.config import lines_of as settings_lines
 from clawbot.cli.config import masked
 from clawbot.cli.doctor import examine, look_around
 from clawbot.cli.doctor import lines_of as finding_lines
-from clawbot.cli.doctor_checks.finding import Here
+from clawbot.cli.doctor_storage import Here
 from clawbot.cli.output import agent_option, config_option, say
 from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError

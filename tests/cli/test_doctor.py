@@ -20,10 +20,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clawbot import distribution
+from clawbot.cli import doctor_setup as setup
+from clawbot.cli import doctor_storage as storage
 from clawbot.cli.doctor import VERSION, examine, look_around
-from clawbot.cli.doctor_checks import program, setup, storage
-from clawbot.cli.doctor_checks.finding import Finding, Findings, Here
-from clawbot.cli.doctor_checks.program import look
+from clawbot.cli.doctor_setup import look
+from clawbot.cli.doctor_storage import Finding, Findings, Here
 from clawbot.cli.main import root
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths, shipped
@@ -143,11 +144,11 @@ def test_files_that_others_can_read_are_warned_about(home: Path) -> None:
     (home / ".env").write_text("A=b\n")
     (home / ".env").chmod(0o644)
     home.chmod(0o755)
-    found = setup.permissions(here())
+    found = storage.permissions(here())
     assert {finding.fix for finding in found} == {f"chmod 700 {home}", f"chmod 600 {home / '.env'}"}
     (home / ".env").chmod(0o600)
     home.chmod(0o700)
-    assert states(setup.permissions(here())) == [("permissions", "ok")]
+    assert states(storage.permissions(here())) == [("permissions", "ok")]
 
 
 def test_an_env_file_that_is_none_is_a_problem(home: Path) -> None:
@@ -277,12 +278,12 @@ def test_a_full_disk_is_told_before_it_hurts(monkeypatch: pytest.MonkeyPatch, fr
 
 
 def test_the_version_of_python_is_one_that_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    tested = ", ".join(program.tested_versions())
+    tested = ", ".join(setup.tested_versions())
     assert f"{sys.version_info[0]}.{sys.version_info[1]}" in tested
-    (found,) = program.python(here())
+    (found,) = setup.python(here())
     assert found.message.endswith(f"), tested on {tested}")
     monkeypatch.setattr("sys.version_info", (3, 99, 0, "final", 0))
-    (found,) = program.python(here())
+    (found,) = setup.python(here())
     assert found.state == "ok"
     assert found.message.endswith(f"), which it is not tested on: that is {tested}")
 
@@ -291,7 +292,7 @@ def test_a_missing_library_is_a_problem_with_its_command(tmp_path: Path, monkeyp
     wanted = ["click>=8", "no-such-thing (>=1,<2)", "dev-only>=1 ; extra == 'dev'", "gone ; python_version < '3'"]
     install(tmp_path, "clawbot_agent", "", metadata="".join(f"Requires-Dist: {line}\n" for line in wanted))
     monkeypatch.syspath_prepend(tmp_path)
-    found = program.packages(here())
+    found = setup.packages(here())
     assert found[0].state == "problem"
     assert found[0].fix is not None
     assert found[0].fix == pip_install("no-such-thing<2,>=1")
@@ -299,22 +300,22 @@ def test_a_missing_library_is_a_problem_with_its_command(tmp_path: Path, monkeyp
 
 def test_a_checkout_that_is_not_installed_is_a_warning_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(distribution, "DISTRIBUTION", "no-such-thing")
-    [found] = program.packages(here())
+    [found] = setup.packages(here())
     assert (found.state, found.fix) == ("warning", pip_install("-e", str(shipped("config.yaml").parent)))
 
 
 def test_a_missing_vector_extension_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert states(program.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "problem")]
+    assert states(setup.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "problem")]
 
 
 def test_a_missing_apsw_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "apsw", None)
-    assert states(program.sqlite(here())) == [("sqlite", "problem")]
+    assert states(setup.sqlite(here())) == [("sqlite", "problem")]
 
 
 def test_sqlite_and_the_extension_work_here() -> None:
-    assert states(program.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "ok")]
+    assert states(setup.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "ok")]
 
 
 async def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
@@ -324,7 +325,7 @@ async def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
     async def broken_later(_: Here) -> Findings:
         raise ValueError("late")
 
-    found = await examine(here(), [broken, program.python, broken_later])
+    found = await examine(here(), [broken, setup.python, broken_later])
     assert states(found) == [("broken", "problem"), ("python", "ok"), ("broken_later", "problem")]
     assert "RuntimeError" in found[0].message
     assert SECRET not in found[0].message
@@ -522,7 +523,7 @@ def test_notes_that_lie_too_deep_to_be_found_are_told(home: Path) -> None:
 
 
 def test_extensions_are_loaded_and_a_broken_one_is_one_line(tmp_path: Path) -> None:
-    assert program.extensions(here()) == []
+    assert setup.extensions(here()) == []
     install(tmp_path, "acme_doctor", "[clawbot.tools]\ndial = acme_doctor:DIAL\n", "DIAL = 7\n")
     install(tmp_path, "bolt_doctor", "[clawbot.commands]\nbolt = bolt_doctor:BOLT\n")
     install(tmp_path, "hook_doctor", "[clawbot.hooks]\ntidy = hook_doctor\n")

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from clawbot.cli.doctor import look_around
-from clawbot.cli.doctor_checks.finding import Findings
-from clawbot.cli.doctor_checks.setup import agents
+from clawbot.cli.doctor_setup import agents
+from clawbot.cli.doctor_storage import Findings
 
 
 def look(config: str) -> Findings:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clawbot.cli.doctor import look_around
-from clawbot.cli.doctor_checks.setup import expected_elsewhere
+from clawbot.cli.doctor_setup import expected_elsewhere
 from clawbot.config.paths import MAIN_AGENT, find_home
 from clawbot.config.schema import Settings
 

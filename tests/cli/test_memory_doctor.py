@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from clawbot.cli import doctor_storage as storage
 from clawbot.cli.doctor import look_around
-from clawbot.cli.doctor_checks import storage
-from clawbot.cli.doctor_checks.finding import Findings, Here
+from clawbot.cli.doctor_storage import Findings, Here
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, IndexStatus, Issue, Probe
 from tests.memory.fake_index import STATUS, FakeIndex

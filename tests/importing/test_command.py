@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clawbot.cli.doctor import look_around
-from clawbot.cli.doctor_checks.setup import other_programs
+from clawbot.cli.doctor_setup import other_programs
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
 from clawbot.importing.homes import found_homes

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.cli.doctor_checks import storage
+from clawbot.cli import doctor_storage as storage
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.folder import foreign_kind, list_transcripts, read_folder
 from clawbot.sessions.recognition import EMPTY, ZEROED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.cli.doctor_checks.program import judged
+from clawbot.cli.doctor_setup import judged
 from clawbot.tools.process import Finished
 from clawbot.tools.sandbox import walls as probing
 from clawbot.tools.sandbox.enclosing import was_never_started

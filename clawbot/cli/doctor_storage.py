@@ -1,15 +1,25 @@
-"""Checks storage: the state folder, the workspace, the log, disk space, the conversations, and the memory index."""
+"""The input and output of a check of `clawbot doctor`, and the checks of storage: the state folder, the workspace, the
+log, disk space, the conversations, and the memory index."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 import shutil
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
-from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, nearest, quoted, writable
+from msgspec import Struct
+
 from clawbot.cli.output import counted
-from clawbot.config.paths import shipped
+from clawbot.clock import Clock
+from clawbot.config.errors import ConfigError
+from clawbot.config.paths import Paths, shipped
+from clawbot.config.schema import Settings
+from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.bent import bent_places
 from clawbot.context.workspace import diff_workspace
 from clawbot.errors import ClawbotError
@@ -26,6 +36,69 @@ from clawbot.sessions.transcript import Transcript
 from clawbot.text.encoding import decoded, encoding_of
 from clawbot.text.visible import visible_name
 from clawbot.trees import TreeWalk
+
+State = Literal["ok", "warning", "problem"]
+
+
+class Finding(Struct, frozen=True):
+    """The result of one check. `fix` is the command that fixes it, or an instruction if there is none."""
+
+    check: str
+    state: State
+    message: str
+    fix: str | None = None
+
+
+class Here(Struct, frozen=True, kw_only=True):
+    """What the checks examine.
+
+    `config_file` is the settings file, `settings` are the agent's, `all_settings` the program's. If they are invalid,
+    `config_error` is set and the shipped ones are used. `environ` is the environment including `.env`; `ping`: the
+    model may be called.
+    """
+
+    paths: Paths
+    config_file: Path
+    agent: str
+    settings: AgentSettings
+    all_settings: Settings
+    config_error: ConfigError | None
+    config_notices: tuple[str, ...]
+    environ: Mapping[str, str]
+    clock: Clock
+    ping: bool
+
+    @property
+    def sessions(self) -> Path:
+        """The folder of the agent's transcripts."""
+        return self.paths.sessions(self.agent)
+
+    @property
+    def for_agent(self) -> str:
+        """The option that makes a command apply to the same agent."""
+        return "" if self.agent == "main" else f" --agent {self.agent}"
+
+
+Findings = Sequence[Finding]
+
+
+def quoted(path: Path) -> str:
+    """`path` quoted for a shell."""
+    return shlex.quote(str(path))
+
+
+def nearest(path: Path) -> Path:
+    """`path`, or its nearest existing parent."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def writable(path: Path) -> bool:
+    """Whether `path` can be written, or created if missing."""
+    place = nearest(path)
+    if place.is_dir():
+        return os.access(place, os.W_OK | os.X_OK)
+    return place == path and os.access(place, os.W_OK)
+
 
 # Each is opened from its end; this many take about a second.
 MOST_TRANSCRIPTS = 200
@@ -184,6 +257,31 @@ def _unmarked(data: bytes) -> str:
     if encoding_of(data).is_wide or not half or max(zeros) < half / 3 or min(zeros) > half / 10:
         return ""
     return "utf-16le" if zeros[1] > zeros[0] else "utf-16be"
+
+
+_READABLE = "can be read by others on this machine"
+
+
+def permissions(here: Here) -> Findings:
+    """Whether other users can read keys, transcripts and logs."""
+    paths = here.paths
+    files = [paths.env_file, paths.log_file]
+    if here.settings.api_key is not None:
+        files.append(here.config_file)
+    private = dict.fromkeys((paths.home, paths.logs, here.sessions), "700") | dict.fromkeys(files, "600")
+    found = [
+        Finding("permissions", "warning", f"{path} {_READABLE}", f"chmod {mode} {quoted(path)}")
+        for path, mode in private.items()
+        if _readable_by_others(path)
+    ]
+    if count := sum(map(_readable_by_others, here.sessions.glob("*.json*"))):
+        message = f"{count} files in {here.sessions} {_READABLE}"
+        found.append(Finding("permissions", "warning", message, f"chmod -R go-rwx {quoted(here.sessions)}"))
+    return found or [Finding("permissions", "ok", f"what is in {paths.home} is yours alone")]
+
+
+def _readable_by_others(path: Path) -> bool:
+    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def log_file(here: Here) -> Findings:

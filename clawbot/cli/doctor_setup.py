@@ -1,27 +1,37 @@
-"""Checks the user's setup: configuration, keys and their permissions, separation of agents, the model, and local model
-servers."""
+"""Checks of the program and of the setup: Python, libraries, the terminal, the sandbox; configuration, keys, agents,
+hooks, the model and local model servers."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+import importlib.util
+import locale
 import os
 import shutil
-import stat
-from collections.abc import Awaitable, Callable, Iterator
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
-from clawbot.cli.doctor_checks.finding import Finding, Findings, Here, quoted
+from clawbot import __version__
+from clawbot.cli.doctor_storage import Finding, Findings, Here, quoted
 from clawbot.cli.extensions import fixes
 from clawbot.cli.output import counted
 from clawbot.config.env import read_env
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
+from clawbot.distribution import DISTRIBUTION, pip_install, requirements, version_of
+from clawbot.entry_points import GROUPS, BrokenExtension, Extension, installed
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
+from clawbot.hooks.discovery import GROUP as HOOKS
 from clawbot.hooks.discovery import find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.importing.habits import expected_in
@@ -35,6 +45,167 @@ from clawbot.llm.staying import staying
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
+from clawbot.tools.sandbox.walls import Missing, Walls, probe
+
+
+async def sandbox(here: Here) -> Findings:
+    """Whether a sandbox is available, and wanted."""
+    wanted = here.settings.tools.shell.sandbox
+    if wanted == "off":
+        message = "tools.shell.sandbox is off: commands can do whatever you can"
+        return [Finding("sandbox", "ok", message, "set it to auto")]
+    return [judged(await probe(), required=wanted == "required")]
+
+
+def judged(found: Walls | Missing, *, required: bool) -> Finding:
+    """The finding about the available sandbox; `required`: no command runs without it."""
+    if isinstance(found, Walls):
+        weaker = found.kind == "bubblewrap" and not found.nesting_off
+        note = " (older than 0.8: namespaces inside can't be forbidden)" if weaker else ""
+        return Finding("sandbox", "ok", f"shell commands run in {found.kind} ({found.program}){note}")
+    if required:
+        message = f"no shell command runs: tools.shell.sandbox is required, and {found.reason}"
+        return Finding("sandbox", "problem", message, found.remedy)
+    return Finding("sandbox", "warning", f"shell commands run without a sandbox: {found.reason}", found.remedy)
+
+
+def terminal(here: Here) -> Findings:
+    """Type, colours, encoding, and clipboard access."""
+    return look(here.environ, locale.getencoding())
+
+
+def look(environ: Mapping[str, str], encoding: str) -> Findings:
+    """The findings for an environment and the encoding of the locale."""
+    return [_kind(environ), _encoding(encoding), *_clipboard(environ)]
+
+
+def _kind(environ: Mapping[str, str]) -> Finding:
+    term = environ.get("TERM", "")
+    if term in ("", "dumb", "unknown"):
+        message = f"TERM is {term or 'not set'}: the chat comes in lines, without a screen"
+        return Finding("terminal", "warning", message, "export TERM=xterm-256color")
+    return Finding("terminal", "ok", f"{term}, {_colours(environ, term)}")
+
+
+def _colours(environ: Mapping[str, str], term: str) -> str:
+    if environ.get("NO_COLOR"):
+        return "no colours (NO_COLOR is set)"
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "16 million colours"
+    return "256 colours" if "256" in term else "16 colours"
+
+
+def _encoding(encoding: str) -> Finding:
+    if encoding.lower().replace("-", "") == "utf8":
+        return Finding("locale", "ok", "UTF-8")
+    message = f"the locale's encoding is {encoding}: anything beyond it is shown wrong"
+    return Finding("locale", "warning", message, "export LC_ALL=C.UTF-8")
+
+
+def _clipboard(environ: Mapping[str, str]) -> Findings:
+    found = []
+    if environ.get("TMUX"):
+        message = "tmux: copying out of the screen needs its clipboard to be on"
+        found.append(Finding("clipboard", "ok", message, "tmux set -g set-clipboard on"))
+    if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
+        message = "ssh: copying goes through the terminal at your end (OSC 52), which must allow it"
+        found.append(Finding("clipboard", "ok", message))
+    return found
+
+
+OLDEST = (3, 11)
+EXTENSION = "sqlite_vec"
+_TESTED = "Programming Language :: Python :: 3."
+
+
+def python(here: Here) -> Findings:
+    """The interpreter: 3.11 or newer, and whether the tests run on its version."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    if sys.version_info[:2] < OLDEST:
+        wanted = ".".join(str(part) for part in OLDEST)
+        message = f"Python {version} is too old: {wanted} or newer is needed"
+        return [Finding("python", "problem", message, f"install Python {wanted}, then clawbot again")]
+    message = f"clawbot {__version__} on Python {version} ({sys.executable})"
+    tested = tested_versions()
+    if tested and version.rpartition(".")[0] not in tested:
+        return [Finding("python", "ok", f"{message}, which it is not tested on: that is {', '.join(tested)}")]
+    return [Finding("python", "ok", f"{message}, tested on {', '.join(tested)}" if tested else message)]
+
+
+def tested_versions() -> list[str]:
+    """The versions of Python that the tests run on, by the package's classifiers; none where it is not installed."""
+    try:
+        classifiers = importlib.metadata.metadata(DISTRIBUTION).get_all("Classifier") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [each.rpartition(" ")[2] for each in classifiers if each.startswith(_TESTED)]
+
+
+def packages(here: Here) -> Findings:
+    """Whether every library that clawbot requires is installed."""
+    if not (wanted := requirements()):
+        fix = pip_install("-e", str(Path(__file__).parents[2]))
+        return [Finding("packages", "warning", "clawbot runs without being installed", fix)]
+    if missing := {line: name for line, name in wanted.items() if not version_of(name)}:
+        message = f"not installed: {', '.join(missing.values())}"
+        return [Finding("packages", "problem", message, pip_install(*missing))]
+    return [Finding("packages", "ok", f"all {len(wanted)} libraries are installed")]
+
+
+def extensions(here: Here) -> Findings:
+    """Import what installed packages add, except hooks, as the program does; silent if nothing is added."""
+    fix = "upgrade or remove that package"
+    found: list[Finding] = []
+    loaded: list[Extension] = []
+    offered = [each for group in GROUPS if group != HOOKS for each in installed(group)]
+    for each in (each for each in offered if each.distribution != DISTRIBUTION):
+        if isinstance(broken := each.load(), BrokenExtension):
+            found.append(Finding("extensions", "problem", f"{broken.name}: {broken.problem}", fix))
+        else:
+            loaded.append(each)
+    if loaded:
+        named = ", ".join(f"{each.name} ({each.distribution})" for each in loaded)
+        found.append(Finding("extensions", "ok", f"loaded from packages: {named}"))
+    return found
+
+
+def sqlite(here: Here) -> Findings:
+    """SQLite as bundled with apsw, with full-text search."""
+    again = pip_install("--force-reinstall", "--only-binary", ":all:", "apsw")
+    try:
+        apsw: Any = importlib.import_module("apsw")
+    except ImportError as error:
+        return [Finding("sqlite", "problem", f"apsw can't be imported ({error})", again)]
+    found = f"SQLite {apsw.sqlite_lib_version()} (apsw {apsw.apsw_version()})"
+    try:
+        with closing(apsw.Connection(":memory:")) as connection:
+            connection.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+    except apsw.Error as error:
+        return [Finding("sqlite", "problem", f"{found} lacks full-text search: {error}", again)]
+    return [Finding("sqlite", "ok", f"{found} with full-text search (FTS5)"), _vectors(apsw)]
+
+
+def _vectors(apsw: Any) -> Finding:
+    library = _extension_file()
+    if library is None:
+        return Finding("sqlite-vec", "problem", "the vector extension is not installed", pip_install("sqlite-vec"))
+    try:
+        with closing(apsw.Connection(":memory:")) as connection:
+            connection.enable_load_extension(True)
+            connection.load_extension(str(library))
+            version = connection.execute("SELECT vec_version()").fetchone()[0]
+    except apsw.Error as error:
+        message = f"the vector extension {library} can't be loaded: {error}"
+        return Finding("sqlite-vec", "problem", message, pip_install("--force-reinstall", "sqlite-vec", "apsw"))
+    return Finding("sqlite-vec", "ok", f"sqlite-vec {version}")
+
+
+def _extension_file() -> Path | None:
+    """The library in the package, located without importing it (which would import numpy)."""
+    spec = importlib.util.find_spec(EXTENSION)
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
+    files = [file for folder in folders for file in sorted(folder.glob("vec0.*"))]
+    return next((file for file in files if file.suffix in {".so", ".dylib", ".dll"}), None)
 
 
 def other_programs(here: Here) -> Findings:
@@ -136,31 +307,6 @@ def keys(here: Here) -> Findings:
         fix = f"clawbot, then /model and ctrl+k; or write OPENAI_API_KEY=… (say) to {quoted(here.paths.env_file)}"
         return [Finding("keys", "ok", message, fix)]
     return found
-
-
-_READABLE = "can be read by others on this machine"
-
-
-def permissions(here: Here) -> Findings:
-    """Whether other users can read keys, transcripts and logs."""
-    paths = here.paths
-    files = [paths.env_file, paths.log_file]
-    if here.settings.api_key is not None:
-        files.append(here.config_file)
-    private = dict.fromkeys((paths.home, paths.logs, here.sessions), "700") | dict.fromkeys(files, "600")
-    found = [
-        Finding("permissions", "warning", f"{path} {_READABLE}", f"chmod {mode} {quoted(path)}")
-        for path, mode in private.items()
-        if _readable_by_others(path)
-    ]
-    if count := sum(map(_readable_by_others, here.sessions.glob("*.json*"))):
-        message = f"{count} files in {here.sessions} {_READABLE}"
-        found.append(Finding("permissions", "warning", message, f"chmod -R go-rwx {quoted(here.sessions)}"))
-    return found or [Finding("permissions", "ok", f"what is in {paths.home} is yours alone")]
-
-
-def _readable_by_others(path: Path) -> bool:
-    return path.exists() and bool(stat.S_IMODE(path.stat().st_mode) & 0o077)
 
 
 def client(here: Here) -> Findings:

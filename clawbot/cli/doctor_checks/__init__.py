@@ -1,1 +1,0 @@
-"""The checks of `clawbot doctor`, by subject."""
