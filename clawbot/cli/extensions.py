@@ -15,16 +15,20 @@ import click
 from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
+from clawbot.cli.config import masked
 from clawbot.cli.output import agent_option, answer, fitted, options, print_json, say, shared_options, warn
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
+from clawbot.config.source import scalar
 from clawbot.config.switches import switch, trust
+from clawbot.config.values import format_duration
 from clawbot.distribution import pip_install
 from clawbot.errors import ClawbotError
 from clawbot.extensions.discovery import F, Found
-from clawbot.hooks.discovery import ABSENT, FoundHook
+from clawbot.hooks.discovery import ABSENT, FoundHook, find_hooks, trusted_hooks
 from clawbot.logs import setup_logging
+from clawbot.skills.discovery import FoundSkill, SkillShelf
 from clawbot.text.sanitize import clean_line
 
 _LABEL = 12
@@ -260,3 +264,100 @@ def fixes(each: Found[Any], config_file: Path) -> Iterator[str]:
     if not each.enabled:
         first = f"read {each.entry}, then " if each.source == "workspace" else ""
         yield f"{first}clawbot {each.kind}s enable {each.name}"
+
+
+class Hooks(Extensions[FoundHook]):
+    """The hooks of an agent."""
+
+    found_type, noun, can, nature, own = FoundHook, "hooks", "run", "code", "events"
+    order = "in the order in which they run"
+    applies = "It takes effect when clawbot starts next."
+
+    def find(self) -> Sequence[FoundHook]:
+        hooks = self.settings.hooks.model_copy(update={"enabled": True})
+        trusted = trusted_hooks(self.switches_file, self.settings.workspaces)
+        return find_hooks(self.paths, hooks, self.agent.workspace, trusted)
+
+    def details(self, each: FoundHook) -> dict[str, Any]:
+        manifest = each.manifest
+        return {
+            "emoji": manifest.emoji,
+            "homepage": manifest.homepage,
+            "order": manifest.order,
+            "timeoutSeconds": manifest.timeout or self.settings.hooks.timeout,
+            "always": manifest.always,
+            "requires": by_kind(manifest.needs({})),
+            "env": sorted(each.env),
+            "settings": masked(dict(each.settings)),
+        }
+
+    def title(self, each: FoundHook) -> str:
+        return f"{each.manifest.emoji} {each.name}"
+
+    def facts(self, each: FoundHook) -> Iterable[tuple[str, str]]:
+        details = self.details(each)
+        return [
+            ("homepage", each.manifest.homepage),
+            ("events", ", ".join(each.manifest.events)),
+            ("order", str(each.manifest.order)),
+            ("timeout", format_duration(details["timeoutSeconds"])),
+            ("required", "for tool calls" if each.required else ""),
+            *(("settings", f"{key}: {scalar(value)}") for key, value in details["settings"].items()),
+            *(("env", name) for name in details["env"]),
+        ]
+
+    def save(self, each: FoundHook, *, on: bool) -> None:
+        """Also change the switch of the name, as far as it decides about one of a workspace."""
+        super().save(each, on=on)
+        by_name = self.settings.hooks.entry(each.name).enabled
+        if each.source != "workspace":
+            return
+        if on and by_name is False:
+            switch(self.switches_file, each.name, on=True)
+        elif by_name and not on:
+            switch(self.switches_file, each.name, on=None)
+            if self.config_file.is_file():
+                settings = load_settings(self.paths, config_file=self.config_file).settings
+                if settings.hooks.entry(each.name).enabled:
+                    switch(self.switches_file, each.name, on=False)
+
+
+hooks = group(Hooks)
+
+
+class Skills(Extensions[FoundSkill]):
+    """The skills of an agent."""
+
+    found_type, noun, can, nature, own = FoundSkill, "skills", "be used", "text", "state"
+    order, applies = "by name", "It takes effect with the next message."
+
+    def find(self) -> Sequence[FoundSkill]:
+        settings = self.settings.skills.model_copy(update={"enabled": True})
+        return SkillShelf(self.paths, settings, self.agent.workspace, self.agent.skills).look()
+
+    def odd(self, each: FoundSkill) -> list[str]:
+        return list(each.manifest.odd)
+
+    def details(self, each: FoundSkill) -> dict[str, Any]:
+        manifest = each.manifest
+        return {
+            "license": manifest.license,
+            "compatibility": manifest.compatibility,
+            "allowedTools": list(manifest.allowed_tools),
+            "modelInvocable": not manifest.disable_model_invocation,
+            "userInvocable": manifest.user_invocable,
+        }
+
+    def facts(self, each: FoundSkill) -> Iterable[tuple[str, str]]:
+        manifest = each.manifest
+        callers = [] if manifest.disable_model_invocation else ["the model"]
+        callers += ["you (/skill)"] if manifest.user_invocable else []
+        return [
+            ("called by", " and ".join(callers)),
+            ("license", manifest.license),
+            ("needs", manifest.compatibility),
+            *(("tools", f"{tool} (it says so; that allows nothing)") for tool in manifest.allowed_tools),
+        ]
+
+
+skills = group(Skills)

@@ -20,14 +20,15 @@ from clawbot.errors import ClawbotError
 if TYPE_CHECKING:
     from clawbot.entry_points import Extension
 
-# The subcommand, its module, and the line in `--help`, shown without importing the module.
+# The subcommand, its module and its name there (`command` unless stated), and the line in `--help`, shown without
+# importing the module.
 COMMANDS = {
     "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
     "memory": ("clawbot.cli.memory", "Search the memory, forget from it; index status, update, check."),
     "import": ("clawbot.cli.importing", "Import conversations and notes of other programs; undo it."),
-    "hooks": ("clawbot.cli.hooks", "List and check hooks; switch one on or off."),
-    "skills": ("clawbot.cli.skills", "List and check skills; trust those of a workspace."),
+    "hooks": ("clawbot.cli.extensions:hooks", "List and check hooks; switch one on or off."),
+    "skills": ("clawbot.cli.extensions:skills", "List and check skills; trust those of a workspace."),
     "workspace": ("clawbot.cli.workspace", "Seed the workspace; compare it with the templates."),
     "schedule": ("clawbot.cli.schedule", "List the scheduled jobs; run those that are due."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
@@ -62,13 +63,14 @@ def _load(name: str) -> click.Command | None:
     added = None if name in COMMANDS else _added().get(name)
     if added is None and name not in COMMANDS:
         return None
-    module = COMMANDS[name][0] if added is None else added.point.module
+    where = COMMANDS[name][0] if added is None else added.point.value
+    module, _, attribute = where.partition(":")
     with nullcontext() if module in sys.modules else collecting_later():
-        found = importlib.import_module(module).command if added is None else added.load()
+        found = getattr(importlib.import_module(module), attribute or "command") if added is None else added.load()
     if problem := getattr(found, "problem", ""):
         raise ClawbotError(f"`clawbot {name}` can't be used: {problem}.")
     if not isinstance(found, click.Command):
-        raise TypeError(f"{module} holds no click command")
+        raise TypeError(f"{where} is no click command")
     return found
 
 

@@ -6,19 +6,20 @@ Nothing here imports the runtime: each command answers within a few tenths of a 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import gc
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import click
 import msgspec
 from click.shell_completion import CompletionItem
+from msgspec import Struct
 
 from clawbot.cli import memory_output as output
-from clawbot.cli.memory_open import OFF, AgentResult, Place, progress_line, search_and_print, watch
 from clawbot.cli.output import (
     agent_option,
     answer,
@@ -32,14 +33,162 @@ from clawbot.cli.output import (
     tell,
     warn,
 )
+from clawbot.clock import SystemClock
+from clawbot.config.env import load_env
+from clawbot.config.paths import Paths, find_home
+from clawbot.config.snapshot import quick_settings
+from clawbot.errors import ClawbotError
+from clawbot.indexing import open_index
+from clawbot.logs import setup_logging
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.values import IndexStatus, SyncReport
+from clawbot.memory.values import EVERY_SOURCE, IndexStatus, Progress, SearchRequest, SearchResult, Source, SyncReport
 from clawbot.text.sanitize import clean_line
 
 if TYPE_CHECKING:
+    from clawbot.config.schema import Settings
     from clawbot.forget import ForgetOutcome, Request
 
+
 T = TypeVar("T")
+
+OFF = "Memory search is switched off (memory_search.enabled)."
+
+
+class AgentResult(Struct, Generic[T], frozen=True):
+    """The result of one agent's index: a value, or an error. Neither: its memory search is off."""
+
+    agent_id: str
+    value: T | None = None
+    error: ClawbotError | None = None
+
+
+class Setup:
+    """The settings, state folder and clock of a command."""
+
+    def __init__(self, settings: Settings, paths: Paths) -> None:
+        self.settings = settings
+        self.paths = paths
+        self.clock = SystemClock()
+
+    @classmethod
+    def load(cls, config_file: Path | None = None) -> Self:
+        """Load the settings (of `config_file` instead of the user's) and the keys, and set up the log file.
+
+        Raises ConfigError. Blocks.
+        """
+        paths = Paths(find_home())
+        load_env(paths)
+        settings = quick_settings(paths, config_file=config_file)
+        logging = settings.logging
+        setup_logging(paths.log_file, logging.level, logging.max_bytes, logging.backups)
+        return cls(settings, paths)
+
+    def agents(self, agent_id: str | None) -> list[str]:
+        """`agent_id` alone, or all agents. Raises ConfigError for an unknown one."""
+        if agent_id is None:
+            return self.settings.agent_ids
+        self.settings.agent(agent_id)
+        return [agent_id]
+
+    @contextlib.asynccontextmanager
+    async def opened(self, agent_id: str, *, long_lived: bool = False) -> AsyncIterator[MemoryBackend | None]:
+        """The agent's index; None if it is off. Raises ClawbotError."""
+        index = open_index(self.settings, agent_id, self.paths, self.clock, long_lived=long_lived)
+        try:
+            yield index
+        finally:
+            if index is not None:
+                await index.close()
+
+    async def each(
+        self, agent_id: str | None, work: Callable[[str, MemoryBackend], Awaitable[T]]
+    ) -> list[AgentResult[T]]:
+        """The results of `work` for one agent or all, one after another; a failing agent does not stop the others."""
+        found: list[AgentResult[T]] = []
+        for name in self.agents(agent_id):
+            try:
+                async with self.opened(name) as index:
+                    found.append(AgentResult(name, None if index is None else await work(name, index)))
+            except ClawbotError as error:
+                found.append(AgentResult(name, error=error))
+        return found
+
+
+async def watch(
+    setup: Setup,
+    agent_id: str | None,
+    sync: Callable[[str, MemoryBackend], Awaitable[SyncReport]],
+    report: Callable[[str, SyncReport | IndexStatus], None],
+) -> None:
+    """Synchronise one agent's index or all, then follow their files until cancelled.
+
+    `report` gets the results of `sync`, then the state after each change. Returns at once if no index is enabled.
+    Raises ClawbotError.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        indexes: list[tuple[str, MemoryBackend]] = []
+        for name in setup.agents(agent_id):
+            index = await stack.enter_async_context(setup.opened(name, long_lived=True))
+            if index is not None:
+                report(name, await sync(name, index))
+                indexes.append((name, index))
+        await asyncio.gather(*(_follow(name, index, report) for name, index in indexes))
+
+
+async def _follow(name: str, index: MemoryBackend, report: Callable[[str, IndexStatus], None]) -> None:
+    loop = asyncio.get_running_loop()
+    idle = asyncio.Event()
+
+    def on_progress(progress: Progress | None) -> None:
+        if progress is None:
+            loop.call_soon_threadsafe(idle.set)
+
+    before = await index.status()
+    index.on_progress = on_progress
+    index.start()
+    while True:
+        await idle.wait()
+        idle.clear()
+        now = await index.status()
+        if _gist(now) != _gist(before):
+            report(name, now)
+            before = now
+
+
+def _gist(status: IndexStatus) -> tuple[object, ...]:
+    return status.last_sync, status.files, status.chunks, status.vectors, status.text_bytes, status.issues
+
+
+def search_and_print(
+    query: tuple[str, ...],
+    agent_id: str,
+    file: Path | None,
+    *,
+    as_json: bool,
+    only: Source | None = None,
+    **bounds: Any,
+) -> None:
+    """Search an agent's memory and print the results; `only` limits it to one source."""
+    text = " ".join(query)
+    if not text.strip():
+        fail("The query is empty.")
+    setup = Setup.load(file)
+    if only is not None and only not in setup.settings.agent(agent_id).memory_search.sources:
+        fail("Conversations are not indexed: put `sessions` among memory_search.sources.")
+    request = SearchRequest(queries=(text,), sources=EVERY_SOURCE if only is None else (only,), **bounds)
+
+    async def search(_: str, index: MemoryBackend) -> SearchResult:
+        with output.progress_line(setup.clock, shown=not as_json and sys.stderr.isatty()) as show:
+            return await index.search(request, show)
+
+    [found] = asyncio.run(setup.each(agent_id, search))
+    if found.error is not None:
+        raise found.error
+    if found.value is None:
+        fail(OFF)
+    text = "\n".join(output.hit_lines(found.value)).rstrip("\n")
+    answer(as_json, output.search_data(found.value), [text], output.search_remarks(found.value))
+
 
 INTERRUPTED = 130
 # Garbage collection threshold in new objects: a command ends before Python's default of 700 pays off (15 ms).
@@ -92,14 +241,14 @@ def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -
     fallback, rebuilding, busy; null when switched off), scan (sources, totalFiles, issues), embeddingProbe (with
     --deep: ok, error, seconds), indexError. rerankProblem in status says why no model orders the results.
     """
-    place = Place.find(file)
-    found = asyncio.run(place.each(agent_id, lambda _, index: index.status(deep=deep)))
+    setup = Setup.load(file)
+    found = asyncio.run(setup.each(agent_id, lambda _, index: index.status(deep=deep)))
     data = [output.status_data(one.agent_id, one.error or one.value) for one in found]
-    answer(as_json, data, ("\n" * bool(number) + _status_text(place, one) for number, one in enumerate(found)))
+    answer(as_json, data, ("\n" * bool(number) + _status_text(setup, one) for number, one in enumerate(found)))
     _fail_for(found)
 
 
-def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
+def _status_text(setup: Setup, found: AgentResult[IndexStatus]) -> str:
     if found.value is None:
         return f"Memory of {found.agent_id}\n  {clean_line(str(found.error or OFF))}"
     # Deferred: zones and the rooms of the language models, which the other commands do without.
@@ -107,7 +256,7 @@ def _status_text(place: Place, found: AgentResult[IndexStatus]) -> str:
 
     from clawbot.llm.embedding import embedding_keys
 
-    zone = place.settings.agent(found.agent_id).timezone
+    zone = setup.settings.agent(found.agent_id).timezone
     lines = output.status_lines(found.agent_id, found.value, ZoneInfo(zone) if zone else None, embedding_keys())
     return "\n".join(lines)
 
@@ -123,18 +272,18 @@ def index_files(force: bool, watches: bool, agent_id: str | None, file: Path | N
     files; piecesWritten, piecesEmbedded, pendingVectors, rebuilt, busy, fallback, issues, seconds; null when it failed
     or is switched off) and error. With --watch, one such object a line, again after each change.
     """
-    place = Place.find(file)
-    several = len(place.settings.agent_ids) > 1
+    setup = Setup.load(file)
+    several = len(setup.settings.agent_ids) > 1
 
     async def sync(name: str, index: MemoryBackend) -> SyncReport:
-        with progress_line(place.clock, name if several else "", shown=not as_json) as show:
+        with output.progress_line(setup.clock, name if several else "", shown=not as_json) as show:
             return await index.sync(force=force, progress=show)
 
     try:
         if watches:
-            asyncio.run(watch(place, agent_id, sync, _report_as_json if as_json else _report_change))
+            asyncio.run(watch(setup, agent_id, sync, _report_as_json if as_json else _report_change))
             return
-        found = asyncio.run(place.each(agent_id, sync))
+        found = asyncio.run(setup.each(agent_id, sync))
     except KeyboardInterrupt:
         if watches:
             return
@@ -186,8 +335,8 @@ def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) ->
     With --json: an array of objects, one for each agent, with agentId, report (problems, fixed: arrays of text;
     checked: files, chunks, keywords, vectors; clean; null when it failed or is switched off) and error.
     """
-    place = Place.find(file)
-    found = asyncio.run(place.each(agent_id, lambda _, index: index.verify(fix=fix)))
+    setup = Setup.load(file)
+    found = asyncio.run(setup.each(agent_id, lambda _, index: index.verify(fix=fix)))
     _print_reports(found, output.verify_lines, as_json=as_json)
     if any(one.value is not None and not one.value.clean for one in found):
         sys.exit(1)
@@ -236,9 +385,9 @@ def forget(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
     text = " ".join(query).strip()
     if bool(text) == bool(wanted["session"]):
         fail("Give either QUERY (words, or the path of a note) or --session ID.")
-    place = Place.find(file)
+    setup = Setup.load(file)
     request = Request(text=text, **wanted)
-    outcome = Forgetting(place.settings, place.paths, agent_id, request).run()
+    outcome = Forgetting(setup.settings, setup.paths, agent_id, request).run()
     data = {
         "agentId": agent_id,
         "dryRun": request.dry_run,

@@ -1,17 +1,22 @@
-"""The output of `clawbot memory`: text and plain data made from the values of the index. Pure."""
+"""The output of `clawbot memory`: text and plain data made from the values of the index, and the progress of a sync."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any
+from types import TracebackType
+from typing import Any, Self, TextIO
 
 import msgspec
 
-from clawbot.cli.output import counted
-from clawbot.clock import and_more
+from clawbot.cli.output import counted, draw, write_line
+from clawbot.clock import Clock, and_more
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Hit, IndexStatus, Issue, SearchResult, SyncReport, VerifyReport
+from clawbot.memory.values import Hit, IndexStatus, Issue, Progress, SearchResult, SyncReport, VerifyReport
 from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12  # columns
@@ -239,3 +244,75 @@ def size(count: int) -> str:
             return f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} GB"
+
+
+BAR = 24  # characters of the progress bar, if there is room
+REDRAW = 0.1  # seconds between two updates
+NAMES = {"scan": "listing", "text": "reading", "vectors": "embedding", "publish": "publishing"}
+
+
+class ProgressLine:
+    """Shows the progress of a sync on `stream` and removes it at the end. A context manager."""
+
+    def __init__(self, stream: TextIO, clock: Clock, *, name: str = "") -> None:
+        self._stream = stream
+        self._clock = clock
+        self._name = f"{name}: " if name else ""
+        self._live = stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+        self._drawn: float | None = None
+        self._phase = ""
+
+    def __call__(self, progress: Progress) -> None:
+        if not self._live:
+            if progress.phase != self._phase and progress.total:
+                write_line(self._stream, f"{self._name}{NAMES[progress.phase]}: {progress.total:,} {progress.unit}")
+                self._phase = progress.phase
+            return
+        now = self._clock.monotonic()
+        if self._drawn is not None and now - self._drawn < REDRAW and progress.phase == self._phase:
+            return
+        self._drawn, self._phase = now, progress.phase
+        width = shutil.get_terminal_size().columns - 1
+        is_unicode = (self._stream.encoding or "").lower().replace("-", "") == "utf8"
+        line = self._name + describe(progress, width - len(self._name), fancy=is_unicode)
+        draw(self._stream, line[:width])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live and self._drawn is not None:
+            draw(self._stream)
+
+
+def progress_line(
+    clock: Clock, name: str = "", *, shown: bool
+) -> contextlib.AbstractContextManager[Callable[[Progress], None] | None]:
+    """A progress line on stderr, or None unless `shown`."""
+    return ProgressLine(sys.stderr, clock, name=name) if shown else contextlib.nullcontext()
+
+
+def describe(progress: Progress, width: int, *, fancy: bool) -> str:
+    """`embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; in ASCII unless `fancy`.
+
+    The bar is dropped first if `width` columns are not enough.
+    """
+    figures = [f"{progress.done:,}/{progress.total:,} {progress.unit}"]
+    if progress.rate > 0:
+        figures.append(f"{progress.rate:,.0f}/s")
+    if progress.seconds_left is not None:
+        figures.append(f"{_duration(progress.seconds_left)} left")
+    name, rest = f"{NAMES[progress.phase]:<10}", "  ".join(figures)
+    room = max(min(BAR, width - len(name) - len(rest) - 3), 0)
+    share = min(progress.done / progress.total, 1.0) if progress.total else 0.0
+    full, empty = ("━", "─") if fancy else ("#", "-")
+    done = round(share * room)
+    return f"{name} {full * done}{empty * (room - done)}  {rest}"
+
+
+def _duration(seconds: float) -> str:
+    whole = max(round(seconds), 0)
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -176,7 +176,7 @@ def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: 
     A hit is printed as `score sessions/FILE#ENTRY (who, when)` and its text. With --json: as `memory search --json`.
     """
     # Deferred: the other commands do without the index.
-    from clawbot.cli.memory_open import search_and_print
+    from clawbot.cli.memory import search_and_print
 
     search_and_print(query, agent_id, file, as_json=as_json, only="sessions", **bounds)
 

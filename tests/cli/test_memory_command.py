@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from msgspec import structs
 
-from clawbot.cli import memory_open
+from clawbot.cli import memory as memory_command
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
@@ -47,7 +47,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
                 raise found
             return found
 
-        monkeypatch.setattr(memory_open, "open_index", open_index)
+        monkeypatch.setattr(memory_command, "open_index", open_index)
         monkeypatch.setattr(embedding, "embedding_keys", lambda: {"openai": "OPENAI_API_KEY"})
         return indexes
 

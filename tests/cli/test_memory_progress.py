@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from clawbot.cli.memory_open import ProgressLine, describe
+from clawbot.cli.memory_output import ProgressLine, describe
 from clawbot.memory.values import Progress
 
 CLEAR = "\r\x1b[2K"
