@@ -28,7 +28,7 @@ from clawbot.scheduling.runner import Schedule
 from clawbot.services import RuntimeOptions, SharedServices
 from clawbot.sessions.names import MAIN
 from clawbot.sessions.store import OpenSession
-from clawbot.subagents import Desk
+from clawbot.subagents import SubagentRunner
 
 __all__ = ["Runtime", "RuntimeOptions"]
 
@@ -77,12 +77,12 @@ class Runtime:
             commands = await asyncio.to_thread(installed_commands)
             conversation = await asyncio.to_thread(Conversation, services.store, session, services.clock)
             run_prompt = functools.partial(_take_turn_in, options, services)
-            desk = Desk(services.agent_settings.subagents)
-            deps = await asyncio.to_thread(services.deps, options, conversation, model, run_prompt, desk.tools)
+            subagents = SubagentRunner(services.agent_settings.subagents)
+            deps = await asyncio.to_thread(services.deps, options, conversation, model, run_prompt, subagents.tools)
             notices += notices_of(session)
             notices += [Notice(level="warning", text=text) for text in (*commands.problems, *deps.warnings)]
             agent = Agent(deps, conversation)
-            desk.serve(deps, conversation, agent.announce)
+            subagents.serve(deps, conversation, agent.announce)
             runtime = cls(agent, services, notices, owns_services=owned)
             runtime._warming = warming
             undo.callback(services.remove, runtime.agent)

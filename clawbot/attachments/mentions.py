@@ -1,4 +1,5 @@
-"""How an attachment is written in a message: `@notes.md`, `@src/`, `@src/a.py:10-40`, `@"my notes.md"`, `@~/x.png`."""
+"""How an attachment is written in a message: `@notes.md`, `@src/`, `@src/a.py:10-40`, `@"my notes.md"`, `@~/x.png`; and
+the types of pictures."""
 
 from __future__ import annotations
 
@@ -64,3 +65,15 @@ def written(path: str) -> str:
     """`path` as a mention; in quotes where it would end early."""
     plain = _PLAIN.fullmatch(path) and path[-1] not in _BEHIND
     return f"@{path}" if plain else f'@"{path}"'
+
+
+_HEADS = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+HEAD = 16
+"""Bytes that tell."""
+
+
+def picture_type(head: bytes) -> str:
+    """The MIME type of the picture that begins with `head`; "" for anything else."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _HEADS if head.startswith(magic)), "")

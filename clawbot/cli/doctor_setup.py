@@ -35,7 +35,7 @@ from clawbot.hooks.discovery import GROUP as HOOKS
 from clawbot.hooks.discovery import find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.importing.habits import expected_in
-from clawbot.importing.homes import found_homes
+from clawbot.importing.ledger import found_homes
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks

@@ -16,10 +16,9 @@ from clawbot.cli.schedule import add_jobs
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
-from clawbot.importing.homes import dismiss
-from clawbot.importing.ledger import Ledger, Record
+from clawbot.importing.ledger import Ledger, Record, dismiss
 from clawbot.importing.runs import Importer, Outcome, undo_run
-from clawbot.scheduling.importing import change_jobs
+from clawbot.scheduling.jobs import change_jobs
 from clawbot.sessions.store import SessionStore
 
 _EVERY = 25  # conversations between two updates of the line that shows how far it is

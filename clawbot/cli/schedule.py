@@ -24,8 +24,7 @@ from clawbot.config.paths import MAIN_AGENT, Paths, find_home
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.scheduling.importing import change_jobs, jobs_from, read_jobs
-from clawbot.scheduling.jobs import Job, Pause, jobs_of
+from clawbot.scheduling.jobs import Job, Pause, change_jobs, jobs_from, jobs_of, read_jobs
 from clawbot.scheduling.ledger import Ledger, Record
 from clawbot.scheduling.runner import NOTHING_OVER, JobSkippedError, JobState, Ran, RunJob, Schedule
 from clawbot.sessions.errors import SessionLockedError, UnknownSessionError

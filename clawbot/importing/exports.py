@@ -13,8 +13,22 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from clawbot.importing.content import Blocks, branch, entry_id, first_time, joined, numbered
-from clawbot.importing.source import Skipped, Source, Talk, Unit, array_items, left_in, open_plain, real_folders
+from clawbot.importing.source import (
+    Blocks,
+    Skipped,
+    Source,
+    Talk,
+    Unit,
+    array_items,
+    branch,
+    entry_id,
+    first_time,
+    joined,
+    left_in,
+    numbered,
+    open_plain,
+    real_folders,
+)
 from clawbot.messages import Message, TextBlock
 
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")

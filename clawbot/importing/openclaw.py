@@ -15,7 +15,6 @@ from msgspec import structs
 from clawbot.config.errors import ConfigError
 from clawbot.config.source import parse_layer
 from clawbot.guarded import GuardedFolder
-from clawbot.importing.content import first_time, joined
 from clawbot.importing.source import (
     LARGEST_TALK,
     Said,
@@ -23,6 +22,8 @@ from clawbot.importing.source import (
     Source,
     Talk,
     Unit,
+    first_time,
+    joined,
     left_in,
     lines_of,
     real_folders,

@@ -16,8 +16,7 @@ from clawbot.clock import Clock, iso_utc
 from clawbot.config.names import free_name
 from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, write_atomic
 from clawbot.guarded import GuardedFolder, reached
-from clawbot.importing.claude_code import read_claude_code
-from clawbot.importing.codex import read_codex
+from clawbot.importing.coding_agents import read_claude_code, read_codex
 from clawbot.importing.exports import read_export
 from clawbot.importing.ledger import Ledger, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi

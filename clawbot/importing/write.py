@@ -14,9 +14,8 @@ import msgspec
 from msgspec import structs
 
 from clawbot.clock import iso_utc, moment_of
-from clawbot.importing.content import entry_id, first_time
 from clawbot.importing.ledger import Run
-from clawbot.importing.source import Said, Talk, reading
+from clawbot.importing.source import Said, Talk, entry_id, first_time, reading
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import (

@@ -1,5 +1,5 @@
-"""Sub-agents: one tool, `task`, by which the model has a piece of its work done in a context of its own."""
+"""Sub-agents: one tool, `task`, by which the model has a task done in a context of its own."""
 
-from clawbot.subagents.desk import Desk
+from clawbot.subagents.runner import SubagentRunner
 
-__all__ = ["Desk"]
+__all__ = ["SubagentRunner"]

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from clawbot.attachments.pictures import picture_type
+from clawbot.attachments.mentions import picture_type
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.guarded import GuardedFolder

@@ -12,7 +12,7 @@ from clawbot.cli.doctor import look_around
 from clawbot.cli.doctor_setup import other_programs
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
-from clawbot.importing.homes import found_homes
+from clawbot.importing.ledger import found_homes
 from tests.importing import homes
 from tests.importing.test_import import COUNTS
 

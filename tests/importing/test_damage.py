@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clawbot.importing import runs, source
-from clawbot.importing.content import first_time
+from clawbot.importing.source import first_time
 from clawbot.importing.source import ImportFailedError, Skipped, array_items, lines_of
 from tests.clocks import StillClock
 from tests.importing import homes

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from clawbot.cli.main import root
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
-from clawbot.scheduling.importing import change_jobs, jobs_from
+from clawbot.scheduling.jobs import change_jobs, jobs_from
 
 SAMPLES: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "samples.yaml").read_text("utf-8"))
 NOW = datetime(2026, 11, 26, tzinfo=UTC)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from clawbot.clock import age
 from clawbot.importing.habits import expected_in
-from clawbot.importing.homes import found_homes, is_dismissed
+from clawbot.importing.ledger import found_homes, is_dismissed
 from clawbot.text.interface import ngettext
 from clawbot.text.sanitize import tilde
 from clawbot.tui.render.items import NoticeItem

@@ -9,7 +9,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from clawbot.agent.events import Notice, SessionChanged
-from clawbot.importing.homes import dismiss
+from clawbot.importing.ledger import dismiss
 from clawbot.llm.protocol import FoundServer, ModelInfo
 from clawbot.text.sanitize import tilde
 from clawbot.tui import choosing

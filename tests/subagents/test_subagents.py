@@ -27,7 +27,7 @@ from clawbot.llm.errors import AuthenticationError
 from clawbot.llm.protocol import ChatRequest, FinalPart, ModelInfo, TextPart
 from clawbot.messages import AssistantMessage, Cost, TextBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.subagents.limits import Limits
+from clawbot.subagents.runner import Limits
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
 from tests.agent.fakes import Answer, Stalling, calls, says
 from tests.agent.gate_host import PurposeModel

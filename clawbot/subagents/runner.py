@@ -1,0 +1,277 @@
+"""Runs the tasks of a conversation, each as a turn of a sub-agent in a session of its own, within limits.
+
+A sub-agent has the tools of the conversation but `task` (unless it may delegate on) and without the user's notes, since
+its session is of the kind `sub` (`context/privacy.py`). Its session is in a folder that belongs to the session it works
+for (`SessionStore.subagents`), so that memory indexes only the report, which is in the conversation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import structs
+
+from clawbot.agent.conversation import Conversation
+from clawbot.agent.deps import AgentDeps, CurrentModel
+from clawbot.agent.events import ContextUsed, Event, MessageFinished, Scope
+from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.turn_runner import Approvals, TurnRunner
+from clawbot.config.schema_agent import AgentSettings, SubagentSettings
+from clawbot.context.prompt import TASK
+from clawbot.deadline import Cancellation, InterruptedTurnError
+from clawbot.errors import ClawbotError
+from clawbot.messages import AssistantMessage, Message, UserMessage
+from clawbot.sessions.silence import spoken
+from clawbot.subagents.tool import Progress, Task, TaskTool
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, ToolError, ToolOutcome
+
+SETTLE_SECONDS = 5.0  # between the request to stop and the cancellation of a sub-agent
+_BY_USER = "it was interrupted by the user"
+_NO_TURN = "Nothing can be delegated before the conversation has begun."
+
+
+class Limits:
+    """Cancels a sub-agent that takes longer or uses more than `settings` allow; `exceeded` is the reason. The time in
+    which the user is asked does not count. `together` are the tokens of all sub-agents of one message."""
+
+    def __init__(self, settings: SubagentSettings, cancel: Cancellation, together: list[int]) -> None:
+        self._settings = settings
+        self._together = together
+        self._number = len(together)
+        together.append(0)
+        self._cancel = cancel
+        self._left = settings.timeout
+        self._loop = asyncio.get_running_loop()
+        self._since = 0.0
+        self._alarm: asyncio.TimerHandle | None = None
+        self._asked = 0
+        self.exceeded = ""
+
+    def start(self) -> None:
+        """Start the clock."""
+        self._since = self._loop.time()
+        self._alarm = self._loop.call_later(self._left, self._expire)
+
+    def stop(self) -> None:
+        """Stop the clock."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+            self._left = max(0.0, self._left - (self._loop.time() - self._since))
+
+    def spent(self, tokens: int, *, goes_on: bool) -> None:
+        """Record the tokens used so far; one that ends anyway is not cancelled."""
+        self._together[self._number] = tokens
+        if goes_on and tokens > self._settings.max_tokens:
+            self._exceed(f"it used {tokens:,} tokens (agents.defaults.subagents.max_tokens in the config)")
+        elif goes_on and (problem := _exceeded_by_all(self._settings, self._together)):
+            self._exceed(problem)
+
+    def _expire(self) -> None:
+        self._alarm = None
+        seconds = f"{self._settings.timeout:g} seconds"
+        self._exceed(f"it was not done after {seconds} (agents.defaults.subagents.timeout in the config)")
+
+    def _exceed(self, reason: str) -> None:
+        self.exceeded = self.exceeded or reason
+        self._cancel.request()
+
+    def pausing(self, approve: Approver) -> Approver:
+        """Wrap `approve` so that the clock is stopped during a question."""
+
+        async def ask(question: ApprovalQuestion) -> ApprovalAnswer:
+            self.stop()
+            self._asked += 1
+            try:
+                return await approve(question)
+            finally:
+                self._asked -= 1
+                if not self._asked:
+                    self.start()
+
+        return ask
+
+
+def _exceeded_by_all(settings: SubagentSettings, together: list[int]) -> str:
+    """Return by how much the sub-agents of one message exceed their common limit; "" if they don't."""
+    if (tokens := sum(together)) <= settings.max_total_tokens:
+        return ""
+    return f"all of this message used {tokens:,} tokens (agents.defaults.subagents.max_total_tokens in the config)"
+
+
+class SubagentRunner:
+    """Runs the tasks of one conversation, `depth` levels below the user's. `tools` are what the model gets for them."""
+
+    def __init__(self, settings: SubagentSettings, depth: int = 0, together: list[int] | None = None) -> None:
+        """`together` are the tokens of each sub-agent of the user's message, None at the level of the user."""
+        self._settings = settings
+        self._depth = depth
+        self._together: list[int] = [] if together is None else together
+        self._message: UserMessage | None = None
+        self._slots = asyncio.Semaphore(settings.max_concurrent)
+        self._parent: tuple[AgentDeps, Conversation] | None = None
+        self._emit: Callable[[Event], None] = lambda _event: None
+        offered = settings.enabled != "off" and depth < settings.max_depth
+        self.tools: tuple[TaskTool, ...] = (TaskTool(self.run),) if offered else ()
+
+    def serve(self, deps: AgentDeps, conversation: Conversation, emit: Callable[[Event], None]) -> None:
+        """Work for `conversation`, whose agent has `deps`; `emit` shows the user an event."""
+        self._parent = deps, conversation
+        self._emit = emit
+
+    async def run(self, task: Task) -> ToolOutcome:
+        """Run `task` as soon as a slot is free. Raises ToolError, and any other failure.
+
+        A cancellation stops the sub-agent as Esc stops a turn: its messages until then are saved.
+        """
+        if self._parent is None:
+            raise ToolError(_NO_TURN)
+        deps, conversation = self._parent
+        async with self._slots:
+            self._demand_budget(conversation.messages)
+            cancel = Cancellation()
+            limits = Limits(self._settings, cancel, self._together)
+            work = asyncio.create_task(
+                self._work(task, deps, conversation, limits, cancel), name=f"sub-agent {task.call_id}"
+            )
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                cancel.request()
+                await asyncio.wait({work}, timeout=SETTLE_SECONDS)
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+                raise
+
+    def _demand_budget(self, messages: Sequence[Message]) -> None:
+        """Reset the counts for a new message of the user. Raises ToolError if its sub-agents have used up theirs."""
+        last = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
+        if not self._depth and last is not self._message:
+            self._message, self._together = last, []
+        problem = _exceeded_by_all(self._settings, self._together)
+        if len(self._together) >= self._settings.max_total:
+            problem = f"{self._settings.max_total} worked on this message (agents.defaults.subagents.max_total)"
+        if problem:
+            raise ToolError(f"No more sub-agents: {problem}. Do it yourself.")
+
+    async def _work(
+        self, task: Task, parent: AgentDeps, conversation: Conversation, limits: Limits, cancel: Cancellation
+    ) -> ToolOutcome:
+        limits.start()
+        try:
+            async with self._opened(parent, conversation, cancel) as (deps, own):
+                return await self._turn(task, deps, own, limits, cancel)
+        except InterruptedTurnError as error:
+            raise ToolError(f"The sub-agent was stopped: {limits.exceeded or _BY_USER}.") from error
+        except ClawbotError as error:
+            hint = f"{error.hint} " if error.hint else ""
+            raise ToolError(f"The sub-agent could not work: {error} {hint}Do it yourself.") from error
+        finally:
+            limits.stop()
+
+    @asynccontextmanager
+    async def _opened(
+        self, parent: AgentDeps, conversation: Conversation, cancel: Cancellation
+    ) -> AsyncIterator[tuple[AgentDeps, Conversation]]:
+        """The sub-agent's dependencies and its session. Raises ModelError, SessionStoreError."""
+        store = parent.store.subagents(conversation.session_id)
+        async with parent.model.borrow(self._settings.model, cancel) as chat:
+            key = f"agent:{parent.agent_id}:subagent:{uuid.uuid4().hex[:8]}"
+            own = Conversation(store, await asyncio.to_thread(store.open, key), parent.clock)
+            deps = structs.replace(
+                parent,
+                settings=_without_memory(parent.settings),
+                store=store,
+                model=CurrentModel(parent.model.open, chat, self._settings.model or parent.model.ref),
+                flush_at_end=False,
+                asked=None,
+                attachments=None,
+                client=str,
+                run_prompt=None,
+            )
+            try:
+                yield deps, own
+            finally:
+                spent = own.session.record
+                conversation.add_spent(spent.input_tokens or 0, spent.output_tokens or 0, spent.cost)
+                await own.close()
+
+    async def _turn(
+        self, task: Task, deps: AgentDeps, own: Conversation, limits: Limits, cancel: Cancellation
+    ) -> ToolOutcome:
+        progress = Progress(task.call_id, task.description, own.session_id)
+
+        def on_event(event: Event) -> None:
+            step = progress.take(event)
+            if step is not None:
+                self._emit(step)
+            if isinstance(event, MessageFinished):
+                limits.spent(progress.tokens, goes_on=event.stop_reason == "toolUse")
+
+        below = SubagentRunner(self._settings, self._depth + 1, self._together)
+        denied = {TASK, *self._settings.deny}
+        tools = deps.tools.handed_over(denied, [tool for tool in below.tools if TASK not in self._settings.deny])
+        deps = structs.replace(deps, tools=tools)
+        below.serve(deps, own, on_event)
+        hooks = SessionHooks(deps, own, on_event)
+        runner = TurnRunner(deps, own, hooks, _no_figures, lambda _saving: None)
+        runner.approvals = _Forwarded(limits.pausing(task.approve), task.description)
+        problem = ""
+        try:
+            scope = Scope(on_event, cancel)
+            problem = await runner.message(task.prompt, lambda _entry, _attached: None, _nothing, scope)
+        except InterruptedTurnError:
+            problem = limits.exceeded or _BY_USER
+        except ClawbotError as error:
+            problem = f"{error} {error.hint}".strip()
+        return _outcome(own, progress, problem)
+
+
+class _Forwarded(Approvals):
+    """The questions of the sub-agent `name`, which the user is asked by `approve`."""
+
+    def __init__(self, approve: Approver, name: str) -> None:
+        super().__init__(answered=True)
+        self._approve = approve
+        self._name = name
+
+    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Callable[[Event], None]) -> ApprovalAnswer:
+        """Put `question` to the user, in the sub-agent's name."""
+        name = f"{self._name} › {question.by}" if question.by else self._name
+        return await self._approve(structs.replace(question, by=name))
+
+
+def _outcome(own: Conversation, progress: Progress, problem: str) -> ToolOutcome:
+    """The result of the call: the report, or the problem and the last answer."""
+    answers = [message for message in own.messages if isinstance(message, AssistantMessage)]
+    last = own.messages[-1] if own.messages else None
+    is_complete = isinstance(last, AssistantMessage) and not last.broken and not last.tool_calls
+    texts = (spoken(message.text).strip() for message in reversed(answers))
+    report = next(texts, "")
+    if not problem and is_complete and report:
+        return ToolOutcome(report, summary=progress.summary, details=progress.details)
+    problem = problem or ("it ended without a report" if is_complete else "it did not come to an end")
+    report = report or next(filter(None, texts), "")
+    parts = [
+        f"The sub-agent did not finish: {problem.rstrip('.')}.",
+        f"What it said last: {report}" if report else "It said nothing.",
+        "What it changed until then stays. Hand over a smaller piece, or do it yourself.",
+    ]
+    return ToolOutcome("\n".join(parts), is_error=True, summary="failed", details=progress.details)
+
+
+def _without_memory(settings: AgentSettings) -> AgentSettings:
+    """`settings` with which nothing of a conversation is offered to memory."""
+    flush = settings.compaction.memory_flush.model_copy(update={"enabled": False})
+    return settings.model_copy(update={"compaction": settings.compaction.model_copy(update={"memory_flush": flush})})
+
+
+def _no_figures() -> ContextUsed:
+    return ContextUsed(tokens=0, window=0, exact=False)
+
+
+async def _nothing() -> None:
+    """Unsent messages are saved for the user's conversation alone."""
