@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from clawbot.config.schema import Settings
-from clawbot.config.schema_hooks import HookEntry, HookSettings
+from clawbot.config.schema_extensions import HookEntry, HookSettings
 from clawbot.extensions.manifest import Requires
 from clawbot.extensions.manifest import Source as HookSource
 from clawbot.hooks import AnyEvent, Hook, HookEvent

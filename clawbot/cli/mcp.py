@@ -19,7 +19,7 @@ from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.mcp_file import ReadServers, change_servers, problem_in, read_servers
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.schema_mcp import McpServer, McpSettings, is_server_name
+from clawbot.config.schema_extensions import McpServer, McpSettings, is_server_name
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.logs import setup_logging

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Of what others wrote: `$env:KEY="x"` is a line for PowerShell.
 _ANY_NAME = lazy_re(r"[\w.-]+")
-_MOST_LINES = 12
+_MAX_LINES = 12
 # NUL would end the variable; lone surrogates can't be encoded in UTF-8, and U+FFFD is what was not UTF-8.
 _UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff\ufffd]")
 
@@ -33,7 +33,7 @@ class EnvFile(NamedTuple):
 
     def notices(self, file: Path) -> list[str]:
         """One line about those of `file` that are left out."""
-        shown = [*map(str, self.lines[:_MOST_LINES]), *(["…"] if len(self.lines) > _MOST_LINES else [])]
+        shown = [*map(str, self.lines[:_MAX_LINES]), *(["…"] if len(self.lines) > _MAX_LINES else [])]
         text = ngettext(
             "{file}: line {lines} is left out: expected NAME=value",
             "{file}: lines {lines} are left out: expected NAME=value",

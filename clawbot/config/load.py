@@ -27,11 +27,9 @@ from clawbot.config.legacy import modernise, tables
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import ReadServers, read_servers
 from clawbot.config.mover import Mover, marks_of
-from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
-from clawbot.config.paths import DEFAULTS, Paths, shipped
+from clawbot.config.paths import BUILTIN_BACKEND, DEFAULTS, OWN_BACKENDS, Paths, shipped
 from clawbot.config.references import resolve_layer
-from clawbot.config.schema import Settings, deep_merge
-from clawbot.config.schema_backends import BrokenBackend, MemorySettings
+from clawbot.config.schema import BrokenBackend, MemorySettings, Settings, deep_merge
 from clawbot.config.schema_context import BUILTIN_COMPACTION
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer

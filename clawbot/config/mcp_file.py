@@ -11,7 +11,6 @@ import re
 import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,16 +18,17 @@ import msgspec
 from pydantic import ValidationError
 
 from clawbot.config.errors import config_error, read_text, rewrite
-from clawbot.config.names import free_name
+from clawbot.config.paths import free_name
 from clawbot.config.references import foreign_in
-from clawbot.config.schema_mcp import McpServer, is_server_name
+from clawbot.config.schema_extensions import McpServer, is_server_name
 from clawbot.config.source import dotted, parse_layer, read_layer
 from clawbot.config.spelling import explain
+from clawbot.text.tables import packaged_table
 
 ORIGIN = "clawbot mcp add"
 # A time limit above it counts milliseconds, as in Gemini CLI and opencode.
-_MOST_SECONDS = 1000
-_LONGEST_NAME = 28
+_MAX_SECONDS = 1000
+_MAX_NAME_CHARS = 28
 
 
 class ReadServers(NamedTuple):
@@ -42,7 +42,7 @@ class ReadServers(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _shapes() -> dict[str, Any]:
-    return tomllib.loads(files("clawbot.config").joinpath("mcp_shapes.toml").read_text(encoding="utf-8"))
+    return packaged_table("clawbot.config", "mcp_shapes.toml", dict[str, Any])
 
 
 def read_servers(file: Path) -> ReadServers:
@@ -72,7 +72,7 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
     for name, (key, entry) in found.items():
         own = name
         if not is_server_name(name) or name in servers:
-            own = free_name(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_LONGEST_NAME] or "server", servers)
+            own = free_name(re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:_MAX_NAME_CHARS] or "server", servers)
         try:
             servers[own], skipped = as_server(entry)
         except ValueError as error:
@@ -155,7 +155,7 @@ def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
 def _plain(key: str, value: Any) -> Any:
     """A value in our form: milliseconds as seconds, numbers and secrets of the environment as text."""
     if key == "timeout" and isinstance(value, int | float) and not isinstance(value, bool):
-        return value / 1000 if value >= _MOST_SECONDS else value
+        return value / 1000 if value >= _MAX_SECONDS else value
     return _as_text(value) if key in ("env", "headers", "args") else value
 
 

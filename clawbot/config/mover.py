@@ -12,7 +12,7 @@ from clawbot.config.source import KeyPath, Layer, Mark, dotted
 from clawbot.config.spelling import to_snake
 from clawbot.text.interface import N_, _
 
-_MOST_NAMES = 12
+_MAX_NAMES = 12
 # What the keys of restrictions are called, also those that no table has.
 _RESTRICTS = re.compile(
     "allow|approv|block|confirm|deny|denied|disable|elevat|exec|forbid|permi|polic|read_?only|restrict|safe|sandbox"
@@ -34,8 +34,8 @@ def _some(paths: Iterable[KeyPath]) -> str:
     star = {path: ("agents", "*", *path[2:]) if len(agents) > 1 and path[1:2] and path[1] in agents else path
             for path in paths}  # fmt: skip
     names = list(dict.fromkeys(map(dotted, star.values())))
-    more = [f"+{len(names) - _MOST_NAMES}"] if len(names) > _MOST_NAMES else []
-    return ", ".join([*names[:_MOST_NAMES], *more])
+    more = [f"+{len(names) - _MAX_NAMES}"] if len(names) > _MAX_NAMES else []
+    return ", ".join([*names[:_MAX_NAMES], *more])
 
 
 class Mover:
@@ -69,7 +69,7 @@ class Mover:
         """The value at `path`."""
         return reduce(lambda value, step: value[step], path, cast("Any", self.data))
 
-    def tell(self, path: KeyPath, text: str) -> None:
+    def notify(self, path: KeyPath, text: str) -> None:
         """Add a notice about `path`."""
         self._notices.append(f"{self.marks[path].place}: {dotted(path)}{text}")
 

@@ -134,55 +134,14 @@ Source = Literal["memory", "sessions"]
 NO_PROVIDERS = ("auto", "offline", "none")
 """Values that name no remote embedding provider: local embeddings, or words alone."""
 
-VECTOR_PROVIDERS = frozenset(
-    {
-        "azure",
-        "azure_ai",
-        "bedrock",
-        "cohere",
-        "cohere_chat",
-        "cometapi",
-        "dashscope",
-        "databricks",
-        "deepinfra",
-        "edenai",
-        "fireworks_ai",
-        "gemini",
-        "gigachat",
-        "github_copilot",
-        "hosted_vllm",
-        "huggingface",
-        "infinity",
-        "jina_ai",
-        "litellm_proxy",
-        "llamafile",
-        "lm_studio",
-        "mistral",
-        "nebius",
-        "nvidia_nim",
-        "oci",
-        "ollama",
-        "oobabooga",
-        "openai",
-        "openai_like",
-        "openrouter",
-        "ovhcloud",
-        "perplexity",
-        "sagemaker",
-        "sambanova",
-        "sap",
-        "snowflake",
-        "together_ai",
-        "triton",
-        "vercel_ai_gateway",
-        "vertex_ai",
-        "volcengine",
-        "voyage",
-        "wandb",
-        "watsonx",
-        "xinference",
-    }
-)
+VECTOR_PROVIDERS = frozenset((
+    "azure", "azure_ai", "bedrock", "cohere", "cohere_chat", "cometapi", "dashscope", "databricks", "deepinfra",
+    "edenai", "fireworks_ai", "gemini", "gigachat", "github_copilot", "hosted_vllm", "huggingface", "infinity",
+    "jina_ai", "litellm_proxy", "llamafile", "lm_studio", "mistral", "nebius", "nvidia_nim", "oci", "ollama",
+    "oobabooga", "openai", "openai_like", "openrouter", "ovhcloud", "perplexity", "sagemaker", "sambanova", "sap",
+    "snowflake", "together_ai", "triton", "vercel_ai_gateway", "vertex_ai", "volcengine", "voyage", "wandb",
+    "watsonx", "xinference",
+))  # fmt: skip
 """The embedding providers that litellm supports."""
 
 _SHOWN = 60

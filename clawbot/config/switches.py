@@ -17,7 +17,7 @@ from clawbot.config.errors import config_error
 from clawbot.files import ensure_private_dir, locked, read_plain, write_atomic
 
 V = TypeVar("V")
-_MOST_BYTES = 1024**2
+_MAX_BYTES = 1024**2
 _HINT = "Repair it, or delete it and enable again what you want."
 
 
@@ -35,7 +35,7 @@ NOTHING = Switches()
 def read_switches(file: Path) -> Switches:
     """Raises ConfigError if `file` can't be used. Blocks."""
     try:
-        return msgspec.json.decode(read_plain(file, limit=_MOST_BYTES), type=Switches)
+        return msgspec.json.decode(read_plain(file, limit=_MAX_BYTES), type=Switches)
     except FileNotFoundError:
         return Switches(trusted={})
     except OSError as error:

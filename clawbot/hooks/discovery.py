@@ -22,7 +22,7 @@ from typing import Any, get_args
 import msgspec
 
 from clawbot.config.paths import Paths, shipped
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.config.switches import NOTHING, Switches, adopt, read_switches
 from clawbot.entry_points import BrokenExtension, Extension, installed
 from clawbot.extensions.discovery import Found, trusted

@@ -1,5 +1,5 @@
-"""Reads the sessions of Claude Code (`projects/FOLDER/ID.jsonl`, a tree of lines by `uuid` and `parentUuid`) and of Codex
-(`rollout-*.jsonl` with one event a line; the first versions wrote one JSON object)."""
+"""Reads the sessions of Claude Code (`projects/FOLDER/ID.jsonl`, a tree of lines by `uuid` and `parentUuid`) and of
+Codex (`rollout-*.jsonl` with one event a line; the first versions wrote one JSON object)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The runs of imports, each in a file of its own in the state folder: what it made, and what need not be read again; and
-the folders of other programs from which nothing was imported yet."""
+"""The runs of imports, each in a file of its own in the state folder: what it made, and what need not be read again;
+and the folders of other programs from which nothing was imported yet."""
 
 from __future__ import annotations
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
-from clawbot.config.paths import Paths
+from clawbot.config.paths import BUILTIN_BACKEND, MILVUS_BACKEND, Paths
 from clawbot.errors import ClawbotError
 from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import ScopeGuard
@@ -365,7 +364,7 @@ def open_configured(context: BackendContext) -> MemoryBackend:
     if name == MILVUS_BACKEND:
         return open_milvus(context)
     # Deferred import: the builtin index does without the list of installed packages.
-    from clawbot.config.schema_backends import BACKEND_GROUP
+    from clawbot.config.schema import BACKEND_GROUP
     from clawbot.entry_points import BrokenExtension, find
 
     backend = find(BACKEND_GROUP, name).use(lambda point: _opened(point, context))

@@ -23,7 +23,7 @@ from msgspec import Struct
 from clawbot.agent.status_types import McpStatus
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths
-from clawbot.config.schema_mcp import McpServer, McpSettings
+from clawbot.config.schema_extensions import McpServer, McpSettings
 from clawbot.files import ensure_private_dir, read_plain, write_atomic
 from clawbot.mcp.catalog import changes, original, spec_of, tool_names
 from clawbot.mcp.connection import McpConnection, McpError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clawbot.config.references import UnresolvedError, resolve
-from clawbot.config.schema_mcp import McpServer, McpSettings, check_url
+from clawbot.config.schema_extensions import McpServer, McpSettings, check_url
 from clawbot.mcp.frames import Start
 from clawbot.text.secret_names import is_secret_name
 from clawbot.text.secrets import remember_secret

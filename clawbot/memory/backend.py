@@ -38,8 +38,8 @@ from clawbot.memory.values import (
 
 if TYPE_CHECKING:
     from clawbot.config.paths import Paths
+    from clawbot.config.schema import MemorySettings
     from clawbot.config.schema_agent import AgentSettings
-    from clawbot.config.schema_backends import MemorySettings
     from clawbot.memory.values import Reranker
 
 DEFAULT_LINES = 120

@@ -18,7 +18,7 @@ import msgspec
 
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths
-from clawbot.config.schema_hooks import SkillSettings
+from clawbot.config.schema_extensions import SkillSettings
 from clawbot.config.switches import NOTHING, Switches, read_switches
 from clawbot.extensions.discovery import Found, trusted
 from clawbot.extensions.manifest import (

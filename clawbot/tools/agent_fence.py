@@ -18,7 +18,7 @@ from msgspec import Struct
 import clawbot
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema import Settings
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.llm.models import SCRIPT
 from clawbot.tools.fence import RUNNING_HOOK, SKILL, Barred, Fence
 from clawbot.tools.sandbox.journal import FOLDER as JOURNALS

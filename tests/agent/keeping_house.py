@@ -15,7 +15,7 @@ from clawbot.agent.conversation import Conversation
 from clawbot.attachments.reading import Attachments
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.extensions.manifest import Source
 from clawbot.hooks.discovery import discover
 from clawbot.hooks.dispatch import Dispatcher

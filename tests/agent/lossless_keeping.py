@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.config.paths import shipped
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.hooks.discovery import discover
 from clawbot.hooks.dispatch import Dispatcher
 from clawbot.sessions.index import SessionRecord

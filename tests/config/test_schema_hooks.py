@@ -7,7 +7,7 @@ import pytest
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.text.secrets import redact
 
 

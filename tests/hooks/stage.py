@@ -13,7 +13,7 @@ from textwrap import dedent
 from typing import Any
 
 from clawbot.clock import SystemClock
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.config.switches import Switches
 from clawbot.extensions.manifest import Source
 from clawbot.hooks import AgentBootstrap, CommandNew, HookServiceError, InjectedFile, Said, ToolBefore

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.config.switches import NOTHING, Switches
 from clawbot.hooks.discovery import FoundHook, discover
 from clawbot.hooks.dispatch import LOADING, Dispatcher

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.config.switches import NOTHING, Switches
 from clawbot.entry_points import installed
 from clawbot.extensions import manifest

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.hooks import dispatch
 from clawbot.hooks.dispatch import LastRun
 from clawbot.text.secrets import MARK

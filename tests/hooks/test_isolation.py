@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.hooks import runners
 from clawbot.hooks.codec import Handle, HookProcessReady, Log, encode_event, report_decoder
 from clawbot.hooks.discovery import discover

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from tests.hooks.stage import Services, command, dispatching, places, settings, tool, write_hook
 
 WORKS = "async def handle(event): pass\n"

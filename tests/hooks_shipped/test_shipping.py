@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.paths import shipped
-from clawbot.config.schema_hooks import HookSettings
+from clawbot.config.schema_extensions import HookSettings
 from clawbot.extensions.manifest import Source
 from clawbot.hooks.discovery import FoundHook, discover
 

@@ -21,7 +21,7 @@ import pytest
 
 from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths
-from clawbot.config.schema_mcp import McpSettings
+from clawbot.config.schema_extensions import McpSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.mcp.client import McpClient
 from clawbot.mcp.connection import McpError, wait_after

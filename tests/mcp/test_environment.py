@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clawbot.config.references import UnresolvedError
-from clawbot.config.schema_mcp import McpServer, McpSettings
+from clawbot.config.schema_extensions import McpServer, McpSettings
 from clawbot.mcp.environment import start_of
 
 ENVIRON = {"PROGRAM": "/opt/x", "DATA": "/data", "HOST": "example.org", "TOKEN": "swordfish-9", "PATH": "/bin"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from clawbot.config.paths import Paths
-from clawbot.config.schema_hooks import SkillSettings
+from clawbot.config.schema_extensions import SkillSettings
 from clawbot.skills.discovery import FoundSkill, SkillShelf
 
 

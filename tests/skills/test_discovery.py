@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.config.paths import Paths
-from clawbot.config.schema_hooks import SkillSettings
+from clawbot.config.schema_extensions import SkillSettings
 from clawbot.config.switches import switch, trust
 from clawbot.extensions import manifest
 from clawbot.extensions.manifest import ManifestError

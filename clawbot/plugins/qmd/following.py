@@ -12,7 +12,7 @@ import yaml
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.config.schema_backends import QmdSettings
+from clawbot.config.schema import QmdSettings
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir, write_atomic
 from clawbot.memory.documents.library import Library, Plan, make_plan

@@ -13,7 +13,7 @@ from weakref import WeakValueDictionary
 from msgspec import structs
 
 from clawbot.clock import Clock
-from clawbot.config.schema_serve import ServeSettings
+from clawbot.config.schema import ServeSettings
 from clawbot.errors import ClawbotError
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.services import SharedServices

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from clawbot.clock import Clock
-from clawbot.config.schema_serve import ServeSettings
+from clawbot.config.schema import ServeSettings
 from clawbot.deadline import deadline
 from clawbot.plugins.serve.answers import RefusalError
 from clawbot.plugins.serve.limits import Buckets, failure_buckets

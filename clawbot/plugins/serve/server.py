@@ -12,7 +12,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from clawbot import __version__
-from clawbot.config.schema_serve import ServeSettings
+from clawbot.config.schema import ServeSettings
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.plugins.serve.agents import Agents

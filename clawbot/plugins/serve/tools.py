@@ -16,7 +16,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.config.schema_serve import ServeSettings, ServeToolSettings
+from clawbot.config.schema import ServeSettings, ServeToolSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError

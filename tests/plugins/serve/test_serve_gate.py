@@ -11,7 +11,7 @@ import pytest
 
 from clawbot import token as token_module
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.schema_serve import ServeSettings
+from clawbot.config.schema import ServeSettings
 from clawbot.errors import ClawbotError
 from clawbot.plugins.serve import server as server_module
 from clawbot.plugins.serve.gate import is_loopback, may_be_called, may_come_from

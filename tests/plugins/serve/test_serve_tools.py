@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.schema_serve import ServeToolSettings
+from clawbot.config.schema import ServeToolSettings
 from clawbot.messages import ToolSpec
 from clawbot.plugins.serve import answers
 from clawbot.plugins.serve.tools import Call, is_denied, read_call, with_action
