@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from clawbot.importing import runs, source
-from clawbot.importing.source import first_time
-from clawbot.importing.source import ImportFailedError, Skipped, array_items, lines_of
+from clawbot.importing.source import ImportFailedError, Skipped, array_items, first_time, lines_of
 from tests.clocks import StillClock
 from tests.importing import homes
 from tests.importing.test_import import COUNTS, Place, paths, place_of, said
