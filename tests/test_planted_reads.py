@@ -19,7 +19,7 @@ from clawbot.background import _heartbeat_file
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema import Settings
-from clawbot.config.schema_context import StartupContextSettings
+from clawbot.config.schema_agent import StartupContextSettings
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.config.switches import Switches
 from clawbot.context.bent import FILES, FOLDERS, bent_places, mend_workspace

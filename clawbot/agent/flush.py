@@ -27,7 +27,7 @@ from clawbot.agent.offers import FlushOutcome
 from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import Committed, TurnSetup, run_turn
 from clawbot.clock import Clock
-from clawbot.config.schema_context import MemoryFlushSettings
+from clawbot.config.schema_agent import MemoryFlushSettings
 from clawbot.context.compaction import junk
 from clawbot.context.counting import TokenCounter
 from clawbot.context.detached import Detached, detach

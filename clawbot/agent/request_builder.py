@@ -17,7 +17,7 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Notice, Scope, warning
 from clawbot.clock import epoch_ms
-from clawbot.config.schema_context import BootstrapSettings
+from clawbot.config.schema_agent import BootstrapSettings
 from clawbot.context.bootstrap import (
     BootstrapFile,
     NamedText,

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
-from clawbot.config.schema_context import BUILTIN_COMPACTION, COMPACTION_GROUP
+from clawbot.config.schema_agent import BUILTIN_COMPACTION, COMPACTION_GROUP
 from clawbot.context.compaction import (
     SYSTEM,
     Cut,

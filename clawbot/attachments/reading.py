@@ -14,7 +14,7 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from clawbot.attachments.mentions import HEAD, Mention, mentions, picture_type
-from clawbot.config.schema_context import AttachmentSettings
+from clawbot.config.schema_agent import AttachmentSettings
 from clawbot.context.bootstrap import fence_for, fenced, tamed
 from clawbot.files import version_of
 from clawbot.messages import ImageBlock, TextBlock, UserBlock

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.about import about
 from clawbot.cli.config import lines_of as settings_lines
 from clawbot.cli.config import masked
 from clawbot.cli.doctor import examine, look_around
 from clawbot.cli.doctor import lines_of as finding_lines
 from clawbot.cli.doctor_storage import Here
+from clawbot.cli.extras import about
 from clawbot.cli.output import agent_option, config_option, say
 from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError

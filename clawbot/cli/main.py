@@ -132,7 +132,7 @@ def root(context: click.Context, version: bool, verbose: bool) -> None:
     if version:
         say(f"clawbot, version {__version__}")
         if verbose:
-            say(importlib.import_module("clawbot.cli.about").about())
+            say(importlib.import_module("clawbot.cli.extras").about())
         context.exit()
     if context.invoked_subcommand is None:
         raise click.UsageError("--verbose goes with --version.")

@@ -1,28 +1,50 @@
-"""API keys in `$CLAWBOT_HOME/.env`: read at the start, written when the user enters a key."""
+"""Variables of the environment: API keys in `$CLAWBOT_HOME/.env`, read at the start and written when the user enters a
+key; and references to variables in settings and MCP files, in the spellings of several programs.
+
+`${NAME}`, `${NAME:-default}` and `$NAME` (shells), `${env:NAME}` (VS Code, Cursor), `{env:NAME}` (opencode),
+`os.environ/NAME` (LiteLLM). `$$` is a plain `$`. What only another program can fill in (`${input:key}`) is an error.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from clawbot.config.errors import config_error, read_text, rewrite
 from clawbot.config.paths import Paths
-from clawbot.text.interface import ngettext
+from clawbot.errors import ClawbotError
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.patterns import lazy_re
+from clawbot.text.secret_names import is_secret_name
+from clawbot.text.secrets import remember_secret
 
 if TYPE_CHECKING:
     from dotenv.parser import Binding
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 # Of what others wrote: `$env:KEY="x"` is a line for PowerShell.
 _ANY_NAME = lazy_re(r"[\w.-]+")
 _MAX_LINES = 12
 # NUL would end the variable; lone surrogates can't be encoded in UTF-8, and U+FFFD is what was not UTF-8.
 _UNWRITABLE = lazy_re(r"[\x00\ud800-\udfff\ufffd]")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+_WORD = rf"(?<![\w$])\$(?P<word>[A-Z_][A-Z0-9_]+)(?!\w)|\A\$(?P<alone>{_NAME})\Z"
+_REFERENCE = lazy_re(
+    rf"\$(?P<plain>\$)|\$\{{(?P<body>[^{{}}\n]{{1,200}})\}}|\{{(?P<braces>(?:env|file):[^{{}}\n]{{1,200}})\}}"
+    rf"|\A(?:os\.environ/)(?P<litellm>{_NAME})\Z|{_WORD}"
+)
+_BODY = lazy_re(rf"(?:env:)?(?P<name>{_NAME})(?::-(?P<default>.*))?")
+# What VS Code, Cursor and opencode fill in themselves: what they ask for or keep, and the files that they have open.
+_FOREIGN = lazy_re(
+    r"(?:input|command|config|secret|file):(?P<asked>.*)|(?:workspace(?:Folder|Root)|file|relativeFile|cwd)\w*(?::.*)?"
+)
+_FILLED_IN = N_("{reference} is filled in by another program only.")
+_PREDEFINED: dict[str, Callable[[], str]] = {"userHome": lambda: str(Path.home()), "pathSeparator": lambda: "/"}
+REFERENCE_SIGNS = ("$", "{env:", "{file:", "os.environ/")
 
 
 class EnvFile(NamedTuple):
@@ -79,7 +101,7 @@ def save_key(paths: Paths, name: str, value: str) -> None:
     """
     value = value.strip()
     place = str(paths.env_file)
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
         raise config_error(place, f"the value of {name} is empty or not text")
@@ -102,3 +124,66 @@ def _replaced(text: str, name: str, line: str) -> str:
         return f"{text}\n{line}" if text and not text.endswith("\n") else text + line
     kept = (binding for at, binding in enumerate(bindings) if at == first or binding.key != name)
     return "".join(line if binding.key == name else binding.original.string for binding in kept)
+
+
+class UnresolvedError(ClawbotError):
+    """A reference that can't be resolved: the variable is not set, or only another program knows what is meant."""
+
+
+def name_in(text: str) -> str:
+    """The variable whose value `text` is, "" if it is anything else."""
+    found = _REFERENCE.fullmatch(text.strip())
+    name, default = _variable(found) if found else ("", None)
+    return name if default is None else ""
+
+
+def _variable(found: re.Match[str]) -> tuple[str, str | None]:
+    """The variable that a reference names, and its default; "" for none."""
+    if body := _BODY.fullmatch(found["body"] or found["braces"] or ""):
+        return body["name"], body["default"]
+    return found["litellm"] or found["word"] or found["alone"] or "", None
+
+
+def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str:
+    """`text` with its references replaced by the values in `environ`; without `words`, `$NAME` stays.
+
+    Values of secret names are kept out of the log from then on. Raises UnresolvedError.
+    """
+
+    def value_of(found: re.Match[str]) -> str:
+        if found["plain"]:
+            return "$"
+        name, default = _variable(found)
+        if (hint := _instead(found)) and name not in environ:
+            raise UnresolvedError(_(_FILLED_IN).format(reference=found[0]), hint=hint)
+        if name and (words or not (found["word"] or found["alone"])):
+            return _value(name, default, environ)
+        return "/" if found["body"] == "/" else found[0]  # also `${NAME%.*}` of a shell, `${a.b}` of a template
+
+    return _REFERENCE.sub(value_of, text)
+
+
+def _instead(found: re.Match[str]) -> str:
+    """What to write for a reference that only another program can fill in; "" for any other."""
+    foreign = _FOREIGN.fullmatch(found["body"] or found["braces"] or "")
+    if foreign is None or foreign["asked"] is None:
+        return _("Write the path instead.") if foreign else ""
+    name = re.sub(r"\W+", "_", foreign["asked"]).strip("_").upper() or "NAME"
+    return _("Write ${{{name}}} and set {name} in .env of the state folder.").format(name=name)
+
+
+def foreign_in(server: Mapping[str, object]) -> list[str]:
+    """A line for each reference in the texts of `server` that only another program can fill in."""
+    found = {each[0]: _instead(each) for each in _REFERENCE.finditer(repr(server))}
+    return [f"{_(_FILLED_IN).format(reference=reference)} {hint}" for reference, hint in found.items() if hint]
+
+
+def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
+    """The value of the variable `name`, `default` if it has none. Raises UnresolvedError if there is neither."""
+    value = environ.get(name) or _PREDEFINED.get(name, lambda: default)()
+    if value is None:
+        hint = _("Set {name} in the environment or in .env of the state folder; $$ is a plain $.")
+        raise UnresolvedError(_("the variable {name} is not set.").format(name=name), hint=hint.format(name=name))
+    if is_secret_name(name):
+        remember_secret(value)
+    return value

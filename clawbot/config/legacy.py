@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from pydantic_core import PydanticCustomError
 
+from clawbot.config.env import name_in
 from clawbot.config.errors import config_error
 from clawbot.config.mcp_file import as_server
 from clawbot.config.mover import Mover
 from clawbot.config.paths import DEFAULTS
-from clawbot.config.references import name_in
 from clawbot.config.schema_schedule import HEARTBEAT
 from clawbot.config.source import KeyPath, Layer, dotted
 from clawbot.config.spelling import to_snake

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
-from clawbot.config.env import read_env
+from clawbot.config.env import REFERENCE_SIGNS, UnresolvedError, read_env, resolve
 from clawbot.config.errors import ConfigError, ConfigProblem, config_error
 from clawbot.config.keys import KeyMap
 from clawbot.config.legacy import modernise, tables
@@ -28,9 +28,8 @@ from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import ReadServers, read_servers
 from clawbot.config.mover import Mover, marks_of
 from clawbot.config.paths import BUILTIN_BACKEND, DEFAULTS, OWN_BACKENDS, Paths, shipped
-from clawbot.config.references import resolve_layer
 from clawbot.config.schema import BrokenBackend, MemorySettings, Settings, deep_merge
-from clawbot.config.schema_context import BUILTIN_COMPACTION
+from clawbot.config.schema_agent import BUILTIN_COMPACTION
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.config.source import KeyPath, Layer, Mark, dotted, read_layer
 from clawbot.config.spelling import explain, extras_of, is_secret, items_of, keys_of, respell, section_of, unknown_agent
@@ -64,6 +63,9 @@ def zone_problem(environ: Mapping[str, str]) -> str:
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 _MAPPING_KEY = "[key]"
+# Texts for the model, where `$NAME` may be part of what is said; and commands, which are compared to the byte.
+_TEXTS = ("prompt", "system_prompt", "placeholder")
+_COMMANDS = ("allow", "network", "ask", "deny")
 _OF_BACKENDS = frozenset(
     {"backend", *(name for name, field in MemorySettings.model_fields.items() if section_of(field.annotation))}
 )
@@ -132,11 +134,37 @@ def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Mover, 
     """The settings of the user's `file`, with problems, what was moved, and whether variables decide values."""
     layer, problems = read_layer(file)
     moved = modernise(layer, str(file))
-    layer, unset, by_environment = resolve_layer(
+    layer, unset, by_environment = _resolve_layer(
         Layer(moved.data, moved.marks), lambda: {**read_env(paths).values, **os.environ}
     )
     layer, unknown = respell(layer, Settings, moved.spare)
     return layer, [*problems, *moved.problems, *unset, *unknown], moved, by_environment
+
+
+def _resolve_layer(layer: Layer, environ: Callable[[], Mapping[str, str]]) -> tuple[Layer, list[ConfigProblem], bool]:
+    """`layer` with the references in its strings resolved, a problem for each that can't be, and whether there were
+    any. MCP servers are left to their start. `environ` is called if there is a reference. Blocks."""
+    problems: list[ConfigProblem] = []
+
+    def walk(value: object, path: KeyPath) -> object:
+        if isinstance(value, dict):
+            return {key: walk(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return value if path[-1] in _COMMANDS else [walk(item, (*path, at)) for at, item in enumerate(value)]
+        if (
+            not isinstance(value, str)
+            or path[:2] == ("mcp", "servers")
+            or not any(sign in value for sign in REFERENCE_SIGNS)
+        ):
+            return value
+        try:
+            return resolve(value, environ(), words=path[-1] not in _TEXTS)
+        except UnresolvedError as error:
+            problems.append(ConfigProblem(layer.marks[path].place, dotted(path), str(error)))
+            return value
+
+    data = {key: walk(value, (key,)) for key, value in layer.data.items()}
+    return Layer(data, layer.marks), problems, data != layer.data
 
 
 def _command_line(overrides: Mapping[str, Any]) -> Layer:

@@ -23,7 +23,7 @@ from clawbot.text.interface import _
 
 if TYPE_CHECKING:
     # As in window.py.
-    from clawbot.config.schema_context import BootstrapSettings
+    from clawbot.config.schema_agent import BootstrapSettings
 
 LONGEST_RUN = 60
 """Maximum length of a backtick run in a workspace file of the prompt, since fences must be longer."""

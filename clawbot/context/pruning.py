@@ -19,7 +19,7 @@ from typing import TypeGuard
 import msgspec
 from msgspec import Struct, structs
 
-from clawbot.config.schema_context import ContextPruningSettings, SoftTrimSettings
+from clawbot.config.schema_agent import ContextPruningSettings, SoftTrimSettings
 from clawbot.context.counting import Reuse, weigh_message
 from clawbot.context.truncate import cut_after, cut_before
 from clawbot.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResultMessage, UserMessage

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.clock import and_more
-from clawbot.config.schema_context import StartupContextSettings
+from clawbot.config.schema_agent import StartupContextSettings
 from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.context.prompt import prompt_literal
 from clawbot.context.truncate import head_and_tail, tail_of

@@ -16,7 +16,7 @@ from clawbot.text.interface import N_
 
 if TYPE_CHECKING:
     # The screen reads the names below before its first frame, which pydantic is not for.
-    from clawbot.config.schema_context import CompactionSettings
+    from clawbot.config.schema_agent import CompactionSettings
 
 DEFAULT_WINDOW = 128_000
 """Tokens, if the model is unknown."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from clawbot.config.references import UnresolvedError, resolve
+from clawbot.config.env import UnresolvedError, resolve
 from clawbot.config.schema_extensions import McpServer, McpSettings, check_url
 from clawbot.mcp.frames import Start
 from clawbot.text.secret_names import is_secret_name

@@ -28,8 +28,7 @@ from clawbot.agent.flush import (
 )
 from clawbot.agent.offers import FlushOutcome
 from clawbot.clock import SystemClock
-from clawbot.config.schema_agent import AgentSettings
-from clawbot.config.schema_context import FLUSH_PROMPT, MemoryFlushSettings
+from clawbot.config.schema_agent import FLUSH_PROMPT, AgentSettings, MemoryFlushSettings
 from clawbot.deadline import Cancellation
 from clawbot.llm.errors import ContextOverflowError, UnreachableError
 from clawbot.llm.offline import OfflineModel

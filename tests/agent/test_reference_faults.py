@@ -14,7 +14,7 @@ import pytest
 from clawbot.agent.events import CommandOutput, MessageFinished, SessionChanged
 from clawbot.agent.flush import flush_prompt, ordinal
 from clawbot.agent.slash import parse_command
-from clawbot.config.schema_context import MemoryFlushSettings
+from clawbot.config.schema_agent import MemoryFlushSettings
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import ToolCallBlock, ToolResultMessage, read_compacted

@@ -6,7 +6,7 @@ import pytest
 
 from clawbot.agent.offers import OfferState
 from clawbot.agent.status import last_flush
-from clawbot.config.schema_context import CompactionSettings
+from clawbot.config.schema_agent import CompactionSettings
 from clawbot.context.report import LastFlush
 from clawbot.context.window import plan_budget
 from clawbot.llm.protocol import CAPPED

@@ -10,7 +10,7 @@ import pytest
 
 from clawbot.attachments.mentions import Mention, mentions, written
 from clawbot.attachments.reading import Attached, Attachments
-from clawbot.config.schema_context import AttachmentSettings
+from clawbot.config.schema_agent import AttachmentSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.messages import ImageBlock, TextBlock
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Decision

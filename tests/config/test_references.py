@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.config.env import UnresolvedError, name_in, resolve
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home
-from clawbot.config.references import UnresolvedError, name_in, resolve
 
 ENVIRON = {"userHome": "/home/me", "HOST": "example.org", "A_KEY": "swordfish-1", "EMPTY": "", "lower": "x"}
 

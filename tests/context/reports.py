@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from clawbot.config.schema_context import CompactionSettings
+from clawbot.config.schema_agent import CompactionSettings
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
 from clawbot.context.counting import TokenCounter
 from clawbot.context.prompt import PromptInputs, build_system_prompt

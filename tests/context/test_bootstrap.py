@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from clawbot.config.schema_context import BootstrapSettings
+from clawbot.config.schema_agent import BootstrapSettings
 from clawbot.context.bootstrap import Bootstrap, NamedText, apply_hooked, cap_bootstrap, read_bootstrap
 from clawbot.context.privacy import privacy_of
 from clawbot.guarded import MAX_GUARDED_BYTES

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.config.schema_context import CompactionSettings, MemoryFlushSettings
+from clawbot.config.schema_agent import CompactionSettings, MemoryFlushSettings
 from clawbot.context.window import ASSUMED, Window, plan_budget, window_of
 from clawbot.llm.protocol import CAPPED, ModelInfo
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from clawbot.config.schema_context import BootstrapSettings
+from clawbot.config.schema_agent import BootstrapSettings
 from clawbot.context.bootstrap import LONGEST_RUN, Bootstrap, BootstrapFile, cap_bootstrap
 from clawbot.context.prompt import PromptInputs, build_system_prompt
 

@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.config.schema_context import ContextPruningSettings
+from clawbot.config.schema_agent import ContextPruningSettings
 from clawbot.context.bootstrap import Bootstrap
 from clawbot.context.counting import Kept, TokenCounter
 from clawbot.context.guard import Guard

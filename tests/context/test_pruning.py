@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.config.schema_context import ContextPruningSettings
+from clawbot.config.schema_agent import ContextPruningSettings
 from clawbot.context.counting import weigh_message
 from clawbot.context.pruning import MARKER, Pruner, PruneState, marker_of, prune, state_from
 from clawbot.messages import Message, ToolResultMessage

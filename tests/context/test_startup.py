@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from clawbot.config.schema_context import StartupContextSettings
+from clawbot.config.schema_agent import StartupContextSettings
 from clawbot.context.startup import HEAD, QuotedNote, StartupQuote, read_quoted, startup_quote
 from clawbot.messages import UserMessage, quotes_notes
 from clawbot.text.secrets import MARK

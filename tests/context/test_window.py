@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.config.schema_context import CompactionSettings
+from clawbot.config.schema_agent import CompactionSettings
 from clawbot.context.bootstrap import Bootstrap, BootstrapFile
 from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, TokenCounter
 from clawbot.context.prompt import PromptInputs, build_system_prompt

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.config.references import UnresolvedError
+from clawbot.config.env import UnresolvedError
 from clawbot.config.schema_extensions import McpServer, McpSettings
 from clawbot.mcp.environment import start_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.config.schema_context import FLUSH_PROMPT
+from clawbot.config.schema_agent import FLUSH_PROMPT
 from clawbot.context.compaction.prompts import serialise
 from clawbot.llm.offline.silent import MOST_NAMES, Utterance, names
 from clawbot.llm.tokens import weigh_tokens
