@@ -21,7 +21,7 @@ from clawbot.memory.dates.find import dates_in
 from clawbot.text.numbers import whole_number
 from clawbot.text.query import parse_query
 from clawbot.tools.registry import explain_malformed
-from clawbot.tui.render.diffs import diff_rows
+from clawbot.tui.render.cards import diff_rows
 from clawbot.tui.render.lines import plain_spans
 
 PACKAGE = Path(clawbot.__file__).parent

@@ -33,7 +33,7 @@ from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 from clawbot.tools.append_only import AppendOnlyFile
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tui.clipboard import keep_picture
+from clawbot.tui.pasting import keep_picture
 
 NOW = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

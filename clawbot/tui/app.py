@@ -19,13 +19,12 @@ from clawbot.errors import ClawbotError
 from clawbot.text.interface import _, ngettext
 from clawbot.text.numbers import whole_number
 from clawbot.tui import choosing
-from clawbot.tui.attention import Attention
-from clawbot.tui.heap import share_heaps
+from clawbot.tui.choosing import AgentSwitch, KeysInOrder, OpenRuntime
+from clawbot.tui.earlier import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
-from clawbot.tui.key_order import KeysInOrder
 from clawbot.tui.render.lines import code_spans
 from clawbot.tui.screens.chat import ChatScreen
-from clawbot.tui.switching import AgentSwitch, OpenRuntime
+from clawbot.tui.terminal import Attention
 from clawbot.tui.themes import kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.transcript import TranscriptView
@@ -356,7 +355,7 @@ class ClawbotApp(KeysInOrder):
     @work
     async def action_rewind(self) -> None:
         """Go back to an earlier message, to edit it and go on from there."""
-        from clawbot.tui.screens.rewind import RewindScreen
+        from clawbot.tui.screens.choices import RewindScreen
 
         chosen = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
         if chosen and self.runtime is not None:

@@ -1,20 +1,29 @@
-"""What follows a choice: of a model, an agent, a theme, or of anything in the palette."""
+"""What the app is built on: keys in their order, the runtime of an agent and its switch, what follows a choice."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 from abc import abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+
+from textual.events import Event, Key, Paste
+from textual.message_pump import MessagePump
 
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
+from clawbot.tui.driver import AltKey
 from clawbot.tui.input import classify
-from clawbot.tui.render.start import is_said
+from clawbot.tui.screens.welcome import is_said
 from clawbot.tui.themes import THEMES, ThemedApp, keep_theme, theme_name
+from clawbot.tui.widgets.fields import TextField
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from textual.screen import Screen
 
@@ -23,7 +32,72 @@ if TYPE_CHECKING:
     from clawbot.tui.screens.chat import ChatScreen
     from clawbot.tui.screens.palette import PaletteChoice
     from clawbot.tui.screens.places import TalkPlace
-    from clawbot.tui.switching import AgentSwitch
+    from clawbot.tui.turns import Turns
+
+
+log = logging.getLogger(__name__)
+
+
+class OpenRuntime(Protocol):
+    """Opens the agent of the command line, or `agent`. Raises ClawbotError."""
+
+    def __call__(self, agent: str | None = None) -> Awaitable[RuntimeApi]:
+        """The runtime, to be closed by the caller."""
+        ...
+
+
+class AgentSwitch:
+    """The runtimes of one program, of which one is `current`.
+
+    `runtimes` are open and not closing; `closing` is the task that closes the previous one, which may save to memory
+    for some seconds.
+    """
+
+    def __init__(self, open_runtime: OpenRuntime, turns: Turns) -> None:
+        self._open_runtime = open_runtime
+        self._turns = turns
+        self.runtimes: list[RuntimeApi] = []
+        self.closing: asyncio.Task[None] | None = None
+        self.busy = False
+
+    async def open(self, agent: str | None = None) -> RuntimeApi:
+        """Open a runtime. Raises ClawbotError."""
+        runtime = await (self._open_runtime() if agent is None else self._open_runtime(agent))
+        self.runtimes.append(runtime)
+        return runtime
+
+    async def change(self, old: RuntimeApi, agent: str) -> tuple[RuntimeApi, Exception | None]:
+        """Open `agent`, wait until submissions to `old` have ended, close `old`; meanwhile inputs wait.
+
+        Returns the new runtime, and the exception of closing the old one. Raises ClawbotError if the new one can't be
+        opened; the old one then continues.
+        """
+        self.busy = True
+        try:
+            new = await self.open(agent)
+            await self._turns.hold()
+            return new, await self._close(old)
+        finally:
+            self.busy = False
+
+    def skip(self) -> bool:
+        """Stop waiting for the memory flush of the previous agent. False if nothing is closing."""
+        return self.closing is not None and self.closing.cancel()
+
+    async def _close(self, old: RuntimeApi) -> Exception | None:
+        self.runtimes.remove(old)
+        self.closing = closing = asyncio.create_task(old.close())
+        # Whoever cancels this one leaves the program, which waits for the closing by itself.
+        await asyncio.wait({closing})
+        self.closing = None
+        if closing.cancelled():
+            log.info("What was said is not saved to memory yet: the wait for it was ended.")
+            return None
+        error = closing.exception()
+        if error is not None:
+            log.critical("The session of the other agent could not be closed.", exc_info=error)
+        return error if isinstance(error, Exception) else None
+
 
 ResultT = TypeVar("ResultT")
 
@@ -173,8 +247,7 @@ async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
 
 async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     """Get a model that runs on this machine, if it is not here, and let it answer."""
-    from clawbot.tui.screens.choices import LocalModelsScreen
-    from clawbot.tui.screens.install import InstallScreen
+    from clawbot.tui.screens.choices import InstallScreen, LocalModelsScreen
 
     problem = await asyncio.to_thread(lambda: runtime.local_models.problem)
     if problem and not await app.shown(lambda runtime: InstallScreen(runtime, problem)):
@@ -216,3 +289,88 @@ async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:
             severity="error",
             markup=False,
         )
+
+
+SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
+MAX_HELD = 2.0  # seconds that keys wait for one before
+MAX_LOAD = 10.0  # seconds that keys wait for what a screen loads
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """A screen that may be loading what the next keys are for."""
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether keys wait."""
+        ...
+
+
+class KeysInOrder(Front):
+    """Passes keys and pastes on in their order; they wait until the app `_is_ready`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._is_ready = False
+        self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
+        self._load_until = 0.0  # the same for what the screen loads; 0 while it loads nothing
+        self._typed: deque[Key | Paste] = deque()
+
+    async def on_event(self, event: Event) -> None:
+        """Take what was typed in its order; Textual would run a binding after the letters that follow it."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            self._typed.append(event)
+            await self._take_typed()
+        else:
+            await super().on_event(event)
+
+    async def _take_typed(self) -> None:
+        """Let each key take effect before the next one, as soon as there is a screen for it."""
+        while self._typed and self._is_ready:
+            if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
+                self.set_timer(SCREEN_POLL, self._take_typed)
+                return
+            event, field = self._typed.popleft(), self.focused
+            pumps = (field or self.screen).ancestors_with_self
+            if isinstance(field, TextField):
+                if isinstance(event, AltKey) and field.has_modes:
+                    self._typed.extendleft(reversed(event.apart))
+                    continue
+                if await self._type(field, event):
+                    continue
+            else:
+                await super().on_event(event)
+            self._held_until = monotonic() + MAX_HELD
+            await self._follow(pumps)
+
+    def _is_loading(self) -> bool:
+        """Return whether the screen loads what the next key is for, and may take its time."""
+        if not (isinstance(self.screen, Loading) and self.screen.is_loading):
+            self._load_until = 0.0
+            return False
+        self._load_until = self._load_until or monotonic() + MAX_LOAD
+        return monotonic() < self._load_until
+
+    async def _follow(self, pumps: Sequence[MessagePump]) -> None:
+        """Follow a key, which goes up through the queues of `pumps`, and take the next one behind it."""
+        for at, pump in enumerate(pumps):
+            if pump is not self and pump.call_later(self._follow, pumps[at + 1 :]):
+                return
+        if pumps:
+            self.call_later(self._follow, ())
+            return
+        self._held_until = 0.0
+        await self._take_typed()
+
+    async def _type(self, field: TextField, event: Key | Paste) -> bool:
+        """Pass `event` to `field`; return whether it has taken effect: Enter sends messages that do."""
+        self.app_focus = True
+        if isinstance(event, Paste):
+            event.stop()
+            await field.on_event(event)
+            return True
+        bound = not field.claims(event.key) and await self._check_bindings(event.key, priority=True)
+        if not (bound or await field.take_key(event)):
+            await self._check_bindings(event.key)
+        await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
+        return event.key != "enter"

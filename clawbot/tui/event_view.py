@@ -9,7 +9,7 @@ from typing import Any
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.text.interface import N_, _
-from clawbot.tui.render.fallback import attempt
+from clawbot.tui.render.items import attempt
 from clawbot.tui.status_bar import StatusBar, reading
 from clawbot.tui.transcript import session_line
 from clawbot.tui.writer import TranscriptWriter

@@ -1,17 +1,20 @@
-"""The history of sent inputs, for the Up key: in memory, and in `history.jsonl` for later starts."""
+"""The history of sent inputs (`history.jsonl`), and the texts put aside while they were written (`drafts.json`)."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
 import os
 from pathlib import Path
 
-from clawbot.files import PRIVATE_FILE, ensure_private_dir
+import msgspec
+
+from clawbot.files import PRIVATE_FILE, ensure_private_dir, locked, read_plain, write_atomic
 from clawbot.text.secrets import holds_secret
 
-KEPT = 1000  # entries that are loaded, and that stay in memory
+MAX_ENTRIES = 1000  # entries that are loaded, and that stay in memory
 ENTRY_MAX = 20_000  # characters; a longer text is remembered until the end of the program only
 READ_MAX = 2_000_000  # bytes read from the end of the file
 
@@ -58,7 +61,7 @@ class PromptHistory:
         if not text.strip() or (self.entries and self.entries[-1] == text):
             return False
         self.entries.append(text)
-        del self.entries[:-KEPT]
+        del self.entries[:-MAX_ENTRIES]
         return True
 
     def preload(self, entries: list[str]) -> None:
@@ -83,7 +86,7 @@ def load_history(path: Path) -> list[str]:
     if size > READ_MAX:
         del rows[0]
     entries = [entry for row in rows if row.strip() and (entry := _entry(row)) is not None]
-    return entries[-KEPT:]
+    return entries[-MAX_ENTRIES:]
 
 
 def _entry(row: str) -> str | None:
@@ -108,3 +111,60 @@ def save_entry(path: Path, text: str) -> None:
             stream.write(row)
     except OSError as error:
         log.warning("The input history can't be written: %s", error)
+
+
+MAX_DRAFTS = 50  # texts in the file; the oldest ones go
+MAX_DRAFT_BYTES = 8 * 1024**2
+
+
+class Drafts:
+    """A stack of texts. What holds a secret stays in memory, and so does what can't be written."""
+
+    def __init__(self) -> None:
+        self._unwritten: list[str] = []
+
+    async def put(self, file: Path, text: str) -> None:
+        """Keep `text`."""
+        if holds_secret(text) or not await asyncio.to_thread(_push, file, text):
+            self._unwritten.append(text)
+
+    async def take(self, file: Path) -> str:
+        """The last text, which is not kept any more; "" where there is none."""
+        return self._unwritten.pop() if self._unwritten else await asyncio.to_thread(_pop, file)
+
+
+def _push(file: Path, text: str) -> bool:
+    try:
+        with locked(ensure_private_dir(file.parent)):
+            _write(file, [*_read(file), text][-MAX_DRAFTS:])
+    except OSError as error:
+        log.warning("What was put aside can't be written: %s", error)
+        return False
+    return True
+
+
+def _pop(file: Path) -> str:
+    try:
+        with locked(ensure_private_dir(file.parent)):
+            *rest, last = _read(file) or [""]
+            if last:
+                _write(file, rest)
+    except OSError as error:
+        log.warning("What was put aside can't be taken back: %s", error)
+        return ""
+    return last
+
+
+def _read(file: Path) -> list[str]:
+    """The texts, the oldest first; a damaged file holds none."""
+    try:
+        return msgspec.json.decode(read_plain(file, limit=MAX_DRAFT_BYTES), type=list[str])
+    except FileNotFoundError:
+        return []
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        log.warning("%s is damaged: %s", file, error)
+        return []
+
+
+def _write(file: Path, texts: list[str]) -> None:
+    write_atomic(file, msgspec.json.encode(texts) + b"\n")

@@ -1,20 +1,263 @@
-"""What stands in place of the prompt: the question of a tool, that about a plan, or what becomes of texts that were not
-sent; one at a time, and a tool's goes first."""
+"""The questions in place of the prompt: of a tool, which goes first, about a plan, about unsent texts; and the mode of
+the conversation, which the answer about a plan sets."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import uuid
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Key
+from textual.message import Message
 from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Static
 
 from clawbot.agent.events import ApprovalRequested, Notice, PlanReady
-from clawbot.text.interface import _, ngettext
+from clawbot.text.interface import N_, _, ngettext
+from clawbot.text.sanitize import clean_line, isolate
+from clawbot.text.secrets import holds_secret
+from clawbot.text.visible import were_not_sent
+from clawbot.tui.render.lines import ellipsis
 from clawbot.tui.render.question import PlanAsked
 from clawbot.tui.status_bar import StatusBar
-from clawbot.tui.widgets.approval import Approval
+from clawbot.tui.turns import StartReader, Turns
+from clawbot.tui.widgets.approval import REST, Approval, key_texts
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
+from clawbot.tui.widgets.fields import typed_text
+
+if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
+    from clawbot.config.schema_agent import Mode
+    from clawbot.tools.protocol import Decision
+
+
+MODE_MEANS: dict[Mode, str] = {
+    "plan": N_("plan: nothing is changed"),
+    "ask": N_("ask: each change is asked about"),
+    "edits": N_("edits: files change without asking"),
+}
+_MODES = tuple(MODE_MEANS)
+
+
+MODE_AFTER: dict[Decision, Mode] = {"once": "ask", "always": "edits"}
+"""The modes in which a plan is carried out, by the answer to the question about it; else planning goes on."""
+
+
+class ModeSwitch:
+    """Sets the mode of the runtime and shows it on `bar`; `say` tells in a few words what came of it."""
+
+    def __init__(self, bar: StatusBar, say: Callable[[str], None]) -> None:
+        self._bar = bar
+        self._say = say
+        self._runtime: RuntimeApi | None = None
+
+    def connect(self, runtime: RuntimeApi) -> None:
+        """It is the mode of `runtime` from now on."""
+        self._runtime = runtime
+
+    def choose(self, name: str = "") -> None:
+        """Take the mode `name`; without one, the next of plan, ask and edits in turn."""
+        chosen = next((mode for mode in _MODES if mode == name.lower()), None)
+        if chosen is not None:
+            self.take(chosen)
+        elif name:
+            self._say(_("modes: {modes}").format(modes=", ".join(_MODES)))
+        elif self._runtime is not None:
+            self.take(_MODES[(_MODES.index(self._runtime.agent.status.mode) + 1) % len(_MODES)])
+
+    def take(self, mode: Mode) -> None:
+        """`mode` decides what may be changed, from the next call of a tool on."""
+        if self._runtime is not None:
+            self._runtime.agent.set_mode(mode)
+            self._bar.refresh()
+            self._say(_(MODE_MEANS[mode]))
+
+
+SHOWN = 4
+DRAFT_SECONDS = 2.0  # between two looks at what is typed
+MARGIN = 7  # cells beside a text
+SCANNED = 500  # characters of a text that one line is made of
+
+Choice = Literal["send", "edit", "drop", "later"]
+KEYS: dict[str, Choice] = {"s": "send", "e": "edit", "d": "drop"}
+
+
+class UnsentQuestion(Vertical, can_focus=True):
+    """Shows what was not sent and takes the answer."""
+
+    @dataclass
+    class Answered(Message):
+        """What becomes of it; what was `typed` on belongs to the prompt."""
+
+        choice: Choice
+        typed: str = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.display = False
+        self._held = ""
+        self._rest: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        """Question, texts, keys."""
+        yield Static(id="unsent-question", markup=False)
+        yield Static(id="unsent-texts", markup=False)
+        yield Static(id="unsent-keys")
+
+    def ask(self, texts: Sequence[str]) -> None:
+        """What is to become of `texts`?"""
+        self._held = ""
+        self.query_one("#unsent-question", Static).update(were_not_sent(len(texts)))
+        room = max(10, self.screen.size.width - MARGIN)
+        shown = texts if len(texts) <= SHOWN + 1 else texts[:SHOWN]
+        lines = [ellipsis(isolate(clean_line(text[:SCANNED])), room) for text in shown]
+        if len(shown) < len(texts):
+            left = len(texts) - len(shown)
+            lines.append(ngettext("and {n:,} more", "and {n:,} more", left).format(n=left))
+        self.query_one("#unsent-texts", Static).update("\n".join(lines))
+        many = len(texts)
+        send, drop = ngettext("send", "send all", many), ngettext("drop", "drop all", many)
+        keys = key_texts(("s", send), ("e", _("edit")), ("d", drop), ("esc", _("later")))
+        self.query_one("#unsent-keys", Static).update(Content("   ").join(keys))
+        self.display = True
+        self.focus()
+
+    def close(self) -> None:
+        """The question is over."""
+        if self._rest is not None:
+            self._rest.stop()
+        self.display = False
+
+    def on_key(self, event: Key) -> None:
+        """A key that is followed by a rest is the answer, Esc asks another time."""
+        if event.key == "escape":
+            event.stop()
+            self.post_message(self.Answered("later", self._held))
+        elif typed := typed_text(event):
+            event.stop()
+            self._held += typed
+            if self._held not in KEYS:
+                self.post_message(self.Answered("later", self._held))
+                return
+            self._rest = self.set_timer(REST, self._rested)
+
+    def _rested(self) -> None:
+        choice = KEYS.get(self._held)
+        if self.display and choice is not None:
+            self.post_message(self.Answered(choice))
+
+
+class UnsentTexts:
+    """Sends what was not sent by `turns`, puts it into the prompt of `composer`, or drops it. A draft, which was never
+    entered, goes into the prompt by itself. `start` runs a job of the screen."""
+
+    def __init__(self, composer: Composer, turns: Turns, start: StartReader) -> None:
+        self._composer = composer
+        self._prompt = composer.prompt  # which outlives the screen
+        self._turns = turns
+        self._start = start
+        self._runtime: RuntimeApi | None = None
+        self._draft = ""  # the id under which the text in the prompt is on disk
+        self._saved = ""  # what stood in the prompt when it was last stored
+        self._saving = False
+
+    def connect(self, runtime: RuntimeApi) -> None:
+        """It is the unsent texts of `runtime` from now on; what stands in the prompt comes along."""
+        before, self._runtime = self._runtime, runtime
+        if before is None:
+            self._prompt.set_interval(DRAFT_SECONDS, self._keep_typed)
+        elif before is not runtime and self._draft:
+            self._run(partial(before.agent.outbox.drop, self._draft))
+            self._draft = ""
+        self._saved = ""
+        drafts = [
+            unsent for unsent in runtime.agent.outbox.left if unsent.draft and unsent.id not in self._turns.sending
+        ]
+        if drafts and self._composer.is_empty:
+            self._draft = drafts[-1].id
+            self._fill(drafts[-1].text)
+
+    @property
+    def texts(self) -> list[str]:
+        """What there is to ask about."""
+        return [unsent.text for unsent in self._open]
+
+    @property
+    def _open(self) -> list[Any]:
+        left = self._runtime.agent.outbox.left if self._runtime is not None else []
+        sent = self._turns.sending
+        return [unsent for unsent in left if unsent.id not in (self._draft, *sent)]
+
+    def answer(self, choice: Choice) -> None:
+        """Do what the user wants with all of them."""
+        runtime, unsent = self._runtime, self._open
+        if runtime is None or not unsent:
+            return
+        match choice:
+            case "send":
+                for each in unsent:
+                    self._turns.submit(each.text, each.id)
+            case "edit":
+                text = "\n\n".join(each.text for each in unsent)
+                self._fill(text)
+                self._draft = uuid.uuid4().hex
+                ids = [each.id for each in unsent]
+                self._run(partial(runtime.agent.outbox.add, text, ids, ident=self._draft, draft=True))
+            case "drop":
+                self._run(partial(runtime.agent.outbox.drop, *(each.id for each in unsent)))
+            case "later":
+                pass
+
+    def enter(self) -> str:
+        """What stands in the prompt is sent: the id of what is on disk of it, which goes with the message. A kill
+        before or after the message is stored then finds the words once."""
+        entered, self._draft, self._saved = self._draft, "", ""
+        return entered
+
+    async def leave(self, runtime: RuntimeApi) -> None:
+        """The screen is gone: what no runtime has seen, and what stands in the prompt, is for the next start."""
+        outbox = runtime.agent.outbox
+        for text, ident in self._turns.held:
+            await outbox.add(text, ident=ident)
+        draft = self._prompt.expanded(self._prompt.text)
+        if draft.strip():
+            await outbox.add(draft, ident=self._draft, draft=True)
+        elif self._draft:
+            await outbox.drop(self._draft)
+
+    def _keep_typed(self) -> None:
+        """Store what stands in the prompt, unless it is a secret: the program may be killed."""
+        text = self._prompt.expanded(self._prompt.text)
+        if self._runtime is not None and not self._saving and text != self._saved and not holds_secret(text):
+            self._saved, self._saving = text, True
+            self._run(partial(self._save, self._runtime, text))
+
+    async def _save(self, runtime: RuntimeApi, text: str) -> None:
+        try:
+            if self._saved != text:
+                return  # it was sent meanwhile
+            if text.strip():
+                self._draft = self._draft or uuid.uuid4().hex
+                await runtime.agent.outbox.add(text, ident=self._draft, draft=True)
+            elif stored := self._draft:
+                self._draft = ""
+                await runtime.agent.outbox.drop(stored)
+        finally:
+            self._saving = False
+
+    def _fill(self, text: str) -> None:
+        self._saved = text
+        self._prompt.take(self._prompt.shortened(text))
+
+    def _run(self, job: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        self._start(job)
+
 
 PLAN = "plan"
 """The id of the question whether a plan is to be carried out: no turn waits for its answer."""

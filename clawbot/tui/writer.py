@@ -10,8 +10,6 @@ from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.text.interface import _
-from clawbot.tui.motion import Motion
-from clawbot.tui.render.attached import chips
 from clawbot.tui.render.cards import ToolItem, take_details
 from clawbot.tui.render.errands import Errand
 from clawbot.tui.render.housekeeping import KeptItem, SessionItem, is_quiet, memory_mark
@@ -25,11 +23,13 @@ from clawbot.tui.render.items import (
     ReasoningItem,
     UserItem,
     WaitItem,
+    chips,
 )
 from clawbot.tui.transcript import (
     CUT,
     INTERRUPTED,
     UNSENT,
+    Motion,
     Times,
     piece_items,
     quote_item,

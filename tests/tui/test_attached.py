@@ -7,8 +7,7 @@ from pathlib import Path
 from clawbot.agent.events import TurnEnded, TurnStarted
 from clawbot.agent.status_types import HistoryItem
 from clawbot.messages import TextBlock, UserMessage
-from clawbot.tui.render.attached import ChipsItem
-from clawbot.tui.render.items import Page
+from clawbot.tui.render.items import ChipsItem, Page
 from clawbot.tui.render.markdown_blocks import Lexers
 from tests.tui.chat_host import chatting, page_text, screen_text, until
 from tests.tui.fake_runtime import FakeRuntime

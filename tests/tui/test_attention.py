@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from clawbot.agent.events import ApprovalRequested, SessionTitled, ToolStarted
-from clawbot.tui.attention import (
+from clawbot.tui.terminal import (
     BELL,
     BUSY,
     GIVE_TITLE_BACK,

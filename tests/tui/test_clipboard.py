@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from clawbot.tui.clipboard import ClipboardError, keep_picture, read_picture, readers
+from clawbot.tui.pasting import ClipboardError, keep_picture, read_picture, readers
 from tests.tui.chat_host import chatting, screen_text, until
 from tests.tui.fake_runtime import NOW, FakeRuntime
 

@@ -20,11 +20,17 @@ from textual.widgets import Input, OptionList
 
 from clawbot.agent.status_types import Unsent
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.screens.choices import AgentsScreen, KeyScreen, LocalModelsScreen, ModelsScreen, ProvidersScreen
+from clawbot.tui.screens.choices import (
+    AgentsScreen,
+    InstallScreen,
+    KeyScreen,
+    LocalModelsScreen,
+    ModelsScreen,
+    ProvidersScreen,
+    RewindScreen,
+)
 from clawbot.tui.screens.common import AskScreen
-from clawbot.tui.screens.install import InstallScreen
 from clawbot.tui.screens.palette import PaletteScreen
-from clawbot.tui.screens.rewind import RewindScreen
 from clawbot.tui.themes import DARK, INKS, LIGHT, adapted
 from clawbot.tui.widgets.prompt import INVITATIONS, invitation
 from tests.tui.chat_host import chatting, screen_text, send, until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from clawbot.tui.drafts import KEPT, Drafts
+from clawbot.tui.history import MAX_DRAFTS, Drafts
 from tests.tui.chat_host import chatting, screen_text, until
 from tests.tui.fake_runtime import FakeRuntime, conversation
 
@@ -54,10 +54,10 @@ async def test_a_damaged_or_blocked_file_loses_nothing_that_is_put_aside(tmp_pat
 
 async def test_the_oldest_of_many_go(tmp_path: Path) -> None:
     drafts, file = Drafts(), tmp_path / "drafts.json"
-    for number in range(KEPT + 1):
+    for number in range(MAX_DRAFTS + 1):
         await drafts.put(file, f"{number}")
-    taken = [await drafts.take(file) for _ in range(KEPT + 1)]
-    assert (taken[0], taken[-2:]) == (f"{KEPT}", ["1", ""])
+    taken = [await drafts.take(file) for _ in range(MAX_DRAFTS + 1)]
+    assert (taken[0], taken[-2:]) == (f"{MAX_DRAFTS}", ["1", ""])
 
 
 async def test_the_users_messages_are_gone_through_also_those_that_are_not_loaded(tmp_path: Path) -> None:

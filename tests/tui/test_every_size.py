@@ -23,13 +23,19 @@ from clawbot.agent.events import Event, Notice, ToolFinished, ToolStarted
 from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.screens.choices import AgentsScreen, KeyScreen, LocalModelsScreen, ModelsScreen, ProvidersScreen
+from clawbot.tui.screens.choices import (
+    AgentsScreen,
+    InstallScreen,
+    KeyScreen,
+    LocalModelsScreen,
+    ModelsScreen,
+    ProvidersScreen,
+    RewindScreen,
+)
 from clawbot.tui.screens.common import AskScreen, KeyLine
 from clawbot.tui.screens.editor import FilesScreen
 from clawbot.tui.screens.help import HelpScreen
-from clawbot.tui.screens.install import InstallScreen
 from clawbot.tui.screens.palette import PaletteScreen, ThemesScreen
-from clawbot.tui.screens.rewind import RewindScreen
 from clawbot.tui.screens.sessions import TitleScreen
 from tests.tui.chat_host import StepClock, chatting, screen_text, send, until
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, conversation, reply, summary

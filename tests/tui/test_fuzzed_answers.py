@@ -12,8 +12,7 @@ from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.text.sanitize import clean, without_isolates
 from clawbot.tui.render import lines as lines_module
-from clawbot.tui.render.fallback import drawn
-from clawbot.tui.render.items import MarkItem, NoticeItem, Page, PieceItem, UserItem
+from clawbot.tui.render.items import MarkItem, NoticeItem, Page, PieceItem, UserItem, drawn
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock

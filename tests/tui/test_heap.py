@@ -9,7 +9,7 @@ import pytest
 from rich.style import Style
 from textual.strip import Strip
 
-from clawbot.tui.heap import give_back
+from clawbot.tui.earlier import give_back
 
 HELD = 64  # MiB
 PIECE = 1024 * 64

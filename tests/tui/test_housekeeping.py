@@ -25,12 +25,12 @@ from clawbot.context.window import ASSUMED
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.entries import CompactionEntry, MemoryWrite, Offer
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.earlier import load_items
 from clawbot.tui.render.housekeeping import MemoryItem, SummaryItem, memory_mark
 from clawbot.tui.render.items import Item, NoticeItem, Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.restoring import load_items
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.transcript import summary_item, unsummarised_item

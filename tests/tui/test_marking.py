@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clawbot.text.query import parse_query
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
-from clawbot.tui.marking import marks
+from clawbot.tui.render.finding import marks
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,12 @@ from clawbot.config.schema import ResetSettings, SessionSettings, Settings
 from clawbot.sessions.conversation import NOTES
 from clawbot.sessions.entries import CustomMessageEntry
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.earlier import load_items
 from clawbot.tui.render.housekeeping import KeptItem, QuoteItem
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.restoring import load_items
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.transcript import session_line
 from clawbot.tui.turns import EventOrder

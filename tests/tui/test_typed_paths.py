@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.tui.typed_paths import complete_path, pasted_mention
+from clawbot.tui.pasting import complete_path, pasted_mention
 
 
 @pytest.fixture

@@ -233,7 +233,7 @@ def stores(runtime: FakeRuntime, draft: tuple[str, bool]) -> bool:
 
 
 async def test_what_is_typed_is_stored_while_it_is_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clawbot.tui.widgets.unsent.DRAFT_SECONDS", 0.01)
+    monkeypatch.setattr("clawbot.tui.questions.DRAFT_SECONDS", 0.01)
     runtime = FakeRuntime(tmp_path)
     async with chatting(runtime) as (app, pilot):
         for typed in ("half", " a thought"):
@@ -252,7 +252,7 @@ async def test_what_is_typed_is_stored_while_it_is_typed(tmp_path: Path, monkeyp
 
 
 async def test_no_secret_that_is_typed_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clawbot.tui.widgets.unsent.DRAFT_SECONDS", 0.01)
+    monkeypatch.setattr("clawbot.tui.questions.DRAFT_SECONDS", 0.01)
     runtime = FakeRuntime(tmp_path)
     async with chatting(runtime) as (app, pilot):
         looks: list[str] = []
@@ -267,7 +267,7 @@ async def test_no_secret_that_is_typed_is_stored(tmp_path: Path, monkeypatch: py
 async def test_a_conversation_that_is_shown_anew_keeps_the_id_of_what_stands_in_the_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str
 ) -> None:
-    monkeypatch.setattr("clawbot.tui.widgets.unsent.DRAFT_SECONDS", 0.01)
+    monkeypatch.setattr("clawbot.tui.questions.DRAFT_SECONDS", 0.01)
     runtime = FakeRuntime(tmp_path)
     async with chatting(runtime) as (app, pilot):
         app.chat.composer.prompt.insert(typed)

@@ -1,13 +1,17 @@
-"""Where the words of a search stand in the lines of an item, across the breaks that wrapping made."""
+"""Where the words of a search are: of one in the page in the lines of an item, across the breaks that wrapping made; of
+one in the memory in a text."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
+from clawbot.text.language import STOP_WORDS
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tokens import tokens_of
 from clawbot.tui.render.lines import WIDE, StyledLine, width_of
 
 # Between two lines stands a space, or perhaps nothing: beside CJK and punctuation, and where a long word was
@@ -104,3 +108,34 @@ def _parts(joined: Joined, start: int, end: int) -> Found:
             found.append(Part(line, begin - first + margin, stop - first + margin))
         line += 1
     return tuple(found)
+
+
+_LAST_WORD = re.compile(r"[^\W_]+\Z")
+_BEGUN = 3  # minimum characters of an incomplete last word
+
+
+def marks(query: str, text: str) -> list[tuple[int, int]]:
+    """The ranges of `text` (start, end) that match `query`, in order and without overlaps.
+
+    A word at the very end of the query also matches longer words.
+    """
+    wanted, begun = _wanted(query)
+    found: list[tuple[int, int]] = []
+    for start, end, token in tokens_of(text):
+        if token not in wanted and not (begun and text[start:end].casefold().startswith(begun)):
+            continue
+        if found and start < found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _wanted(query: str) -> tuple[frozenset[str], str]:
+    """The tokens that match `query`, and its incomplete last word: "" if that is too short or a stop word."""
+    from clawbot.text.query import query_tokens  # after the first paint
+
+    match = _LAST_WORD.search(query)
+    begun = match[0].casefold() if match else ""
+    return query_tokens(query), begun if len(begun) >= _BEGUN and begun not in STOP_WORDS else ""

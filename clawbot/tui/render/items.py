@@ -5,12 +5,16 @@ An item is a value with a few switches; `lines` is pure, so that the page can ca
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import astuple
+from rich.cells import chop_cells
 
 from clawbot.agent.events import Level
 from clawbot.text.interface import _, ngettext
@@ -28,6 +32,7 @@ from clawbot.tui.render.lines import (
     wrap,
 )
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
+from clawbot.tui.render.verbs import summary_words
 
 FOLD = "fold:"
 USER_CHARS = 8000  # of what the user sent, unfolded
@@ -270,3 +275,85 @@ class WaitItem(Item):
     def guess(self, width: int) -> int:
         """Always two."""
         return 2
+
+
+MAX_CHARS = 20_000  # of an item that is shown as plain text
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+def attempt(make: Callable[[], T], instead: Callable[[str], T]) -> T:
+    """Return what `make` returns. If it raises, log the error and return `instead` of the line that reports it."""
+    try:
+        return make()
+    except Exception as error:
+        log.exception("A part of the page is shown as plain text")
+        reason = clean_line(str(error), 200) or type(error).__name__
+        return instead(_("Shown as plain text, since it could not be drawn: {error}").format(error=reason))
+
+
+def drawn(item: Item, page: Page) -> list[StyledLine]:
+    """Return the lines of `item`; its text and the error if it can't be drawn."""
+    return attempt(lambda: item.lines(page), lambda report: _plain(item, report, page.width))
+
+
+def _plain(item: Item, report: str, width: int) -> list[StyledLine]:
+    text = clean("\n".join(_texts(item))[:MAX_CHARS])
+    rows = [part for row in text.split("\n") for part in chop_cells(row, width)]
+    return [StyledLine((StyledSpan(row, style),)) for row, style in [*((row, "") for row in rows), (report, "mark")]]
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts in an item, without names of styles."""
+    match value:
+        case StyledSpan():
+            yield value.text
+        case str():
+            yield value
+        case tuple() | list():
+            for part in value:
+                yield from _texts(part)
+        case Struct():
+            yield from _texts(astuple(value))
+        case Item() if is_dataclass(value):
+            yield from _texts([getattr(value, field.name) for field in fields(value) if field.name != "style"])
+
+
+APART = "  "
+
+
+@dataclass
+class ChipsItem(Item):
+    """The names of what is attached, each in a field of its own, as many in a line as there is room for."""
+
+    names: tuple[str, ...]
+
+    def lines(self, page: Page) -> list[StyledLine]:
+        """One line or several."""
+        room = page.width - TEXT_INDENT
+        rows: list[list[StyledSpan]] = [[]]
+        used = 0
+        for name in self.names:
+            chip = f" @{ellipsis(isolate(clean_line(_told(name))), max(1, room - 3))} "
+            width = width_of(chip)
+            if rows[-1] and used + len(APART) + width > room:
+                rows.append([])
+                used = 0
+            if rows[-1]:
+                rows[-1].append(StyledSpan(APART))
+                used += len(APART)
+            rows[-1].append(StyledSpan(chip, "code-inline"))
+            used += width
+        return indented([StyledLine(tuple(row)) for row in rows])
+
+
+def _told(name: str) -> str:
+    """A name with how much of it is attached (`a.md · 12 lines`)."""
+    file, between, size = name.rpartition(" · ")
+    return f"{file}{between}{summary_words(size)}"
+
+
+def chips(names: Sequence[str]) -> list[Item]:
+    """The item for `names`, if there are any."""
+    return [ChipsItem(tuple(names))] if names else []

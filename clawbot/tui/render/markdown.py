@@ -12,7 +12,7 @@ from markdown_it.token import Token
 from msgspec.structs import replace
 
 from clawbot.text.sanitize import clean, isolate
-from clawbot.tui.render.fallback import attempt
+from clawbot.tui.render.items import attempt
 from clawbot.tui.render.lines import StyledSpan, inline_spans, plain_spans
 from clawbot.tui.render.markdown_blocks import Cell, Code, Flow, Indent, MarkdownBlock, MarkdownTable, ThematicBreak
 

@@ -17,26 +17,23 @@ from clawbot.agent import events
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.text.interface import N_, _
-from clawbot.tui.attention import Attention
-from clawbot.tui.drafts import Drafts
 from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.event_view import THINKING, EventView
+from clawbot.tui.history import Drafts
 from clawbot.tui.keys import binding
-from clawbot.tui.modes import MODE_AFTER, ModeSwitch
-from clawbot.tui.page_search import PageSearch
-from clawbot.tui.questions import Questions
+from clawbot.tui.page_search import FindBar, PageSearch
+from clawbot.tui.questions import MODE_AFTER, ModeSwitch, Questions, UnsentQuestion, UnsentTexts
 from clawbot.tui.screens.side import SidePlace
 from clawbot.tui.screens.welcome import welcome
 from clawbot.tui.status_bar import StatusBar
+from clawbot.tui.terminal import Attention
 from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
 from clawbot.tui.widgets.fields import typed_text
-from clawbot.tui.widgets.find_bar import FindBar
 from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine
 from clawbot.tui.widgets.transcript import TranscriptView
-from clawbot.tui.widgets.unsent import UnsentQuestion, UnsentTexts
 from clawbot.tui.writer import TranscriptWriter
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
-"""The choice of a model (what can be used here and why, any other by name, a provider's key when it is wanted) and of
-an agent."""
+"""The choices of a model (and of a key for it, of one to install), of an agent, of an earlier message."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -12,18 +11,22 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from clawbot.api import RuntimeApi
+from clawbot.clock import Clock, age, moment_of
 from clawbot.errors import ClawbotError
+from clawbot.messages import UserMessage
 from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.lines import short
-from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen
+from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group
 from clawbot.tui.screens.picker import PickerScreen, Row
 from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:
-    from clawbot.agent.status_types import AgentInfo
+    from clawbot.agent.status_types import AgentInfo, HistoryItem
     from clawbot.llm.protocol import ModelInfo
     from clawbot.llm.providers import Provider
+
 
 # Ids of the two rows that are no model; no model name starts with a space.
 TYPED = " typed"
@@ -246,3 +249,118 @@ def agent_row(agent: AgentInfo) -> Row:
     details = [_("this one") if agent.current else "", clean_line(agent.model), clean_line(str(agent.workspace))]
     mark = "●" if agent.current else "○"
     return Row(agent.agent_id, agent.agent_id, " · ".join(part for part in details if part), mark=mark)
+
+
+class InstallScreen(OverScreen[bool]):
+    """Installs what runs a model on this machine, after Enter. Dismisses with whether it is installed."""
+
+    CSS_PATH = "../styles/models.tcss"
+    BINDINGS: ClassVar = [
+        Binding("enter", "install", "Install", priority=True),
+        Binding("escape", "back", "Back", priority=True),
+    ]
+
+    def __init__(self, runtime: RuntimeApi, problem: str) -> None:
+        super().__init__()
+        self._runtime = runtime
+        self._problem = problem
+
+    def compose(self) -> ComposeResult:
+        """What is missing, in its place the steps; the keys."""
+        title = Content(_("A model on this machine"))
+        with Vertical(id="frame") as frame:
+            frame.border_title = title
+            yield Static(title, id="title")
+            yield Static(self._problem, id="step", markup=False)
+            yield KeyLine(
+                [KeyHint("enter", N_("install"), "screen.install"), KeyHint("esc", N_("stop"), "screen.back")]
+            )
+
+    @work
+    async def action_install(self) -> None:
+        """Install it, and show each step."""
+        if self._problem:
+            self._problem = ""
+            self._show(_("installing ..."))
+            try:
+                await self._runtime.local_models.install(self._show)
+            except (ClawbotError, OSError) as error:
+                self._problem = str(error)
+                self._show(self._problem)
+            else:
+                self.dismiss(True)
+
+    def _show(self, step: str) -> None:
+        if not self.has_left:
+            self.query_one("#step", Static).update(step)
+
+    def action_back(self) -> None:
+        """Leave; an installation that runs is stopped."""
+        self.workers.cancel_node(self)
+        self.dismiss(False)
+
+
+# Items of history that are read, some at a time: a message from before that is found by the search.
+MOST_ITEMS = 2_000
+PAGE = 200
+TITLE_CHARS = 200
+PROMISE = N_("nothing is deleted; files stay")
+
+
+class EarlierMessage(NamedTuple):
+    """The `entry` of the message to go on from: in a `fork`, or in the conversation itself."""
+
+    entry: str
+    fork: bool = False
+
+
+class RewindScreen(PickerScreen[EarlierMessage]):
+    """Gives the message to go on from, or None."""
+
+    BINDINGS: ClassVar = [Binding("ctrl+b", "fork", "Fork", priority=True)]
+    heading = N_("go back to")
+    nothing = N_("Nothing was said yet.")
+    keys: ClassVar = (
+        KeyHint("enter", N_("edit it and go on"), "screen.choose"),
+        KeyHint("ctrl+b", N_("fork here"), "screen.fork"),
+        KeyHint("esc", N_("back"), "screen.back"),
+    )
+    letter_keys: ClassVar = {"f": "screen.fork"}
+
+    def __init__(self, runtime: RuntimeApi, *, clock: Clock) -> None:
+        super().__init__(runtime)
+        self.clock = clock
+
+    def on_mount(self) -> None:
+        """Say what becomes of the rest."""
+        self.query_one(KeyLine).status = _(PROMISE)
+
+    async def load(self) -> list[Row]:
+        """The messages, the last one first."""
+        rows: list[Row] = []
+        before: str | None = None
+        for _page in range(MOST_ITEMS // PAGE):
+            items = await self.runtime.sessions.history(before=before, limit=PAGE)
+            rows += [row for item in reversed(items) if (row := self._row(item)) is not None]
+            if len(items) < PAGE:
+                break
+            before = items[0].entry_id
+        return rows
+
+    def _row(self, item: HistoryItem) -> Row | None:
+        message = item.message
+        if not isinstance(message, UserMessage) or message.scheduled or not message.text.strip():
+            return None
+        now = self.clock.now()
+        then = moment_of(item.timestamp, now.tzinfo)
+        title = clean_line(message.text.strip()[:TITLE_CHARS])
+        return Row(item.entry_id, title, right=age(then, now), group=day_group(then, now))
+
+    def chosen(self, row: Row) -> None:
+        """Give the message back."""
+        self.dismiss(EarlierMessage(row.id))
+
+    def action_fork(self) -> None:
+        """Go on from before the highlighted message in a new conversation; this one stays as it is."""
+        if self.current is not None:
+            self.dismiss(EarlierMessage(self.current.id, fork=True))

@@ -29,8 +29,7 @@ from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.screens.common import AskScreen, KeyHint, KeyLine, OverScreen
 from clawbot.tui.screens.picker import PickerScreen, Row
-from clawbot.tui.widgets.fields import Area
-from clawbot.tui.wrapping import ShownLine
+from clawbot.tui.widgets.fields import Area, ShownLine
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi

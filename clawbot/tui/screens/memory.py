@@ -19,8 +19,8 @@ from clawbot.memory.documents.days import date_of
 from clawbot.memory.values import session_of
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.tui.marking import marks
 from clawbot.tui.render.cards import took_words
+from clawbot.tui.render.finding import marks
 from clawbot.tui.render.verbs import speaker
 from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external

@@ -16,7 +16,7 @@ from textual.widgets import Static
 
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.tui.marking import marks
+from clawbot.tui.render.finding import marks
 from clawbot.tui.render.lines import middle, place_text, width_of
 from clawbot.tui.render.verbs import speaker
 from clawbot.tui.screens.picker import PickerScreen, Row

@@ -22,7 +22,7 @@ from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
 from clawbot.sessions.summary import LONGEST_TITLE, ended_words
 from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.tui.marking import marks
+from clawbot.tui.render.finding import marks
 from clawbot.tui.render.lines import short
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group, turns
 from clawbot.tui.screens.picker import Row, Styles

@@ -21,7 +21,6 @@ from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.items import FOLD
-from clawbot.tui.render.start import is_said
 from clawbot.tui.screens.panel_rows import (
     FIGURES,
     PanelRow,
@@ -31,6 +30,7 @@ from clawbot.tui.screens.panel_rows import (
     plan_steps,
     used_notes,
 )
+from clawbot.tui.screens.welcome import is_said
 from clawbot.tui.status_bar import gauge_of
 from clawbot.tui.widgets.transcript import TranscriptView
 

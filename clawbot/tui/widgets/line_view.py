@@ -21,9 +21,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from clawbot.text.sanitize import without_isolates
-from clawbot.tui.render.fallback import drawn
-from clawbot.tui.render.finding import Found, Joined, Part, find_in, join
-from clawbot.tui.render.items import Item, Page
+from clawbot.tui.render.finding import Found, Joined, Part, find_in, join, marks
+from clawbot.tui.render.items import Item, Page, drawn
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, cells_of, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 
@@ -346,9 +345,6 @@ class LineView(Painted, ScrollView):
 
     def _point(self, strip: Strip, line: StyledLine, query: str) -> Strip:
         """A bar at the left, and the words that were meant set off."""
-        # How search reads words comes in after the first paint.
-        from clawbot.tui.marking import marks
-
         text = line.text
         if not text.strip():
             return strip

@@ -17,10 +17,22 @@ from clawbot.deadline import deadline
 from clawbot.text.interface import N_, _
 from clawbot.tui.history import PromptHistory
 from clawbot.tui.keys import binding
+from clawbot.tui.pasting import pasted_mention
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.typed_paths import pasted_mention
-from clawbot.tui.vi import INSERT, LINES, NAMED, VISUAL, Step, Vi, press
-from clawbot.tui.vi_motions import clamped, line_end, line_start, place_of, shared
+from clawbot.tui.vi import (
+    INSERT,
+    LINES,
+    NAMED,
+    VISUAL,
+    Step,
+    Vi,
+    clamped,
+    line_end,
+    line_start,
+    place_of,
+    press,
+    shared,
+)
 from clawbot.tui.widgets.fields import Area, typed_text
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder

@@ -17,8 +17,8 @@ from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.render.start import RecentTalk, StartItem, answering, is_said
 from clawbot.tui.screens.places import TalkPlace
+from clawbot.tui.screens.welcome import RecentTalk, StartItem, answering, is_said
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, reply, summary
 
