@@ -44,9 +44,7 @@ class Unsaved(Protocol):
     """A screen with possibly unsaved changes."""
 
     @property
-    def dirty(self) -> bool:
-        """Whether there are unsaved changes."""
-        ...
+    def dirty(self) -> bool: ...
 
     def action_close(self) -> None:
         """Close the screen, asking first if there are unsaved changes."""
@@ -93,7 +91,6 @@ class ClawbotApp(KeysInOrder):
         super().notify("".join(span.text for span in code_spans(message)), **options)
 
     def get_default_screen(self) -> Screen[None]:
-        """The conversation."""
         return self.chat
 
     def on_ready(self) -> None:
@@ -125,7 +122,6 @@ class ClawbotApp(KeysInOrder):
         gc.freeze()
 
     async def connect(self, runtime: RuntimeApi) -> None:
-        """Show the conversation of `runtime`."""
         self.runtime = runtime
         await self.chat.connect(runtime)
         if self.chat.composer.was_used:
@@ -144,7 +140,6 @@ class ClawbotApp(KeysInOrder):
     # Input
 
     def take(self, entry: UserInput | None) -> None:
-        """Do what the user entered."""
         match entry:
             case Submitted(text):
                 self.chat.page.go_to_end()
@@ -153,7 +148,6 @@ class ClawbotApp(KeysInOrder):
                 self._screen_command(name, argument)
 
     def _screen_command(self, name: str, argument: str) -> None:
-        """Run the commands that clawbot.agent.slash leaves to the screen."""
         answers: dict[str, Callable[[], object]] = {
             "/sessions": self.action_choose_session,
             "/model": self.action_choose_model,
@@ -174,7 +168,6 @@ class ClawbotApp(KeysInOrder):
 
     @on(Composer.FirstKey)
     def _first_key(self) -> None:
-        """The user starts typing: load what the model needs."""
         if self.runtime is not None:
             self._warm(self.runtime)
 
@@ -236,14 +229,12 @@ class ClawbotApp(KeysInOrder):
         )
 
     def action_leave_or_delete(self) -> None:
-        """Quit if the input is empty, else delete."""
         if self.chat.composer.is_empty:
             self.exit()
         else:
             self.chat.composer.prompt.action_delete_right()
 
     async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
-        """The result of a screen above the conversation."""
         if self.runtime is None:
             self.notify(_("Still starting: try again in a moment."), markup=False)
             return None
@@ -264,13 +255,11 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def action_help(self) -> None:
-        """Show keys and commands."""
         from clawbot.tui.screens.help import HelpScreen
 
         await self.shown(HelpScreen)
 
     def action_command_palette(self) -> None:
-        """Choose from everything that can be done or opened."""
         if self.screen is self.chat:
             self._open_palette()
 
@@ -284,12 +273,10 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def choose_theme(self, name: str) -> None:
-        """Change to the theme `name`, or to one that the user chooses."""
         await choosing.choose_theme(self, name)
 
     @work
     async def action_show_context(self) -> None:
-        """Show how full the context window is, and with what."""
         from clawbot.tui.screens.context import ContextScreen
 
         target = await self.shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
@@ -304,7 +291,6 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def choose_agent(self, agent: str) -> None:
-        """Switch to `agent`, or to one that the user chooses."""
         from clawbot.tui.screens.choices import AgentsScreen
 
         chosen = agent or await self.shown(AgentsScreen)
@@ -320,7 +306,6 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def action_choose_model(self) -> None:
-        """Choose another model for this session."""
         from clawbot.tui.screens.choices import ModelsScreen
 
         name = await self.shown(ModelsScreen)
@@ -329,13 +314,11 @@ class ClawbotApp(KeysInOrder):
 
     @work(group="local", exclusive=True)
     async def action_run_local_model(self) -> None:
-        """Get a model that runs on this machine, if it is not here, and let it answer."""
         if self.runtime is not None:
             await choosing.run_local_model(self, self.runtime)
 
     @work
     async def action_choose_session(self) -> None:
-        """Choose another conversation."""
         from clawbot.tui.screens.sessions import SessionsScreen
 
         place = await self.shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
@@ -354,7 +337,6 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def action_rewind(self) -> None:
-        """Go back to an earlier message, to edit it and go on from there."""
         from clawbot.tui.screens.choices import RewindScreen
 
         chosen = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
@@ -363,7 +345,6 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def action_search_memory(self, query: str = "") -> None:
-        """Search the notes, or show those of the last days; a hit in a conversation leads there."""
         from clawbot.tui.screens.memory import MemoryScreen
 
         place = await self.shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
@@ -371,7 +352,6 @@ class ClawbotApp(KeysInOrder):
             await self.go_to(place)
 
     async def go_to(self, place: TalkPlace) -> None:
-        """Resume the session of `place`, and show what was said there."""
         if self.runtime is None:
             return
         if place.session != self.runtime.agent.status.session_id:
@@ -389,14 +369,12 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def edit(self, file: str | None, line: int | None = None) -> None:
-        """Open `file` of the workspace at `line` (from 1), or the choice of one."""
         from clawbot.tui.screens.editor import EditorScreen
 
         await self.shown(lambda runtime: EditorScreen(runtime, file, line))
 
     @work
     async def action_edit_prompt(self) -> None:
-        """Edit the input in the user's own editor."""
         from clawbot.tui.screens.editor import edit_prompt
 
         self._is_ready = False  # what is typed on comes behind what the editor makes of the text

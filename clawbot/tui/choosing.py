@@ -61,7 +61,6 @@ class AgentSwitch:
         self.busy = False
 
     async def open(self, agent: str | None = None) -> RuntimeApi:
-        """Open a runtime. Raises ClawbotError."""
         runtime = await (self._open_runtime() if agent is None else self._open_runtime(agent))
         self.runtimes.append(runtime)
         return runtime
@@ -301,9 +300,7 @@ class Loading(Protocol):
     """A screen that may be loading what the next keys are for."""
 
     @property
-    def is_loading(self) -> bool:
-        """Whether keys wait."""
-        ...
+    def is_loading(self) -> bool: ...
 
 
 class KeysInOrder(Front):

@@ -81,17 +81,14 @@ class Writer:
         self._file = file
 
     def write(self, text: str) -> None:
-        """Write `text`."""
         with contextlib.suppress(OSError, ValueError):
             self._file.write(text)
 
     def flush(self) -> None:
-        """Send what was written."""
         with contextlib.suppress(OSError, ValueError):
             self._file.flush()
 
     def fileno(self) -> int:
-        """The descriptor below."""
         return self._file.fileno()
 
 
@@ -135,7 +132,6 @@ class KeyParser(XTermParser):
             yield self._take_paste()
 
     def _continued(self, data: str) -> str:
-        """What was held, and `data`."""
         silence, first = monotonic() - self._fed_at, _TOKEN.match(self._late + data)
         if first and silence < PATIENCE and first.lastgroup != "held" and _SURE.match(first.group()):
             self._held += self._late  # nobody types the rest of a sequence in one read
@@ -225,7 +221,6 @@ class KeptDriver(LinuxDriver):
 
     @property
     def _runs(self) -> bool:
-        """Whether the terminal currently belongs to the screen."""
         return self._key_thread is not None and self._key_thread.is_alive()
 
     def stop_application_mode(self) -> None:

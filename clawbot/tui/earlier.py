@@ -84,7 +84,6 @@ class EarlierMessages:
 
     @property
     def has_more(self) -> bool:
-        """Whether there is more of the conversation above the loaded part."""
         return self._oldest is not None
 
     async def load(self, runtime: RuntimeApi) -> None:
@@ -192,7 +191,6 @@ class HistoryBuilder:
             self._spoken = False
 
     def _ran(self, message: BashExecutionMessage, moment: datetime) -> None:
-        """A command of the user."""
         sign = "!" if message.exclude_from_context else "!!"
         self._items += user_items(f"{sign}{message.command}", self._times.told(moment))
         title = title_of("shell", message.command)

@@ -65,7 +65,6 @@ class PromptHistory:
         return True
 
     def preload(self, entries: list[str]) -> None:
-        """Insert loaded entries before those typed since the start."""
         self.entries[:0] = entries
         self._place = None
 
@@ -124,7 +123,6 @@ class Drafts:
         self._unwritten: list[str] = []
 
     async def put(self, file: Path, text: str) -> None:
-        """Keep `text`."""
         if holds_secret(text) or not await asyncio.to_thread(_push, file, text):
             self._unwritten.append(text)
 

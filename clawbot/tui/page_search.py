@@ -54,7 +54,6 @@ class FindField(Area):
         return super().edit(edit)
 
     async def take_key(self, event: Key) -> bool:
-        """Insert what was typed, or step to another match."""
         if event.key not in ("tab", *STEPS):
             return await super().take_key(event)
         if event.key in STEPS:
@@ -74,7 +73,6 @@ class FindBar(Horizontal):
         self._shown = ""
 
     def compose(self) -> ComposeResult:
-        """What is looked for, and what came of it."""
         yield Static("/", id="find-mark")
         field = FindField()
         field.changed = self._changed
@@ -89,7 +87,6 @@ class FindBar(Horizontal):
         self.screen.set_focus(self.field)
 
     def show(self, count: str, keys: str) -> None:
-        """Say what came of it, and the keys where there is room."""
         told = "   ".join(filter(None, (count, keys)))
         fits = self.screen.size.width - width_of(told) >= LEAST_FIELD
         shown = told if fits else count
@@ -244,7 +241,6 @@ class PageSearch:
     # Going through the page
 
     def _go_on(self) -> None:
-        """Something is to be looked through."""
         if self.is_open and self._page.searched and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._search())
 

@@ -58,7 +58,6 @@ class ModeSwitch:
         self._runtime: RuntimeApi | None = None
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """It is the mode of `runtime` from now on."""
         self._runtime = runtime
 
     def choose(self, name: str = "") -> None:
@@ -72,7 +71,6 @@ class ModeSwitch:
             self.take(_MODES[(_MODES.index(self._runtime.agent.status.mode) + 1) % len(_MODES)])
 
     def take(self, mode: Mode) -> None:
-        """`mode` decides what may be changed, from the next call of a tool on."""
         if self._runtime is not None:
             self._runtime.agent.set_mode(mode)
             self._bar.refresh()
@@ -105,13 +103,11 @@ class UnsentQuestion(Vertical, can_focus=True):
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """Question, texts, keys."""
         yield Static(id="unsent-question", markup=False)
         yield Static(id="unsent-texts", markup=False)
         yield Static(id="unsent-keys")
 
     def ask(self, texts: Sequence[str]) -> None:
-        """What is to become of `texts`?"""
         self._held = ""
         self.query_one("#unsent-question", Static).update(were_not_sent(len(texts)))
         room = max(10, self.screen.size.width - MARGIN)
@@ -129,7 +125,6 @@ class UnsentQuestion(Vertical, can_focus=True):
         self.focus()
 
     def close(self) -> None:
-        """The question is over."""
         if self._rest is not None:
             self._rest.stop()
         self.display = False
@@ -185,7 +180,6 @@ class UnsentTexts:
 
     @property
     def texts(self) -> list[str]:
-        """What there is to ask about."""
         return [unsent.text for unsent in self._open]
 
     @property
@@ -195,7 +189,6 @@ class UnsentTexts:
         return [unsent for unsent in left if unsent.id not in (self._draft, *sent)]
 
     def answer(self, choice: Choice) -> None:
-        """Do what the user wants with all of them."""
         runtime, unsent = self._runtime, self._open
         if runtime is None or not unsent:
             return
@@ -304,17 +297,14 @@ class Questions:
             self._unsent_question.ask(texts)
 
     def close_unsent(self) -> None:
-        """What was not sent is asked about no more."""
         self._unsent_question.close()
         self._show_prompt()
 
     def add(self, request: ApprovalRequested) -> None:
-        """A tool asks: at once, or after those that asked before."""
         self._open.append(request)
         self.ask_next()
 
     def add_plan(self, event: PlanReady) -> None:
-        """Ask whether the plan of the turn that has ended is to be carried out."""
         asks = _("Carry out this plan?")
         said = event.acceptance
         self.add(PlanAsked(request_id=PLAN, call_id="", tool=PLAN, command=said, folder="", pattern="", asks=asks))
@@ -329,7 +319,6 @@ class Questions:
 
     @property
     def asks_plan(self) -> bool:
-        """Whether the question about a plan is open."""
         return isinstance(self._approval.request, PlanAsked)
 
     def answered(self, request_id: str) -> str:
@@ -354,7 +343,6 @@ class Questions:
         self._waits()
 
     def drop(self) -> None:
-        """The turn has ended: nobody waits for an answer any more."""
         self._open.clear()
         self._close_approval()
 

@@ -75,7 +75,6 @@ class IndexingWatch:
         self._listening = False
 
     def start(self) -> None:
-        """Listen from now on."""
         self._listening = True
         self._before = self._runtime.memory.on_progress
         self._runtime.memory.on_progress = self._changed
@@ -191,11 +190,9 @@ class Written:
         self._unreported = False
 
     def streamed(self, text: str) -> None:
-        """More has come."""
         self._bytes += len(text) if text.isascii() else len(text.encode())
 
     def finished(self, usage: Usage | None) -> None:
-        """An answer is complete."""
         reported = usage.output if usage is not None else 0
         self._unreported = self._unreported or not reported
         self._tokens += reported or self._estimate
@@ -207,12 +204,10 @@ class Written:
 
     @property
     def tokens(self) -> int:
-        """The tokens so far."""
         return self._tokens + self._estimate
 
     @property
     def about(self) -> bool:
-        """Whether some of them are estimated."""
         return self._unreported or bool(self._bytes)
 
 
@@ -245,11 +240,9 @@ class StatusBar:
         line.show(place=_(STARTING))
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """The figures are those of `runtime`."""
         self._runtime = runtime
 
     def take_keys(self, keys: KeyMap) -> None:
-        """The keys to tell of are `keys`."""
         self._keys = keys
 
     def watch(self, runtime: RuntimeApi) -> None:
@@ -266,7 +259,6 @@ class StatusBar:
     # The figures
 
     def refresh(self) -> None:
-        """Take over the figures of the runtime."""
         if self._runtime is None:
             return
         status = self._runtime.agent.status
@@ -306,7 +298,6 @@ class StatusBar:
             self._reads_ahead(None)
 
     def _reads_ahead(self, event: Event | None) -> None:
-        """What the model does while nothing runs."""
         self._ahead = ("", "") if event is None else reading(event)
         self._show_activity()
 
@@ -317,7 +308,6 @@ class StatusBar:
         self.measure()
 
     def _indexing(self, progress: Progress | None) -> None:
-        """The memory's index has come further, or rests."""
         self._line.show(indexing=indexing_share(progress) if progress else "")
 
     # What runs
@@ -328,14 +318,12 @@ class StatusBar:
         self._show_activity()
 
     def begins(self) -> None:
-        """A turn begins."""
         self._written = Written()
         self._told_at = self._line.clock.monotonic()
         self._line.begin_turn()
         self._place()
 
     def streamed(self, text: str) -> None:
-        """The model has written more."""
         self._written.streamed(text)
         now = self._line.clock.monotonic()
         if now - self._told_at >= TOLD_EVERY:
@@ -343,12 +331,10 @@ class StatusBar:
             self._line.show(written=self._written.tokens)
 
     def answered(self, usage: Usage | None) -> None:
-        """An answer of the model is complete, and the provider says what it took, or not."""
         self._written.finished(usage)
         self._line.show(written=self._written.tokens)
 
     def ends(self) -> None:
-        """The turn is over."""
         self._line.end_turn(self._written.tokens, about=self._written.about)
         self._place()
         self.runs("")
@@ -373,13 +359,11 @@ class StatusBar:
         )
 
     def asks(self, asking: bool) -> None:
-        """Whether a question stands in place of the prompt."""
         self._asking = asking
         self._place()
         self.show_hint()
 
     def types(self, shell: ShellMode) -> None:
-        """What the prompt is about to do."""
         self._shell = shell
         self.show_hint()
 
@@ -389,7 +373,6 @@ class StatusBar:
         self.show_hint()
 
     def reads(self, reading: bool) -> None:
-        """Whether the user has scrolled up."""
         if reading != self._reading:
             self._reading = reading
             self._place()
@@ -407,7 +390,6 @@ class StatusBar:
 
     @property
     def saving(self) -> bool:
-        """Whether memory takes what was said right now."""
         return self._runtime is not None and self._runtime.agent.saving
 
     def _saving_later(self) -> None:

@@ -32,7 +32,6 @@ class SavedTerminal:
         self._lent = False
 
     def begin(self) -> None:
-        """Switch to raw keys, like the screen will."""
         if self.before is None:
             return
         self._lent = True
@@ -190,7 +189,6 @@ class Attention:
                 self._write(BUSY if busy else IDLE)
 
     def call(self, text: str) -> None:
-        """Call the user, as the settings want it."""
         if self._write is not None and (
             self.notify == "always" or (self.notify == "unfocused" and not self._focused())
         ):
@@ -202,7 +200,6 @@ class Attention:
             self.call(_("The answer is there.") if status == "done" else _("The turn failed."))
 
     def leave(self) -> None:
-        """The screen ends: the terminal gets its title back."""
         if self._write is not None and self._title:
             self._write(f"{IDLE if self._busy and shows_progress(self._environ) else ''}{GIVE_TITLE_BACK}")
             self._title = ""

@@ -141,7 +141,6 @@ class Motion:
         self._go()
 
     def rest(self) -> None:
-        """Show nothing at the end of the page."""
         if self._wait is not None:
             self._wait = None
             self._page.foot(None)
@@ -155,19 +154,16 @@ class Motion:
             self.ended(item)
 
     def ended(self, item: ToolItem) -> None:
-        """The call of `item` runs no more."""
         self._running.pop(id(item), None)
         item.lit = True
 
     def end(self) -> None:
-        """The turn is over."""
         self.rest()
         for item, _since in list(self._running.values()):
             self.ended(item)
 
     @property
     def is_running(self) -> bool:
-        """Whether the timer runs."""
         return self._timer is not None
 
     def _go(self) -> None:

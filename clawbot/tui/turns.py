@@ -23,9 +23,7 @@ log = logging.getLogger(__name__)
 class RunningReader(Protocol):
     """A running reader, as textual's workers are."""
 
-    def cancel(self) -> None:
-        """Stop reading, which closes the submission."""
-        ...
+    def cancel(self) -> None: ...
 
 
 StartReader = Callable[[Callable[[], Coroutine[Any, Any, None]]], RunningReader]
@@ -76,7 +74,6 @@ class Turns:
 
     @property
     def queued(self) -> list[str]:
-        """The waiting inputs, oldest first."""
         return [submission.text for submission in self._open if submission.waiting and submission.announced]
 
     @property
@@ -92,7 +89,6 @@ class Turns:
 
     @property
     def busy(self) -> bool:
-        """Whether a submission has not ended yet."""
         return bool(self._open)
 
     def ready(self, runtime: RuntimeApi) -> None:
@@ -127,7 +123,6 @@ class Turns:
         self.changed()
 
     def recall(self) -> str | None:
-        """Recall the last waiting input and return it."""
         waiting = [submission for submission in self._open if submission.waiting and submission.announced]
         if not waiting:
             return None
@@ -210,16 +205,13 @@ class EventOrder:
         self._running = False
 
     def listen(self, runtime: RuntimeApi) -> None:
-        """Show what `runtime` tells from now on."""
         runtime.agent.listen(self.out_of_band)
 
     def leave(self, runtime: RuntimeApi) -> None:
-        """Listen to `runtime` no more: another one takes its place."""
         runtime.agent.listen(None)
         self._out_of_band.clear()
 
     def out_of_band(self, event: Event) -> None:
-        """`event` belongs to no submission."""
         self._out_of_band.append(event)
         self._later(self._catch_up)
 

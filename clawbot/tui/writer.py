@@ -78,7 +78,6 @@ class TranscriptWriter:
 
     @property
     def is_writing(self) -> bool:
-        """Whether an answer is in the middle of its text."""
         return self._stream is not None
 
     def user(self, text: str, entry_id: str = "") -> None:
@@ -95,7 +94,6 @@ class TranscriptWriter:
         self._page.append(items)
 
     def attached(self, names: Sequence[str]) -> None:
-        """What goes with the words that began the turn."""
         self._page.append(chips(names))
 
     def unsent(self, text: str) -> None:
@@ -114,7 +112,6 @@ class TranscriptWriter:
         self._unvoiced = []
 
     def delta(self, event: events.TextDelta) -> None:
-        """More of the reply."""
         self._write(event.text)
 
     def _write(self, text: str) -> None:
@@ -130,7 +127,6 @@ class TranscriptWriter:
             self._timer = self._page.set_timer(self._rest, self.flush)
 
     def reasoning(self, event: events.ReasoningDelta) -> None:
-        """More of what the model thinks."""
         if self._reasoning is None:
             self._finish_text()
             self._reasoning = ReasoningItem("")
@@ -153,7 +149,6 @@ class TranscriptWriter:
         self.reasoning(events.ReasoningDelta(text=event.text))
 
     def flush(self) -> None:
-        """Show what has come."""
         self._timer = None
         started = process_time()
         if self._stream is None:
@@ -182,7 +177,6 @@ class TranscriptWriter:
         return [self._head, *piece_items(pieces, first=True)]
 
     def _finish_text(self) -> None:
-        """Nothing more comes for the text that streams."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
@@ -198,7 +192,6 @@ class TranscriptWriter:
         self._rest = FLUSH_SECONDS
 
     def message_finished(self, event: events.MessageFinished) -> None:
-        """One answer is complete."""
         if not self._text_seen and event.text.strip():
             self._write(event.text)
         self._finish_text()
@@ -229,7 +222,6 @@ class TranscriptWriter:
             self.motion.rest()
 
     def tool_started(self, event: events.ToolStarted) -> None:
-        """A call runs."""
         self._finish_text()
         self._unvoiced = []
         joined = isinstance(self._last, ToolItem)
@@ -239,7 +231,6 @@ class TranscriptWriter:
         self.motion.run(item)
 
     def approval_requested(self, event: events.ApprovalRequested) -> None:
-        """A call waits for the user."""
         self._tool_is(event.call_id, "asking")
 
     def answered(self, call_id: str) -> None:
@@ -254,7 +245,6 @@ class TranscriptWriter:
             self._page.update(item)
 
     def tool_output(self, event: events.ToolOutput) -> None:
-        """A running command has printed more."""
         item = self._tools.get(event.call_id)
         if item is not None:
             item.printed(event.text)
@@ -269,7 +259,6 @@ class TranscriptWriter:
             self._page.update(item)
 
     def tool_finished(self, event: events.ToolFinished) -> None:
-        """A call has answered."""
         item = self._tools.get(event.call_id)
         if item is not None:
             item.output, item.summary, item.milliseconds = event.output, event.summary, event.duration_ms
@@ -279,12 +268,10 @@ class TranscriptWriter:
             self._page.update(item)
 
     def notice(self, notice: events.Notice) -> None:
-        """Something happened beside the talk."""
         self._finish_text()
         self._page.append([NoticeItem(notice.level, notice.text, notice.path or "", notice.line)])
 
     def divider(self, text: str) -> None:
-        """The conversation goes on elsewhere."""
         self._finish_text()
         self._page.append([DividerItem(text)])
 
@@ -310,7 +297,6 @@ class TranscriptWriter:
         return kept
 
     def memory_written(self, event: events.MemoryWritten) -> None:
-        """What mattered went to a memory file."""
         self._finish_text()
         item, is_new = memory_mark(self._last, event.path, event.line, event.end_line)
         if is_new:
@@ -336,7 +322,6 @@ class TranscriptWriter:
             self._page.append([KeptItem(event.session_id, event.path, joined=is_quiet(last))])
 
     def notes_quoted(self, event: events.NotesQuoted) -> None:
-        """The session begins with a quote of notes."""
         self._finish_text()
         last, quote = self._last, quote_item(event.text, len(event.files), self._last)
         if isinstance(last, SessionItem) and not last.pieces:
@@ -346,7 +331,6 @@ class TranscriptWriter:
             self._page.append([quote])
 
     def compacted(self, event: events.CompactionFinished) -> None:
-        """Earlier turns are summarised, or stay as they were."""
         self._finish_text()
         if event.status == "done":
             summary = summary_item(event.summary, event.tokens_before, event.tokens_after, self._last)
@@ -358,11 +342,9 @@ class TranscriptWriter:
 
     @property
     def _last(self) -> Item | None:
-        """What stands at the end of the page."""
         return self._page.last
 
     def output(self, command: str, text: str) -> None:
-        """What a slash command has to say."""
         self._finish_text()
         title = [] if self._asked.startswith(command) else [DividerItem(command)]
         self._page.append([*title, *text_items(text)])

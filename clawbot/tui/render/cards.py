@@ -146,7 +146,6 @@ class ToolItem(Item):
 
     @property
     def can_unfold(self) -> bool:
-        """Always: there are its arguments."""
         return True
 
     def lines(self, page: Page) -> list[StyledLine]:
@@ -172,7 +171,6 @@ class ToolItem(Item):
         return lines + self._beginning(page.width - INNER) if self.shared is not None else lines
 
     def _beginning(self, room: int) -> list[StyledLine]:
-        """Of what the user's command printed."""
         return indented(self._capped(self._output(room), OWN_LINES), INNER) if (self.output or "").strip() else []
 
     def _head(self, width: int) -> StyledLine:
@@ -201,7 +199,6 @@ class ToolItem(Item):
         return [does, *shown_spans(middle(path, room), "tool", FOLD)]
 
     def _right(self) -> str:
-        """What stands at the end of the line."""
         if self.state == "running":
             return duration(self.seconds) if self.seconds else "…"
         if self.state == "asking":
@@ -214,13 +211,11 @@ class ToolItem(Item):
         return " · ".join(filter(None, (said, took, seen)))
 
     def _printed(self, room: int) -> list[StyledLine]:
-        """The last lines of what a running command has printed."""
         rows = [row for row in clean(self.tail).expandtabs(4).split("\n") if row.strip()][-TAIL_LINES:]
         spans = [StyledSpan(ellipsis(isolate(row), room), "tool-text") for row in rows]
         return indented([StyledLine((span,)) for span in spans], INNER)
 
     def printed(self, text: str) -> None:
-        """It has printed more."""
         self.tail = (self.tail + text)[-TAIL_CHARS:]
 
     def _changes(self, room: int) -> list[StyledLine]:

@@ -41,7 +41,6 @@ class Errand:
     now: str = ""
 
     def take(self, event: SubagentStep) -> None:
-        """It took a step."""
         self.count, self.tokens, self.now = event.calls, event.tokens, ""
         match event.step:
             case ToolStarted(call_id=call_id, title=title):
@@ -79,13 +78,11 @@ class Errand:
 
     @property
     def summary(self) -> str:
-        """How much it did."""
         calls = ngettext("{n:,} call", "{n:,} calls", self.count).format(n=self.count) if self.count else ""
         tokens = ngettext("{n:,} token", "{n:,} tokens", self.tokens).format(n=self.tokens) if self.tokens else ""
         return " · ".join(filter(None, (calls, tokens)))
 
     def lines(self, room: int) -> list[StyledLine]:
-        """Its calls, a row for each, and how many more there were."""
         rows = [_row(call, room) for call in self.calls.values()]
         if (more := self.count - len(self.calls)) > 0:
             left = ngettext("… {n:,} more call", "… {n:,} more calls", more).format(n=more)

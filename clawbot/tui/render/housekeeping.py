@@ -32,7 +32,6 @@ class MemoryItem(Item):
     joined: bool = False  # another quiet line stands right above
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One line; the place opens."""
         said = _("memory: {path}")
         if page.width >= NARROW:
             said = ngettext("memory: {n:,} line to {path}", "memory: {n:,} lines to {path}", self.count)
@@ -49,7 +48,6 @@ class KeptItem(Item):
     joined: bool = False
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One line; the note opens."""
         spans = _with_link(_(KEPT), self.path, 1, page.width - RULE_EDGES)
         return [*air(self.joined), ruled(spans, page.width)]
 
@@ -64,7 +62,6 @@ class FoldedItem(Item):
 
     @property
     def can_unfold(self) -> bool:
-        """Always: there is the text."""
         return True
 
     @abstractmethod
@@ -72,7 +69,6 @@ class FoldedItem(Item):
         """The texts of the line, most important first."""
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The line, and the text under it when it is unfolded."""
         line = ruled([StyledSpan(self._line(page.width - RULE_EDGES, page.unfold_key), "divider", FOLD)], page.width)
         lines = [*air(self.joined), line]
         return [*lines, *self._inside(page)] if self.unfolded else lines
@@ -102,7 +98,6 @@ class SummaryItem(FoldedItem):
     after: int = 0
 
     def said(self) -> list[str]:
-        """That turns were summarised, and the figures."""
         summarised = _("earlier turns summarised")
         if not self.before:
             return [summarised]
@@ -118,7 +113,6 @@ class QuoteItem(FoldedItem):
     characters: int = 0
 
     def said(self) -> list[str]:
-        """How much is quoted."""
         characters = ngettext("{n:,} character", "{n:,} characters", self.characters).format(n=self.characters)
         said = _("notes: {files}, {characters}") if self.files else _("notes: {characters}")
         return [said.format(files=_files(self.files), characters=characters)]
@@ -134,7 +128,6 @@ class SessionItem(QuoteItem):
 
     @property
     def can_unfold(self) -> bool:
-        """When notes are quoted."""
         return bool(self.pieces)
 
     def lines(self, page: Page) -> list[StyledLine]:

@@ -107,7 +107,6 @@ class HeadItem(Item):
     fresh = True
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One line."""
         return [spread((), [StyledSpan(self.time, "time")], page.width) if self.time else BLANK]
 
 
@@ -125,7 +124,6 @@ class UserItem(Item):
         return len(self.text) > PASTE_CHARS or self.text.count("\n") > PASTE_LINES
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The wrapped text behind the bar."""
         room = page.width - TEXT_INDENT
         lines = self._folded(room) if self.can_unfold and not self.unfolded else self._whole(room)
         air: list[tuple[StyledSpan, ...]] = [()] if page.width >= USER_AIR else []
@@ -152,7 +150,6 @@ class UserItem(Item):
         return [*first, (StyledSpan(ellipsis(size, room), "user tool", FOLD),), *last]
 
     def guess(self, width: int) -> int:
-        """By characters."""
         if self.can_unfold and not self.unfolded:
             return 2 * END_LINES + 3
         shown = self.text[:USER_CHARS]
@@ -169,7 +166,6 @@ class PieceItem(Item):
     style: str = ""
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The piece behind the margin."""
         lines = indented(self.piece.lines(page.width - TEXT_INDENT, page.lexers))
         if self.style:
             lines = [StyledLine(tuple(span._replace(style=self.style) for span in line.spans)) for line in lines]
@@ -178,7 +174,6 @@ class PieceItem(Item):
         return [*indented([StyledLine(self.piece.indent.air)]), *lines]
 
     def guess(self, width: int) -> int:
-        """A piece is rarely long."""
         return 2
 
 
@@ -189,7 +184,6 @@ class ReasoningItem(Item):
     text: str
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """Quiet text, or nothing."""
         if not page.show_reasoning or not self.text.strip():
             return []
         spans = [StyledSpan(isolate(clean(self.text).strip().expandtabs(4)), "reasoning")]
@@ -234,7 +228,6 @@ class DividerItem(Item):
     text: str
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The text inside a rule."""
         return [
             BLANK,
             ruled([StyledSpan(ellipsis(clean_line(self.text), page.width - RULE_EDGES), "divider")], page.width),
@@ -249,7 +242,6 @@ class MarkItem(Item):
     style: str = "mark"
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One quiet line right under the text."""
         return indented(
             [StyledLine(line) for line in wrap([StyledSpan(clean(self.text), self.style)], page.width - TEXT_INDENT)]
         )
@@ -266,14 +258,12 @@ class WaitItem(Item):
     lit: bool = True
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One line."""
         sign = StyledSpan(f"{WAIT_SIGN} ", "card-runs" if self.lit else "card-waits")
         text = ellipsis(clean_line(self.text), max(10, page.width - TEXT_INDENT - 2 - width_of(self.figures)))
         spans = [StyledSpan(text, "tool-text"), StyledSpan(self.figures, "tool")]
         return [BLANK, *indented([StyledLine(tuple(spans) if self.over else (sign, *spans))])]
 
     def guess(self, width: int) -> int:
-        """Always two."""
         return 2
 
 
@@ -330,7 +320,6 @@ class ChipsItem(Item):
     names: tuple[str, ...]
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One line or several."""
         room = page.width - TEXT_INDENT
         rows: list[list[StyledSpan]] = [[]]
         used = 0

@@ -49,7 +49,6 @@ class StyledLine(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The characters of the line."""
         return "".join(span.text for span in self.spans)
 
 

@@ -105,11 +105,9 @@ class Indent(Struct, frozen=True):
 
     @property
     def width(self) -> int:
-        """Its cells."""
         return cells_of(self.rest)
 
     def apply(self, lines: list[tuple[StyledSpan, ...]], fill: str = "") -> list[StyledLine]:
-        """`lines` behind the indent."""
         return [StyledLine((*(self.rest if number else self.first), *line), fill) for number, line in enumerate(lines)]
 
 
@@ -117,9 +115,7 @@ class MarkdownBlock(Protocol):
     """A paragraph, a heading, some lines of code, a table, a rule."""
 
     @property
-    def gap(self) -> bool:
-        """Whether a blank line stands before it."""
-        ...
+    def gap(self) -> bool: ...
 
     @property
     def indent(self) -> Indent:
@@ -139,7 +135,6 @@ class Flow(Struct, frozen=True):
     gap: bool = True
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """The wrapped text."""
         return self.indent.apply(wrap(self.spans, max(8, width - self.indent.width)))
 
 
@@ -198,7 +193,6 @@ class ThematicBreak(Struct, frozen=True):
     gap: bool = True
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """One quiet line."""
         return self.indent.apply([(StyledSpan("─" * max(4, width - self.indent.width), "rule"),)])
 
 
@@ -262,7 +256,6 @@ class MarkdownTable(Struct, frozen=True):
         return lines
 
     def natural(self) -> tuple[int, ...]:
-        """The cells that each column would take."""
         least = self.columns or (1,) * len(self.aligns)
         return tuple(
             max(least[column], *(max(map(width_of, _text(row[column]).split("\n"))) for row in self.rows))

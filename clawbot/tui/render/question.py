@@ -70,7 +70,6 @@ class View(Struct, frozen=True):
 
     @property
     def below(self) -> int:
-        """The number of rows of the box below the view."""
         return max(0, self.total - self.top - self.room)
 
 

@@ -39,7 +39,6 @@ class MarkdownStream:
         self._columns: tuple[int, ...] = ()  # of the table that was cut
 
     def feed(self, text: str) -> None:
-        """Add text; nothing is parsed yet."""
         self._coming += self._cleaner.feed(text)
 
     def flush(self) -> tuple[list[MarkdownBlock], list[MarkdownBlock]]:
@@ -84,13 +83,11 @@ class MarkdownStream:
         return self._joined_after(pieces)
 
     def finish(self) -> list[MarkdownBlock]:
-        """The pieces of all that is left."""
         done, tail = self.flush()
         self._forget()
         return done + tail
 
     def _end(self) -> list[MarkdownBlock]:
-        """Commit the whole tail as final."""
         pieces = self._pieces(self._parse())
         self._forget()
         return pieces

@@ -97,7 +97,6 @@ class ChatScreen(Screen[None]):
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
 
     def compose(self) -> ComposeResult:
-        """Header, page, prompt or question, status."""
         yield HeaderLine()
         yield TranscriptView()
         with Vertical(id="bottom"):
@@ -112,7 +111,6 @@ class ChatScreen(Screen[None]):
             yield FindBar()
 
     def on_mount(self) -> None:
-        """The first paint says that the rest is coming."""
         self.writer = TranscriptWriter(self.page, self.clock)
         self.earlier = EarlierMessages(self.page, self.clock)
         self.unsent = UnsentTexts(self.composer, self.turns, self._start)
@@ -136,11 +134,9 @@ class ChatScreen(Screen[None]):
         self.view.handlers[events.SessionTitled] = lambda _: self._show_title()
 
     def on_screen_resume(self) -> None:
-        """Another screen is left, in which the conversation may have been renamed."""
         self._show_title()
 
     def on_unmount(self) -> None:
-        """The terminal gets its title back."""
         self.attention.leave()
 
     def on_resize(self, event: Resize) -> None:
@@ -190,14 +186,12 @@ class ChatScreen(Screen[None]):
             await welcome(self.page, self.runtime, self.clock.now(), self.keys.first("local_model"), anew=anew)
 
     def _take_keys(self, keys: KeyMap) -> None:
-        """What does what from now on, and what the lines tell of it."""
         self.keys = keys
         self.app.set_keymap(keys.told())
         self.status_bar.take_keys(keys)
         self.page.take_unfold_key(keys.first("unfold"))
 
     async def reload(self) -> None:
-        """Show the end of the session's conversation."""
         if self.runtime is not None:
             await self._reload(self.runtime)
             self.unsent.connect(self.runtime)
@@ -222,7 +216,6 @@ class ChatScreen(Screen[None]):
         return self.composer.picks_first or self.stashes
 
     def hint(self, text: str, seconds: float) -> None:
-        """Show `text` at the end of the status line for some seconds."""
         self.status.show(hint=text)
         self.set_timer(seconds, self._queue_changed)
 
@@ -362,7 +355,6 @@ class ChatScreen(Screen[None]):
         self.stashes = False
 
     def action_recall(self) -> None:
-        """Take the last queued input back into the prompt."""
         text = self.turns.recall()
         if text is not None:
             prompt = self.composer.prompt
@@ -370,15 +362,12 @@ class ChatScreen(Screen[None]):
             prompt.take(f"{shown}\n{prompt.text}" if prompt.text else shown)
 
     def action_unfold(self) -> None:
-        """Unfold or fold all tool calls, quotes of notes and summaries."""
         self.page.fold_all()
 
     def action_reasoning(self) -> None:
-        """Show or hide what the model thinks."""
         self.page.show_reasoning(not self.page.stack.page.show_reasoning)
 
     def action_scroll_page(self, step: int) -> None:
-        """Turn the page, or that of a question that is longer than the screen."""
         if self.approval.scroll_page(step):
             return
         self.page.scroll_relative(y=step * max(1, self.page.size.height - 2), animate=False)
@@ -404,11 +393,9 @@ class ChatScreen(Screen[None]):
 
     @on(NewBelow.Pressed)
     def action_to_end(self) -> None:
-        """Go to the end and follow what comes."""
         self.page.go_to_end()
 
     def action_switch_focus(self) -> None:
-        """From the prompt to the page, to the side panel, and back."""
         if self.approval.request is not None or self.side.has_focus:
             self.composer.prompt.focus()
         elif self.focused is not self.page and self.page.enter():
@@ -418,20 +405,16 @@ class ChatScreen(Screen[None]):
 
     @property
     def _reads(self) -> bool:
-        """Whether the keys go through links."""
         return self.focused is self.page or self.side.has_focus
 
     def action_toggle_panel(self) -> None:
-        """Show or hide the side panel."""
         self.hint(self.side.toggle(), 3.0)
 
     def action_next_mode(self) -> None:
-        """Plan, ask, edits, in turn."""
         self.questions.drop_plan()
         self.modes.choose()
 
     def on_key(self, event: Key) -> None:
-        """What is typed while the page has the focus goes into the prompt."""
         if self._reads and (typed := typed_text(event)):
             event.stop()
             self.composer.prompt.focus()

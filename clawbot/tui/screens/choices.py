@@ -47,12 +47,10 @@ class ModelsScreen(PickerScreen[str]):
     letter_keys: ClassVar = {"k": "screen.add_key"}
 
     async def load(self) -> list[Row]:
-        """The models that can be used here."""
         in_use = self.runtime.agent.status.model.ref
         return [model_row(model, in_use) for model in await self.runtime.models()]
 
     def fixed_rows(self, query: str) -> list[Row]:
-        """The name as it was typed, and the way to add a key."""
         known = {row.id for row in self.rows}
         typed = [
             Row(
@@ -78,12 +76,10 @@ class ModelsScreen(PickerScreen[str]):
             self.dismiss(self.typed if row.id == TYPED else row.id)
 
     def action_type(self) -> None:
-        """Go to the line where a name can be typed."""
         self.query_one("#filter").focus()
 
     @work(group="key", exclusive=True)
     async def action_add_key(self) -> None:
-        """Ask for a provider and its key, and find the models anew."""
         name = await self.app.push_screen_wait(ProvidersScreen(self.runtime))
         provider = next((each for each in self.runtime.providers if each.name == name), None)
         if provider is None:
@@ -127,7 +123,6 @@ class LocalModelsScreen(PickerScreen[str]):
     keys = (KeyHint("enter", N_("get it and use it"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
-        """Those that are here, and those that can be had."""
         offers = await self.runtime.local_models.offers()
         marks = {True: _("recommended"), False: ""}
         return [
@@ -141,7 +136,6 @@ class LocalModelsScreen(PickerScreen[str]):
         return _("{memory} of memory").format(memory=self.runtime.local_models.memory)
 
     def chosen(self, row: Row) -> None:
-        """Give the name back."""
         self.dismiss(row.id)
 
 
@@ -152,12 +146,10 @@ class ProvidersScreen(PickerScreen[str]):
     keys = (KeyHint("enter", N_("choose"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
-        """The providers whose keys are looked for."""
         found = self.runtime.providers
         return [Row(each.name, each.title, f"{each.keys[0]} · {each.default}") for each in found]
 
     def chosen(self, row: Row) -> None:
-        """Give the provider back."""
         self.dismiss(row.id)
 
 
@@ -173,7 +165,6 @@ class KeyScreen(OverScreen[str]):
         self.env_file = env_file
 
     def compose(self) -> ComposeResult:
-        """What is asked for, where it goes, the line to type or paste in."""
         provider = Content(_("{provider} key").format(provider=self.provider.title))
         told = _("It goes to {file}, which only you can read. It is not shown here or in any log.")
         invitation = _("paste {key}").format(key=self.provider.keys[0])
@@ -189,7 +180,6 @@ class KeyScreen(OverScreen[str]):
 
     @on(Input.Submitted, "#key")
     def action_save(self) -> None:
-        """Give the key back when it can be one."""
         value = self.query_one("#key", Input).value.strip()
         if problem := key_problem(value):
             self.query_one("#wrong", Static).update(problem)
@@ -197,7 +187,6 @@ class KeyScreen(OverScreen[str]):
             self.dismiss(value)
 
     def action_back(self) -> None:
-        """Leave without a key."""
         self.dismiss(None)
 
 
@@ -221,11 +210,9 @@ class AgentsScreen(PickerScreen[str]):
     keys: ClassVar = (KeyHint("enter", N_("talk to it"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
-        """The agents, main first."""
         return [agent_row(agent) for agent in self.runtime.agents]
 
     def fixed_rows(self, query: str) -> list[Row]:
-        """How there can be another one, where there is but one."""
         if query or len(self.runtime.agents) > 1:
             return []
         how = _("write `agents: {{work: {{}}}}` into {file}, then /agent work").format(
@@ -234,7 +221,6 @@ class AgentsScreen(PickerScreen[str]):
         return [Row(HOW_TO_ADD, _("this is the only agent; another one …"), how, mark="+")]
 
     def first_choice(self, query: str) -> int:
-        """The agent that is talked to."""
         current = next((agent.agent_id for agent in self.runtime.agents if agent.current), "")
         return next((index for index, row in enumerate(self.shown) if row.id == current and not query), 0)
 
@@ -266,7 +252,6 @@ class InstallScreen(OverScreen[bool]):
         self._problem = problem
 
     def compose(self) -> ComposeResult:
-        """What is missing, in its place the steps; the keys."""
         title = Content(_("A model on this machine"))
         with Vertical(id="frame") as frame:
             frame.border_title = title
@@ -278,7 +263,6 @@ class InstallScreen(OverScreen[bool]):
 
     @work
     async def action_install(self) -> None:
-        """Install it, and show each step."""
         if self._problem:
             self._problem = ""
             self._show(_("installing ..."))
@@ -332,7 +316,6 @@ class RewindScreen(PickerScreen[EarlierMessage]):
         self.clock = clock
 
     def on_mount(self) -> None:
-        """Say what becomes of the rest."""
         self.query_one(KeyLine).status = _(PROMISE)
 
     async def load(self) -> list[Row]:
@@ -357,7 +340,6 @@ class RewindScreen(PickerScreen[EarlierMessage]):
         return Row(item.entry_id, title, right=age(then, now), group=day_group(then, now))
 
     def chosen(self, row: Row) -> None:
-        """Give the message back."""
         self.dismiss(EarlierMessage(row.id))
 
     def action_fork(self) -> None:

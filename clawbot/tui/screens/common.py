@@ -57,14 +57,12 @@ class OverScreen(ModalScreen[ScreenResultType]):
     """
 
     def on_resize(self, event: Resize) -> None:
-        """Frame the screen where there is room."""
         self.set_class(self.is_framed, "-framed")
         for body in self.query(".body"):
             body.styles.max_height = self.size.height - self.around if self.is_framed else None
 
     @property
     def is_framed(self) -> bool:
-        """Whether there is room for a frame."""
         return self.size.width >= FRAME_WIDTH and self.size.height >= FRAME_HEIGHT
 
     @property
@@ -159,7 +157,6 @@ class KeyLine(Static):
         self.keys = tuple(keys)
 
     def render(self) -> Content:
-        """The line as it stands."""
         parts = [
             Content.from_markup(f"[@click={key.action}]$text[/]", text=f"{_(key.name)} {_(key.label)}")
             for key in self.keys
@@ -204,18 +201,15 @@ class AskScreen(OverScreen[str]):
         self.answers = {key for key, _ in answers}
 
     def compose(self) -> ComposeResult:
-        """The question, and its answers below it."""
         yield Static(Content(self.question), id="question")
         yield KeyLine(self.keys)
 
     def on_key(self, event: KeyPress) -> None:
-        """Take the key of an answer; another one that types something goes back."""
         if event.key in self.answers or event.key == "enter" or typed_text(event):
             event.stop()
             self.dismiss(event.key if event.key in self.answers else "escape")
 
     def action_answer(self, key: str) -> None:
-        """Give `key` back."""
         self.dismiss(key)
 
 
@@ -235,9 +229,7 @@ class PageScreen(OverScreen[ScreenResultType]):
     ]
 
     async def action_scroll(self, how: str) -> None:
-        """Move the page."""
         await self.query_one("#page").run_action(how)
 
     def action_close(self) -> None:
-        """Go back to the conversation."""
         self.dismiss(None)

@@ -286,7 +286,6 @@ class ContextScreen(PageScreen[str]):
         self.detail = False
 
     def compose(self) -> ComposeResult:
-        """The page, and its keys."""
         wait = AFTER_TURN if self.runtime.agent.status.busy else COUNTING
         with Vertical(id="frame") as frame:
             frame.border_title = _("Context")
@@ -295,7 +294,6 @@ class ContextScreen(PageScreen[str]):
             yield KeyLine([])
 
     def on_mount(self) -> None:
-        """Counting takes a moment."""
         self.run_worker(self._load(), group="report")
         self._show()
 
@@ -324,20 +322,16 @@ class ContextScreen(PageScreen[str]):
 
     @property
     def _written(self) -> str:
-        """Where the last flush wrote, as a target; empty when it wrote nothing."""
         flush = self.report.last_flush if self.report is not None else None
         return note_link(flush.path, flush.line) if flush is not None and flush.path else ""
 
     def on_resize(self, event: Resize) -> None:
-        """The bar is as wide as the page."""
         self._show()
 
     def action_detail(self) -> None:
-        """Show or hide the files, the tools and the sections."""
         self.detail = not self.detail
         self._show()
 
     def action_open_flush(self) -> None:
-        """Open the note that the last flush wrote."""
         if self._written:
             self.dismiss(self._written)

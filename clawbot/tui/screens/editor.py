@@ -153,17 +153,14 @@ class FilesScreen(PickerScreen[str]):
     keys = (KeyHint("enter", N_("edit"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
 
     async def load(self) -> list[Row]:
-        """The files of the workspace."""
         return [Row(name, clean_line(name)) for name in await self.runtime.workspace.files()]
 
     def fixed_rows(self, query: str) -> list[Row]:
-        """A new file of the name that was typed."""
         if not query or query.endswith("/") or query in {row.id for row in self.rows}:
             return []
         return [Row(NEW, _("new file {name}").format(name=clean_line(query)), mark="+")]
 
     def chosen(self, row: Row) -> None:
-        """Give the name back."""
         self.dismiss(self.typed if row.id == NEW else row.id)
 
 
@@ -227,7 +224,6 @@ class EditorScreen(OverScreen[bool]):
         self.saving = asyncio.Lock()
 
     def compose(self) -> ComposeResult:
-        """The name of the file, its text, the keys."""
         yield Static(id="name", markup=False)
         yield MarkdownArea(show_line_numbers=True, tab_behavior="indent", compact=True, disabled=True, id="text")
         yield KeyLine(KEYS)
@@ -257,12 +253,10 @@ class EditorScreen(OverScreen[bool]):
 
     @property
     def area(self) -> MarkdownArea:
-        """Where the text is edited."""
         return self.query_one("#text", MarkdownArea)
 
     @property
     def dirty(self) -> bool:
-        """Whether there is anything that closing would lose."""
         return self.on_disk is not None and self.area.text != self.on_disk
 
     async def _read(self) -> bool:
@@ -295,7 +289,6 @@ class EditorScreen(OverScreen[bool]):
 
     @on(TextArea.Changed, "#text")
     def changed(self) -> None:
-        """Count anew when the typing pauses."""
         if self.pause is None:
             self.pause = self.set_timer(COUNT_DELAY, self._count)
         else:
@@ -315,11 +308,9 @@ class EditorScreen(OverScreen[bool]):
         self.query_one(KeyLine).status = f"{figures} · {_('not saved yet') if self.dirty else _('saved')}"
 
     def action_undo(self) -> None:
-        """Take the last change back."""
         self.area.undo()
 
     def action_save(self) -> None:
-        """Write the file."""
         if self.on_disk is not None:
             self.run_worker(self.save(), group="save")
 

@@ -32,7 +32,6 @@ class HelpScreen(PageScreen[None]):
         self.keys = tuple(help_lines(KeyMap(runtime.settings.tui.keys)))
 
     def compose(self) -> ComposeResult:
-        """Two lists in a page that scrolls."""
         commands = [(f"{command.name} {_(command.arguments)}", _(command.help)) for command in self.runtime.commands]
         with Vertical(id="frame") as frame:
             frame.border_title = _("Help")

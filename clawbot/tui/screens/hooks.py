@@ -153,7 +153,6 @@ class HooksScreen(OverScreen[None]):
         self.chosen = ""  # the name of the highlighted hook
 
     def compose(self) -> ComposeResult:
-        """The table, what is known about one hook, the keys."""
         with Vertical(id="frame") as frame:
             frame.border_title = _("Hooks")
             yield Static(id="head")
@@ -162,12 +161,10 @@ class HooksScreen(OverScreen[None]):
             yield KeyLine([KeyHint("↑ ↓", "choose", "screen.move('cursor_down')"), *_KEYS])
 
     def on_mount(self) -> None:
-        """Looking reads folders."""
         self.query_one("#rows").focus()
         self.action_refresh()
 
     def action_refresh(self) -> None:
-        """Look for the hooks again."""
         self.run_worker(self._load(), group="hooks", exclusive=True)
 
     async def _load(self) -> None:
@@ -183,7 +180,6 @@ class HooksScreen(OverScreen[None]):
             self.query_one("#frame").border_title = f"{_('Hooks')} · {len(hooks)}"
 
     def _show(self) -> None:
-        """Show the table as wide as the screen is; what was highlighted stays so."""
         rows = self.query_one("#rows", OptionList)
         self.set_class(not self.hooks, "-empty")
         if not self.hooks:
@@ -203,17 +199,14 @@ class HooksScreen(OverScreen[None]):
         self.query_one("#details", Static).update(hook_details(hook, self.clock.now().tzinfo))
 
     def on_resize(self, event: Resize) -> None:
-        """The columns fit the screen; on a low one the air goes."""
         self.set_class(event.size.height < LOW, "-low")
         if self.hooks:
             self._show()
 
     async def action_move(self, how: str) -> None:
-        """Move in the table."""
         await self.query_one("#rows").run_action(how)
 
     def action_close(self) -> None:
-        """Go back to the conversation."""
         self.dismiss(None)
 
 

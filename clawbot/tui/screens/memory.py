@@ -125,7 +125,6 @@ class MemoryScreen(PlacePicker):
         self.fitted = 0  # the room that the rows were made for
 
     def compose(self) -> ComposeResult:
-        """The picker, and over its keys a line for what the search has to say."""
         for widget in super().compose():
             if isinstance(widget, KeyLine):
                 yield Static(id="told", markup=False)
@@ -137,11 +136,9 @@ class MemoryScreen(PlacePicker):
         self.watch_index.start()
 
     def on_unmount(self) -> None:
-        """The index may go on; nobody looks."""
         self.watch_index.stop()
 
     def on_resize(self, event: Resize) -> None:
-        """The preview goes where there is room for it."""
         narrow = event.size.width < BESIDE_WIDTH
         self.set_class(narrow, "-narrow")
         self.set_class(narrow and event.size.height < BELOW_HEIGHT, "-low")
@@ -156,11 +153,9 @@ class MemoryScreen(PlacePicker):
 
     @property
     def is_settled(self) -> bool:
-        """Whether the rows answer what is typed."""
         return self.answered == self.typed
 
     def typing(self) -> None:
-        """Search when the typing pauses."""
         self.search_at_pause(None if self.is_settled and self.asked else self.fetch)
 
     def fetch(self, highlight: str | None = None, instead: str | None = None) -> None:
@@ -240,7 +235,6 @@ class MemoryScreen(PlacePicker):
     # What is shown
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
-        """All rows: the search has chosen them."""
         self.fitted = room = self.room
         return [(replace(row, room=room) if isinstance(row, NoteRow) else row, ()) for row in self.rows]
 
@@ -250,7 +244,6 @@ class MemoryScreen(PlacePicker):
         return max(0, self.list.outer_size.width - ROW_MARGINS)
 
     def _refit(self) -> None:
-        """The screen has another size."""
         if self.room != self.fitted and self.shown:
             row = self.current
             self.refilter()
@@ -258,7 +251,6 @@ class MemoryScreen(PlacePicker):
         self.query_one(PlacePreview).reveal()
 
     def count(self, query: str, found: int) -> str:
-        """How many, how fast, and how they were found."""
         if self.answer.result is None:
             return _("the last notes")
         milliseconds = round(self.answer.seconds * 1000)
@@ -267,7 +259,6 @@ class MemoryScreen(PlacePicker):
         return f"{results} · {took_words(milliseconds)} · {_(MODES[self.answer.result.mode])}{only}"
 
     def _indexing(self, progress: Progress | None) -> None:
-        """The index has come further, or rests."""
         self.progress = progress
         self._tell()
         self._look_again()
@@ -293,7 +284,6 @@ class MemoryScreen(PlacePicker):
 
     @on(OptionList.OptionHighlighted, "#rows")
     def show_preview(self) -> None:
-        """Show the note of the highlighted row, as soon as the list rests there."""
         row = self.current
         if isinstance(row, NoteRow) and _key(row) not in self.notes:
             self.read_at_rest(lambda: self._read(row))

@@ -67,7 +67,6 @@ class ThemePreview(PickerScreen[PaletteChoice]):
         self.before = ""
 
     def on_mount(self) -> None:
-        """Remember the theme that is shown."""
         self.before = self.app.theme
 
     @on(OptionList.OptionHighlighted, "#rows")
@@ -78,7 +77,6 @@ class ThemePreview(PickerScreen[PaletteChoice]):
             self.app.theme = shown
 
     def chosen(self, row: Row) -> None:
-        """Give the choice back."""
         choice = _choice(row)
         if choice.kind != "theme":
             self.app.theme = self.before
@@ -97,11 +95,9 @@ class ThemesScreen(ThemePreview):
     keys: ClassVar = (KeyHint("enter", N_("keep it"), "screen.choose"), ESC)
 
     async def load(self) -> list[Row]:
-        """The themes, ours first."""
         return theme_rows(self.app.available_themes)
 
     def first_choice(self, query: str) -> int:
-        """The theme that is shown."""
         ids = [row.id for row in self.shown]
         return 0 if query or f"theme:{self.before}" not in ids else ids.index(f"theme:{self.before}")
 
@@ -128,7 +124,6 @@ class PaletteScreen(ThemePreview):
         self.counts: Counter[str] = Counter()
 
     def on_mount(self) -> None:
-        """What needs no reading is there before the first key."""
         self.rows = self._gathered([], [], [], [])
 
     async def load(self) -> list[Row]:
@@ -206,7 +201,6 @@ class PaletteScreen(ThemePreview):
         return row.group in ("Commands", "Keys") or self.counts[row.group] <= FIRST
 
     def fixed_rows(self, query: str) -> list[Row]:
-        """The way from here to what was said and noted."""
         return (
             [Row(f"memory:{query}", _("search the memory for “{query}”").format(query=clean_line(query)), mark="+")]
             if query
@@ -220,7 +214,6 @@ class PaletteScreen(ThemePreview):
         super().chosen(row)
 
     def action_type(self) -> None:
-        """Go to the line to type in."""
         self.query_one("#filter").focus()
 
 

@@ -84,7 +84,6 @@ class Row:
 
     @property
     def searched(self) -> str:
-        """What the filter looks at."""
         return f"{self.title} {self.more}" if self.more else self.title
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
@@ -110,7 +109,6 @@ class Heading(Row):
     """The name of a group, which can't be chosen."""
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
-        """The name, quietly."""
         return Content.styled(self.title, "$text-accent")
 
 
@@ -173,11 +171,9 @@ class PickerScreen(OverScreen[ResultT]):
         return 0
 
     def beside(self) -> list[Widget]:
-        """What stands to the right of the list."""
         return []
 
     def compose(self) -> ComposeResult:
-        """The filter, the list and what is beside it, the keys."""
         with Vertical(id="frame"):
             with Horizontal(id="head"):
                 yield Static("❯ ", id="title")
@@ -190,7 +186,6 @@ class PickerScreen(OverScreen[ResultT]):
             yield KeyLine(self.keys)
 
     def on_mount(self) -> None:
-        """Fetch the rows without holding up what is typed."""
         self.query_one("#filter", Line).changed = self._changed
         self.refilter()
         self.fetch()
@@ -233,24 +228,20 @@ class PickerScreen(OverScreen[ResultT]):
         self.call_after_refresh(self._redraw)
 
     def highlight(self, row_id: str | None) -> None:
-        """Highlight the row with this id, when it is there."""
         for index, row in enumerate(self.shown):
             if row_id and row.id == row_id:
                 self.list.highlighted = index
 
     @property
     def list(self) -> OptionList:
-        """The list."""
         return self.query_one("#rows", OptionList)
 
     @property
     def typed(self) -> str:
-        """What stands in the line to type in."""
         return self.query_one("#filter", Input).value.strip()
 
     @property
     def current(self) -> Row | None:
-        """The highlighted row."""
         at = self.list.highlighted
         row = self.shown[at] if at is not None and at < len(self.shown) else None
         return None if isinstance(row, Heading) else row
@@ -265,7 +256,6 @@ class PickerScreen(OverScreen[ResultT]):
         self.typing()
 
     def typing(self) -> None:
-        """Something was typed: the list follows."""
         self.refilter()
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
@@ -280,7 +270,6 @@ class PickerScreen(OverScreen[ResultT]):
         return _("{n:,} of {all:,}").format(n=found, all=len(self.rows)) if query else ""
 
     def refilter(self) -> None:
-        """Show the rows that answer what is typed."""
         query = self.typed
         found = self.matching(query)
         fixed = self.fixed_rows(query)
@@ -322,7 +311,6 @@ class PickerScreen(OverScreen[ResultT]):
 
     @on(Input.Submitted, "#filter")
     def action_choose(self) -> None:
-        """Choose the highlighted row."""
         if self.current is not None and self.is_settled:
             self.chosen(self.current)
 
@@ -331,10 +319,8 @@ class PickerScreen(OverScreen[ResultT]):
         self.chosen(self.shown[event.option_index])
 
     async def action_move(self, how: str) -> None:
-        """Move in the list while the focus is in the line to type in."""
         self.moved = True
         await self.list.run_action(how)
 
     def action_back(self) -> None:
-        """Leave without a choice."""
         self.dismiss(None)

@@ -105,7 +105,6 @@ class NoteRow(Row):
     room: int = field(default=0, compare=False)
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
-        """The score, the place, and below them what stands there."""
         # Rounded down: as a minimum score it keeps the place.
         score = "" if self.score is None else f"{int(self.score * 100 + 1e-6) / 100:.2f}  "
         lines = [Content.assemble((score, "$foreground 70%"), self._place(self.room - width_of(score)))]
@@ -155,7 +154,6 @@ class PlacePreview(VerticalScroll, can_focus=False):
     """Shows a place with what stands around it, or a text that has none."""
 
     def compose(self) -> ComposeResult:
-        """The three parts."""
         for name in ("before", "place", "after"):
             yield Static(id=name, markup=False)
 
@@ -167,7 +165,6 @@ class PlacePreview(VerticalScroll, can_focus=False):
         self.query_one("#after").call_after_refresh(self.reveal)
 
     def show_end(self, text: Content) -> None:
-        """Show `text`, and its end where it is long."""
         self._show(text, Content(), Content())
         self.scroll_end(animate=False)
 
@@ -177,7 +174,6 @@ class PlacePreview(VerticalScroll, can_focus=False):
             widget.display = bool(part.plain)
 
     def reveal(self) -> None:
-        """Scroll to the place, with a few lines over it."""
         if self.is_attached:
             line = self.query_one("#place").virtual_region.y
             self.scroll_to(y=max(0, line - _LINES_ABOVE), animate=False, force=True)
@@ -199,7 +195,6 @@ class PlacePicker(PickerScreen[TalkPlace]):
         self._rest: Timer | None = None
 
     def beside(self) -> list[Widget]:
-        """The preview: the place, and dimmer what stands around it."""
         return [PlacePreview(id="preview")]
 
     def search_at_pause(self, search: Callable[[], object] | None) -> None:
@@ -216,9 +211,7 @@ class PlacePicker(PickerScreen[TalkPlace]):
         self._rest = self.set_timer(PREVIEW_DELAY, read) if read else None
 
     def action_preview_up(self) -> None:
-        """Look further up in the preview."""
         self.query_one("#preview").scroll_page_up(animate=False)
 
     def action_preview_down(self) -> None:
-        """Look further down in the preview."""
         self.query_one("#preview").scroll_page_down(animate=False)

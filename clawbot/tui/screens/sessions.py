@@ -75,7 +75,6 @@ class TitleScreen(OverScreen[str]):
         self.now = title
 
     def compose(self) -> ComposeResult:
-        """The line to type in."""
         with Vertical(id="frame") as frame:
             frame.border_title = _("Title")
             yield Static(_("Title"), id="title")
@@ -84,11 +83,9 @@ class TitleScreen(OverScreen[str]):
 
     @on(Input.Submitted, "#key")
     def action_take(self) -> None:
-        """Give the title back."""
         self.dismiss(self.query_one("#key", Input).value.strip())
 
     def action_back(self) -> None:
-        """Leave it as it is."""
         self.dismiss(None)
 
 
@@ -131,7 +128,6 @@ class SessionsScreen(PlacePicker):
         self.said: tuple[str, dict[str, Hit]] = ("", {})  # a query, and by session the best of what was said on it
 
     async def load(self) -> list[Row]:
-        """The sessions, newest first."""
         found = sorted(await self.runtime.sessions.all(), key=lambda summary: summary.updated_at, reverse=True)
         return [self._row(summary) for summary in found]
 
@@ -156,7 +152,6 @@ class SessionsScreen(PlacePicker):
     # Finding
 
     def typing(self) -> None:
-        """Filter by the titles at once, and by what was said when the typing pauses."""
         self.refilter()
         self.search_at_pause(self._look_into if self.typed else None)
 
@@ -201,7 +196,6 @@ class SessionsScreen(PlacePicker):
         return [*found, *((replace(row, detail=quoted(said[row.id], query)), ()) for row in others)]
 
     def on_resize(self, event: Resize) -> None:
-        """Leave the preview out where there is no room for it."""
         self.set_class(event.size.width < PREVIEW_WIDTH, "-narrow")
 
     def chosen(self, row: Row) -> None:
@@ -256,7 +250,6 @@ class SessionsScreen(PlacePicker):
 
     @work(group="change")
     async def action_rename(self) -> None:
-        """Ask for another title for the highlighted session."""
         row = self.current
         if row is None:
             return
@@ -285,7 +278,6 @@ class SessionsScreen(PlacePicker):
 
     @work(group="change")
     async def action_delete(self) -> None:
-        """Move the highlighted session to the trash."""
         row = self.current
         if row is None:
             return
@@ -298,7 +290,6 @@ class SessionsScreen(PlacePicker):
 
     @work(group="change")
     async def action_restore(self) -> None:
-        """Bring back what was deleted last."""
         if self.deleted:
             last = self.deleted.pop()
             await self._change(lambda: self.runtime.sessions.restore(last), _("Not brought back"), last)
@@ -317,7 +308,6 @@ class SessionsScreen(PlacePicker):
 
     @work(group="export")
     async def action_export(self) -> None:
-        """Write the highlighted session to a Markdown file."""
         if self.current is None:
             return
         try:

@@ -48,14 +48,12 @@ class SidePlace:
         self.panel: SidePanel | None = None
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """The conversation is that of `runtime`."""
         self._runtime = runtime
         if self.panel is not None:
             self.panel.connect(runtime)
         self._place()
 
     def fit(self, columns: int) -> None:
-        """The screen has so many columns."""
         self._columns = columns
         self._place()
 
@@ -97,18 +95,15 @@ class SidePlace:
         return ""
 
     def take(self, event: Event) -> None:
-        """Something happened that the page has shown."""
         if self.panel is not None:
             self.panel.take(event, more=bool(self._turns.queued))
 
     def reloaded(self) -> None:
-        """The page shows other messages than before."""
         if self.panel is not None:
             self.panel.reloaded()
 
     @property
     def has_focus(self) -> bool:
-        """Whether the keys go to the panel."""
         return self.panel is not None and self.panel.has_focus
 
     def enter(self) -> bool:

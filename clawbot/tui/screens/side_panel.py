@@ -70,7 +70,6 @@ class SidePanel(Widget, can_focus=True):
     # What it shows
 
     def on_mount(self) -> None:
-        """Another screen may have renamed or deleted a session."""
         self.app.screen_change_signal.subscribe(self, self._screen_changed)
 
     def _screen_changed(self, screen: Screen[Any]) -> None:
@@ -78,7 +77,6 @@ class SidePanel(Widget, can_focus=True):
             self.load_talks()
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """Show the conversation of `runtime`, another one than before."""
         self.runtime = runtime
         self.state = PanelState()
         self._top, self._cursor = 0, None
@@ -87,7 +85,6 @@ class SidePanel(Widget, can_focus=True):
         self.load_talks()
 
     def reloaded(self) -> None:
-        """Show the plan, the files and the notes of the messages that the page shows now."""
         self.read_page()
         self.load_plan()
 
@@ -107,14 +104,12 @@ class SidePanel(Widget, can_focus=True):
             self.load_report()
 
     def read_page(self) -> None:
-        """Show the files and the notes of what is on the page."""
         items = self.page.stack.items
         self.state = replace(self.state, notes=used_notes(items), files=changed_files(items))
         self.show()
 
     @work(group="plan", exclusive=True)
     async def load_plan(self) -> None:
-        """Read the plan that was made last."""
         if self.runtime is None:
             return
         try:
@@ -141,7 +136,6 @@ class SidePanel(Widget, can_focus=True):
             self.show()
 
     def load_talks(self) -> None:
-        """List the last sessions."""
         if self.runtime is not None:
             self.run_worker(self._load_talks(self.runtime), group="talks", exclusive=True)
 
@@ -156,7 +150,6 @@ class SidePanel(Widget, can_focus=True):
         self.show()
 
     def show(self) -> None:
-        """Make the rows anew."""
         if self.runtime is not None:
             gauge = gauge_of(self.runtime.settings, self.runtime.agent.status)
             keys = None if is_said(self.page.stack.items) else KeyMap(self.runtime.settings.tui.keys)
@@ -189,12 +182,10 @@ class SidePanel(Widget, can_focus=True):
         return max(0, min(top, len(self.rows) - self.size.height))
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Further down."""
         event.stop()
         self._scroll(self._top + WHEEL)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Further up."""
         event.stop()
         self._scroll(self._top - WHEEL)
 
@@ -210,7 +201,6 @@ class SidePanel(Widget, can_focus=True):
         return (at for at in numbers if targets[at] and (not at or targets[at - 1] != targets[at]))
 
     def action_step(self, step: int) -> None:
-        """Move to another entry."""
         here = self._cursor if self._cursor is not None else -1
         ahead = range(here + 1, len(self.rows)) if step > 0 else range(here - 1, -1, -1)
         self._cursor = next(self._opening(ahead), self._cursor)
@@ -219,12 +209,10 @@ class SidePanel(Widget, can_focus=True):
             self._scroll(min(self._cursor, max(self._top, self._cursor + 2 - height)))
 
     def action_activate(self) -> None:
-        """Open the entry of the cursor."""
         if self._cursor is not None and self._cursor < len(self.rows):
             self._open(self.rows[self._cursor].target)
 
     def on_click(self, event: Click) -> None:
-        """Open the entry."""
         offset = event.get_content_offset(self)
         number = self._top + offset.y if offset is not None else len(self.rows)
         if number < len(self.rows) and (target := self.rows[number].target):

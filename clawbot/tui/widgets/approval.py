@@ -62,7 +62,6 @@ class QuestionView(Painted):
         self.chosen = ""  # the key of the choice that the cursor is on
 
     def ask(self, asked: ApprovalRequested) -> None:
-        """Show `asked` from its beginning."""
         self.asked = asked
         self.drawn_at = None
         # The plan itself stands on the page.
@@ -73,7 +72,6 @@ class QuestionView(Painted):
 
     @property
     def view(self) -> View | None:
-        """What is on the screen now."""
         if self.asked is None or not self.size.height:
             return None
         return lay_out(self.asked, self.size.width, self.size.height, self._looked, self.chosen)
@@ -120,17 +118,14 @@ class QuestionView(Painted):
             self._looked = replace(self._looked, top=0)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Read on."""
         event.stop()
         self.scroll_rows(1)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Go back."""
         event.stop()
         self.scroll_rows(-1)
 
     def render_line(self, y: int) -> Strip:
-        """Line `y`."""
         view = self.view
         if view is not None and self.drawn_at is None:
             self.drawn_at = self.clock.monotonic()
@@ -180,12 +175,10 @@ class CommandEditor(Area):
         self.cursor_blink = False
 
     def edit(self, edit: Edit) -> EditResult:
-        """Every change goes through here."""
         edit.text = visible(edit.text, blanks=False)
         return super().edit(edit)
 
     async def take_key(self, event: Key) -> bool:
-        """Run the command, or insert what was typed."""
         if event.key != "enter":
             return await super().take_key(event)
         self._run()
@@ -209,7 +202,6 @@ class CommandEditor(Area):
             self.post_message(self.Done(command))
 
     def action_newline(self) -> None:
-        """Break the line."""
         self.insert("\n")
 
     def action_back(self) -> None:
@@ -268,18 +260,15 @@ class Approval(Vertical, can_focus=True):
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        """The question, and the keys of the editor while there is one."""
         yield QuestionView(self.clock)
         yield Static(id="approval-editing")
 
     @property
     def question(self) -> QuestionView:
-        """The rows of the question."""
         return self.query_one(QuestionView)
 
     @property
     def is_holding(self) -> bool:
-        """Whether an early key is being held back."""
         return bool(self._held)
 
     def ask(self, request: ApprovalRequested, *, mid_typing: bool) -> None:
@@ -299,7 +288,6 @@ class Approval(Vertical, can_focus=True):
         self.focus()
 
     def close(self) -> None:
-        """The question is over."""
         self.request = None
         self.display = False
         self._leave_editor()
@@ -363,7 +351,6 @@ class Approval(Vertical, can_focus=True):
 
     @staticmethod
     def _answers(request: ApprovalRequested) -> set[str]:
-        """The keys that mean something."""
         return {choice.key for choice in choices_of(request)}
 
     def scroll_page(self, step: int) -> bool:
@@ -383,12 +370,10 @@ class Approval(Vertical, can_focus=True):
         self.query_one("#approval-editing", Static).update(Content("   ").join(parts))
 
     def on_command_editor_refused(self, event: CommandEditor.Refused) -> None:
-        """Say why it can't run, and let the user go on."""
         event.stop()
         self._say_keys(event.reason)
 
     def on_command_editor_done(self, event: CommandEditor.Done) -> None:
-        """Run the changed command, or ask again."""
         event.stop()
         self._leave_editor()
         if self.request is None:

@@ -69,12 +69,10 @@ class Completions(Widget):
 
     @property
     def is_open(self) -> bool:
-        """Whether there is something to choose."""
         return bool(self.choices)
 
     @property
     def choice(self) -> Choice:
-        """The one that is marked."""
         return self.choices[self.place]
 
     def offer(self, choices: Sequence[Choice]) -> None:
@@ -87,16 +85,13 @@ class Completions(Widget):
         self.refresh(layout=True)
 
     def move(self, step: int) -> None:
-        """Mark the next one, or the one before."""
         self.place = (self.place + step) % len(self.choices)
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A row for each choice, up to a limit."""
         return min(len(self.choices), ROWS)
 
     def render(self) -> Content:
-        """A line for each choice in view, and one that says how many there are beside them."""
         names = [f"{clean_line(choice.text)} {choice.arguments}".rstrip() for choice in self.choices]
         column = min(COLUMN, max(map(width_of, names), default=0))
         first, stop = self._view()
@@ -125,7 +120,6 @@ class Completions(Widget):
         return first, first + shown
 
     def on_click(self, event: Click) -> None:
-        """Take the one under the pointer."""
         first, stop = self._view()
         if first <= first + event.y < stop:
             self.post_message(self.Picked(self.choices[first + event.y]))
@@ -169,7 +163,6 @@ class Composer(Vertical):
         self._shell: ShellMode = ""
 
     def compose(self) -> ComposeResult:
-        """The list above the prompt."""
         yield Completions()
         with Horizontal(id="prompt-row"):
             yield Static(MARK, id="prompt-mark")
@@ -178,7 +171,6 @@ class Composer(Vertical):
             yield prompt
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """Commands, files and history can be had from now on."""
         self._runtime = runtime
         self._is_open.set()
         self._commands = runtime.commands
@@ -194,7 +186,6 @@ class Composer(Vertical):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing stands in the prompt."""
         return not self.prompt.text
 
     def is_mid_typing(self) -> bool:
@@ -203,7 +194,6 @@ class Composer(Vertical):
 
     @property
     def was_used(self) -> bool:
-        """Whether the user has typed anything so far."""
         return self.last_typed != NEVER
 
     def clear(self) -> None:

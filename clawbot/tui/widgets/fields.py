@@ -54,7 +54,6 @@ class ShownLine(Text):
     """A line of a text field, whose cursor is as wide as the character it is on."""
 
     def stylize(self, style: str | Style, start: int = 0, end: int | None = None) -> None:
-        """Apply `style` to whole characters."""
         super().stylize(style, start, end if end is None else edge(self.plain, end, after=True))
 
 
@@ -96,7 +95,6 @@ class _Unsplit(str):
     __slots__ = ()
 
     def splitlines(self, keepends: bool = False) -> list[str]:
-        """Return the text as one line."""
         return [str(self)]
 
 
@@ -116,17 +114,14 @@ class Area(TextArea, TextField):
     def insert(
         self, text: str, location: Location | None = None, *, maintain_selection_offset: bool = True
     ) -> EditResult:
-        """Put `text` at `location`, or in the place of what is selected."""
         if location is None:
             return self.replace(text, *self.selection, maintain_selection_offset=False)
         return super().insert(text, location, maintain_selection_offset=maintain_selection_offset)
 
     def update_suggestion(self) -> None:
-        """Called by Textual on each change."""
         self.changed()
 
     def get_line(self, line_index: int) -> Text:
-        """Return one line as it is shown."""
         return ShownLine(self.document.get_line(line_index), end="", no_wrap=True)
 
     def move_cursor(
@@ -147,13 +142,11 @@ class Line(Input, TextField):
     """One line of text."""
 
     async def take_key(self, event: Key) -> bool:
-        """Insert what was typed."""
         if text := typed_text(event):
             self.replace(text, *self.selection)
         return bool(text)
 
     def watch_value(self) -> None:
-        """Called by Textual on each change."""
         self.changed()
 
     def validate_selection(self, selection: Selection) -> Selection:

@@ -62,11 +62,9 @@ class Stack:
 
     @property
     def items(self) -> list[Item]:
-        """The items, from top to bottom."""
         return [slot.item for slot in self._slots]
 
     def item(self, index: int) -> Item:
-        """The item at `index`."""
         return self._slots[index].item
 
     def index_of(self, item: Item) -> int | None:
@@ -75,7 +73,6 @@ class Stack:
 
     @property
     def height(self) -> int:
-        """All lines."""
         return self._starts()[-1]
 
     def turn_page(self, page: Page) -> None:
@@ -92,13 +89,11 @@ class Stack:
         self._tops = None
 
     def changed(self, index: int) -> None:
-        """The item at `index` looks different now."""
         slot = self._slots[index]
         self._held -= slot.lines is not None
         slot.forget()
 
     def top(self, index: int) -> int:
-        """The first line of the item at `index`."""
         return self._starts()[index]
 
     def at(self, line: int) -> tuple[int, int]:
@@ -128,7 +123,6 @@ class Stack:
         return [*found[:count], *[BLANK] * (count - len(found))]
 
     def lines(self, index: int) -> list[StyledLine]:
-        """The lines of the item at `index`, rendered if they are not in memory."""
         slot = self._slots[index]
         if slot.lines is None:
             slot.lines = drawn(slot.item, self.page)
@@ -229,7 +223,6 @@ class Painted(Widget):
         self._span_styles: dict[tuple[str, str], Style] = {}
 
     def notify_style_update(self) -> None:
-        """The theme has changed."""
         super().notify_style_update()
         self._span_styles.clear()
 
@@ -243,7 +236,6 @@ class Painted(Widget):
         return found
 
     def named(self, names: str) -> Style:
-        """The style of one or several names."""
         return self._span_styles.get((names, "")) or self._resolve(names, "")
 
     def _resolve(self, names: str, link: str) -> Style:
@@ -298,7 +290,6 @@ class LineView(Painted, ScrollView):
 
     @property
     def page_width(self) -> int:
-        """The cells of a line."""
         return max(20, min(MEASURE, self.size.width - RIGHT_MARGIN))
 
     def cursor_line(self) -> int | None:
@@ -306,7 +297,6 @@ class LineView(Painted, ScrollView):
         return None
 
     def notify_style_update(self) -> None:
-        """The theme has changed: the lines stay, their colours go."""
         super().notify_style_update()
         self._strips.clear()
 
@@ -319,7 +309,6 @@ class LineView(Painted, ScrollView):
         return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
-        """The line of the page at row `y` of the widget."""
         number = self.scroll_offset.y + y
         line = self._rows[y]
         key = (line, y == self._cursor_row, self.page_width if line.fill else 0)
@@ -375,7 +364,6 @@ class LineView(Painted, ScrollView):
         return Strip.join([before, _styled(inside, style), after])
 
     def selection_updated(self, selection: Selection | None) -> None:
-        """Draw what is selected."""
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:

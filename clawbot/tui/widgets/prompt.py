@@ -113,7 +113,6 @@ class Prompt(Area):
         return "\n".join([*(self.document.get_line(n) for n in range(row)), self.document.get_line(row)[:column]])
 
     def on_resize(self, event: Resize) -> None:
-        """The invitation stays on one line."""
         self.placeholder = invitation(event.size.width)
 
     async def take_key(self, event: Key) -> bool:
@@ -143,7 +142,6 @@ class Prompt(Area):
 
     @property
     def _at(self) -> int:
-        """How many characters stand before the cursor."""
         row, column = self.cursor_location
         return sum(len(self.document.get_line(n)) + 1 for n in range(row)) + column
 
@@ -181,7 +179,6 @@ class Prompt(Area):
         return step.effect != "stop"
 
     def _put_in_place(self, old: str, new: str) -> None:
-        """Replace what differs."""
         start, same = shared(old, new)
         first, last = map(self._place, (start, len(old) - same))
         self.replace(new[start : len(new) - same], first, last, maintain_selection_offset=False)
@@ -232,7 +229,6 @@ class Prompt(Area):
         return placeholder
 
     def submit(self) -> None:
-        """Send what stands here."""
         self._submit(self.expanded(self.text), self.text)
 
     def action_paste_picture(self) -> None:
@@ -240,7 +236,6 @@ class Prompt(Area):
         self.post_message(self.PictureWanted())
 
     def action_newline(self) -> None:
-        """Break the line."""
         self.insert("\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
@@ -280,13 +275,11 @@ class Prompt(Area):
             self.insert(self._cut)
 
     def action_older(self) -> None:
-        """Show the input before."""
         text = self.inputs.older(self.text)
         if text is not None:
             self.take(text)
 
     def action_newer(self) -> None:
-        """Show the input after."""
         text = self.inputs.newer()
         if text is not None:
             self.take(text)

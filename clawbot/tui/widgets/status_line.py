@@ -192,7 +192,6 @@ class HeaderLine(Painted):
     right_text: reactive[str] = reactive("")
 
     def render_line(self, y: int) -> Strip:
-        """The one line."""
         width = self.size.width
         name = clean_line(self.name_text)
         right = ellipsis(clean_line(self.right_text), max(0, width - width_of(name) - 4))
@@ -230,7 +229,6 @@ class StatusLine(Painted):
 
     @property
     def in_turn(self) -> bool:
-        """Whether a turn runs."""
         return self._turn is not None
 
     def run_clock(self, activity: str, detail: str = "") -> None:
@@ -250,7 +248,6 @@ class StatusLine(Painted):
             self._ticker = None
 
     def show(self, **changes: Any) -> None:
-        """Change fields of the state."""
         self.state = replace(self.state, **changes)
 
     def _tick(self) -> None:
@@ -259,7 +256,6 @@ class StatusLine(Painted):
             self.show(seconds=int(self.clock.monotonic() - began))
 
     def render_line(self, y: int) -> Strip:
-        """The one line."""
         segments = self.segments(status_line(self.state, self.size.width))
         return Strip(segments).crop_extend(0, self.size.width, self.rich_style)
 
@@ -289,7 +285,6 @@ class KeysLine(Painted):
     keys: reactive[Keys] = reactive(())
 
     def render_line(self, y: int) -> Strip:
-        """The one line."""
         strip = Strip(self.segments(keys_line(self.keys, self.size.width)))
         return strip.crop_extend(0, self.size.width, self.rich_style)
 
@@ -310,7 +305,6 @@ class QueueLines(Widget):
         self.display = bool(texts or coming)
 
     def render_line(self, y: int) -> Strip:
-        """Line `y`."""
         if self.coming:
             if not y:
                 return self._line(self._told(_("sending: {text}"), self.coming))
@@ -333,7 +327,6 @@ class QueueLines(Widget):
         return Strip([Segment(text, self.rich_style)]).crop_extend(0, self.size.width, self.rich_style)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """A line for each, up to a limit."""
         return bool(self.coming) + min(len(self.texts), self.SHOWN + 1)
 
 
@@ -353,14 +346,11 @@ class NewBelow(Widget):
         self.display = bool(self.text)
 
     def render(self) -> str:
-        """What is new and the key."""
         return self.text
 
     def get_content_width(self, container: object, viewport: object) -> int:
-        """As wide as its text."""
         return width_of(self.render())
 
     def on_click(self, event: Click) -> None:
-        """Go there."""
         event.stop()
         self.post_message(self.Pressed())

@@ -105,7 +105,6 @@ class TranscriptView(LineView, can_focus=True):
         self._left += self.stack.height - height
 
     def clear(self) -> None:
-        """Forget everything."""
         self._cursor = self._foot = self.pointed = self.found_here = None
         self._following = True
         self._tell(0)
@@ -113,7 +112,6 @@ class TranscriptView(LineView, can_focus=True):
             self.stack.replace(0, len(self.stack), ())
 
     def update(self, item: Item) -> None:
-        """`item` looks different now."""
         index = self.stack.index_of(item)
         if index is not None:
             with self._kept_in_place():
@@ -143,7 +141,6 @@ class TranscriptView(LineView, can_focus=True):
             self.stack.turn_page(self.stack.page)
 
     def _last_fold(self) -> Item | None:
-        """The last item in view that can be unfolded."""
         top = self.scroll_offset.y
         for number in range(top + self.size.height - 1, top - 1, -1):
             if _target(self.stack.line(number)) == FOLD:
@@ -151,11 +148,9 @@ class TranscriptView(LineView, can_focus=True):
         return None
 
     def show_reasoning(self, shown: bool) -> None:
-        """Show or hide what the model thought."""
         self._turn_page(replace(self.stack.page, show_reasoning=shown))
 
     def take_unfold_key(self, key: str) -> None:
-        """Name `key` beside what can be unfolded."""
         if key != self.stack.page.unfold_key:
             self._turn_page(replace(self.stack.page, unfold_key=key))
 
@@ -168,11 +163,9 @@ class TranscriptView(LineView, can_focus=True):
 
     @property
     def at_end(self) -> bool:
-        """Whether the last line is in view."""
         return self.scroll_offset.y >= self.max_scroll_y
 
     def go_to_end(self) -> None:
-        """Show the end, and follow what comes."""
         self._following = True
         self._scroll(self.max_scroll_y)
         self._tell(0)
@@ -392,7 +385,6 @@ class TranscriptView(LineView, can_focus=True):
             self.post_message(self.Opened(target))
 
     def fold(self, item: Item) -> None:
-        """Unfold `item`, or fold it again."""
         item.unfolded = not item.unfolded
         index = self.stack.index_of(item)
         with self._kept_in_view(item):
@@ -400,7 +392,6 @@ class TranscriptView(LineView, can_focus=True):
                 self.stack.changed(index)
 
     def _targets(self, index: int) -> list[tuple[int, str]]:
-        """The lines of an item that lead somewhere, and where to."""
         lines = enumerate(self.stack.lines(index))
         return [(place, target) for place, line in lines if (target := _target(line))]
 
@@ -438,7 +429,6 @@ class TranscriptView(LineView, can_focus=True):
         return None if index is None or place >= len(self.stack.lines(index)) else self.stack.top(index) + place
 
     def action_activate(self) -> None:
-        """Open or unfold the line of the cursor."""
         number = self.cursor_line()
         if self._cursor and number is not None and (target := _target(self.stack.line(number))):
             self._open(self._cursor[0], target)
