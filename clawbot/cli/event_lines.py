@@ -27,7 +27,7 @@ from clawbot.agent.events import (
 from clawbot.sessions.summary import ended_words
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.tui.render.verbs import place_words, summary_words, title_words
+from clawbot.tui.render.call_titles import place_words, summary_words, title_words
 
 LINE_END = "\n"
 _SHOWN = 8  # lines below that of a call

@@ -146,7 +146,8 @@ async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
         case "action":
             await app.chat.run_action(choice.name)
         case "command":
-            _command(app, runtime, choice.name)
+            needs = any(info.name == choice.name and info.arguments[:1] not in ("", "[") for info in runtime.commands)
+            _enter(app, runtime, choice.name, needs_argument=needs)
         case "session":
             await app.go_to(TalkPlace(choice.name))
         case "file":
@@ -160,24 +161,15 @@ async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
         case "theme":
             await keep(app, choice.name)
         case "skill":
-            _skill(app, runtime, choice.name)
+            _enter(app, runtime, f"/skill {choice.name}", needs_argument=True)
 
 
-def _command(app: Front, runtime: RuntimeApi, name: str) -> None:
-    """Run the command `name`; one that needs an argument waits for it in the prompt."""
-    needs = any(info.name == name and info.arguments[:1] not in ("", "[") for info in runtime.commands)
-    if needs and app.chat.composer.is_empty:
-        app.chat.composer.prompt.take(f"{name} ")
+def _enter(app: Front, runtime: RuntimeApi, command: str, *, needs_argument: bool) -> None:
+    """Run `command`; one that needs an argument waits for it in an empty prompt."""
+    if needs_argument and app.chat.composer.is_empty:
+        app.chat.composer.prompt.take(f"{command} ")
     else:
-        app.take(classify(name, runtime.commands))
-
-
-def _skill(app: Front, runtime: RuntimeApi, name: str) -> None:
-    """Call the skill `name`; the words for it are typed in the prompt, unless something else stands there."""
-    if app.chat.composer.is_empty:
-        app.chat.composer.prompt.take(f"/skill {name} ")
-    else:
-        app.take(classify(f"/skill {name}", runtime.commands))
+        app.take(classify(command, runtime.commands))
 
 
 async def choose_theme(app: Front, name: str) -> None:

@@ -20,12 +20,20 @@ from clawbot.tui.turns import Turns
 from clawbot.tui.widgets.status_line import Effort, Gauge, HeaderLine, Keys, KeysLine, StatusLine, figures
 
 if TYPE_CHECKING:
+    from textual.screen import Screen
     from textual.timer import Timer
     from textual.widget import Widget
+    from textual.worker import WorkType
 
+    from clawbot.agent.status_types import RuntimeStatus
     from clawbot.api import RuntimeApi
+    from clawbot.config.schema import Settings
+    from clawbot.config.schema_agent import Mode
     from clawbot.memory.values import Progress
+    from clawbot.messages import Usage
     from clawbot.tui.widgets.transcript import TranscriptView
+
+log = logging.getLogger(__name__)
 
 # A sync that is over sooner is not worth a word; a longer one is told this often, and so is what the model writes. In
 # seconds.
@@ -105,19 +113,6 @@ class IndexingWatch:
         self._due = False
         self._show(self._runtime.memory.progress)
 
-
-if TYPE_CHECKING:
-    from textual.screen import Screen
-    from textual.worker import WorkType
-
-    from clawbot.agent.status_types import RuntimeStatus
-    from clawbot.api import RuntimeApi
-    from clawbot.config.schema import Settings
-    from clawbot.config.schema_agent import Mode
-    from clawbot.memory.values import Progress
-    from clawbot.messages import Usage
-
-log = logging.getLogger(__name__)
 
 STARTING = N_("starting")
 SAVING = N_("saving to memory")

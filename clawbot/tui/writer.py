@@ -11,7 +11,6 @@ from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.text.interface import _
 from clawbot.tui.render.cards import ToolItem, take_details
-from clawbot.tui.render.errands import Errand
 from clawbot.tui.render.housekeeping import KeptItem, SessionItem, is_quiet, memory_mark
 from clawbot.tui.render.items import (
     DividerItem,
@@ -25,6 +24,7 @@ from clawbot.tui.render.items import (
     WaitItem,
     chips,
 )
+from clawbot.tui.render.subagent import SubagentRun
 from clawbot.tui.transcript import (
     CUT,
     INTERRUPTED,
@@ -42,9 +42,9 @@ from clawbot.tui.transcript import (
 if TYPE_CHECKING:
     from textual.timer import Timer
 
+    from clawbot.tui.render.call_titles import CardState
     from clawbot.tui.render.markdown_blocks import MarkdownBlock
     from clawbot.tui.render.stream import MarkdownStream
-    from clawbot.tui.render.verbs import CardState
     from clawbot.tui.widgets.transcript import TranscriptView
 
 FLUSH_SECONDS = 1 / 12
@@ -254,8 +254,8 @@ class TranscriptWriter:
         """A sub-agent took a step. What those do that work for a sub-agent is not on the page."""
         item = self._tools.get(event.parent_call_id)
         if item is not None:
-            item.errand = item.errand or Errand()
-            item.errand.take(event)
+            item.subagent = item.subagent or SubagentRun()
+            item.subagent.take(event)
             self._page.update(item)
 
     def tool_finished(self, event: events.ToolFinished) -> None:

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.text.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
+from clawbot.tui.render.call_titles import CardState, readable, title_words
 from clawbot.tui.render.cards import OUTPUT_LINES, NoteHit, ToolItem, take_details
 from clawbot.tui.render.items import USER_BAR, Page, PieceItem, UserItem
 from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, plain_spans, width_of, wrap
 from clawbot.tui.render.markdown import markdown_pieces
 from clawbot.tui.render.markdown_blocks import Code, Lexers, MarkdownBlock, MarkdownTable
 from clawbot.tui.render.stream import LONG_BLOCK, MarkdownStream
-from clawbot.tui.render.verbs import CardState, readable, title_words
 
 SAMPLE = """# Title
 

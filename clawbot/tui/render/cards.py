@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.text.visible import visible
-from clawbot.tui.render.errands import Errand
+from clawbot.tui.render.call_titles import CardState, place_words, summary_words, title_words
 from clawbot.tui.render.items import FOLD, TEXT_INDENT, Item, Page, indented, line_break, spread
 from clawbot.tui.render.lines import (
     BLANK,
@@ -31,7 +31,7 @@ from clawbot.tui.render.lines import (
     width_of,
     wrap,
 )
-from clawbot.tui.render.verbs import CardState, place_words, summary_words, title_words
+from clawbot.tui.render.subagent import GLYPHS, SubagentRun
 
 _HUNK = re.compile(r"@@ -(?P<old>\d{1,9})(?:,\d+)? \+(?P<new>\d{1,9})(?:,\d+)? @@")
 _STYLES = {"+": "diff-added", "-": "diff-removed", " ": "diff-same"}
@@ -93,14 +93,6 @@ TAIL_CHARS = 4000
 MIN_PLACE = 12  # cells of a path on the line of a call
 INNER = TEXT_INDENT + 2  # where the text of a card stands
 _RULE = StyledLine((StyledSpan("─" * 8, "rule"),))
-GLYPHS: dict[CardState, tuple[str, str]] = {
-    "asking": ("●", "card-waits"),
-    "running": ("●", "card-runs"),
-    "done": ("✓", "card-done"),
-    "failed": ("✕", "tool-error"),
-    "declined": ("⊘", "card-waits"),
-    "stopped": ("⊘", "card-waits"),
-}
 
 
 @dataclass(frozen=True)
@@ -138,7 +130,7 @@ class ToolItem(Item):
     excerpt: NoteHit | None = None
     notes: tuple[str, ...] | None = None
     place: NoteHit | None = None  # where it wrote
-    errand: Errand | None = None  # what the sub-agent does that the call asked for
+    subagent: SubagentRun | None = None  # what the sub-agent does that the call asked for
     diff: str = ""  # what it changed; stands for the arguments and the output
     shared: bool | None = None
     joined: bool = False  # another call stands right above
@@ -162,8 +154,8 @@ class ToolItem(Item):
             )
         if self.state == "running":
             lines += self._printed(page.width - INNER)
-        if self.errand is not None and self.state in ("running", "asking"):
-            lines += indented([self.errand.working(page.width - INNER)], INNER)
+        if self.subagent is not None and self.state in ("running", "asking"):
+            lines += indented([self.subagent.working(page.width - INNER)], INNER)
         if self.unfolded:
             return lines + self._inside(page)
         if self.state == "failed" and self.shared is None:
@@ -204,8 +196,8 @@ class ToolItem(Item):
         if self.state == "asking":
             return _("waits for your answer")
         said = summary_words(self.summary)
-        if self.errand is not None and self.state == "done":
-            said = self.errand.summary
+        if self.subagent is not None and self.state == "done":
+            said = self.subagent.summary
         took = took_words(self.milliseconds) if self.milliseconds >= 0 and self.state in ("done", "failed") else ""
         seen = "" if self.shared is None else _("shared") if self.shared else _("not shared")
         return " · ".join(filter(None, (said, took, seen)))
@@ -258,8 +250,8 @@ class ToolItem(Item):
             else:
                 spans = [name, StyledSpan(isolate(clean(shown).expandtabs(4)), "tool-text")]
             lines += [StyledLine(line) for line in wrap(spans, room)]
-        if self.errand is not None and self.errand.calls:
-            lines += [_RULE, *self.errand.lines(room)]
+        if self.subagent is not None and self.subagent.calls:
+            lines += [_RULE, *self.subagent.lines(room)]
         if self.notes is not None:
             told = self._told(room)
         else:
@@ -318,7 +310,7 @@ def take_details(item: ToolItem, details: Any) -> None:
     found = details if isinstance(details, dict) else {}
     diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
     item.diff = diff if isinstance(diff, str) else ""
-    item.errand = Errand.read(found) or item.errand
+    item.subagent = SubagentRun.read(found) or item.subagent
     item.place = note_hit(found) if "line" in found else None
     hits = map(note_hit, results if isinstance(results, list) else ())
     item.hits = tuple(hit for hit in hits if hit is not None)

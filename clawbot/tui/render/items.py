@@ -19,6 +19,7 @@ from rich.cells import chop_cells
 from clawbot.agent.events import Level
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
+from clawbot.tui.render.call_titles import summary_words
 from clawbot.tui.render.lines import (
     BLANK,
     StyledLine,
@@ -32,7 +33,6 @@ from clawbot.tui.render.lines import (
     wrap,
 )
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
-from clawbot.tui.render.verbs import summary_words
 
 FOLD = "fold:"
 USER_CHARS = 8000  # of what the user sent, unfolded

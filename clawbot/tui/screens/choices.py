@@ -135,9 +135,6 @@ class LocalModelsScreen(PickerScreen[str]):
             return counted
         return _("{memory} of memory").format(memory=self.runtime.local_models.memory)
 
-    def chosen(self, row: Row) -> None:
-        self.dismiss(row.id)
-
 
 class ProvidersScreen(PickerScreen[str]):
     """Gives the name of the provider that a key is for, or None."""
@@ -148,9 +145,6 @@ class ProvidersScreen(PickerScreen[str]):
     async def load(self) -> list[Row]:
         found = self.runtime.providers
         return [Row(each.name, each.title, f"{each.keys[0]} · {each.default}") for each in found]
-
-    def chosen(self, row: Row) -> None:
-        self.dismiss(row.id)
 
 
 class KeyScreen(OverScreen[str]):
@@ -185,9 +179,6 @@ class KeyScreen(OverScreen[str]):
             self.query_one("#wrong", Static).update(problem)
         else:
             self.dismiss(value)
-
-    def action_back(self) -> None:
-        self.dismiss(None)
 
 
 def key_problem(value: str) -> str:

@@ -89,6 +89,10 @@ class OverScreen(ModalScreen[ScreenResultType]):
             return AwaitComplete()
         return super().dismiss(result)
 
+    def action_back(self) -> None:
+        """Leave without a result."""
+        self.dismiss(None)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Whether a key may do what it does now: before there are widgets it can but leave."""
         if not self.is_mounted and action not in WAYS_OUT:

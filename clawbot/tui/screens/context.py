@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -52,7 +52,7 @@ def share_out(amounts: Sequence[int], cells: int) -> list[int]:
 
 QUIET = "$foreground 70%"
 # Sign and colour of each part: what no compaction makes smaller, the talk, what is left.
-FIXED, TALK, LEFT, MARK = "$secondary", "$accent", "$foreground 30%", "$foreground 70%"
+FIXED, TALK, LEFT = "$secondary", "$accent", "$foreground 30%"
 LOOKS = {
     "system": ("█", FIXED),
     "bootstrap": ("▓", FIXED),
@@ -61,7 +61,7 @@ LOOKS = {
     "notes": ("▞", TALK),
     "messages": ("▓", TALK),
     "toolResults": ("▒", TALK),
-    "unaccounted": ("▚", "$foreground 70%"),
+    "unaccounted": ("▚", QUIET),
     "free": ("░", LEFT),
     "reserve": ("·", LEFT),
 }
@@ -74,7 +74,7 @@ OPEN_FLUSH = "screen.open_flush"
 
 def context_lines(report: ContextReport, width: int, now: datetime, *, detail: bool = False) -> list[Content]:
     """The page: lines of at most `width` cells; `now` in the zone of the user."""
-    lines = [_title(report, width), Content(), *_bar(report, width), Content()]
+    lines = [_title(report, width), Content(), *bar(report, width), Content()]
     lines += [_row(part, report, width) for part in report.parts if part.tokens or part.key == "free"]
     lines += [Content(), *_closing(report, width, now)]
     lines += _detail(report, width) if detail else ()
@@ -102,13 +102,13 @@ def _tokens(count: int) -> str:
     return " · " + ngettext("{n:,} token", "{n:,} tokens", count).format(n=count)
 
 
-def _bar(report: ContextReport, width: int) -> list[Content]:
-    """The window with its marks, and their names on the line below."""
+def bar(report: ContextReport, width: int, looks: Mapping[str, tuple[str, str]] = LOOKS) -> list[Content]:
+    """Return the window with its marks, each part as in `looks`, and the names of the marks on the line below."""
     shown = [part for part in report.parts if part.tokens > 0]
     cells = share_out([part.tokens for part in shown], width)
-    signs = [LOOKS.get(part.key, NO_LOOK) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
+    signs = [looks.get(part.key, NO_LOOK) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
     marks = mark_places(report, width)
-    spans = [("┊", MARK) if place in marks.values() else (sign, style) for place, (sign, style) in enumerate(signs)]
+    spans = [("┊", QUIET) if place in marks.values() else sign for place, sign in enumerate(signs)]
     return [Content.assemble(*spans), Content.styled(mark_names(marks, width), QUIET)]
 
 
@@ -153,8 +153,12 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
         case "bootstrap":
             files = sorted(report.bootstrap_files, key=lambda file: -file.tokens)
             return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
-        case "tools" | "notes":
-            return _tools(len(report.tools)) if part.key == "tools" else _files(len(report.notes))
+        case "tools" | "notes" as key:
+            count = len(report.tools if key == "tools" else report.notes)
+            said = (
+                ngettext("{n} tool", "{n} tools", count) if key == "tools" else ngettext("{n} file", "{n} files", count)
+            )
+            return said.format(n=count) if count else ""
         case "messages":
             return ngettext("{n:,} message", "{n:,} messages", report.messages).format(n=report.messages)
         case "toolResults" if report.pruned:
@@ -165,14 +169,6 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
         case "reserve":
             return _("kept for the answer")
     return ""
-
-
-def _tools(count: int) -> str:
-    return ngettext("{n} tool", "{n} tools", count).format(n=count) if count else ""
-
-
-def _files(count: int) -> str:
-    return ngettext("{n} file", "{n} files", count).format(n=count) if count else ""
 
 
 def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:

@@ -19,9 +19,9 @@ from clawbot.memory.documents.days import date_of
 from clawbot.memory.values import session_of
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.render.call_titles import speaker
 from clawbot.tui.render.cards import took_words
 from clawbot.tui.render.finding import marks
-from clawbot.tui.render.verbs import speaker
 from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external
 from clawbot.tui.screens.picker import Row, Styles

@@ -19,20 +19,20 @@ from clawbot.sessions.summary import SessionSummary
 from clawbot.text.interface import N_, _
 from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line, isolate
+from clawbot.tui.render.call_titles import is_note
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
 from clawbot.tui.render.items import FOLD, Item, PieceItem
 from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, place_text, short, width_of
 from clawbot.tui.render.markdown_blocks import Flow, MarkdownTable
-from clawbot.tui.render.verbs import is_note
-from clawbot.tui.screens.context import FIXED, LOOKS, NO_LOOK, mark_names, mark_places, share_out
+from clawbot.tui.screens.context import FIXED, LOOKS, NO_LOOK, bar
 from clawbot.tui.widgets.status_line import Gauge
 
 Use = Literal["found", "read", "written", "quoted"]
 WORDS: dict[Use, str] = {"found": N_("found"), "read": N_("read"), "written": N_("written"), "quoted": N_("quoted")}
 QUIET, TEXT = "$foreground 70%", "$foreground 85%"
-# One accent, that of the talk.
-GREYS = {FIXED: "$foreground 60%"}
+# One accent, that of the conversation.
+GREY_LOOKS = {key: (sign, "$foreground 60%" if style == FIXED else style) for key, (sign, style) in LOOKS.items()}
 LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
 SESSIONS_SHOWN = 5
 BEST = 3  # of the places that one search found
@@ -213,8 +213,7 @@ def _plan(steps: Sequence[str], width: int) -> Iterator[PanelRow]:
         yield _heading(_("Plan"), Content.styled(f"{len(steps)}", QUIET), width)
     for number, step in enumerate(steps[:STEPS_SHOWN], 1):
         yield PanelRow(Content.styled(isolate(ellipsis(f"{number}. {step}", width)), TEXT))
-    if more := len(steps[STEPS_SHOWN:]):
-        yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET))
+    yield from _more(len(steps) - STEPS_SHOWN)
 
 
 def _files(files: Sequence[ChangedFile], width: int) -> Iterator[PanelRow]:
@@ -224,8 +223,12 @@ def _files(files: Sequence[ChangedFile], width: int) -> Iterator[PanelRow]:
         lines = f"+{file.added} -{file.removed}"
         path = middle(clean_line(file.path), width - width_of(lines) - 1)
         yield PanelRow(_between((path, "$text-accent"), (lines, QUIET), width), note_link(file.path, file.line))
-    if more := len(files[FILES_SHOWN:]):
-        yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET))
+    yield from _more(len(files) - FILES_SHOWN)
+
+
+def _more(count: int, target: str = "") -> Iterator[PanelRow]:
+    if count > 0:
+        yield PanelRow(Content.styled(_("… {count} more").format(count=count), QUIET), target)
 
 
 def _heading(title: str, right: Content, width: int) -> PanelRow:
@@ -251,8 +254,7 @@ def _notes(state: PanelState, width: int, room: int) -> Iterator[PanelRow]:
         yield PanelRow(_between((place, "$text-accent"), (word, QUIET), width), target)
         if said := _first_line(note.text):
             yield PanelRow(Content.styled(f"  {isolate(ellipsis(said, width - 2))}", QUIET), target)
-    if more := len(state.notes) - len(shown):
-        yield PanelRow(Content.styled(_("… {count} more").format(count=more), QUIET), FOLD)
+    yield from _more(len(state.notes) - len(shown), FOLD)
 
 
 def _start(keys: KeyMap, width: int) -> Iterator[PanelRow]:
@@ -288,31 +290,15 @@ def _context(state: PanelState, width: int) -> Iterator[PanelRow]:
     if report is None:
         return
     if state.figures:
-        yield from map(PanelRow, _bar(report, width))
+        yield from (PanelRow(line) for line in bar(report, width, GREY_LOOKS) if line.plain)
         yield from (PanelRow(_part(part, width)) for part in report.parts if part.tokens > 0)
     yield PanelRow(Content.styled(ellipsis(coming(report), width), QUIET), "run:show_context")
-
-
-def _look(part: ContextPart) -> tuple[str, str]:
-    sign, style = LOOKS.get(part.key, NO_LOOK)
-    return sign, GREYS.get(style, style)
-
-
-def _bar(report: ContextReport, width: int) -> Iterator[Content]:
-    """The window with its marks, and their names on the line below."""
-    parts = [part for part in report.parts if part.tokens > 0]
-    cells = share_out([part.tokens for part in parts], width)
-    signs = [_look(part) for part, count in zip(parts, cells, strict=True) for _ in range(count)]
-    marks = mark_places(report, width)
-    yield Content.assemble(*(("┊", QUIET) if at in marks.values() else sign for at, sign in enumerate(signs)))
-    if names := mark_names(marks, width):
-        yield Content.styled(names, QUIET)
 
 
 def _part(part: ContextPart, width: int) -> Content:
     figure = f"{part.tokens:,}"
     name = _between((clean_line(_(part.name)), TEXT), (figure, QUIET), width - 2)
-    return Content.assemble(_look(part), " ", name)
+    return Content.assemble(GREY_LOOKS.get(part.key, NO_LOOK), " ", name)
 
 
 def _talks(talks: Sequence[SessionSummary], width: int, now: datetime) -> Iterator[PanelRow]:

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -158,9 +158,9 @@ class PickerScreen(OverScreen[ResultT]):
     async def load(self) -> list[Row]:
         """Bring the rows. Called in a worker; a ClawbotError or OSError is shown in place of the list."""
 
-    @abstractmethod
     def chosen(self, row: Row) -> None:
-        """Do what choosing `row` means."""
+        """Dismiss with what choosing `row` means: by default its id."""
+        self.dismiss(cast("ResultT", row.id))
 
     def fixed_rows(self, query: str) -> list[Row]:
         """Rows that stand below the list whatever is typed."""
@@ -321,6 +321,3 @@ class PickerScreen(OverScreen[ResultT]):
     async def action_move(self, how: str) -> None:
         self.moved = True
         await self.list.run_action(how)
-
-    def action_back(self) -> None:
-        self.dismiss(None)

@@ -16,9 +16,9 @@ from textual.widgets import Static
 
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean, clean_line
+from clawbot.tui.render.call_titles import speaker
 from clawbot.tui.render.finding import marks
 from clawbot.tui.render.lines import middle, place_text, width_of
-from clawbot.tui.render.verbs import speaker
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:

@@ -85,9 +85,6 @@ class TitleScreen(OverScreen[str]):
     def action_take(self) -> None:
         self.dismiss(self.query_one("#key", Input).value.strip())
 
-    def action_back(self) -> None:
-        self.dismiss(None)
-
 
 class SessionsScreen(PlacePicker):
     """Gives the session to go on with, with the place in it that answers what was typed, or None."""

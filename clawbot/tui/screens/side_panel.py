@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Click, MouseScrollDown, MouseScrollUp
@@ -36,6 +35,7 @@ from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
+    from clawbot.sessions.summary import SessionSummary
 
 log = logging.getLogger(__name__)
 
@@ -108,46 +108,37 @@ class SidePanel(Widget, can_focus=True):
         self.state = replace(self.state, notes=used_notes(items), files=changed_files(items))
         self.show()
 
-    @work(group="plan", exclusive=True)
-    async def load_plan(self) -> None:
-        if self.runtime is None:
-            return
-        try:
-            history = await self.runtime.sessions.history(limit=PLAN_REACH)
-        except (ClawbotError, OSError):
-            log.exception("The last plan could not be read.")
-        else:
-            plan = last_plan(item.message for item in history if item.message is not None)
-            self.state = replace(self.state, plan=plan_steps(plan))
-            self.show()
+    def load_plan(self) -> None:
+        self._load("plan", self._plan)
 
     def load_report(self) -> None:
         """Count the parts of the window, which waits for the running turn."""
-        if self.runtime is not None:
-            self.run_worker(self._load_report(self.runtime), group="report", exclusive=True)
-
-    async def _load_report(self, runtime: RuntimeApi) -> None:
-        try:
-            report = await runtime.agent.context_report()
-        except (ClawbotError, OSError):
-            log.exception("What is in the context could not be counted.")
-        else:
-            self.state = replace(self.state, report=report)
-            self.show()
+        self._load("report", lambda runtime: runtime.agent.context_report())
 
     def load_talks(self) -> None:
-        if self.runtime is not None:
-            self.run_worker(self._load_talks(self.runtime), group="talks", exclusive=True)
+        self._load("talks", self._talks)
 
-    async def _load_talks(self, runtime: RuntimeApi) -> None:
+    def _load(self, name: str, read: Callable[[RuntimeApi], Coroutine[Any, Any, object]]) -> None:
+        """Set the field `name` of the state to what `read` returns."""
+        if self.runtime is not None:
+            self.run_worker(self._loaded(name, read(self.runtime)), group=name, exclusive=True)
+
+    async def _loaded(self, name: str, reading: Coroutine[Any, Any, object]) -> None:
         try:
-            found = await runtime.sessions.all()
+            found = await reading
         except (ClawbotError, OSError):
-            log.exception("The sessions could not be listed.")
-            return
+            log.exception("The side panel could not read its %s.", name)
+        else:
+            self.state = replace(self.state, **{name: found})
+            self.show()
+
+    async def _plan(self, runtime: RuntimeApi) -> list[str]:
+        history = await runtime.sessions.history(limit=PLAN_REACH)
+        return plan_steps(last_plan(item.message for item in history if item.message is not None))
+
+    async def _talks(self, runtime: RuntimeApi) -> list[SessionSummary]:
         here = runtime.agent.status.session_id
-        self.state = replace(self.state, talks=[each for each in found if each.turns and each.session_id != here])
-        self.show()
+        return [each for each in await runtime.sessions.all() if each.turns and each.session_id != here]
 
     def show(self) -> None:
         if self.runtime is not None:

@@ -15,11 +15,11 @@ from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.render.call_titles import CardState
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
 from clawbot.tui.render.items import FOLD, Item, PieceItem
 from clawbot.tui.render.markdown import markdown_pieces
-from clawbot.tui.render.verbs import CardState
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.panel_rows import PanelState, UsedNote, changed_files, panel_rows, plan_steps, used_notes
 from clawbot.tui.screens.side import NARROWEST, TALK, WIDEST, panel_width

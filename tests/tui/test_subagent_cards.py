@@ -10,11 +10,11 @@ import pytest
 from clawbot.agent.events import ApprovalRequested, Event, SubagentStep, ToolFinished, ToolStarted
 from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.tui.render.cards import ToolItem, take_details
-from clawbot.tui.render.errands import Errand
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.render.question import Looked, lay_out
+from clawbot.tui.render.subagent import SubagentRun
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, reply
 
@@ -61,10 +61,10 @@ def lines_of(card: ToolItem, width: int = 80) -> list[str]:
 def test_while_it_works_one_line_tells_what_it_does(language: InterfaceLanguage, head: str, working: str) -> None:
     set_language(language)
     card = item()
-    card.errand = Errand()
-    card.errand.take(step("t", reads("b.py"), calls=1))
-    card.errand.take(step("t", ToolFinished(call_id="u-b.py", name="read", output="x"), calls=1))
-    card.errand.take(step("t", reads("a.py"), calls=2, tokens=12_400))
+    card.subagent = SubagentRun()
+    card.subagent.take(step("t", reads("b.py"), calls=1))
+    card.subagent.take(step("t", ToolFinished(call_id="u-b.py", name="read", output="x"), calls=1))
+    card.subagent.take(step("t", reads("a.py"), calls=2, tokens=12_400))
     lines = lines_of(card)
     assert lines[1].startswith(head)
     assert lines[2] == working
@@ -73,8 +73,8 @@ def test_while_it_works_one_line_tells_what_it_does(language: InterfaceLanguage,
 @pytest.mark.parametrize("width", [40, 60, 200])
 def test_no_line_is_wider_than_the_page_and_the_figures_stay(width: int) -> None:
     card = item(unfolded=True)
-    card.errand = Errand()
-    card.errand.take(step("t", reads("很长的" * 60), calls=12, tokens=400_000))
+    card.subagent = SubagentRun()
+    card.subagent.take(step("t", reads("很长的" * 60), calls=12, tokens=400_000))
     shown = card.lines(Page(width, Lexers()))
     assert all(width_of(line.text) <= width for line in shown)
     assert shown[2].text.endswith("12 calls · 400,000 tokens")

@@ -4,16 +4,16 @@ unfolded."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from clawbot.agent.events import ModelChanged, ModelRetry, SubagentStep, ToolFinished, ToolStarted
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line
+from clawbot.tui.render.call_titles import CardState, summary_words
 from clawbot.tui.render.lines import StyledLine, StyledSpan, cut_spans, shown_spans, width_of
-from clawbot.tui.render.verbs import summary_words
 
-State = Literal["running", "done", "failed", "declined", "stopped"]
-_SIGNS: dict[State, tuple[str, str]] = {
+GLYPHS: dict[CardState, tuple[str, str]] = {
+    "asking": ("●", "card-waits"),
     "running": ("●", "card-runs"),
     "done": ("✓", "card-done"),
     "failed": ("✕", "tool-error"),
@@ -23,19 +23,19 @@ _SIGNS: dict[State, tuple[str, str]] = {
 
 
 @dataclass
-class ErrandCall:
+class SubagentCall:
     """One call of a sub-agent."""
 
     title: str
-    state: State = "running"
+    state: CardState = "running"
     summary: str = ""
 
 
 @dataclass
-class Errand:
+class SubagentRun:
     """What a sub-agent did so far; `now` is what it does besides calling tools."""
 
-    calls: dict[str, ErrandCall] = field(default_factory=dict)
+    calls: dict[str, SubagentCall] = field(default_factory=dict)
     count: int = 0
     tokens: int = 0
     now: str = ""
@@ -44,21 +44,19 @@ class Errand:
         self.count, self.tokens, self.now = event.calls, event.tokens, ""
         match event.step:
             case ToolStarted(call_id=call_id, title=title):
-                self.calls[call_id] = ErrandCall(title)
+                self.calls[call_id] = SubagentCall(title)
             case ToolFinished(call_id=call_id) as done:
-                state: State = "failed" if done.is_error else "done"
+                state: CardState = "failed" if done.is_error else "done"
                 if call_id in self.calls:
                     self.calls[call_id].state, self.calls[call_id].summary = state, done.summary
             case ModelRetry(reason=reason):
                 self.now = reason
             case ModelChanged(model=model):
                 self.now = model
-            case _:
-                pass
 
     @classmethod
-    def read(cls, details: Any) -> Errand | None:
-        """What is stored with a result; None where it is nobody's errand."""
+    def read(cls, details: Any) -> SubagentRun | None:
+        """What is stored with a result; None if there is nothing of a sub-agent."""
         found = details.get("subagent") if isinstance(details, dict) else None
         if not isinstance(found, dict):
             return None
@@ -90,14 +88,14 @@ class Errand:
         return rows
 
 
-def _stored(row: dict[str, Any]) -> ErrandCall:
+def _stored(row: dict[str, Any]) -> SubagentCall:
     state = row.get("state")
-    known = cast(State, state) if state in get_args(State) else "stopped"
-    return ErrandCall(str(row.get("title", "")), known, str(row.get("summary", "")))
+    known = cast(CardState, state) if state in get_args(CardState) else "stopped"
+    return SubagentCall(str(row.get("title", "")), known, str(row.get("summary", "")))
 
 
-def _row(call: ErrandCall, room: int) -> StyledLine:
-    sign, style = _SIGNS[call.state]
+def _row(call: SubagentCall, room: int) -> StyledLine:
+    sign, style = GLYPHS[call.state]
     end = clean_line(summary_words(call.summary))
     tail = [StyledSpan(f"  {end}", "tool-error" if call.state == "failed" else "tool")] if end else []
     title = cut_spans(shown_spans(clean_line(call.title), "tool-text"), max(1, room - 4 - width_of(end)))
