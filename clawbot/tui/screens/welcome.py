@@ -31,7 +31,6 @@ from clawbot.tui.render.lines import (
     wrap,
 )
 from clawbot.tui.screens.common import turns
-from clawbot.tui.screens.welcome import OFFLINE, TALKS_SHOWN, RecentTalk, StartItem, answering, is_said
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
