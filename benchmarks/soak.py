@@ -30,7 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from clawbot.context.compaction.prompts import REQUIRED
 from clawbot.llm.scripted import ScriptEngine, parse_script
 from clawbot.llm.scripted.server import ServedScript, serve_script
-from tests.e2e.terminal import Terminal
+from tests.e2e.terminal import TOLD, Terminal
 
 ROOT = Path(__file__).resolve().parents[1]
 WINDOW = 24_000  # tokens: small enough for a compaction every hundred turns
@@ -175,6 +175,7 @@ class Soak:
                 if now - shown >= every:
                     shown = now
                     print(sample.row(), flush=True)
+                del chat.raw[:-TOLD]  # a run of hours prints hundreds of megabytes
                 chat.feed(min(1.0, max(0.05, self.typed / self._rate - now)))
             chat.wait_for(lambda _: self._server.engine.answered >= self.typed, seconds=PATIENCE)
             chat.wait_for(lambda text: "esc stops" not in text)

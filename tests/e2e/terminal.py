@@ -64,7 +64,7 @@ class Terminal:
         self._master, slave = pty.openpty()
         self._is_open = True
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-        self.raw = b""
+        self.raw = bytearray()  # bytes would be copied by each read of a long run
         self.process = subprocess.Popen(
             [sys.executable, "-ISc", LOGIN, *argv] if login else argv,
             stdin=slave,
