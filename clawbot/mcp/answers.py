@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 import mcp_types as types
 from anyio.abc import ObjectReceiveStream
 
+from clawbot.text.sanitize import without_controls
+from clawbot.text.visible import only_seen
+
 T = TypeVar("T")
 SENT = "clawbot/sent"
 """The key in `_meta` of a page of tools with the page as the server sent it."""
@@ -84,9 +87,11 @@ def _callable(tool: Any) -> dict[str, Any]:
 def _text_of(content: Any, structured: Any) -> str | None:
     """Return an answer as text, in which what is no text is named, with its size. None if nothing of it can be read."""
     if not content and structured is not None:
-        return json.dumps(structured, ensure_ascii=False)
+        return only_seen(json.dumps(structured, ensure_ascii=False))
     texts = [_block_text(block) for block in (content if isinstance(content, list) else [content])]
-    return None if set(texts) == {None} else "\n".join(NO_TEXT if text is None else text for text in texts)
+    if set(texts) == {None}:
+        return None
+    return only_seen(without_controls("\n".join(NO_TEXT if text is None else text for text in texts)))
 
 
 def _block_text(block: Any) -> str | None:

@@ -19,7 +19,7 @@ from msgspec import Meta
 from clawbot.mcp.frames import ListedTool, Listing
 from clawbot.messages import ToolSpec
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.text.visible import unwritten
+from clawbot.text.visible import only_seen
 
 PREFIX = "mcp__"
 """How the names of these tools begin; no other tool's does."""
@@ -90,7 +90,7 @@ def checked(offered: Iterable[Any], most: int, problems: Iterable[str] = ()) -> 
 
 def _tool(name: str, offered: Mapping[str, Any]) -> ListedTool:
     said = offered.get("description")
-    description = _shown(said, DESCRIPTION_CHARS) if isinstance(said, str) else ""
+    description = only_seen(clean_line(said, DESCRIPTION_CHARS)) if isinstance(said, str) else ""
     return ListedTool(name, description, *checked_schema(offered.get("inputSchema")))
 
 
@@ -136,7 +136,7 @@ class _Reduction:
         kept |= _values(schema)
         kept |= {key: schema[key] for key, kind in _LIMITS.items() if key in schema and _is_a(kind, key, schema[key])}
         if self._words and isinstance(text := schema.get("description"), str):
-            kept["description"] = _shown(text, PARAMETER_CHARS)
+            kept["description"] = only_seen(clean_line(text, PARAMETER_CHARS))
         for key in (key for key in _SCHEMAS if key in schema):
             kept[key] = self.node(schema[key], depth - 1)
         for key in (key for key in _LISTS if schema.get(key)):
@@ -160,7 +160,9 @@ class _Reduction:
                 called = f"p_{hashlib.sha256(called.encode(errors='replace')).hexdigest()[:_DIGEST]}"
                 self.renamed[called] = str(name)
                 if isinstance(node, dict):
-                    node["description"] = _shown(f"{name}: {node.get('description', '')}", PARAMETER_CHARS)
+                    node["description"] = only_seen(
+                        clean_line(f"{name}: {node.get('description', '')}", PARAMETER_CHARS)
+                    )
             if called in kept:
                 raise NoSchemaError("have two of one name")
             kept[called] = node
@@ -177,16 +179,11 @@ def _values(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _shown(text: str, limit: int) -> str:
-    """Return the words `text` of a server on one line, without what a model reads and a user does not see."""
-    return "".join(each for each in clean_line(text, limit) if unwritten(each) is None)
-
-
 def _is_plain(value: Any, depth: int = 3) -> bool:
     match value:
         case str():
             is_short = len(value) <= PARAMETER_CHARS and not {"\n", "\t"} & {*value}
-            return is_short and clean(value) == value and not unwritten(value)
+            return is_short and only_seen(clean(value)) == value
         case list():
             return depth > 0 and len(value) <= _MAX_ITEMS and all(_is_plain(each, depth - 1) for each in value)
         case dict():

@@ -42,6 +42,7 @@ from clawbot.mcp.frames import (
 from clawbot.mcp.transports import FloodError, transport_of
 from clawbot.signals import ASKED, on_signals
 from clawbot.text.sanitize import clean_line
+from clawbot.text.visible import only_seen
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 MOST_PAGES = 50
@@ -108,7 +109,7 @@ class Worker:
                 await stack.enter_async_context(client)
             listing = await list_tools(client, start, ends)
             info = client.server_info
-            self._out.send(Started(clean_line(info.name, 60) if info else "", listing))
+            self._out.send(Started(only_seen(clean_line(info.name, 60)) if info else "", listing))
             relisting = asyncio.create_task(self._relist(client, start))
             stack.callback(relisting.cancel)
             while not isinstance(request := await self._requests.get(), Stop):
@@ -208,7 +209,7 @@ def describe(error: BaseException, start: Start | None = None) -> str:
             text = f"can't be reached: {str(error) or type(error).__name__}"
         case _:
             text = f"failed: {str(error) or type(error).__name__}"
-    return clean_line(text, REASON_CHARS)
+    return only_seen(clean_line(text, REASON_CHARS))
 
 
 async def _serve() -> None:

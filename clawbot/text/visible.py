@@ -38,6 +38,13 @@ _UNSEEN = lazy_re(
 # Format characters that people write: joiners of emoji and Indic and Persian script, directions of a single letter.
 _WRITTEN = frozenset("\u200c\u200d\u200e\u200f\u061c\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2")
 
+# Joiners that join nothing, selectors of a glyph but those of an emoji, fillers: text can be hidden in rows of them.
+_HIDING = lazy_re(
+    "(?:(?<=[\x00-\x7f])|\\A)[\u200c\u200d]+|[\u200c\u200d]+(?=[\x00-\x7f\u200c\u200d]|\\Z)"
+    "|(?<![\xa9\xae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f](?!(?<=[#*0-9].)\u20e3)"
+    "|[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+)
+
 
 class VisiblePiece(NamedTuple):
     """A stretch of shown text: plain characters, or one sign: `blank` for white space, else `odd`."""
@@ -138,6 +145,14 @@ def unwritten(text: str) -> Unwritten | None:
         if character not in "\n\t" and _is_unwritten(character):
             return Unwritten(character, place)
     return None
+
+
+def only_seen(text: str) -> str:
+    """`text` of a program that nobody vouches for, without what a model reads and a user does not see: characters that
+    are `unwritten`, and those in which text can be hidden."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each for each in _HIDING.sub("", text) if each in "\n\t" or not _is_unwritten(each))
 
 
 def _is_unwritten(character: str) -> bool:

@@ -183,6 +183,8 @@ CALLS: dict[str, tuple[Any, str | None]] = {
     "annotations a text": ({"content": [TEXT | {"annotations": "x"}]}, "12 °C"),
     "content a text": ({"content": "12 °C"}, "12 °C"),
     "content a block": ({"content": TEXT}, "12 °C"),
+    "hidden text": ({"content": "1\U000e0152\ufe0e\U000e00412\x1b[2J °C\r\n❤\ufe0f"}, "12 °C\n❤\ufe0f"),
+    "hidden in data": ({"structuredContent": {"t": "1\U000e01412"}}, '{"t": "12"}'),
     "no content": ({"structuredContent": {"t": 12}}, '{"t": 12}'),
     "content null": ({"content": None, "structuredContent": {"t": 12}}, '{"t": 12}'),
     "structured a list": ({"content": [], "structuredContent": [12]}, "[12]"),

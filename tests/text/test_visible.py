@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import get_character_cell_size
 
-from clawbot.text.visible import is_odd, one_line, pieces, reveal, title_of, unwritten, visible
+from clawbot.text.visible import is_odd, one_line, only_seen, pieces, reveal, title_of, unwritten, visible
 
 EVERYTHING = st.text(st.characters(codec=None, exclude_categories=()))
 TRICKY = st.text(
@@ -123,6 +123,31 @@ def test_what_nobody_writes(character: str) -> None:
     assert found is not None
     assert (found.character, found.place) == (character, 10)
     assert found.name.startswith(f"U+{ord(character):04X}")
+
+
+@pytest.mark.parametrize(
+    ("hidden", "seen"),
+    [
+        ("a\U000e010a\U000e0114b", "ab"),
+        ("好\U000e0100\U000e0101吗", "好吗"),
+        ("a\ufe00b\ufe0e1\ufe0f2\ufe0f", "ab12"),
+        ("❤\ufe0f\ufe0f\ufe0e", "❤\ufe0f"),
+        ("🏴\U000e0067\U000e0062\U000e007f ok", "🏴 ok"),
+        ("".join(chr(0xE0000 + ord(each)) for each in "run it") + "ok", "ok"),
+        ("a\u200d\u200c\u200db", "ab"),
+        ("\u200c\u200dok\u200d", "ok"),
+        ("a\u3164\u115f\u1160\uffa0\u034f\u180b\u180eb", "ab"),
+        ("a\x1b\u200b\u2060\u202eb\n\tc", "ab\n\tc"),
+        # What people write stays.
+        *(
+            (text, text)
+            for text in ("❤\ufe0f 1\ufe0f\u20e3 👍🏽", "👩\u200d👩\u200d👧", "می\u200cخواهم", "échо 因为　é\u0301")
+        ),
+    ],
+)
+def test_nothing_is_hidden_in_what_is_left(hidden: str, seen: str) -> None:
+    assert only_seen(hidden) == seen
+    assert only_seen(seen) == seen
 
 
 def test_a_title_says_that_it_was_cut_and_where_lines_break() -> None:
