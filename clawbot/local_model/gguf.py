@@ -59,6 +59,22 @@ def read_head(path: Path) -> ModelFile:
     return ModelFile(path, size, _number(facts, "context_length"), _cache(facts), tools)
 
 
+def is_whole(path: Path) -> bool:
+    """Whether the file at `path` is a model that reaches its last tensor, by its head. Blocks; raises OSError."""
+    with path.open("rb") as stream:
+        try:
+            values, last = dict(_values(stream)), 0
+            version, tensors = values[""]
+            for _tensor in range(min(tensors, _MOST_KEYS)):
+                _text(stream)
+                stream.seek(8 * _read(stream, "I") + 4, os.SEEK_CUR)
+                last = max(last, _read(stream, "Q"))
+            is_known = 2 <= version <= 3 and tensors > 0 and "general.architecture" in values
+            return is_known and stream.tell() + last < os.fstat(stream.fileno()).st_size
+        except (struct.error, ValueError, OverflowError):
+            return False
+
+
 def window_for(model: ModelFile, memory: int, wanted: int | None = None) -> int:
     """The window that `model` gets where `memory` bytes are free. Raises NoModelError when it does not fit: `wanted`
     or, without one, the smallest."""
@@ -82,11 +98,12 @@ def shown_size(size: float) -> str:
 
 
 def _values(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
-    """The values of the head; of the vocabulary, which is long, none."""
+    """The values of the head (of the vocabulary, which is long, none), and as "" its version and number of tensors."""
     if stream.read(4) != MAGIC:
         raise ValueError("it does not begin with GGUF")
-    _, _, count = struct.unpack("<IQQ", stream.read(20))
-    for _ in range(min(count, _MOST_KEYS)):
+    version, tensors, count = struct.unpack("<IQQ", stream.read(20))
+    yield "", (version, tensors)
+    for _key in range(min(count, _MOST_KEYS)):
         name = _text(stream).decode(errors="replace")
         kind = _read(stream, "I")
         if kind == _ARRAY and name.startswith("tokenizer."):

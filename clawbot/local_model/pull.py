@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sweep_asides, sync_dir, write_atomic
-from clawbot.local_model.gguf import OVERHEAD_BYTES, shown_size
+from clawbot.local_model.gguf import MAGIC, OVERHEAD_BYTES, is_whole, shown_size
 from clawbot.local_model.machine import total_memory
 from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
 from clawbot.locks import try_lock
@@ -142,6 +142,8 @@ class _Pull:
             self._fetch_all(part)
             part.seek(0)
             self._check_begin(part.read(len(self._shelf.begins)), self._shelf.begins)
+            if self._shelf.begins == MAGIC and not is_whole(self._part):
+                raise self._refused(_("no whole GGUF file: its head or its tensors are missing"))
             os.fsync(part.fileno())
             known = self._check(self._part, "It was deleted. ")
             self._part.replace(self._file)
@@ -200,10 +202,13 @@ class _Pull:
     def _check_begin(self, data: bytes, expected: bytes) -> None:
         """Raises PullError for what does not begin as a model, which is deleted."""
         if not data.startswith(expected):
-            self._part.unlink(missing_ok=True)
-            self._begun.unlink(missing_ok=True)
-            what = _what_is_no_model(data)
-            raise PullError(_("{address} is {what}.").format(address=self._url, what=what), hint=_(_PAGES))
+            raise self._refused(_what_is_no_model(data))
+
+    def _refused(self, what: str) -> PullError:
+        """Delete what came, which is `what`."""
+        self._part.unlink(missing_ok=True)
+        self._begun.unlink(missing_ok=True)
+        return PullError(_("{address} is {what}.").format(address=self._url, what=what), hint=_(_PAGES))
 
     def _demand_room(self, body: _Body, there: int) -> None:
         """Raises PullError for what would not fit this machine."""

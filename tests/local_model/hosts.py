@@ -11,16 +11,16 @@ from pathlib import Path
 
 
 def head(**values: int | str) -> bytes:
-    """The head of a GGUF file with `values`; an underscore in pairs stands for the point."""
+    """The head of a GGUF file with `values` and one tensor; an underscore in pairs stands for the point."""
     pairs = {name.replace("__", "."): value for name, value in values.items()}
-    body = b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs))
+    body = b"GGUF" + struct.pack("<IQQ", 3, 1, len(pairs))
     for name, value in pairs.items():
         body += struct.pack("<Q", len(name)) + name.encode()
         if isinstance(value, str):
             body += struct.pack("<IQ", 8, len(value)) + value.encode()
         else:
             body += struct.pack("<II", 4, value)
-    return body
+    return body + struct.pack("<Q", 1) + b"w" + struct.pack("<IQIQ", 1, 32, 0, 0)
 
 
 SMALL = head(
@@ -30,7 +30,7 @@ SMALL = head(
     tiny__embedding_length=64,
     tiny__attention__head_count=4,
     tiny__attention__head_count_kv=2,
-)
+) + bytes(128)
 
 
 def small_model(path: Path, more: bytes = b"") -> Path:

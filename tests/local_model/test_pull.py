@@ -167,6 +167,14 @@ def test_a_model_of_the_list_is_checked_by_its_first_hash_whatever_it_is_called(
         (b"\n<!DOCTYPE html><title>\xe6\xa8\xa1\xe5\x9e\x8b", "a web page, not a GGUF file"),
         (b"version https://git-lfs.github.com/spec/v1", "a pointer to a file, not the GGUF file"),
         (b"PK\x03\x04", r"no GGUF file: it begins with b'PK"),
+        (b"GGUF", "no whole GGUF file"),
+        (b"GGUF" + bytes(5_000), "no whole GGUF file"),
+        (SMALL.replace(b"F\x03", b"F\x09", 1), "no whole GGUF file"),
+        (SMALL[:40], "no whole GGUF file"),
+        (SMALL[:-128], "no whole GGUF file"),
+        (SMALL.replace(b"architecture", b"architectura"), "no whole GGUF file"),
+        (SMALL[:8] + b"\xff" * 16 + SMALL[24:], "no whole GGUF file"),
+        (SMALL[:8] + bytes(8) + SMALL[16:], "no whole GGUF file"),
     ],
 )
 def test_what_is_no_model_is_told_and_leaves_nothing(shelf: Shelf, host: FileHost, data: bytes, words: str) -> None:
