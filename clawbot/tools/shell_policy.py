@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from clawbot.trees import TreeWalk
 
 MOST_SETTINGS = 100_000  # bytes of a repository's settings
 
+IsSecret = Callable[[os.stat_result], bool]
 MOST_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
 
 
@@ -46,8 +48,9 @@ def reads_within(command: str, workspace: Path, fence: Fence) -> Reading | None:
         return None
     if found.name.startswith("git ") and not _is_own_repository(Path(bounds.root)):
         return None
+    is_secret = _secret_twins(bounds.root)
     for number, path in enumerate(_paths(found, bounds.root), start=1):
-        if number > MOST_PATHS or not _is_readable(path, found, bounds):
+        if number > MOST_PATHS or not _is_readable(path, found, bounds, is_secret):
             return None
     return found
 
@@ -77,7 +80,7 @@ def _is_own_repository(root: Path) -> bool:
     return sections <= set(known["sections"].split()) and not re.search(known["keys"], text)
 
 
-def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
+def _is_readable(path: str, found: Reading, bounds: Bounds, is_secret: IsSecret) -> bool:
     try:
         real = os.path.realpath(Path(bounds.root, path))
         inside = os.path.relpath(real, bounds.root)
@@ -88,23 +91,41 @@ def _is_readable(path: str, found: Reading, bounds: Bounds) -> bool:
         seen = Path(real).stat()
         if stat.S_ISDIR(seen.st_mode):
             barred = found.walks and (
-                bounds.bars_below(real) or (found.shows and _holds_secret(bounds.root, inside, found.dotted))
+                bounds.bars_below(real) or (found.shows and _holds_secret(bounds.root, inside, found.dotted, is_secret))
             )
             return not found.plain_files and not barred
+        return stat.S_ISREG(seen.st_mode) and not bounds.is_twin(seen) and not is_secret(seen)
     except FileNotFoundError:
         return True
     except (OSError, ValueError):
         return False
-    return stat.S_ISREG(seen.st_mode) and not bounds.is_twin(seen)
 
 
-def _holds_secret(root: str, folder: str, dotted: bool) -> bool:
+def _secret_twins(root: str) -> IsSecret:
+    """Return a test for a hard link to a secret in the workspace `root`; with too much to know each one counts."""
+
+    @cache
+    def identities() -> set[tuple[int, int]]:
+        with GuardedFolder(Path(root), real=True).folder(".") as top:
+            walk = TreeWalk(top, ignored=PACKED | {".git"}, most=MOST_PATHS)
+            found = [os.lstat(entry.name, dir_fd=entry.parent) for entry in walk if is_secret_path(entry.path)]
+        return {(each.st_dev, each.st_ino) for each in found} if walk.is_whole else {(0, 0)}
+
+    return lambda seen: seen.st_nlink > 1 and not {(seen.st_dev, seen.st_ino), (0, 0)}.isdisjoint(identities())
+
+
+def _holds_secret(root: str, folder: str, dotted: bool, is_secret: IsSecret) -> bool:
     """Whether a secret lies below `folder` of `root`, or too much to know; `dotted`: what begins with a dot counts."""
     with GuardedFolder(Path(root), real=True).folder(folder) as top:
         # What others packed holds certificates of theirs.
         skips = None if dotted else lambda path: "/." in f"/{path}"
         walk = TreeWalk(top, skips=skips, ignored=PACKED | {".git"}, most=MOST_PATHS)
-        return any(is_secret_path(f"{folder}/{entry.path}") for entry in walk) or not walk.is_whole
+        named = (
+            is_secret_path(f"{folder}/{entry.path}")
+            or (not entry.is_folder and is_secret(os.lstat(entry.name, dir_fd=entry.parent)))
+            for entry in walk
+        )
+        return any(named) or not walk.is_whole
 
 
 # The last word of a rule. No simple command holds one: `<` is a redirection.

@@ -96,6 +96,32 @@ def test_places_of_secrets_behind_a_pattern_or_a_link(workspace: Path, command: 
 @pytest.mark.parametrize(
     ("secret", "command", "within"),
     [
+        (".env", "cat twin", False),
+        (".env", "cat t*", False),
+        (".env", "diff MEMORY.md twin", False),
+        ("src/deep/.env.local", "head -n 1 twin", False),
+        (".ssh/id_ed25519", "cat twin", False),
+        ("src/a.pem", "grep -rn x docs", False),
+        ("src/a.pem", "rg x", False),
+        (".env", "ls", True),
+        (".env", "cat MEMORY.md", True),
+        ("notes.txt", "cat twin", True),
+        ("notes.txt", "grep -rn x docs", True),
+    ],
+)
+def test_another_name_of_a_secret(workspace: Path, secret: str, command: str, within: bool) -> None:
+    file = workspace / secret
+    for folder in (file.parent, workspace / "docs"):
+        folder.mkdir(parents=True, exist_ok=True)
+    file.write_text("x", encoding="utf-8")
+    for twin in (workspace / "twin", workspace / "docs" / "twin"):
+        twin.hardlink_to(file)
+    assert runs(command, workspace) is within
+
+
+@pytest.mark.parametrize(
+    ("secret", "command", "within"),
+    [
         ("src/.env", "grep -rn x .", False),
         ("src/.env", "grep -rn x src", False),
         ("src/.env", "grep -rn x memory", True),
