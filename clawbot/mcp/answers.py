@@ -89,9 +89,8 @@ def _text_of(content: Any, structured: Any) -> str | None:
     if not content and structured is not None:
         return only_seen(json.dumps(structured, ensure_ascii=False))
     texts = [_block_text(block) for block in (content if isinstance(content, list) else [content])]
-    if set(texts) == {None}:
-        return None
-    return only_seen(without_controls("\n".join(NO_TEXT if text is None else text for text in texts)))
+    shown = "\n".join(NO_TEXT if text is None else text for text in texts)
+    return None if set(texts) == {None} else only_seen(without_controls(shown))
 
 
 def _block_text(block: Any) -> str | None:

@@ -150,8 +150,6 @@ def unwritten(text: str) -> Unwritten | None:
 def only_seen(text: str) -> str:
     """`text` of a program that nobody vouches for, without what a model reads and a user does not see: characters that
     are `unwritten`, and those in which text can be hidden."""
-    if text.isascii() and text.isprintable():
-        return text
     return "".join(each for each in _HIDING.sub("", text) if each in "\n\t" or not _is_unwritten(each))
 
 
