@@ -23,7 +23,7 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.context.bootstrap import MEMORY, RITUAL, SEEDED
 from clawbot.errors import ClawbotError
-from clawbot.files import digest_of, sweep_asides
+from clawbot.files import digest_of
 from clawbot.guarded import GuardedFolder, RefusedFileError, guarded_bytes
 from clawbot.text.encoding import decoded
 
@@ -111,8 +111,6 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Pa
     try:
         with GuardedFolder(workspace).folder(create=True):
             pass
-        for folder in (workspace, workspace / "memory"):
-            sweep_asides(folder)
         return _seed(workspace, template_dir, clock, record)
     except (PermissionError, NotADirectoryError) as error:
         if record.exists():

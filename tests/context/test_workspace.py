@@ -161,20 +161,6 @@ def test_a_broken_state_file_counts_as_none(workspace: Path) -> None:
     assert state(workspace) == {"version": 1, "bootstrapSeededAt": NOW}
 
 
-@pytest.mark.parametrize("folder", ["", "memory"])
-def test_what_a_killed_write_left_is_removed(workspace: Path, folder: str) -> None:
-    place = workspace / folder
-    place.mkdir(parents=True, exist_ok=True)
-    ident = "0123456789abcdef" * 2
-    old, young, others = (place / name for name in (f".notes.md.{ident}.tmp", f".a b.md.{ident}.tmp", ".other.tmp"))
-    for path in (old, young, others):
-        path.touch()
-    for path in (old, others):
-        os.utime(path, (0, 0))
-    seed(workspace)
-    assert [path.exists() for path in (old, young, others)] == [False, True, True]
-
-
 def test_a_file_in_place_of_the_folder(workspace: Path) -> None:
     workspace.parent.mkdir()
     workspace.touch()
