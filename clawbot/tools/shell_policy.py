@@ -25,7 +25,7 @@ from clawbot.tools.environment import is_below, search_path
 from clawbot.tools.fence import Bounds, Fence
 from clawbot.tools.sandbox.places import PACKED
 from clawbot.tools.secret_places import is_secret_path
-from clawbot.tools.shell_reading import Reading, reading, reading_list, stays_inside
+from clawbot.tools.shell_reading import Reading, is_listed, reading, reading_list, stays_inside
 from clawbot.tools.shell_syntax import simple_command
 from clawbot.trees import TreeWalk
 
@@ -153,8 +153,10 @@ class ShellRule(Struct, frozen=True):
 def fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
     """Whether `rule` allows `command`; `found` is what it reads if it counts as one that only reads (`reads_within`).
     Blocks at the first call, while the grammar of the shell is loaded."""
-    if found is None and not rule.exact and re.search(r"[*?\[]", rule.text) and reading(command) is not None:
-        return False  # a pattern was not given with what lies out of reach in mind
+    # A pattern was not given with what lies out of reach in mind, nor for a command of its own text that may read it.
+    is_pattern = not rule.exact and re.search(r"[*?\[]", rule.text)
+    if found is None and is_pattern and (reading(command) or (command == rule.text and is_listed(command))):
+        return False
     if rule.exact or command == rule.text:
         return bool(rule.text) and command == rule.text
     parsed, pattern = simple_command(command), re.split(r"[ \t\n]+", rule.text.strip(" \t\n"))

@@ -103,10 +103,18 @@ def reading_of(words: Sequence[ScriptWord]) -> Reading | None:
         return None
 
 
+def is_listed(command: str) -> bool:
+    """Whether `command` is a simple one of a program on the list, whatever its arguments are."""
+    try:
+        return bool(_program(simple_command(command) or []))
+    except _NotOnTheListError:
+        return False
+
+
 def _program(words: Sequence[ScriptWord]) -> tuple[str, Program, list[ScriptWord]]:
     """The longest name of the list that the command begins with, and the words behind it."""
     rest = list(words)
-    if rest[0].text == "git":
+    if rest and rest[0].text == "git":
         while len(rest) > 1 and rest[1].text in GIT_BEFORE_SUBCOMMAND:
             del rest[1]
     for count in range(min(MOST_WORDS_OF_A_NAME, len(rest)), 0, -1):
