@@ -114,6 +114,10 @@ class GuardedFolder:
         """Write a new file; returns False and changes nothing if `path` exists. It gets its name only when it is
         complete, so that a partial file is never visible, except on file systems without hard links."""
         with self._holding(path, create=True) as (folder, name):
+            with contextlib.suppress(FileNotFoundError):
+                # Before anything is written: a full disk stops nobody who has the file.
+                os.stat(name, dir_fd=folder, follow_symlinks=False)
+                return False
             aside = _write_aside(folder, name, data, mode)
             try:
                 os.link(aside, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)

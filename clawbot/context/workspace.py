@@ -89,6 +89,7 @@ _REMEDIES = {
     errno.EROFS: "The file system is read-only: mount it writable",
     errno.EIO: "The disk reports an error: check it",
 }
+_SURVIVED = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class WorkspaceState(Struct, frozen=True, rename="camel"):
@@ -106,18 +107,16 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Pa
     the file `record`, in a folder of the state folder. Blocks.
 
     Raises ClawbotError if the workspace cannot be created, read or written, unless it was used before: then a command
-    may have shut it, which stops no start (see `bent_places`).
+    may have shut it (see `bent_places`) or the disk is full, which stops no start.
     """
     try:
         with GuardedFolder(workspace).folder(create=True):
             pass
         return _seed(workspace, template_dir, clock, record)
-    except (PermissionError, NotADirectoryError) as error:
-        if record.exists():
+    except OSError as error:
+        if error.errno in _SURVIVED and record.exists():
             log.warning("the workspace %s was not seeded: %s", workspace, error)
             return []
-        raise _unusable(workspace, error) from error
-    except OSError as error:
         raise _unusable(workspace, error) from error
 
 

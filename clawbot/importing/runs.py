@@ -129,13 +129,17 @@ class Importer:
 
     def run(self, path: Path) -> Outcome:
         """Import what is new at `path`. What was done before an interruption is kept, and the next run goes on. Raises
-        ImportFailedError, SessionStoreError, OSError."""
-        ensure_private_dir(self._ledger.folder)
+        ImportFailedError, SessionStoreError."""
         try:
+            ensure_private_dir(self._ledger.folder)
             with FileLock(self._ledger.folder / "lock", timeout=0, mode=PRIVATE_FILE):
                 return self._run_alone(Path(os.path.realpath(path)))
         except Timeout:
             raise ImportFailedError("Another import is running.", hint="Wait for its end.") from None
+        except OSError as error:
+            place, reason = error.filename or self._store.folder, error.strerror or type(error).__name__
+            hint = "Free some space or mend that, and run it again: it goes on from there."
+            raise ImportFailedError(f"The import stopped at {place}: {reason}.", hint=hint) from error
 
     def _run_alone(self, path: Path) -> Outcome:
         self._source = source = recognise(path, self._skipped)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clawbot import guarded
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.context.bootstrap import SEEDED
 from clawbot.context.workspace import OLD_RECORD, diff_workspace, ritual_pending, seed_workspace
@@ -184,6 +185,21 @@ def test_a_folder_that_refuses(workspace: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(GuardedFolder, "create", refuse)
     with pytest.raises(ClawbotError, match=f"AGENTS.md: {remedy}"):
         seed(workspace)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT])
+def test_a_used_workspace_that_refuses_stops_no_start(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise OSError(number, os.strerror(number))
+
+    seed(workspace)
+    monkeypatch.setattr(guarded, "_write_aside", refuse)
+    assert seed(workspace) == []
+    (workspace / "TOOLS.md").unlink()
+    assert seed(workspace) == []
+    assert GuardedFolder(workspace).create("SOUL.md", b"") is False
 
 
 def test_diff_goes_from_template_to_workspace(workspace: Path) -> None:

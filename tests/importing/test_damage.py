@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import random
@@ -317,3 +318,17 @@ def test_fifty_megabytes_of_one_conversation_arrive(program: str, language: str,
     assert place.run().same == 1
     assert not place.undo(outcome.run).stays
     assert paths(place) == []
+
+
+def test_a_full_disk_is_named_and_the_next_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = place_of("claude-code", tmp_path)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs.Composer, "write", full)
+        with pytest.raises(ImportFailedError, match=r"No space left on device\. Free some space") as caught:
+            place.run()
+    assert str(place.store.folder) in str(caught.value)
+    assert place.run().new
