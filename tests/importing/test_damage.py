@@ -323,7 +323,7 @@ def test_fifty_megabytes_of_one_conversation_arrive(program: str, language: str,
 def test_a_full_disk_is_named_and_the_next_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = place_of("claude-code", tmp_path)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
