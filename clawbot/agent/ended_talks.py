@@ -128,11 +128,8 @@ class EndedTalks:
                 log.warning("ended sessions can't be searched: %s", error)
                 return
             # What is no longer pending was offered, forgotten or resumed, and begins anew when it ends again.
-            self._failures = {
-                each.session_id: self._failures[each.session_id]
-                for each in records
-                if each.session_id in self._failures
-            }
+            pending = {each.session_id for each in records}
+            self._failures = {one: count for one, count in self._failures.items() if one in pending}
             for record in records:
                 if self._cancel.requested:
                     return

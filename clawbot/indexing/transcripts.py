@@ -7,7 +7,7 @@ import datetime as dt
 import errno
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,7 +73,9 @@ class TranscriptDocuments:
             folder = TRANSCRIPTS.rstrip("/")
             issue = Issue(folder, f"the transcripts can't be listed: {reason}")
             return Listing((), (issue,), {folder: issue})
-        self._forget_others(found)
+        shown_before, lines, inodes = self._shown, self._lines_before, {each.inode for each in found}
+        self._shown = {each.name: shown_before[each.name] for each in found if each.name in shown_before}
+        self._lines_before = {part: lines[part] for part in [*lines] if part[0] in inodes}
         newest = max((transcript.mtime_ns for transcript in found), default=0)
         files: list[FileState] = []
         for transcript in found:
@@ -82,17 +84,6 @@ class TranscriptDocuments:
                 self._shown[transcript.name] = shown = transcript
             files += _parts(shown, forgotten.mark(shown.name) ^ TEXT_VERSION)
         return Listing(tuple(files), ())
-
-    def _forget_others(self, found: Sequence[TranscriptFile]) -> None:
-        """Drop what is known of transcripts that were deleted or renamed."""
-        names, inodes = {each.name for each in found}, {each.inode for each in found}
-        # Copies: other threads add to both.
-        for name in [*self._shown]:
-            if name not in names:
-                self._shown.pop(name, None)
-        for part in [*self._lines_before]:
-            if part[0] not in inodes:
-                self._lines_before.pop(part, None)
 
     def read(self, state: FileState) -> Document | None:
         """The text of a part of a transcript; None if it is gone. Blocks. Raises UnreadableDocumentError."""
