@@ -496,6 +496,7 @@ def assert_never_silent(events: list[Event]) -> None:
     assert not any("NO_REPLY" in text for text in [shown, *told])
 
 
+@pytest.mark.long
 def test_nothing_is_lost_and_what_leaves_was_offered_once() -> None:
     run_state_machine_as_test(
         NothingLost,
