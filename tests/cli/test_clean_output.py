@@ -208,6 +208,7 @@ def steering(shown: str) -> list[str]:
     return FORBIDDEN.findall(OURS.sub("", shown))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
 def test_no_command_steers_the_terminal(home: Path, path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
