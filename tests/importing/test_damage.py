@@ -305,6 +305,7 @@ def test_lines_of_claude_code_without_their_links_are_read_in_their_order(lost: 
     assert [text for text in said(path) if text in spoken] == spoken
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("language", list(homes.WORDS))
 @pytest.mark.parametrize("program", list(homes.HOMES))
 def test_fifty_megabytes_of_one_conversation_arrive(program: str, language: str, tmp_path: Path) -> None:
