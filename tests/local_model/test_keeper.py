@@ -290,6 +290,7 @@ async def test_what_does_not_fit_is_told(file: Path, kept: Callable[..., Keeper]
         await kept(file, window=9_000_000_000).endpoint()
 
 
+@pytest.mark.long
 async def test_a_chat_starts_it_talks_to_it_and_ends_it(
     paths: Paths, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
