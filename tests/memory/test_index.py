@@ -256,6 +256,7 @@ async def test_a_provider_that_fails_for_the_question_leaves_words(house: House)
     assert (found.fallback.from_, found.fallback.reason) == ("words", "no route to host.")
 
 
+@pytest.mark.long
 async def test_the_deadline_ends_a_search_in_the_middle_of_a_query(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
