@@ -283,6 +283,7 @@ class TestEnds:
             await running
         await self.check_all_gone(world)
 
+    @pytest.mark.long
     async def test_however_many_left_the_group_none_is_left_when_the_user_stops_it(self, world: World) -> None:
         """bwrap ends as soon as the command has, while the processes inside are still being killed."""
         writing = "while :; do echo x > HEARTBEAT.md; echo x > alive; done"
