@@ -301,6 +301,7 @@ PLAIN = st.lists(
 ).map("".join)
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None)
 @given(COMMANDS, st.sampled_from(SIZES))
 def test_what_the_screen_shows_read_back_is_the_command_or_nothing_runs(
@@ -309,6 +310,7 @@ def test_what_the_screen_shows_read_back_is_the_command_or_nothing_runs(
     asyncio.run(hold(commands, size, lambda app: screen_text(app).split("\n")))
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None)
 @given(st.lists(PLAIN, min_size=5, max_size=5), st.sampled_from(SIZES))
 def test_what_a_terminal_emulator_shows_read_back_is_the_command(commands: list[str], size: tuple[int, int]) -> None:

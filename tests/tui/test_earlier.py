@@ -63,6 +63,7 @@ def has_grown(app: ClawbotApp, height: int) -> bool:
     return app.chat.page.stack.height > height or not app.chat.earlier.has_more
 
 
+@pytest.mark.long
 async def test_the_page_of_a_long_talk_is_bounded_and_all_of_it_can_be_read(tmp_path: Path) -> None:
     async with chatting(storing(tmp_path, turns=10)) as (app, pilot):
         most = await talk(app, pilot, 10, 70)
@@ -145,6 +146,7 @@ async def test_a_turn_that_begins_while_older_ones_are_fetched_leaves_no_gap(tmp
         assert numbers == list(range(numbers[0], 80))
 
 
+@pytest.mark.long
 async def test_a_command_is_no_place_to_begin_at(tmp_path: Path) -> None:
     async with chatting(storing(tmp_path)) as (app, pilot):
         for _ in range(MOST):

@@ -150,6 +150,7 @@ async def at_every_size(app: App[Any], pilot: Pilot[Any], look: Callable[[], Non
         look()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ABOVE)
 async def test_a_screen_above_the_talk(name: str, language: str) -> None:
     async with showing(ABOVE[name](), SIZES[-1]) as (host, pilot):
@@ -165,6 +166,7 @@ async def test_a_screen_above_the_talk(name: str, language: str) -> None:
         await at_every_size(host, pilot, look)
 
 
+@pytest.mark.long
 async def test_the_palette(tmp_path: Path, language: str) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         await pilot.press("f2")
@@ -204,6 +206,7 @@ TURN: list[Event | Hold] = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", [True, False])
 async def test_the_page_of_a_start(tmp_path: Path, language: str, first: bool) -> None:
     title = "which port did the staging proxy use, and why did we change it at all? " * 2
@@ -213,6 +216,7 @@ async def test_the_page_of_a_start(tmp_path: Path, language: str, first: bool) -
         await at_every_size(app, pilot, lambda: in_view(app))
 
 
+@pytest.mark.long
 async def test_a_talk_with_menus_and_what_waits(tmp_path: Path, language: str) -> None:
     hold = Hold()
     runtime = FakeRuntime(tmp_path, turns=[TURN, [hold, *reply("done")]])
@@ -237,6 +241,7 @@ async def test_a_talk_with_menus_and_what_waits(tmp_path: Path, language: str) -
         await at_every_size(app, pilot, lambda: in_view(app))
 
 
+@pytest.mark.long
 async def test_a_question_and_its_editor(tmp_path: Path, language: str) -> None:
     started = ToolStarted(call_id="c1", name="shell", title="shell make test")
     async with chatting(FakeRuntime(tmp_path, turns=[[started, ASKED, *reply("done")]])) as (app, pilot):
@@ -257,6 +262,7 @@ async def test_a_question_and_its_editor(tmp_path: Path, language: str) -> None:
         await at_every_size(app, pilot, look)
 
 
+@pytest.mark.long
 async def test_what_was_not_sent(tmp_path: Path, language: str) -> None:
     runtime = FakeRuntime(tmp_path)
     await runtime.outbox.add("a text that was typed before the program ended " * 8)
