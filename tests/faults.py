@@ -166,7 +166,7 @@ async def seen_to_end(pid: int) -> AsyncIterator[None]:
     asyncio.get_running_loop().add_reader(watched, ended.set)
     try:
         yield
-        await asyncio.wait_for(ended.wait(), 30)
+        await asyncio.wait_for(ended.wait(), 100)
     finally:
         asyncio.get_running_loop().remove_reader(watched)
         os.close(watched)

@@ -865,7 +865,7 @@ async def test_the_screen_goes_on_while_a_talk_is_being_ended(
     def and_wait(store: SessionStore, opened: OpenSession, reason: str, *, pending: bool = False) -> OpenSession:
         begun = rotate(store, opened, reason, pending=pending)
         closed.set()
-        assert go_on.wait(30)
+        assert go_on.wait(100)
         return begun
 
     monkeypatch.setattr(SessionStore, "rotate", and_wait)

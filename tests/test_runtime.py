@@ -364,7 +364,7 @@ async def test_a_close_that_is_cancelled_saves_to_memory_no_longer(tmp_path: Pat
     for _ in range(steps):
         await asyncio.sleep(0)
     closing.cancel()
-    ended, _ = await asyncio.wait([closing], timeout=30)
+    ended, _ = await asyncio.wait([closing], timeout=100)
     assert ended
     # What was cancelled, unless the script has its say first: one of its turns was never asked for.
     assert closing.cancelled() or isinstance(closing.exception(), ScriptUnused)

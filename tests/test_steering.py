@@ -55,7 +55,7 @@ class Talk:
             self._came.set()
 
     async def came(self, text: str, kind: str) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while kind not in self.kinds(text):
                 self._came.clear()
                 await self._came.wait()

@@ -64,10 +64,10 @@ class Child:
         )
 
     async def word(self) -> Any:
-        return await asyncio.wait_for(self._words.get(), 30)
+        return await asyncio.wait_for(self._words.get(), 100)
 
     async def end(self) -> int:
-        return await asyncio.wait_for(self.process.ended, 30)
+        return await asyncio.wait_for(self.process.ended, 100)
 
     async def __aenter__(self) -> Child:
         await self.process.start([sys.executable, "-c", self._code])
@@ -185,7 +185,7 @@ async def test_a_child_that_is_killed_or_ends_leaves_nothing_behind(tmp_path: Pa
         if status < 0:
             child.process.kill()
         assert await child.end() == status
-        assert await asyncio.wait_for(left, 30) == ""
+        assert await asyncio.wait_for(left, 100) == ""
 
 
 @pytest.mark.parametrize("take", ["pass", "\n    while True: pass"], ids=["idle", "never awaits"])

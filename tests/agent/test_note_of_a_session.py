@@ -119,7 +119,7 @@ async def test_a_note_that_is_being_written_when_the_hooks_are_stopped_is_record
     class SlowFolder(GuardedFolder):
         def create(self, path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
             loop.call_soon_threadsafe(stop)
-            assert goes_on.wait(10)
+            assert goes_on.wait(100)
             return super().create(path, data, mode=mode)
 
     monkeypatch.setattr(notes_module, "GuardedFolder", SlowFolder)
@@ -164,7 +164,7 @@ async def test_what_a_hook_keeps_later_needs_no_session_that_is_open(
     def rotate_slowly(opened: OpenSession, reason: str, *, pending: bool) -> OpenSession:
         begun = rotate(opened, reason, pending=pending)
         (tmp_path / "go").touch()
-        assert told.wait(10)
+        assert told.wait(100)
         return begun
 
     hooks_of(agent).on_failure = tell

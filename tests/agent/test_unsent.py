@@ -405,7 +405,7 @@ async def test_a_message_waits_on_disk_though_its_draft_is_still_being_written(
     keep, released = UnsentFile.keep, threading.Event()
 
     def slow(file: UnsentFile, texts: Sequence[Unsent], instead_of: Collection[str] = ()) -> None:
-        released.wait(10)
+        released.wait(100)
         keep(file, texts, instead_of)
 
     monkeypatch.setattr(UnsentFile, "keep", slow)

@@ -186,7 +186,7 @@ def terminal() -> Iterator[list[bytes]]:
         for stream in streams:
             with contextlib.suppress(OSError, ValueError):
                 stream.close()
-        reader.join(20)
+        reader.join(100)
         os.close(master)
 
 

@@ -332,7 +332,7 @@ async def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
 
 
 async def test_checks_run_side_by_side() -> None:
-    meeting = threading.Barrier(2, timeout=20)
+    meeting = threading.Barrier(2, timeout=100)
 
     def meets(_: Here) -> Findings:
         meeting.wait()

@@ -89,7 +89,7 @@ def watching(notes: Path) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=100)
 
 
 def test_watching_follows_a_change_and_ends_with_an_interrupt(notes: Path, watching: subprocess.Popen[str]) -> None:
@@ -100,5 +100,5 @@ def test_watching_follows_a_change_and_ends_with_an_interrupt(notes: Path, watch
     while json.loads(watching.stdout.readline())["status"]["files"] < 4:
         pass
     watching.send_signal(signal.SIGINT)
-    _, err = watching.communicate(timeout=30)
+    _, err = watching.communicate(timeout=100)
     assert (watching.returncode, err) == (0, "")

@@ -55,7 +55,7 @@ class Machine:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=250,
             check=False,
         )
 

@@ -109,7 +109,7 @@ class Terminal:
         self._is_open = False
         os.close(self._master)
 
-    def wait_for(self, wanted: str | Callable[[str], bool], *, seconds: float = 45) -> str:
+    def wait_for(self, wanted: str | Callable[[str], bool], *, seconds: float = 150) -> str:
         """Read until the screen shows `wanted` (a text or a predicate); returns the screen. Fails with the screen."""
         met = wanted if callable(wanted) else lambda text: wanted in text
         deadline = time.monotonic() + seconds
@@ -140,7 +140,7 @@ class Terminal:
         while (left := deadline - time.monotonic()) > 0 and self._read(left):
             pass
 
-    def wait_end(self, expected: int | None = 0, *, seconds: float = 45) -> int:
+    def wait_end(self, expected: int | None = 0, *, seconds: float = 150) -> int:
         """Read until the program has ended; returns its exit code.
 
         Fails with the end of the output and of the log when it is not the `expected` one (None: any).

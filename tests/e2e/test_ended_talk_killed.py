@@ -23,7 +23,7 @@ TOLD = "from the conversation before"
 
 def until(chat: Terminal, holds: Callable[[], bool]) -> None:
     """Read what `chat` writes until something holds outside of it."""
-    over = time.monotonic() + 45
+    over = time.monotonic() + 150
     while not holds():
         assert time.monotonic() < over, chat.text
         chat.feed(0.02)

@@ -137,7 +137,7 @@ async def test_two_processes_share_an_index_while_a_file_changes_all_the_time(ma
             if number % 20 == 19:
                 result = await ask(index, f"otter{number} fact77x7")
                 assert result.hits or result.warnings
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             while "otter199" not in " ".join(hit.snippet for hit in (await ask(index, "otter199")).hits):
                 await asyncio.to_thread(time.sleep, 0.02)
         assert watching.poll() is None

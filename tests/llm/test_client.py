@@ -266,7 +266,7 @@ async def test_closing_the_stream_closes_the_connection_before_it_returns(server
     model = model_at(server.url)
     async with aclosing(model.stream(REQUEST)) as parts:
         assert await anext(parts) == TextPart("first")
-    await asyncio.wait_for(server.gone.wait(), 10)
+    await asyncio.wait_for(server.gone.wait(), 100)
     await model.aclose()
 
 
@@ -274,11 +274,11 @@ async def test_cancelling_the_reader_closes_the_connection_even_before_the_first
     server.replies = [["stall"]]
     model = model_at(server.url)
     reader = asyncio.create_task(read_all(model))
-    await asyncio.wait_for(server.asked.wait(), 30)
+    await asyncio.wait_for(server.asked.wait(), 100)
     reader.cancel()
     with pytest.raises(asyncio.CancelledError):
         await reader
-    await asyncio.wait_for(server.gone.wait(), 10)
+    await asyncio.wait_for(server.gone.wait(), 100)
 
 
 async def test_several_calls_run_at_once(server: Server) -> None:
@@ -389,7 +389,7 @@ async def test_a_flood_is_cut_off_and_its_connection_closed(server: Server) -> N
     parts = await read_all(model_at(server.url, max_chars=2000))
     assert final(parts).stop_reason == "length"
     assert 2000 < len(final(parts).text) <= 3000
-    await asyncio.wait_for(server.gone.wait(), 10)
+    await asyncio.wait_for(server.gone.wait(), 100)
 
 
 async def test_a_model_that_repeats_itself_is_stopped_and_its_text_kept_once(server: Server) -> None:
@@ -398,7 +398,7 @@ async def test_a_model_that_repeats_itself_is_stopped_and_its_text_kept_once(ser
     assert isinstance(parts[-1], FinalPart)
     assert "repeating itself" in (parts[-1].message.error_message or "")
     assert (final(parts).text.strip(), final(parts).stop_reason) == ("Well. I'm you", "length")
-    await asyncio.wait_for(server.gone.wait(), 30)
+    await asyncio.wait_for(server.gone.wait(), 100)
 
 
 async def test_what_the_settings_wish_is_sent(server: Server) -> None:
@@ -496,7 +496,7 @@ async def test_a_piece_that_is_a_flood_by_itself_does_not_come_through(server: S
     assert final(parts).stop_reason == "length"
     assert final(parts).text.rstrip("x") == "before"
     assert final(parts).tool_calls == []
-    await asyncio.wait_for(server.gone.wait(), 10)
+    await asyncio.wait_for(server.gone.wait(), 100)
 
 
 def progress(processed: int, total: int = 200) -> dict[str, Any]:

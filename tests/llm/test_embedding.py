@@ -442,11 +442,11 @@ async def test_a_silent_server_is_given_up(server: Server, monkeypatch: pytest.M
 async def test_stopping_closes_the_connections(server: Server) -> None:
     server.replies = [stalls] * 4
     work = asyncio.create_task(opened(server).embed(["a"] * 2_000, "document"))
-    await asyncio.wait_for(server.asked.wait(), 30)
+    await asyncio.wait_for(server.asked.wait(), 100)
     work.cancel()
     with pytest.raises(asyncio.CancelledError):
         await work
-    await asyncio.wait_for(server.idle.wait(), 30)
+    await asyncio.wait_for(server.idle.wait(), 100)
 
 
 async def test_no_server_is_said_in_words(server: Server) -> None:
@@ -464,7 +464,7 @@ async def test_a_worker_that_dies_is_started_anew(server: Server) -> None:
     server.replies = [stalls]
     embedder = opened(server)
     work = asyncio.create_task(embedder.embed(["abc"], "document"))
-    await asyncio.wait_for(server.asked.wait(), 30)
+    await asyncio.wait_for(server.asked.wait(), 100)
     assert embedder.worker.pid is not None
     os.kill(embedder.worker.pid, signal.SIGKILL)
     assert lengths(await work) == [3]

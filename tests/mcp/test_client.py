@@ -255,7 +255,7 @@ async def held_to_end(fifo: Path) -> AsyncIterator[None]:
     asyncio.get_running_loop().add_reader(reading, ended.set)
     try:
         yield
-        await asyncio.wait_for(ended.wait(), 20)
+        await asyncio.wait_for(ended.wait(), 100)
     finally:
         asyncio.get_running_loop().remove_reader(reading)
         os.close(reading)

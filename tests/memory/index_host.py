@@ -167,7 +167,7 @@ def paths(result: SearchResult) -> list[str]:
     return [hit.path for hit in result.hits]
 
 
-async def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 100.0) -> None:
     """Wait until something holds."""
     over = asyncio.get_running_loop().time() + seconds
     while not holds():

@@ -81,7 +81,7 @@ async def test_a_search_that_can_t_wait_says_what_is_missing(house: House, monke
         replace = IndexWriter.replace_file
 
         def slowly(self: IndexWriter, *values: Any) -> object:
-            go_on.wait(20)
+            go_on.wait(100)
             return replace(self, *values)
 
         monkeypatch.setattr(IndexWriter, "replace_file", slowly)
@@ -104,7 +104,7 @@ async def test_a_search_before_the_first_index_is_done_answers_with_what_there_i
     opened = IndexWriter.open
 
     def slowly(path: Path) -> IndexWriter:
-        go_on.wait(20)
+        go_on.wait(100)
         return opened(path)
 
     monkeypatch.setattr(IndexWriter, "open", slowly)
@@ -341,7 +341,7 @@ async def test_vectors_that_could_not_be_read_into_memory_are_read_with_a_later_
             assert (await find(index, "proxy")).mode == "hybrid"
             await until(lambda: str(error) in caplog.text)
         # What failed is over a moment after it was told.
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while index._pool._matrix is None:
                 assert (await find(index, "proxy")).hits
         assert failures
@@ -651,7 +651,7 @@ async def test_a_look_at_files_that_hangs_holds_up_no_answer(house: House, monke
     monkeypatch.setattr(searcher, "LOOK_SECONDS", 0.01)
 
     def hang(self: Library, hits: Sequence[Hit]) -> frozenset[str]:
-        go_on.wait(20)
+        go_on.wait(100)
         return frozenset(hit.path for hit in hits)
 
     monkeypatch.setattr(Library, "gone", hang)

@@ -186,7 +186,7 @@ class SlowChange(TypedTool[NoArguments]):
 
     def act(self, arguments: NoArguments) -> ToolOutcome:
         self.began.set()
-        self.go_on.wait(10)
+        self.go_on.wait(100)
         self.done = True
         return ToolOutcome("done")
 
@@ -194,7 +194,7 @@ class SlowChange(TypedTool[NoArguments]):
 async def test_a_change_that_has_begun_is_completed_before_a_cancellation_goes_on() -> None:
     tool = SlowChange()
     running = asyncio.create_task(Toolbox([tool], 100).run(call("slow"), nobody))
-    await asyncio.to_thread(tool.began.wait, 10)
+    await asyncio.to_thread(tool.began.wait, 100)
     running.cancel()
     asyncio.get_running_loop().call_soon(tool.go_on.set)
     with pytest.raises(asyncio.CancelledError):

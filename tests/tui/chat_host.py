@@ -51,7 +51,7 @@ async def chatting(
 async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
     """Let the app work until `condition` holds; a test that waits in vain fails with what the screen shows."""
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(100):
             while not condition():
                 await pilot.pause()
     except TimeoutError:

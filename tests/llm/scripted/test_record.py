@@ -301,7 +301,7 @@ async def test_what_waits_for_the_disk_is_finished(tmp_path: Path, monkeypatch: 
 
     def slow(handle: int) -> None:
         loop.call_soon_threadsafe(arrived.set)
-        assert go.wait(30)
+        assert go.wait(100)
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", slow)

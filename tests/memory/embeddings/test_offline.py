@@ -220,7 +220,7 @@ async def test_the_memory_for_many_texts_is_given_back(files: OfflineFiles, monk
     monkeypatch.setattr(OfflineEmbedder, "_rest", told)
     embedder = OfflineEmbedder(files)
     await embedder.embed(TEXTS, "document")
-    await asyncio.wait_for(rested.wait(), 30)
+    await asyncio.wait_for(rested.wait(), 100)
     assert embedder._pool is None
 
 
@@ -233,13 +233,13 @@ async def test_a_call_that_is_stopped_leaves_the_next_one_whole(
 
     def slow(pool: WordPool, texts: list[str]) -> bytes:
         entered.set()
-        go_on.wait(30)
+        go_on.wait(100)
         return embed(pool, texts)
 
     monkeypatch.setattr(WordPool, "embed", slow)
     embedder = OfflineEmbedder(files)
     stopped = asyncio.create_task(embedder.embed(TEXTS, "document"))
-    await asyncio.to_thread(entered.wait, 30)
+    await asyncio.to_thread(entered.wait, 100)
     stopped.cancel()
     with pytest.raises(asyncio.CancelledError):
         await stopped

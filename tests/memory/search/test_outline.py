@@ -129,17 +129,17 @@ def test_whoever_comes_while_it_is_read_does_without(tmp_path: Path) -> None:
     class SlowReader(IndexReader):
         def columns(self, id_range: IdRange) -> tuple[list[int], ...]:
             reading.set()
-            assert go_on.wait(30)
+            assert go_on.wait(100)
             return super().columns(id_range)
 
     first = threading.Thread(target=lambda: table_of(cache, SlowReader(path)))
     first.start()
-    assert reading.wait(30)
+    assert reading.wait(100)
     reader = IndexReader(path)
     with reader.snapshot():
         assert cache.outline(reader, id_range_of("memory")) is None
     go_on.set()
-    first.join(30)
+    first.join(100)
     assert len(table_of(cache, reader)) == 1
 
 

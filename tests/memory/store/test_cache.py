@@ -48,14 +48,14 @@ def test_another_thread_waits_for_the_transaction_and_survives_its_failure(write
     def fail() -> None:
         with writer.transaction():
             thread.start()
-            begun.wait(10)
+            begun.wait(100)
             writer.replace_file(record("a.md", "one"), chunks("one"))
             assert not over.is_set()
             raise KeyError
 
     with pytest.raises(KeyError):
         fail()
-    thread.join(10)
+    thread.join(100)
     assert over.is_set()
     assert kept_in(writer) == 1
     put(writer, {"a.md": "one"})

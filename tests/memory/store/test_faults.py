@@ -40,7 +40,7 @@ def victim(path: Path, *what: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(100)
         if process.stdout is not None:
             process.stdout.close()
 

@@ -144,7 +144,7 @@ def test_a_query_is_stopped_from_another_thread(path: Path, writer: IndexWriter)
             search_for_ever(reader)
     finally:
         over.set()
-        thread.join(10)
+        thread.join(100)
     assert len(reader.postings("a", 10)) == 10
     reader.close()
 

@@ -403,7 +403,7 @@ async def test_a_close_does_not_wait_for_the_size_of_vectors(house: House) -> No
     index = house.index(embedder)
     running = asyncio.create_task(index.sync(force=True))
     await embedder.waiting.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await index.close()
     with pytest.raises(ClosedError):
         await running
@@ -472,7 +472,7 @@ async def test_what_was_done_before_a_close_is_not_done_again(
     def replace_some(self: IndexWriter, record: FileRecord, chunks: Sequence[ChunkRecord]) -> Change:
         written.append(record.state.path)
         if len(written) == 150:
-            index._sync._stop.wait(20)
+            index._sync._stop.wait(100)
         return replace(self, record, chunks)
 
     with monkeypatch.context() as patch:
@@ -654,7 +654,7 @@ async def test_a_close_ends_a_sync_that_waits_for_its_provider(house: House) -> 
     index.start()
     running = asyncio.create_task(index.sync())
     await embedder.waiting.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await index.close()
     with pytest.raises(ClosedError):
         await running
@@ -732,7 +732,7 @@ async def test_chunks_that_failed_get_their_vectors_though_a_question_in_flight_
 
     def slowly(self: Round) -> bool:
         finishing.set()
-        go_on.wait(20)
+        go_on.wait(100)
         return finish(self)
 
     async with house.opened(embedder, sync={"watch": False, "on_search": False}) as index:
@@ -790,7 +790,7 @@ async def test_a_rebuild_for_another_profile_does_not_keep_searches_waiting(hous
         rebuild = asyncio.create_task(index.sync())
         await embedder.waiting.wait()
         house.write("memory/b.md", "beta")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(100):
             found = await find(index, "beta")
         assert any("rebuilt" in note for note in found.warnings)
         embedder.gate.set()
