@@ -261,6 +261,7 @@ async def held_to_end(fifo: Path) -> AsyncIterator[None]:
         os.close(reading)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", WAYS)
 @pytest.mark.parametrize("end", ["close", "die", "kill", "signal"])
 async def test_a_process_that_gets_away_from_a_server_ends_with_it(
