@@ -34,6 +34,7 @@ def damaged(template: Template, tmp_path: Path) -> House:
     return template.copy(tmp_path / "house", with_log=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_any_damage_it_is_found_or_said(template: Template, tmp_path: Path, seed: int) -> None:
     what, said = await outcome(template, tmp_path, seed)

@@ -138,6 +138,7 @@ def test_shipped_concepts_say_each_word_once_and_lead_somewhere(lexicon: Lexicon
         assert len(both) > 1, concept
 
 
+@pytest.mark.long
 def test_no_shipped_concept_is_part_of_another(lexicon: Lexicon) -> None:
     concepts = [(set(concept.words), set(concept.narrower)) for concept in lexicon.concepts()]
     for number, (own, narrower) in enumerate(concepts):

@@ -87,6 +87,7 @@ def embed_some(path: Path, share: float, choose: random.Random) -> None:
     writer.close()
 
 
+@pytest.mark.long
 @hypothesis(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**32))
 @pytest.mark.parametrize("share", SHARES)

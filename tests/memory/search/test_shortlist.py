@@ -32,6 +32,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("vectors", [True, False])
 @pytest.mark.parametrize("path", ["", "memory/2026-03-0*"])
 def test_the_shortlist_has_what_a_look_at_every_line_finds(
