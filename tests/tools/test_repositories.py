@@ -46,6 +46,7 @@ def test_the_trick_works_where_nothing_hinders_it(tmp_path: Path) -> None:
     assert (tmp_path / "PWNED").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sub", ["", "notes/", "a/b.git/"])
 async def test_no_order_of_calls_makes_a_repository(run: Run, workspace: Path, sub: str) -> None:
     for number, order in enumerate(itertools.permutations(PARTS)):

@@ -179,6 +179,7 @@ def assert_has_effect(command: str, folder: Path) -> None:
     assert state(folder) != before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", programs())
 def test_every_option_of_the_list_leaves_all_as_it_is(folder: Path, name: str) -> None:
     if shutil.which(name.split()[0]) is None:
@@ -212,6 +213,7 @@ WRITTEN = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", programs())
 def test_no_bundle_of_options_and_words_that_is_covered_has_an_effect(folder: Path, name: str) -> None:
     """Whatever a program takes for an option or for a value where the list sees another: nothing is changed."""
