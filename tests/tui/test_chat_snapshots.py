@@ -164,6 +164,7 @@ DIFF = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions(tmp_path: Path, snap_compare: Callable[..., bool], name: str) -> None:
     command, size, theme, risks = QUESTIONS[name]

@@ -91,6 +91,7 @@ CHATS: dict[str, Chat] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", CHATS)
 async def test_what_stands_around_the_page_can_be_read(tmp_path: Path, name: str, theme: str) -> None:
@@ -126,6 +127,7 @@ SCREENS: dict[str, tuple[Callable[[], Screen[Any]], tuple[int, int], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", SCREENS)
 async def test_the_screens_above_the_conversation_can_be_read(name: str, theme: str) -> None:
@@ -139,6 +141,7 @@ async def test_the_screens_above_the_conversation_can_be_read(name: str, theme: 
         assert pale_texts(host) == {}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 async def test_the_palette_can_be_read(tmp_path: Path, theme: str) -> None:
     async with chatting(FakeRuntime(tmp_path, status=RuntimeStatus()), (120, 30)) as (app, pilot):

@@ -119,6 +119,7 @@ SCREENS: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opened", SCREENS)
 async def test_a_screen_speaks_the_language(tmp_path: Path, opened: str) -> None:
     async with chatting(a_runtime(tmp_path), (120, 60)) as (app, pilot):
@@ -144,6 +145,7 @@ ASKS = ApprovalRequested(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [(120, 40), (170, 42)])
 async def test_the_conversation_speaks_the_language(tmp_path: Path, size: tuple[int, int]) -> None:
     done: list[Event | Hold] = [
@@ -181,6 +183,7 @@ async def test_what_was_not_sent_is_asked_about_in_the_language(tmp_path: Path) 
         assert left(screen_text(app)) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("keys", ["/", "!", "ctrl+underscore", "shift+tab", "ctrl+c", "escape", "ctrl+s"])
 async def test_what_a_key_shows_on_the_conversation_speaks_the_language(tmp_path: Path, keys: str) -> None:
     async with chatting(a_runtime(tmp_path), (120, 40)) as (app, pilot):

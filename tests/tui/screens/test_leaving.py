@@ -77,6 +77,7 @@ async def leave(screen: Screen[Any], hold: Hold, pilot: Pilot[None]) -> None:
 MakeScreen = Callable[[Runtime], OverScreen[Any]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("method", "make"),
     [
@@ -127,6 +128,7 @@ async def test_keys_that_were_on_their_way_leave_only_once() -> None:
     assert not host.return_code
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "make",
     [
