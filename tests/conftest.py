@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import re
@@ -29,6 +30,17 @@ workspace_watch.start()
 def new_folder(factory: pytest.TempPathFactory, name: str) -> Path:
     """A folder of this run. pytest finds a free number by a look at all folders of the run: a minute for all tests."""
     return factory.mktemp(f"{name}{next(_numbers):05}", numbered=False)
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the thousands of tests from each garbage collection."""
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def collected_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the program from freezing the garbage of earlier tests, which would never be collected: 1 MB per screen."""
+    monkeypatch.setattr(gc, "freeze", lambda: None)
 
 
 @pytest.fixture
