@@ -14,12 +14,21 @@ import pytest
 
 from tests.e2e.terminal import Terminal
 
-ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).resolve().parent
+ROOT = FOLDER.parents[1]
 CLAWBOT = [sys.executable, "-m", "clawbot"]
 # Taken before any test moves the environment away: what pip needs here to reach its index.
 PIP_ENVIRONMENT = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "SSL_"))} | {
     "HOME": os.environ.get("HOME", "/")
 }
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of this folder as `long`, except the smoke set."""
+    for item in items:
+        if item.path.parent == FOLDER and item.get_closest_marker("smoke") is None:
+            item.add_marker("long")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.tools.test_repositories import PARTS, make_bare
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 GIT_STATUS: dict[str, object] = {"name": "shell", "arguments": {"command": "git status"}}
 

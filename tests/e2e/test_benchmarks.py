@@ -48,12 +48,12 @@ def write_notes(folder: Path) -> None:
     (folder / "questions.jsonl").write_text(json.dumps(question) + "\n")
 
 
+@pytest.mark.smoke
 def test_each_benchmark_has_a_tiny_form() -> None:
     runnable = {path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
     assert runnable == TINY.keys() | OF_THEIR_OWN
 
 
-@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", TINY)
 def test_a_benchmark_prints_its_table(name: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
 from tests.tui.terminal_input import BEGIN, END
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 STREAM = ", ".join(f'{{text: "and on {number}.\\n\\n", after: 0.3}}' for number in range(1000))
 SCRIPT = f"turns:\n  - repeat: forever\n    reply: {{text: [{STREAM}]}}\n"

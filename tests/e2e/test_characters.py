@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.test_chat import said
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 SCRIPT = "turns:\n  - repeat: forever\n    reply: {text: Noted.}\n"
 CHARACTERS = [chr(code) for code in range(0xA0, sys.maxunicode + 1) if category(chr(code)) not in ("Cc", "Cs")]

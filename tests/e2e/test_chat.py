@@ -37,7 +37,6 @@ def _turned(before: str, text: str) -> bool:
     return text != before and "n no" in text
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("no", "enter", "/quit", "enter")])
 def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine: Machine) -> None:
     chat = machine.open()
@@ -48,7 +47,6 @@ def test_keys_before_the_program_has_begun_count(keys: tuple[str, ...], machine:
     assert (b"this was not sent, the conversation was not open yet: no" in chat.raw) == ("no" in keys)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("keys", [("/quit", "enter"), ("ctrl+d",), ("ctrl+c", "ctrl+c"), ("no", "ctrl+c", "ctrl+c")])
 def test_keys_before_the_screen_is_there_count(keys: tuple[str, ...], machine: Machine) -> None:
     chat = machine.open()
@@ -59,6 +57,7 @@ def test_keys_before_the_screen_is_there_count(keys: tuple[str, ...], machine: M
     assert chat.modes == before
 
 
+@pytest.mark.smoke
 def test_what_is_typed_and_pasted_during_the_start_stands_in_the_prompt_once(machine: Machine) -> None:
     chat = machine.open()
     hello = "你好".encode()
@@ -74,7 +73,6 @@ def test_what_is_typed_and_pasted_during_the_start_stands_in_the_prompt_once(mac
     assert not any(entry["type"] == "message" for entry in transcript(machine))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_an_end_from_outside_during_the_start_gives_the_terminal_back(number: signal.Signals, machine: Machine) -> None:
     chat = machine.open()
@@ -86,6 +84,7 @@ def test_an_end_from_outside_during_the_start_gives_the_terminal_back(number: si
     assert chat.modes == before
 
 
+@pytest.mark.smoke
 def test_a_start_that_fails_gives_the_terminal_back(machine: Machine) -> None:
     machine.configure("agents: [broken")
     chat = machine.open()
@@ -96,7 +95,6 @@ def test_a_start_that_fails_gives_the_terminal_back(machine: Machine) -> None:
     assert "Check quotes" in chat.text
 
 
-@pytest.mark.long
 def test_the_users_editor_gets_the_terminal_as_it_was(machine: Machine) -> None:
     editor = machine.folder / "editor"
     editor.write_text("#!/bin/sh\nstty -a > modes.part && mv modes.part modes\n")
@@ -110,6 +108,7 @@ def test_the_users_editor_gets_the_terminal_as_it_was(machine: Machine) -> None:
     assert {"icanon", "echo", "isig", "icrnl", "iexten", "ixon"} <= set(modes.read_text().replace(";", " ").split())
 
 
+@pytest.mark.smoke
 def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -131,7 +130,6 @@ def test_the_first_run_remembers_and_the_next_one_recalls(machine: Machine) -> N
     assert again.wait_end() == 0
 
 
-@pytest.mark.long
 def test_the_first_words_say_where_memory_lies_and_why_it_is_offline(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for(lambda text: "does not forget" in text and "/model" in text and "offline" in text)
@@ -139,6 +137,7 @@ def test_the_first_words_say_where_memory_lies_and_why_it_is_offline(machine: Ma
     assert chat.wait_end() == 0
 
 
+@pytest.mark.smoke
 def test_a_streamed_answer_comes_over_http_through_litellm(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(
         script("""
@@ -155,6 +154,7 @@ turns:
     assert chat.wait_end() == 0
 
 
+@pytest.mark.smoke
 def test_a_tool_call_asks_first_and_runs_when_allowed(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(
         script("""
@@ -174,7 +174,6 @@ turns:
     assert (machine.workspace / "made.txt").read_text() == "made-by-42\n"
 
 
-@pytest.mark.long
 def test_a_change_of_instructions_is_shown_and_written_when_allowed(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -196,6 +195,7 @@ turns:
     assert soul.read_text(encoding="utf-8").endswith("\n- Answer in verse, 用诗回答.\n")
 
 
+@pytest.mark.smoke
 def test_esc_interrupts_an_endless_answer_and_keeps_what_came(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(
         script("""
@@ -216,7 +216,6 @@ turns:
     assert kept[1]["stopReason"] == "aborted"
 
 
-@pytest.mark.long
 def test_a_message_that_was_taken_back_stays_so_after_a_kill(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -243,7 +242,6 @@ def said(machine: Machine) -> list[object]:
     return [message["content"] for message in messages if message["role"] == "user"]
 
 
-@pytest.mark.long
 def test_lines_that_come_in_one_burst_are_sent_one_by_one(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -252,7 +250,6 @@ def test_lines_that_come_in_one_burst_are_sent_one_by_one(machine: Machine) -> N
     assert said(machine) == ["one", "two", "三"]
 
 
-@pytest.mark.long
 def test_a_burst_while_a_long_answer_streams_waits_line_by_line(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -275,7 +272,6 @@ turns:
     assert said(machine) == ["tell me everything", "one", "two", "三"]
 
 
-@pytest.mark.long
 def test_kill_9_in_the_middle_of_an_answer_loses_nothing_that_was_said(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -299,7 +295,6 @@ turns:
     again.wait_for("I still know the question.")
 
 
-@pytest.mark.long
 def test_a_second_window_on_one_session_is_told_who_holds_it(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -312,7 +307,6 @@ def test_a_second_window_on_one_session_is_told_who_holds_it(machine: Machine) -
     assert machine.run("chat", "-p", "hello", "--new").returncode == 0
 
 
-@pytest.mark.long
 def test_what_a_model_says_never_steers_the_terminal(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(
         script("""
@@ -333,7 +327,6 @@ turns:
     assert machine.run("chat", "-p", "hello", "--new").stdout.startswith("\x1b]0;pwned")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (80, 10), (60, 24)])
 def test_a_command_is_read_to_its_end_before_it_can_be_allowed(
     machine: Machine, script: Callable[[str], Path], columns: int, rows: int
@@ -364,7 +357,6 @@ turns:
     assert (machine.workspace / "made.txt").exists()
 
 
-@pytest.mark.long
 def test_a_command_that_hides_something_is_refused_and_nobody_is_asked(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:

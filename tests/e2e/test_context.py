@@ -14,7 +14,7 @@ import pytest
 from clawbot.context.compaction.prompts import REQUIRED
 from tests.e2e.conftest import Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 SUMMARY = "\\n\\n".join(f"## {heading}\\n- nothing of note" for heading in REQUIRED)
 

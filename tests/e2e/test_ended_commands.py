@@ -43,7 +43,6 @@ def running(machine: Machine, script: Callable[[str], Path]) -> Terminal:
     return terminal
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_an_end_that_is_told_puts_it_right(machine: Machine, running: Terminal, number: signal.Signals) -> None:
     os.kill(running.process.pid, number)
@@ -52,7 +51,6 @@ def test_an_end_that_is_told_puts_it_right(machine: Machine, running: Terminal, 
     assert (machine.workspace / "BOOT.md.sandboxed").read_text(encoding="utf-8") == "evil\n"
 
 
-@pytest.mark.long
 def test_after_kill_9_the_next_start_does(machine: Machine, running: Terminal) -> None:
     os.kill(running.process.pid, signal.SIGKILL)
     running.wait_end(-signal.SIGKILL)

@@ -15,7 +15,7 @@ from clawbot.sessions.entries import OFFER
 from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 Write = Callable[[str], Path]
 TOLD = "from the conversation before"

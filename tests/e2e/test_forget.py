@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 
 def test_what_was_said_in_a_talk_that_ended_is_forgotten_for_good(machine: Machine) -> None:

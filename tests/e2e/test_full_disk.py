@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 NO_RIGHT = "no right to mount"
 SCRIPT = """
 turns:

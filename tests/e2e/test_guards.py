@@ -46,6 +46,7 @@ def write_hook(machine: Machine, name: str, manifest: str | None, handler: str |
             (folder / file).write_text(text, "utf-8")
 
 
+@pytest.mark.smoke
 def test_each_hook_that_can_t_be_loaded_is_told_at_each_start_and_by_the_doctor(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -73,7 +74,6 @@ def test_each_hook_that_can_t_be_loaded_is_told_at_each_start_and_by_the_doctor(
         assert found[f"guard-{name}"]["fix"].startswith(("look into", "install no-such-bin"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("plain", [False, True])
 def test_the_chat_tells_of_them_at_its_start(machine: Machine, plain: bool) -> None:
     machine.configure("agents: {defaults: {model: offline}}\n")
@@ -114,7 +114,6 @@ REQUIRED: dict[str, tuple[str | None, str | None, str, str | None]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("form", REQUIRED)
 def test_no_call_passes_a_required_hook_that_did_not_check_it(
     machine: Machine, script: Callable[[str], Path], form: str

@@ -9,7 +9,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 SHELL = ["bash", "--norc", "--noprofile", "-i"]
 

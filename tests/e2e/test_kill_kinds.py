@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 KINDS = ("stream", "flush", "import", "pull")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
 
 def test_a_few_ends_at_random_moments_lose_and_double_nothing() -> None:

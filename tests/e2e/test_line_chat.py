@@ -30,6 +30,7 @@ def is_waiting(screen: str) -> bool:
     return screen.rstrip().endswith("\n>")
 
 
+@pytest.mark.smoke
 def test_a_talk_an_approval_and_a_line_that_was_entered_too_early(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -54,7 +55,6 @@ def test_a_talk_an_approval_and_a_line_that_was_entered_too_early(
     assert b"\x1b" not in chat.raw
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", ["settings", "terminal"])
 def test_who_asks_for_lines_gets_them(machine: Machine, how: str) -> None:
     machine.configure(OFFLINE + ("tui: {plain: true}\n" if how == "settings" else ""))
@@ -72,7 +72,6 @@ def test_who_asks_for_lines_gets_them(machine: Machine, how: str) -> None:
         assert b"\x1b" not in chat.raw
 
 
-@pytest.mark.long
 def test_what_was_said_is_told_again_and_a_closed_window_loses_nothing(machine: Machine) -> None:
     machine.configure(OFFLINE)
     chat = machine.open("--plain")
@@ -91,7 +90,6 @@ def test_what_was_said_is_told_again_and_a_closed_window_loses_nothing(machine: 
     again.wait_for("earlier, you: my parrot is called Zacharias")
 
 
-@pytest.mark.long
 def test_the_chat_speaks_chinese_where_the_environment_does(machine: Machine) -> None:
     machine.configure(OFFLINE)
     machine.env["LANG"] = "zh_CN.UTF-8"

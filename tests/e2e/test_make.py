@@ -19,6 +19,9 @@ rm -rf .venv && mkdir -p .venv/bin && cp "$0" .venv/bin/python
 """
 
 
+pytestmark = pytest.mark.smoke
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     folder = tmp_path / "check out"

@@ -13,7 +13,6 @@ from tests.e2e.conftest import Machine
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.long
 def test_what_was_just_written_is_found_while_it_is_typed_and_opens(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -37,6 +36,7 @@ def test_what_was_just_written_is_found_while_it_is_typed_and_opens(machine: Mac
     assert chat.wait_end() == 0
 
 
+@pytest.mark.smoke
 def test_the_commands_find_show_and_prove_it_without_key_or_network(machine: Machine) -> None:
     (machine.workspace / "memory").mkdir(parents=True)
     (machine.workspace / "memory/2026-11-20.md").write_text("- The proxy moved to 8443.\n- 部署窗口改到周四晚上\n")
@@ -52,7 +52,6 @@ def test_the_commands_find_show_and_prove_it_without_key_or_network(machine: Mac
     )
 
 
-@pytest.mark.long
 def test_what_was_told_in_a_talk_that_ended_is_found_on_screen_and_by_the_command(machine: Machine) -> None:
     chat = machine.open()
     chat.wait_for("offline")
@@ -96,7 +95,6 @@ def preferences(machine: Machine) -> Machine:
     return machine
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("score", ["minScore: 0.35", "min_score: 0.4", 'min_score: "0.35"', "min_score: 0"])
 def test_a_least_score_of_the_model_loses_nothing(
     preferences: Machine, script: Callable[[str], Path], score: str
@@ -106,7 +104,6 @@ def test_a_least_score_of_the_model_loses_nothing(
     assert (done.returncode, done.stdout) == (0, "TypeScript.\n"), done.stderr
 
 
-@pytest.mark.long
 def test_a_least_score_on_the_command_line_drops_what_is_shown_below_it(preferences: Machine) -> None:
     preferences.run("chat", "-p", "I play the oboe in an orchestra", "--model", "offline")
     without = preferences.run("memory", "search", QUESTION)
@@ -124,7 +121,6 @@ def test_a_least_score_on_the_command_line_drops_what_is_shown_below_it(preferen
 COMMON = "maxResults: 6, minScore: 0.35, hybrid: {vectorWeight: 0.7, textWeight: 0.3}"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [
@@ -142,7 +138,6 @@ def test_the_usual_numbers_of_older_settings_change_no_result(preferences: Machi
     assert "no effect" not in preferences.run("config", "check").stderr
 
 
-@pytest.mark.long
 def test_a_least_score_counts_in_the_profile_classic(preferences: Machine) -> None:
     preferences.configure("agents: {defaults: {memory_search: {profile: classic, query: {min_score: 0.01}}}}\n")
     assert "TypeScript" in preferences.run("memory", "search", QUESTION).stdout

@@ -20,7 +20,7 @@ from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import SearchRequest, SearchResult
 from tests.e2e.conftest import CLAWBOT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 ROUNDS = int(os.environ.get("CLAWBOT_KILL_ROUNDS", "16"))
 NOTES = 150

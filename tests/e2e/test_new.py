@@ -93,7 +93,6 @@ turns:
 """
 
 
-@pytest.mark.long
 def test_new_keeps_the_last_fifteen_texts_and_the_next_session_finds_them(machine: Machine, script: Write) -> None:
     url = machine.serve(script(ENGLISH))
     chat = machine.open()
@@ -149,7 +148,6 @@ turns:
 """
 
 
-@pytest.mark.long
 def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Write) -> None:
     url = machine.serve(script(CHINESE), "compaction: {memory_flush: {enabled: false}}")
     chat = machine.open()
@@ -175,6 +173,7 @@ FACTS = {
 }
 
 
+@pytest.mark.smoke
 def test_what_was_said_long_before_a_new_is_found_without_a_model(machine: Machine) -> None:
     machine.configure("agents: {defaults: {model: offline}}\n")
     chat = machine.open(columns=120, rows=40)
@@ -207,7 +206,6 @@ turns:
 """
 
 
-@pytest.mark.long
 def test_new_counts_in_any_case_with_blanks_around_and_nothing_else_does(machine: Machine, script: Write) -> None:
     url = machine.serve(script(OTHERS))
     chat = machine.open()

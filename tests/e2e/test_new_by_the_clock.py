@@ -17,7 +17,7 @@ from tests.agent.keeping_house import Note, notes_in
 from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 DRIVER = str(Path(__file__).with_name("clock_driver.py"))
 PATIENCE = 45  # seconds

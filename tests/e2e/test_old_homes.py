@@ -15,7 +15,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 HOMES = Path(__file__).parent / "homes"
 
 

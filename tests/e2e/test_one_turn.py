@@ -15,6 +15,7 @@ from tests.e2e.conftest import Machine
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.smoke
 def test_stdin_is_the_message_and_the_reply_is_all_that_is_printed(machine: Machine) -> None:
     stored = machine.run("chat", "-p", "-", stdin="remember that the staging port is 8443\n")
     assert (stored.returncode, stored.stderr) == (0, "")
@@ -23,6 +24,7 @@ def test_stdin_is_the_message_and_the_reply_is_all_that_is_printed(machine: Mach
     assert "memory/" in recalled.stdout
 
 
+@pytest.mark.smoke
 def test_json_prints_one_event_a_line(machine: Machine) -> None:
     done = machine.run("chat", "-p", "hello", "--json")
     events = [json.loads(line) for line in done.stdout.splitlines()]
@@ -32,6 +34,7 @@ def test_json_prints_one_event_a_line(machine: Machine) -> None:
     assert "".join(event["text"] for event in events if event["type"] == "text_delta")
 
 
+@pytest.mark.smoke
 def test_a_slash_command_works_and_an_unknown_one_fails(machine: Machine) -> None:
     first = json.loads(machine.run("chat", "-p", "/status", "--json").stdout.splitlines()[1])
     assert machine.run("chat", "-p", "/new").returncode == 0
@@ -43,12 +46,12 @@ def test_a_slash_command_works_and_an_unknown_one_fails(machine: Machine) -> Non
     assert "/nonsense" in unknown.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("arguments", [["-p", ""], ["--json"], ["-p", "x", "--new", "--session", "y"], []])
 def test_wrong_usage_exits_with_2(machine: Machine, arguments: list[str]) -> None:
     assert machine.run("chat", *arguments).returncode == 2
 
 
+@pytest.mark.smoke
 def test_a_script_in_process_answers_and_its_unused_turns_fail(machine: Machine, script: Callable[[str], Path]) -> None:
     path = script("""
 turns:
@@ -62,7 +65,6 @@ turns:
     assert "never" in done.stderr or "unused" in done.stderr or "not used" in done.stderr
 
 
-@pytest.mark.long
 def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(script("turns:\n  - reply: {fault: 401}\n"))
     failed = machine.run("chat", "-p", "hello")
@@ -73,7 +75,6 @@ def test_a_wrong_key_names_the_provider_and_never_the_key(machine: Machine, scri
     assert not any(b"test-key-123456" in data for data in written)
 
 
-@pytest.mark.long
 def test_what_calls_the_model_stays_for_the_next_command(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(script("turns:\n  - reply: {text: One.}\n  - reply: {text: Two.}\n"))
     config = (machine.state / "config.yaml").read_text(encoding="utf-8")
@@ -93,6 +94,7 @@ def test_what_calls_the_model_stays_for_the_next_command(machine: Machine, scrip
         assert process in run("model", "stop")
 
 
+@pytest.mark.smoke
 def test_a_broken_config_stops_the_start_with_file_and_line(machine: Machine) -> None:
     machine.configure("agents:\n  defaults:\n    modle: offline\n")
     failed = machine.run("chat", "-p", "hello")
@@ -101,7 +103,6 @@ def test_a_broken_config_stops_the_start_with_file_and_line(machine: Machine) ->
     assert "model" in failed.stderr
 
 
-@pytest.mark.long
 def test_the_server_gone_in_the_middle_of_the_answer_keeps_what_came(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -133,7 +134,6 @@ turns:
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("turns", "limit", "why"), [(LOOP, 40, "repeating the same call of append"), (COUNT, 2, "Stopped after 2 rounds")]
 )
@@ -153,7 +153,6 @@ def test_a_turn_that_only_calls_tools_is_not_done(
         assert why in shown.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("index", [None, "{broken"], ids=["unlisted", "rebuilt"])
 def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machine: Machine, index: str | None) -> None:
     machine.run("-p", "one")
@@ -170,7 +169,6 @@ def test_the_turns_of_a_transcript_that_came_from_elsewhere_are_counted_on(machi
     assert {row["sessionId"]: row["turns"] for row in listed}[path.stem] == 2
 
 
-@pytest.mark.long
 def test_instructions_stay_as_they_are_where_nobody_can_be_asked(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -188,7 +186,6 @@ turns:
     assert "- Name: 安娜" in (machine.workspace / "USER.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.long
 def test_a_mentioned_file_is_read_by_the_model_and_stays_what_it_was(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:
@@ -214,7 +211,6 @@ turns:
     assert (again.returncode, again.stdout) == (0, "As before.\n")
 
 
-@pytest.mark.long
 def test_a_file_outside_is_not_attached_where_nobody_can_be_asked(machine: Machine) -> None:
     secret = machine.folder / "secret.txt"
     secret.write_text("sunflower")
@@ -226,7 +222,6 @@ def test_a_file_outside_is_not_attached_where_nobody_can_be_asked(machine: Machi
     assert "sunflower" not in talk.read_text()
 
 
-@pytest.mark.long
 def test_lines_of_the_file_of_keys_that_are_none_are_one_line_until_they_change(machine: Machine) -> None:
     keys = machine.home / ".clawbot" / ".env"
     keys.parent.mkdir(parents=True)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 TURNS = """
 turns:

@@ -37,7 +37,6 @@ def paste(chat: Terminal, text: str) -> None:
     chat.wait_for(lambda screen: "¶" not in screen)
 
 
-@pytest.mark.long
 def test_a_paste_waits_for_enter_and_an_answer_of_the_terminal_is_nothing(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 SCRIPT = r"""
 model: scripted

@@ -19,7 +19,7 @@ from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.replies import whole_answer
 from tests.e2e.conftest import CLAWBOT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 TALK = """
 turns:

@@ -44,6 +44,7 @@ def told(machine: Machine, script: Path, **env: str) -> tuple[str, list[str]]:
     return output, [event["text"] for event in events if event["type"] == "notice"]
 
 
+@pytest.mark.smoke
 @pytest.mark.usefixtures("walls")
 def test_a_command_in_the_sandbox_gets_no_key_and_says_that_it_ran_there(
     seen_machine: Machine, script: Callable[[str], Path]
@@ -71,7 +72,6 @@ turns:
 """
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("walls")
 def test_a_planted_link_leads_neither_a_start_nor_an_export_out(
     seen_machine: Machine, script: Callable[[str], Path]
@@ -92,7 +92,6 @@ def test_a_planted_link_leads_neither_a_start_nor_an_export_out(
     assert list((seen_machine.home / "own").iterdir()) == []
 
 
-@pytest.mark.long
 def test_without_one_the_command_runs_and_the_user_is_told_how_to_have_one(
     seen_machine: Machine, script: Callable[[str], Path]
 ) -> None:

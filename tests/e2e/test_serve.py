@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.conftest import CLAWBOT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 SCRIPT = """
 turns:

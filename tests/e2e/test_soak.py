@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.conftest import ROOT
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 
 def test_a_short_soak_tells_its_table_and_loses_nothing() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.raw_server import DONE, RawServer, answer, chunk
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 THOUGHT = "zebrathought"
 REPLY = "Your proxy listens on 3128."

@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.conftest import CLAWBOT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 HANDS_OUT = """
   - expect: {user: count the files}

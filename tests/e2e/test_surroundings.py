@@ -26,13 +26,13 @@ def _shell(machine: Machine, line: str, **env: str) -> subprocess.CompletedProce
     )
 
 
-@pytest.mark.long
 def test_text_that_the_encoding_of_stdout_lacks_is_escaped(machine: Machine) -> None:
     done = _shell(machine, '"$@" -p "记住我喜欢茶"', PYTHONIOENCODING="latin-1")
     assert (done.returncode, done.stderr) == (0, b"")
     assert "\\u6211\\u559c\\u6b22\\u8336" in done.stdout.decode("ascii")
 
 
+@pytest.mark.smoke
 def test_streams_that_are_closed_at_the_start_do_no_harm(machine: Machine) -> None:
     for closed in (">&-", "2>&-"):
         done = _shell(machine, f'"$@" -p hello {closed}')
@@ -42,13 +42,11 @@ def test_streams_that_are_closed_at_the_start_do_no_harm(machine: Machine) -> No
     assert b"Traceback" not in empty.stderr
 
 
-@pytest.mark.long
 def test_a_reader_that_leaves_is_no_error_to_speak_of(machine: Machine) -> None:
     done = _shell(machine, '{ "$@" -p hello; echo "code $?" >&2; } | true')
     assert done.stderr == b"code 1\n"
 
 
-@pytest.mark.long
 @pytest.mark.skipif(not FULL.exists(), reason="no device that is always full")
 @pytest.mark.parametrize("arguments", ["-p hello", "-p hello --json", "--version", "sessions list", "config path"])
 def test_a_full_disk_behind_stdout_is_one_line(machine: Machine, arguments: str) -> None:
@@ -57,12 +55,10 @@ def test_a_full_disk_behind_stdout_is_one_line(machine: Machine, arguments: str)
     assert done.stderr.decode().splitlines() == ["clawbot: The output can't be written: No space left on device."]
 
 
-@pytest.mark.long
 def test_a_mark_of_the_encoding_is_no_part_of_the_message(machine: Machine) -> None:
     assert machine.run("-p", "-", stdin="\ufeffhello").stdout == machine.run("-p", "hello").stdout
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("home", ["a-file", "a-file/below", "/proc/none"])
 def test_a_state_folder_that_cannot_be_used_is_called_by_its_variable(machine: Machine, home: str) -> None:
     (machine.folder / "a-file").touch()
@@ -77,14 +73,12 @@ def test_a_state_folder_that_cannot_be_used_is_called_by_its_variable(machine: M
         assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.long
 def test_a_relative_state_folder_in_a_folder_that_is_gone(machine: Machine) -> None:
     done = _shell(machine, 'mkdir gone && cd gone && rmdir ../gone && "$@" config path', CLAWBOT_HOME="state")
     assert done.returncode == 1
     assert b"CLAWBOT_HOME: state is relative" in done.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kilobytes", [120_000, 200_000, 300_000, 400_000])
 def test_too_little_memory_is_one_line_that_says_what_to_do(machine: Machine, kilobytes: int) -> None:
     done = _shell(machine, f'ulimit -v {kilobytes} && "$@" -p hello')
@@ -94,13 +88,11 @@ def test_too_little_memory_is_one_line_that_says_what_to_do(machine: Machine, ki
     assert line.endswith("Raise the limit, for example with `ulimit -v unlimited`.")
 
 
-@pytest.mark.long
 def test_memory_that_is_limited_and_enough(machine: Machine) -> None:
     done = _shell(machine, 'ulimit -v 1000000 && "$@" -p hello')
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.long
 def test_the_screen_starts_over_folders_that_are_too_deep(machine: Machine) -> None:
     workspace = machine.state / "workspace"
     with removed(workspace):

@@ -13,6 +13,7 @@ from tests.e2e.terminal import Terminal
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.smoke
 def test_a_wrong_exit_code_comes_with_the_output_and_the_log(tmp_path: Path) -> None:
     log = tmp_path / "clawbot.log"
     log.write_text("the cause\n", encoding="utf-8")

@@ -13,7 +13,6 @@ import pytest
 from tests.test_ci import ROOT, script
 
 
-@pytest.mark.long
 @pytest.mark.e2e
 @pytest.mark.timeout(400)
 def test_a_turn_and_a_search_take_no_more_calls_and_files_than_allowed(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 SLOW = """
 turns:

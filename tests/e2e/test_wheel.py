@@ -18,7 +18,7 @@ from clawbot import __version__
 from clawbot.extras import EXTRAS
 from tests.e2e.conftest import PIP_ENVIRONMENT, Machine
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 CHECKOUT = Path(__file__).parents[2]
 RELEASE = f"clawbot_agent-{__version__}"

@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.conftest import CLAWBOT, Machine
 from tests.e2e.terminal import Terminal
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 PROMPT = "❯"
 ALTERNATE = b"\x1b[?1049h"  # what a screen asks of the terminal
