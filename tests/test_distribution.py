@@ -23,7 +23,6 @@ from clawbot.extras import install_command
 from clawbot.local_model.keeper import EXTRA
 from clawbot.memory.backends.milvus.collections import MilvusError, connect
 from tests.packages import install
-from tests.rings import sparse
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -135,27 +134,19 @@ def test_the_program_is_called_so_that_this_one_runs(
 # -- who lacks an extra ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "language", "module", "extra", "before"),
-    sparse(
-        [
-            (["mcp"], "en_US", "mcp", "mcp", "The package `mcp` is not installed. Install it with: "),
-            (["mcp", "list"], "zh_CN", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
-            (["mcp", "test"], "en_US", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
-            (["doctor", "--no-ping"], "en_US", "mcp", "mcp", "fix: "),
-            (
-                ["chat", "-p", "hello"],
-                "en_US",
-                "mcp",
-                "mcp",
-                "but the package `mcp` is not installed. Install it with: ",
-            ),
-            (["chat", "-p", "hello"], "zh_CN", "mcp", "mcp", "已配置 MCP 服务器，但未安装软件包 `mcp`。 安装命令："),
-            (["serve", "--web", "--port", "0"], "en_US", "textual_serve", "web", "). Install it with: "),
-            (["model", "list"], "en_US", "xllamacpp", "local", "To run one, install what serves it: "),
-        ],
-        7,
-    ),
+    [
+        (["mcp"], "en_US", "mcp", "mcp", "The package `mcp` is not installed. Install it with: "),
+        (["mcp", "list"], "zh_CN", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
+        (["mcp", "test"], "en_US", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
+        (["doctor", "--no-ping"], "en_US", "mcp", "mcp", "fix: "),
+        (["chat", "-p", "hello"], "en_US", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
+        (["chat", "-p", "hello"], "zh_CN", "mcp", "mcp", "已配置 MCP 服务器，但未安装软件包 `mcp`。 安装命令："),
+        (["serve", "--web", "--port", "0"], "en_US", "textual_serve", "web", "). Install it with: "),
+        (["model", "list"], "en_US", "xllamacpp", "local", "To run one, install what serves it: "),
+    ],
 )
 def test_a_command_that_lacks_an_extra_prints_what_installs_it(
     arguments: list[str], language: str, module: str, extra: str, before: str, tmp_path: Path

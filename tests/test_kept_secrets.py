@@ -20,7 +20,6 @@ from clawbot.text.secrets import MARK
 from tests.agent.fakes import calls, says
 from tests.agent.gate_host import SUMMARY, target_of
 from tests.program import Home, say
-from tests.rings import sparse
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
 
 EVENING = datetime.fromisoformat("2026-11-20T21:30:00+00:00")
@@ -116,7 +115,9 @@ async def look_into_the_index(home: Listened) -> None:
         await index.close()
 
 
-@pytest.mark.parametrize("way", sparse(["/new", "/reset", "/compact", "quit", "the clock"], 5))
+@pytest.mark.parametrize(
+    "way", ["/new", *(pytest.param(way, marks=pytest.mark.long) for way in ("/reset", "/compact", "quit", "the clock"))]
+)
 async def test_nothing_that_is_made_of_a_conversation_holds_a_secret(home: Listened, way: str) -> None:
     said = [secret.text for secret in SECRETS]
     (home.folder / "workspace" / "pasted.txt").write_text("\n".join(said), "utf-8")

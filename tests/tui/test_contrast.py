@@ -141,7 +141,6 @@ async def test_the_screens_above_the_conversation_can_be_read(name: str, theme: 
         assert pale_texts(host) == {}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES)
 async def test_the_palette_can_be_read(tmp_path: Path, theme: str) -> None:
     async with chatting(FakeRuntime(tmp_path, status=RuntimeStatus()), (120, 30)) as (app, pilot):

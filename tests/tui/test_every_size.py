@@ -43,6 +43,7 @@ from tests.tui.screens.host import FixedClock, Runtime, showing
 from tests.tui.screens.test_snapshots import context, context_tiny, editor, hooks_screen, memory, memory_words, sessions
 from tests.tui.test_small_screens import ASKED
 
+pytestmark = pytest.mark.long
 SIZES = [(40, 12), (60, 20), (80, 24), (120, 36), (200, 50)]
 LONG = "memory/2026-11-22-dog-summarize-conversation-run-again-and-again.md"
 
@@ -150,7 +151,6 @@ async def at_every_size(app: App[Any], pilot: Pilot[Any], look: Callable[[], Non
         look()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ABOVE)
 async def test_a_screen_above_the_talk(name: str, language: str) -> None:
     async with showing(ABOVE[name](), SIZES[-1]) as (host, pilot):
@@ -166,7 +166,6 @@ async def test_a_screen_above_the_talk(name: str, language: str) -> None:
         await at_every_size(host, pilot, look)
 
 
-@pytest.mark.long
 async def test_the_palette(tmp_path: Path, language: str) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
         await pilot.press("f2")
@@ -206,7 +205,6 @@ TURN: list[Event | Hold] = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("first", [True, False])
 async def test_the_page_of_a_start(tmp_path: Path, language: str, first: bool) -> None:
     title = "which port did the staging proxy use, and why did we change it at all? " * 2
@@ -216,7 +214,6 @@ async def test_the_page_of_a_start(tmp_path: Path, language: str, first: bool) -
         await at_every_size(app, pilot, lambda: in_view(app))
 
 
-@pytest.mark.long
 async def test_a_talk_with_menus_and_what_waits(tmp_path: Path, language: str) -> None:
     hold = Hold()
     runtime = FakeRuntime(tmp_path, turns=[TURN, [hold, *reply("done")]])
@@ -241,7 +238,6 @@ async def test_a_talk_with_menus_and_what_waits(tmp_path: Path, language: str) -
         await at_every_size(app, pilot, lambda: in_view(app))
 
 
-@pytest.mark.long
 async def test_a_question_and_its_editor(tmp_path: Path, language: str) -> None:
     started = ToolStarted(call_id="c1", name="shell", title="shell make test")
     async with chatting(FakeRuntime(tmp_path, turns=[[started, ASKED, *reply("done")]])) as (app, pilot):
@@ -262,7 +258,6 @@ async def test_a_question_and_its_editor(tmp_path: Path, language: str) -> None:
         await at_every_size(app, pilot, look)
 
 
-@pytest.mark.long
 async def test_what_was_not_sent(tmp_path: Path, language: str) -> None:
     runtime = FakeRuntime(tmp_path)
     await runtime.outbox.add("a text that was typed before the program ended " * 8)

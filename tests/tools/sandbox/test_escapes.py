@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.rings import sparse
 from tests.tools.sandbox.conftest import PYTHON, SECRET, SECRETS, STATE, World, was_called
 
 pytestmark = [
@@ -171,7 +170,8 @@ async def test_nothing_gets_out(world: World, victim: subprocess.Popen[bytes], n
     assert "tried" in outcome.text
 
 
-@pytest.mark.parametrize("name", sparse(BITING, 5))
+@pytest.mark.long
+@pytest.mark.parametrize("name", BITING)
 async def test_without_walls_each_of_these_tries_does_harm(
     world: World, victim: subprocess.Popen[bytes], name: str
 ) -> None:
