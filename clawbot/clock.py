@@ -9,6 +9,7 @@ import time
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import Protocol
 
+from clawbot.languages.tables import text_in
 from clawbot.text.copies import More
 from clawbot.text.interface import _, current_language, ngettext
 
@@ -157,21 +158,19 @@ def age(then: datetime, now: datetime) -> str:
 
 def day_of(local: date, *, with_year: bool) -> str:
     """The date of `local`, in few words."""
-    if current_language() == "zh":
-        return f"{local.year}年{local.month}月{local.day}日" if with_year else f"{local.month}月{local.day}日"
-    return f"{local.day} {local:%b %Y}" if with_year else f"{local.day} {local:%b}"
+    return text_in("date_with_year" if with_year else "date", current_language()).format(local)
 
 
 def weekday_of(local: date, *, with_year: bool = False) -> str:
     """The weekday of `local`, the day and the month, in few words."""
-    if current_language() == "zh":
-        return f"{day_of(local, with_year=with_year)} 周{'一二三四五六日'[local.weekday()]}"
-    return f"{local:%a} {day_of(local, with_year=with_year)}"
+    language, date = current_language(), day_of(local, with_year=with_year)
+    weekday = weekdays[local.weekday()] if (weekdays := text_in("weekdays", language).split()) else ""
+    return text_in("date_with_weekday", language).format(local, date=date, weekday=weekday)
 
 
 def month_of(local: date) -> str:
     """The month of `local` with its year, in words."""
-    return f"{local.year}年{local.month}月" if current_language() == "zh" else f"{local:%B %Y}"
+    return text_in("month_with_year", current_language()).format(local)
 
 
 def and_more(more: More) -> str:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from clawbot.languages.tables import pattern_in, text_in
 from clawbot.messages import AssistantMessage, Message, UserMessage
-from clawbot.text.language import Language, detect
+from clawbot.text.language import detect
 from clawbot.text.patterns import lazy_re
 
-ACCEPTED: dict[Language, str] = {
-    "en": "The plan is accepted: carry it out.",
-    "zh": "计划已接受，请执行。",
-}
 # Models are told to write `## Plan`. They take another level, bold type, more words and their user's language for it.
-_NAMES = r"\bplan\b|\bpiano\b|\bplano\b|план|计划|計劃|計畫|计画|計画|方案|プラン|계획"
+_NAMES = rf"{pattern_in('plan')}|\bpiano\b|\bplano\b|план"
 _HEADING = lazy_re(rf"(?im)^ {{0,3}}(?:\#{{1,6}}[ \t]+|\*\*|__)[^\n]{{0,80}}?(?:{_NAMES})[^\n]*$")
 _FENCE = lazy_re(r"(?ms)^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)")
 
@@ -47,4 +44,4 @@ def last_plan(messages: Iterable[Message]) -> str:
 
 def acceptance(plan: str) -> str:
     """What the user says by accepting `plan`, in its language."""
-    return ACCEPTED[detect(plan) or "en"]
+    return text_in("plan_accepted", detect(plan) or "en")

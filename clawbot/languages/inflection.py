@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from clawbot.languages.stems import stem
-from clawbot.languages.tables import Language, table, words
+from clawbot.languages.tables import Language, table, words_in
 
 Kind = Literal["plural", "noun", "verb"]
 
 INFLECTED: tuple[Language, ...] = ("de", "es", "fr")
 """The languages whose words have forms that the index does not stem."""
 
-FUNCTION_WORDS: dict[Language, frozenset[str]] = {language: words("function_words", language) for language in INFLECTED}
+FUNCTION_WORDS: dict[Language, frozenset[str]] = {
+    language: words_in("function_words", language) for language in INFLECTED
+}
 """The most usual function words of a language: what a sentence can't do without."""
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -28,7 +30,7 @@ _HAN = re.compile(r"[\u3400-\u9fff]")
 _KANA = re.compile(r"[\u3041-\u30ff]")
 _HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
-_ENGLISH = words("stop_words", "en")
+_ENGLISH = words_in("stop_words", "en")
 _SHORT = 4
 """Letters below which a base takes plural endings only: longer ones would make other words of it."""
 

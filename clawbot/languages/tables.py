@@ -1,6 +1,7 @@
 """Reads the words and patterns of the languages: one folder each, named by its code.
 
-`words.toml` of a folder holds what code asks for by name. A language that has nothing of a name adds nothing.
+`words.toml` of a folder holds lists and texts, `patterns.toml` patterns that code asks for by name. A language that has
+nothing of a name adds nothing.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ def table(language: Language, name: str = "words") -> Mapping[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
-def text(name: str, *languages: Language) -> str:
+def text_in(name: str, *languages: Language) -> str:
     """Return the text `name` of `languages` (all by default), without anything between them."""
     return "".join(table(language).get(name, "") for language in languages or LANGUAGES)
 
 
-def words(name: str, *languages: Language) -> frozenset[str]:
+def words_in(name: str, *languages: Language) -> frozenset[str]:
     """Return the words of the list `name` in `languages` (all by default)."""
     return frozenset(word for language in languages or LANGUAGES for word in table(language).get(name, "").split())
 
 
-def pattern(name: str, *languages: Language) -> str:
+def pattern_in(name: str, *languages: Language) -> str:
     """Return the pattern `name` of `languages` (all by default): its lines are alternatives."""
-    lines = (table(language).get(name, "").splitlines() for language in languages or LANGUAGES)
+    lines = (table(language, "patterns").get(name, "").splitlines() for language in languages or LANGUAGES)
     return "|".join(line for each in lines for line in each)

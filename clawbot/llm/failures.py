@@ -17,6 +17,7 @@ from functools import cache
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clawbot.languages.tables import pattern_in, table
 from clawbot.llm.error_text import ErrorText, read_error
 from clawbot.llm.errors import (
     AuthenticationError,
@@ -49,10 +50,11 @@ _ANY_QUOTA = lazy_re(r"exceeded your current quota(?!.*(?:ai\.google\.dev|resour
 _STRETCH = lazy_re(
     r"per[ _-]?(?:sec|min|hour)|/ ?(?:s|sec|min|minute|hour)\b|\b[rt]p[ms]\b|hourly|"
     r"(?P<long>(?:per|by)[ _-]?(?:day|week|month)|/ ?(?:day|month)\b|\b[rt]pd\b|daily|weekly|monthly|for the day|today|"
-    r"usage (?:limit|quota)|使用上限|[今每]日|每天|本月)"
+    rf"usage (?:limit|quota)|{pattern_in('long_stretch')})"
 )
 _MILLISECONDS = lazy_re(r"(retry_?after)_?ms(\W{1,8}\d+)")
-_SECONDS = {"ms": 0.001, "mi": 0.001, "m": 60.0, "分": 60.0, "h": 3600.0, "小": 3600.0, "d": 86_400.0}
+_UNITS: dict[str, float] = table("zh")["seconds"]
+_SECONDS = {"ms": 0.001, "mi": 0.001, "m": 60.0, "h": 3600.0, "d": 86_400.0} | _UNITS
 # Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
 _LONGEST = 8000
 
@@ -116,7 +118,7 @@ def stated_wait(message: str) -> float | None:
 
 
 def _seconds(duration: str) -> float:
-    parts = re.findall(r"(\d{1,9}(?:\.\d+)?)\s?(ms|milli|[smhd秒分小]?)", duration)
+    parts = re.findall(rf"(\d{{1,9}}(?:\.\d+)?)\s?(ms|milli|[smhd{''.join(_UNITS)}]?)", duration)
     return round(sum(float(number) * _SECONDS.get(unit[:2], 1.0) for number, unit in parts), 6)
 
 
@@ -179,7 +181,8 @@ _UNREADABLE = lazy_re(
 )
 _NAMED = lazy_re(_FIELD, re.IGNORECASE)
 _ABSENT = lazy_re(
-    r"\b(?:missing|required?s?|must|needs?|expected|lacks?|without|absent|undefined|empty|not (?:provided|found))\b|缺",
+    r"\b(?:missing|required?s?|must|needs?|expected|lacks?|without|absent|undefined|empty|not (?:provided|found))\b|"
+    + pattern_in("absent"),
     re.IGNORECASE,
 )
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from clawbot.languages.tables import pattern_in
 from clawbot.llm.call_pieces import decode_at, new_call_id, parse_arguments, safe_name, strict_json
 from clawbot.messages import ToolCallBlock, ToolSpec
 from clawbot.text.patterns import lazy_re
@@ -50,7 +51,7 @@ _PAIR = lazy_re(r"<arg_key>(.*?)</arg_key>\s*<arg_value>(.*?)</arg_value>", re.D
 _BARE = lazy_re(r"<tool_call>\s*([\w.-]+)\s*(?:<tool_sep>\s*)?(?=<parameter=|</)")
 _QUOTED = lazy_re(r"""(<\|"\|>|<escape>)(.*?)\1""", re.DOTALL)
 _RESULT = lazy_re(
-    r"<(?:tool|function)_(?:response|result)s?>|<\|im_(?:start|end)\|>|(?:观察|结果|工具返回)[:：]"
+    r"<(?:tool|function)_(?:response|result)s?>|<\|im_(?:start|end)\|>|(?:" + pattern_in("tool_result") + r")[:：]"
     r"|(?:tool )?(?:observation|result|response|output)s?\s*:",
     re.IGNORECASE,
 )

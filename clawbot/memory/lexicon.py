@@ -158,7 +158,7 @@ class Lexicon:
                 at = token.end()
 
     def _parts(self, phrase: str) -> Iterator[Match]:
-        """The words of a Chinese phrase: the notes may have them apart (航班延误: the flight was delayed)."""
+        """The words of a Chinese phrase: the notes may have them apart."""
         at = 0
         while at < len(phrase):
             part = self._chinese(phrase, at, len(phrase) - 1)
@@ -167,7 +167,7 @@ class Lexicon:
             at += len(part) or 1
 
     def _chinese(self, text: str, at: int, longest: int) -> str:
-        """The longest word with Chinese characters at `at`; some begin with a Latin letter (T恤)."""
+        """The longest word with Chinese characters at `at`; some begin with a Latin letter."""
         for length in range(min(longest, len(text) - at), 0, -1):
             word = text[at : at + length]
             if word in self._first and not word.isascii():

@@ -125,7 +125,7 @@ class Translations:
                 found = run[at : at + length]
                 if numbers := self._phrases.get(found):
                     yield found, numbers
-                    # A long one may be a phrase: 靴のサイズ.
+                    # A long one may be a phrase.
                     if length > _SHORT_PHRASE:
                         yield from self._cjk(found, length - 1)
                     at += length

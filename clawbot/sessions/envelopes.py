@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from clawbot.languages.tables import pattern_in
 from clawbot.messages import UserMessage
 from clawbot.text.patterns import lazy_re
 
@@ -32,16 +33,16 @@ JOB_FORMS: tuple[tuple[str, str], ...] = (
     ("nanobot 0.1", r"Read HEARTBEAT\.md in your workspace|\[Subagent '[^'\n]*' (?:completed|failed)"),
     ("ZeroClaw 0.1, PicoClaw 0.1", r"\[Heartbeat Task\]|# Heartbeat Check\b"),
     ("nanobot 0.1 and others", r"\[(?:SCHEDULED TASK|Scheduled (?:Run|[Tt]ask)|HEARTBEAT)\]:?"),
-    ("LobsterAI 2026.3", r"⏰\s*(?:提醒|Reminder)\s*[:：]"),
+    ("LobsterAI 2026.3", rf"⏰\s*(?:{pattern_in('reminder')}|Reminder)\s*[:：]"),
 )
 
 _CHANNELS = (
     "Telegram|WhatsApp|Discord|Slack|Signal|iMessage|BlueBubbles|Google Chat|Matrix|MS ?Teams|Microsoft Teams|Teams"
-    "|Mattermost|IRC|LINE|Nostr|Twitch|Zalo(?: Personal)?|Feishu|Lark|DingTalk|QQ(?: ?Bot)?|WeChat|Weixin|WeCom|飞书"
-    "|钉钉|微信|企业微信|WebChat|Nextcloud Talk|Synology Chat|Email|SMS|Voice"
+    "|Mattermost|IRC|LINE|Nostr|Twitch|Zalo(?: Personal)?|Feishu|Lark|DingTalk|QQ(?: ?Bot)?|WeChat|Weixin|WeCom"
+    f"|{pattern_in('channel')}|WebChat|Nextcloud Talk|Synology Chat|Email|SMS|Voice"
 )
 _CLOCK = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?"
-_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|周[一二三四五六日])"
+_DAY = rf"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|{pattern_in('short_weekday')})"
 _ZONE = r"(?:Z| ?[A-Z][A-Za-z0-9+:/_-]*)"
 
 _CHANNEL = rf"\[(?:{_CHANNELS})\b[^\]\n]*(?:{_CLOCK}|\bid:|\+\d)[^\]\n]*\]"
@@ -68,7 +69,7 @@ BEHIND: tuple[tuple[str, str], ...] = (
 )
 
 # In a group of several people, the words may be anybody's.
-_GROUP_LABEL = r"(?:id:-\d|@g\.us|\bgroup:|\bchannel id:|#[^\s\]]|群)"
+_GROUP_LABEL = r"(?:id:-\d|@g\.us|\bgroup:|\bchannel id:|#[^\s\]]|" + pattern_in("group") + ")"
 _GROUP = lazy_re(
     rf"(?=\[[^\]\n]*{_GROUP_LABEL}){_CHANNEL}"
     rf'|{_LABEL}\s*```\w*\n(?:(?!\n```).)*"(?:is_group_chat"\s*:\s*true|group_subject"\s*:)',

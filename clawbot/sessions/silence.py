@@ -15,6 +15,7 @@ from itertools import product
 
 from msgspec import structs
 
+from clawbot.languages.tables import text_in, words_in
 from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock, text_of
 from clawbot.text.patterns import lazy_re
 
@@ -65,16 +66,8 @@ _LAST_WORD = lazy_re(r"[^\s,;:()\"'“”]+\Z")
 _ANNOUNCES = frozenset(":：,，、;；(（")
 _ENDS_SENTENCE = frozenset(".!?。！？…~～\ufe0f")
 # After these words the token is the object of a sentence.
-_OBJECT_OF = """
-    a an the this that my your its of to or and nor not no only just exactly simply by with without than in on for from
-    as like about if when is are was were be been being am isn't means mean called named token string word text literal
-    answer answers answered answering reply replies replied replying respond responds responded say says said saying
-    send sends sent sending return returns returned returning output outputs print prints printed write writes wrote
-    use uses used using emit emits get gets got see sees saw receive receives received give gives gave contain contains
-    containing type types typed expect expects expected e.g. i.e. vs vs. versus equals = == -> →
-"""
-_WANTS_OBJECT = frozenset(_OBJECT_OF.split())
-_WANTS_OBJECT_CJK = frozenset("复答说是用为出回送写叫个到成的和或与及如即现见入给含于")
+_WANTS_OBJECT = words_in("wants_object", "en") | {"=", "==", "->", "→"}
+_WANTS_OBJECT_CJK = frozenset(text_in("wants_object_last"))
 
 
 def end_of(text: str, *, ended: bool, before: str = "") -> int:
@@ -132,8 +125,8 @@ _QUIET = tuple(f"{verb} {how}" for verb, how in product(("stay", "remain", "keep
 _DOES = (*_QUIET, "not reply", "not respond", "not answer", "say nothing")
 _IS = ("staying silent", "remaining silent", "keeping silent", "staying quiet", "remaining quiet", "keeping quiet")
 _WHEN = ("", " now", " here", " for now", " this time")
-_CHINESE = ("我会", "我将", "我选择", "我", ""), ("保持沉默", "保持安静", "不回复", "不作回复")
-# Sentences such as "I will stay silent now" or "保持沉默".
+_CHINESE = (*text_in("who_is_silent").split(), ""), tuple(text_in("is_silent").split())
+# Sentences such as "I will stay silent now".
 _SENTENCES = (
     *(f"{who} {does}{when}" for who, does, when in product(_WHO, _DOES, _WHEN)),
     *(f"{does}{when}" for does, when in product(_IS, _WHEN)),
@@ -146,12 +139,9 @@ _HEAD = 60
 _MOST_EDGE = 400
 _LEADING_EDGE = lazy_re(r"[\W_]*")
 
-_LABEL = lazy_re(r"\s*(?:thinking|thought|reasoning|思考|推理)[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
-_LABEL_BEGUN = lazy_re(
-    rf"\s*(?:thinking|thought|reasoning|思考|推理|{begun(*'thinking')}|{begun(*'thought')}|{begun(*'reasoning')}|思|推)"
-    r"[ \t]*\Z",
-    re.IGNORECASE,
-)
+_LABELS = sorted(words_in("reasoning"))
+_LABEL = lazy_re(rf"\s*(?:{'|'.join(_LABELS)})[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
+_LABEL_BEGUN = lazy_re(rf"\s*(?:{'|'.join([*_LABELS, *(begun(*label) for label in _LABELS)])})[ \t]*\Z", re.IGNORECASE)
 
 
 def is_only_token(text: str) -> bool:
@@ -206,9 +196,7 @@ _BLANKS = lazy_re(r"[ \t]*[:：][ \t]*|[ \t]*")
 # Suffixes with which a token becomes an ordinary word.
 _ENDINGS = frozenset({"s", "d", "ed", "er", "ing"})
 # Words that continue a sentence with the token as its subject, where neither space nor capital tells.
-_CONTINUES = frozenset(
-    "是表意指代用这的会应不只和或与就令标等可也在时为叫作即被将需有仅がをはとのもでに은는이가을를의와과"
-)
+_CONTINUES = frozenset(text_in("continues"))
 
 
 # Limit the tokens examined: each is compared with all text after it.

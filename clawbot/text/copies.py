@@ -17,6 +17,7 @@ from datetime import date
 from msgspec import Struct
 
 from clawbot.languages.stems import stem
+from clawbot.languages.tables import pattern_in, text_in
 from clawbot.text.language import CALENDAR_WORDS, CJK
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import plain_forms
@@ -39,7 +40,7 @@ _LEAD = lazy_re(
     r"[ \t]*(?:>[ \t]*)*(?:#{1,6}[ \t]+)?(?:(?:[-*+]|\d{1,3}[.)])[ \t]+)?(?:\[(?P<tick>.)\][ \t]+)?"
     rf"(?:\[(?:{_STAMP}|\d{{1,2}}:\d\d(?::\d\d)?)\]|{_STAMP}(?![\w-]))?"
 )
-_WEEKDAY = r"(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]"
+_WEEKDAY = pattern_in("weekday", "zh")
 _NUMBER = r"\d[\d.,:/%-]*"
 
 
@@ -57,7 +58,7 @@ def _token(cjk: str) -> re.Pattern[str]:
 
 _TICKS = ("[ ]", "[x]")
 _ARTICLES = frozenset({"a", "an", "the"})
-_PARTICLES = frozenset("的了呢啊呀哦嘛")
+_PARTICLES = frozenset(text_in("sentence_particles"))
 _SPOKEN = "!！·…—–"
 
 

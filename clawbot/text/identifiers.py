@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from clawbot.languages.tables import pattern_in
 from clawbot.text.language import COMMON_HAN as HAN
 from clawbot.text.patterns import lazy_re
 
@@ -37,8 +38,7 @@ _PATTERN = lazy_re(
             r"\bv?\d{1,4}\.\d{1,4}(?:\.\d{1,4})?(?:-[\w.]{1,20})?\b",
             r"\b\d{4}-\d{2}-\d{2}\b",
             r"\b\d[\d,.]{0,15}\s?(?:%|ms|s|min|h|[kKMGT]i?B|bytes?|tokens?|px|rpm|QPS|USD|EUR|CNY|GHz|MHz|°C|kg|km|m|"
-            r"€|\$|毫秒|秒|分钟|小时|天|"
-            r"元|人|次|条|号端口|端口)(?![A-Za-z])",
+            rf"€|\$|{pattern_in('unit')})(?![A-Za-z])",
             r"[$€¥]\s?\d[\d,.]{0,15}",
             r"(?<!\w)\d{3,15}(?!\w)",
         )
@@ -64,7 +64,9 @@ _EXACT = lazy_re(
     ),
     re.ASCII,
 )
-_PORT = lazy_re(r"(?:\b[Pp]orts?|端口)(?:\s?(?:is|to|是|为|号|改成|改为|=|:|\uff1a)){0,2}\s?\d{2,5}(?!\d)", re.ASCII)
+_PORT = lazy_re(
+    rf"(?:{pattern_in('ports')})(?:\s?(?:{pattern_in('port_link')}|=|:|\uff1a)){{0,2}}\s?\d{{2,5}}(?!\d)", re.ASCII
+)
 _QUOTED = lazy_re(r"`([^`\n]{1,200})`")
 _TITLE = lazy_re(r"[「『《]([^「」『』《》\n]{2,40})[」』》]")
 _TRAILING = ".,;:!?)]}"
@@ -97,5 +99,5 @@ def quoted(text: str) -> list[str]:
 
 
 def titles(text: str) -> list[str]:
-    """Text in Chinese title marks (`《部署手册》`), unique, in order of appearance."""
+    """Text in Chinese title marks (`《》`), unique, in order of appearance."""
     return list(dict.fromkeys(_TITLE.findall(text)))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from clawbot.languages.tables import text, words
+from clawbot.languages.tables import text_in, words_in
 from clawbot.text.patterns import lazy_re
 
 Language = Literal["en", "zh"]
@@ -69,45 +69,45 @@ def fold(text: str) -> str:
     return text if text.isascii() and "\t" not in text else text.translate(_PLAIN)
 
 
-STOP_WORDS = words("stop_words", "en")
+STOP_WORDS = words_in("stop_words", "en")
 """English words in lower case and without apostrophes."""
 
-FOREIGN_STOP_WORDS = words("stop_words", "de", "es", "fr")
+FOREIGN_STOP_WORDS = words_in("stop_words", "de", "es", "fr")
 """German, Spanish and French words that say little; those that are English words or names as well are in
 SHARED_STOP_WORDS."""
 
-SHARED_STOP_WORDS = words("shared_stop_words")
+SHARED_STOP_WORDS = words_in("shared_stop_words")
 """Such words that are also English words or names: they say little only in a question that is not English."""
 
-NAMES_LIKE_STOP_WORDS = words("names_like_stop_words", "en")
+NAMES_LIKE_STOP_WORDS = words_in("names_like_stop_words", "en")
 """Stop words that are names in this spelling, except at the start of a sentence."""
 
-CHINESE_STOP_PHRASES = tuple(sorted(words("stop_phrases"), key=lambda phrase: (-len(phrase), phrase)))
+CHINESE_STOP_PHRASES = tuple(sorted(words_in("stop_phrases"), key=lambda phrase: (-len(phrase), phrase)))
 """Phrases removed from a run wherever they occur, longest first: none of them occurs inside a longer word."""
 
-CJK_PARTICLES = frozenset(text("particles"))
+CJK_PARTICLES = frozenset(text_in("particles"))
 """Characters that separate words. A pair with one of them is ignored, except the words in `CHINESE_KEPT`."""
 
-CJK_WEAK = frozenset(text("weak")) - {"\n"}
+CJK_WEAK = frozenset(text_in("weak")) - {"\n"}
 """Characters that often, but not always, separate words. A pair with one of them counts less."""
 
-CHINESE_KEPT = words("kept", "zh")
+CHINESE_KEPT = words_in("kept", "zh")
 """Common meaningful words with one of the characters above."""
 
-CALENDAR_WORDS = words("calendar_words", "en")
+CALENDAR_WORDS = words_in("calendar_words", "en")
 """Capitalised English words that are not names."""
 
-TALKING = words("talking", "en")
+TALKING = words_in("talking", "en")
 """More words of any conversation, which may be meaningful in a question but are no subject."""
 
-ASKING = words("asking", "en")
+ASKING = words_in("asking", "en")
 """Words of requests: what to do rather than what it is about."""
 
-COMMON = words("common", "en")
+COMMON = words_in("common", "en")
 """Words common in any conversation: rarer ones are more specific."""
 
-CHINESE_TALKING = words("talking", "zh")
+CHINESE_TALKING = words_in("talking", "zh")
 """Phrases that are no subject, in addition to `CHINESE_STOP_PHRASES`."""
 
-CHINESE_LEADING = frozenset(text("leading"))
+CHINESE_LEADING = frozenset(text_in("leading"))
 """Characters with which words rarely begin."""

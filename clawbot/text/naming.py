@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from clawbot.languages.tables import pattern_in
 from clawbot.text.language import HAN
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
@@ -18,30 +19,12 @@ TITLE_QUESTION = (
 )
 
 _MOST_CHARS, _MOST_WORDS, _MOST_HAN = 60, 10, 20
-_REFUSAL = lazy_re(
-    r"\b(?:sorry|unfortunately|apologi[sz]e|as an ai|language model|unable to|no_reply|i'm (?:unable|not able)"
-    r"|i (?:can ?not|can'?t|am unable|won'?t|don'?t|do not))\b"
-    r"|抱歉|对不起|無法|无法|我不能|作为(?:一个|一名)?(?:ai|人工智能|语言模型)",
-    re.IGNORECASE,
-)
-_FAILURE = lazy_re(
-    r"error\s*[:：]|\berrors? (?:occurred|code|calling|\d)|\b(?:api|server|network|internal|connection|authentication"
-    r"|request|unknown|unexpected) error\b|traceback|exception\s*[:：]|rate.?limit|quota exceeded|too many requests"
-    r"|timed out|\b[45]\d\d\b|错误[:：]|请求失败|超时",
-    re.IGNORECASE,
-)
+_REFUSAL = lazy_re(pattern_in("no_name"), re.IGNORECASE)
+_FAILURE = lazy_re(pattern_in("failed"), re.IGNORECASE)
 # Words and hyphenated names may be about failures; these mean that there is no name.
-_NO_NAME = lazy_re(
-    r"(?:error|exception|failed|failure|unauthori[sz]ed|forbidden|timeout|none|null|n-?a|unknown|undefined|untitled|slug"
-    r"|name|no-?reply|ok|okay|sure|yes|no)|error-\d.*|[45]\d\d-.*|rate-?limit-?(?:ed|exceeded|error|reached).*"
-    r"|(?:sorry|im-sorry|as-an-ai|i-can-?not|i-cant|i-am-unable)(?:-.*)?|抱歉.*|对不起.*|[无無]法.*|我不能.*"
-    r"|作为(?:一个|一名)?(?:ai|人工智能|语言模型).*|请求(?:失败|超时)|(?:发生|出现)?错误|未知"
-)
-_NO_TITLE = lazy_re(
-    r"(?:the-)?(?:title|untitled|new|this)?-?(?:conversation|chat|talk|session)(?:-title)?|title"
-    r"|新?(?:对话|聊天)|无?标题"
-)
-_LABEL = lazy_re(r"^(?:conversation )?(?:title|标题|标 题)\s*[:：]\s*", re.IGNORECASE)
+_NO_NAME = lazy_re(pattern_in("means_no_name"))
+_NO_TITLE = lazy_re(pattern_in("means_no_title"))
+_LABEL = lazy_re(r"^(?:conversation )?(?:" + pattern_in("title_label") + r")\s*[:：]\s*", re.IGNORECASE)
 # What stands around all of a title.
 _ENCLOSED = lazy_re(
     r"\"([^\"]+)\"|'([^']+)'|“([^“”]+)”|‘([^‘’]+)’|「([^「」]+)」|『([^『』]+)』|《([^《》]+)》|«([^«»]+)»"
@@ -49,12 +32,7 @@ _ENCLOSED = lazy_re(
 )
 _MARKUP = lazy_re(r"^#|[`*<>|{}\\]|\]\(|__|https?://")
 _SENTENCES = lazy_re(r"[!?;。！？；]\s*\S|\.\s+\S")
-_PROSE = lazy_re(
-    r"(?:i|i'[a-z]+|sure|certainly|of course|here(?:'s| is| are)|let me|let's|you|you'[a-z]+|thank you|thanks|hello|hi"
-    r"|the (?:user|assistant) \w+s|this conversation)\b"
-    r"|好的|当然|您好|你好|我(?:可以|会|来|已|将|是)|这(?:是|段|个对话)",
-    re.IGNORECASE,
-)
+_PROSE = lazy_re(pattern_in("begins_prose"), re.IGNORECASE)
 _HAN_CHAR = lazy_re(f"[{HAN}]")
 
 

@@ -1,9 +1,8 @@
 """Parses a question into its quoted phrases, words and names, in order, with alternative spellings. Any text is valid
 and results in valid FTS5 syntax.
 
-Chinese, Japanese and Korean are split without a dictionary: phrases such as 什么时候 are removed, particles such as 的
-separate the rest, and pairs with a character that often separates words (在, 会) count less, unless they are a common
-word.
+Chinese, Japanese and Korean are split without a dictionary: phrases such as "when" are removed, particles separate the
+rest, and pairs with a character that often separates words count less, unless they are a common word.
 """
 
 from __future__ import annotations
@@ -325,7 +324,7 @@ def _found(token: _Token) -> QueryTerms:
 
 
 def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
-    """`found`, and the combination of a number or letter with a following Chinese character: 11楼, B座."""
+    """`found`, and the combination of a number or letter with a following Chinese character (a floor, a seat)."""
     if token.next.isascii() or not CJK_RUN.match(token.next):
         return found
     if len(token.text) > _SHORT and not token.text.isdigit():

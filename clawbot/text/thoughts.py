@@ -10,11 +10,13 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from clawbot.languages.tables import text_in
 from clawbot.text.patterns import lazy_re
 
 _NAMES = (
     "think thinking thought thoughts reasoning reflection seed:think mm:think longcat_think antthinking scratchpad "
-    "reasoning_scratchpad reasoning_content thought_process thinking_process internal_thought inner_monologue 思考"
+    "reasoning_scratchpad reasoning_content thought_process thinking_process internal_thought inner_monologue "
+    + text_in("think_tag")
 )
 _TOKENS = ("{} begin_{} begin_of_{} start_{} {}_start", "/{} end_{} end_of_{} {}_end")
 _OPEN, _CLOSE = (

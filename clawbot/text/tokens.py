@@ -61,7 +61,7 @@ CJK_RUN = lazy_re(f"[{CJK}]+")
 def index_text(text: str) -> str:
     """The text stored in the keyword index for `text`, mostly `text` itself.
 
-    CJK runs become alternating characters and pairs (`数据库`: `数 数据 据 据库 库`), so that a phrase in the same form
+    CJK runs become alternating characters and pairs (`abc`: `a ab b bc c`), so that a phrase in the same form
     still matches. The parts of camelCase words and the joined form of `wi-fi` are appended, so that nothing separates
     the original words. Lone surrogates, which SQLite can't store, become question marks.
     """

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from clawbot.languages.stems import stem
+from clawbot.languages.tables import text_in, words_in
 from clawbot.text.language import (
     ASKING,
     CHINESE_LEADING,
@@ -48,10 +49,9 @@ _FILE = lazy_re(r"[\w-]+\.(?:md|txt|py|js|ts|json|ya?ml|toml|csv|pdf|html|sh|log
 _RUN = lazy_re(f"[{_HAN}]+|[{KATAKANA}]+|[^{_HAN}{HIRAGANA}{KATAKANA}]+")
 _CHINESE = lazy_re(f"[{_HAN}]")
 _UNTELLING = STOP_WORDS | TALKING | ASKING
-# Behind 叫 stands a name, so that "called what" shows what the names of a talk are of.
-_PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING} - {"叫什么"}
+_PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING} - words_in("called_what")
 _CHINESE_STOP = lazy_re("|".join(sorted(_PARTING, key=len, reverse=True)))
-_TRAILING = "叫是在还里要都的了"  # endings of clause parts that no subject word has
+_TRAILING = text_in("trailing")  # endings of clause parts that no subject word has
 # Letters and marks that show nothing: the fillers of Hangul, the joiner of graphemes, the selectors of variants.
 _INVISIBLE = lazy_re("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 _APOSTROPHES = "'’"

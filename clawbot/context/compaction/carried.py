@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from clawbot.context.truncate import head_and_tail
+from clawbot.languages.tables import pattern_in
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolResultMessage, UserMessage, quotes_notes
 from clawbot.sessions.silence import names_token, spoken
 from clawbot.text.identifiers import identifiers, titles
@@ -43,7 +44,7 @@ USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
 
 _TELLING = lazy_re(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
 _MEASURE = lazy_re(r"\d+(?:[.,]\d+)?\s?\D{0,6}")
-_PORT = lazy_re(r"(?:\bport|端口)\D{0,4}(\d{2,5})\b", re.IGNORECASE | re.ASCII)
+_PORT = lazy_re(rf"(?:{pattern_in('port')})\D{{0,4}}(\d{{2,5}})\b", re.IGNORECASE | re.ASCII)
 _MARKED = MARK.split(maxsplit=1)[0]  # in a name, of which a part was a secret
 _COMMAND = lazy_re(r"\s")
 

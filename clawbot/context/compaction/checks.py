@@ -23,6 +23,7 @@ from clawbot.context.compaction.prompts import (
     parse,
     render,
 )
+from clawbot.languages.tables import pattern_in, words_in
 from clawbot.text.patterns import lazy_re
 from clawbot.text.thoughts import without_thoughts
 
@@ -40,12 +41,7 @@ _WRAPPED = lazy_re(
     r"\A\s*(?:```(?:markdown|md)?[ \t]*\n(?P<fenced>.*)\n```|<summary>(?P<tagged>.*)</summary>)\s*\Z",
     re.DOTALL | re.IGNORECASE,
 )
-_REFUSAL = lazy_re(
-    r"\bI(?:'m| am) (?:sorry|unable|not able)\b|\bI (?:can(?:no|')t|cannot|won't|will not|must decline)\b|"
-    r"\bas an ai\b|\b(?:unable|not able) to (?:assist|help|comply|summari[sz]e)\b|抱歉|对不起|我(?:无法|不能)|"
-    r"作为(?:一个)?(?:AI|人工智能)",
-    re.IGNORECASE,
-)
+_REFUSAL = lazy_re(pattern_in("no_summary"), re.IGNORECASE)
 
 
 MOST_SAME = 10
@@ -153,4 +149,5 @@ def _left_open(section: SummarySection) -> bool:
 
 def _tells(section: SummarySection) -> bool:
     """Whether it says more than that there is nothing."""
-    return not all(line.strip(" -*().").lower() in ("", "none", "n/a", "…", "无") for line in section.lines)
+    nothing = {"", "none", "n/a", "…", *words_in("nothing")}
+    return not all(line.strip(" -*().").lower() in nothing for line in section.lines)

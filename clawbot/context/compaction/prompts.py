@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from clawbot.context.truncate import clamp, head_and_tail
+from clawbot.languages.tables import pattern_in, text_in
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -54,28 +55,11 @@ _INLINE = lazy_re(
 )
 _BARE = lazy_re(r"^ {0,3}(?:\d{1,2}[.)、][ \t]*)?(?P<title>[^\s\-*>`][^:：\n]{1,40})[:：][ \t]*$")
 _DECORATION = lazy_re(r"^[\s\d.)、:：*_`]+(?=\S)|[\s:：*_`]+$")
-_ALIASES = tuple(
-    (name, re.compile(rf"(?:{pattern})", re.IGNORECASE))
-    for name, pattern in (
-        (GOAL, r"(?:the |user'?s? |main |overall )?(?:goals?|objectives?)|目标"),
-        (PROGRESS, r"(?:current )?(?:progress|status)(?: so far)?|进展|进度"),
-        (DECISIONS, r"(?:key |main |important )?decisions?(?: (?:made|taken))?|(?:关键|主要)?(?:决定|决策)"),
-        (
-            TODOS,
-            r"(?:open |remaining |pending )?(?:to-?dos?|to do)(?: (?:list|items))?|next steps|待办(?:事项)?|下一步",
-        ),
-        (
-            CONSTRAINTS,
-            r"(?:key )?(?:constraints?|rules?)(?:(?:/| / | and | & )(?:rules?|preferences?))?|约束(?:条件)?|规则",
-        ),
-        (
-            ASKS,
-            r"(?:pending|open|unanswered)(?: user)? (?:asks?|requests?|questions?)|(?:待处理|未完成)的?(?:用户)?请求",
-        ),
-        (IDENTIFIERS, r"(?:exact |key )?identifiers?|(?:精确)?标识符?"),
-        (TURN, r"(?:current )?turn (?:in progress|context)(?: \(split turn\))?"),
-    )
-)
+_KEYS = {
+    GOAL: "goal", PROGRESS: "progress", DECISIONS: "decisions", TODOS: "todos", CONSTRAINTS: "constraints",
+    ASKS: "asks", IDENTIFIERS: "identifiers", TURN: "turn",
+}  # fmt: skip
+_ALIASES = tuple((name, lazy_re(pattern_in(f"heading_{key}"), re.IGNORECASE)) for name, key in _KEYS.items())
 
 
 class SummarySection(Struct, frozen=True):
@@ -220,7 +204,7 @@ ARGUMENT_CHARS = 300
 _TAG = lazy_re(r"<(?=\s*/?\s*(?:conversation|messages|transcript|previous[-_]summary|summary)\b)", re.IGNORECASE)
 _LABEL = lazy_re(
     r"^(?=[ \t]{0,4}(?:[-*]{1,2} ?)?\[?(?:user|human|assistant|ai|system|tool)(?: [a-z]+){0,2}(?: \([^)\n]*\))?\]?"
-    r"\*{0,2}[ \t]?[:：])|^(?=[ \t]{0,4}(?:用户|助手|工具)[ \t]?[:：])",
+    r"\*{0,2}[ \t]?[:：])|^(?=[ \t]{0,4}(?:" + pattern_in("role") + r")[ \t]?[:：])",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -254,7 +238,7 @@ messages, numbers with their units.
 - Leave out greetings, attempts that led nowhere, and long output. Never copy passwords or keys.
 - Write in the language that the user writes in{{language}}. Keep the headings in English.
 - Length: at most {{tokens}} tokens, about {{words}} words."""
-IN_CHINESE = ", here Chinese (用中文写)"
+IN_CHINESE = f", here Chinese ({text_in('written_in')})"
 SPLIT = (
     "The last turn is not finished: from the line `the unfinished turn begins here` on, the assistant is still at "
     f"work, and its newest steps stay in its context, behind your summary. Under {TURN} write what the user asked for "

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.languages.stems import stem
+from clawbot.languages.tables import pattern_in, table, words_in
 from clawbot.llm.offline.answers import bare, one_line, quote, say
 from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
@@ -43,13 +44,12 @@ _NO_FACT = lazy_re(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|
 _SUMMARY_FRAME = lazy_re(r"^#.*$|^- \(none\)$", re.MULTILINE)
 # What the program said of itself, and where the note of a talk leaves out what another note says.
 _PROGRAM = lazy_re(r"`(?:/[a-z]|offline`|clawbot )|\[quoted: [^\]\n]*\]")
-_YESTERDAY = lazy_re(r"\byesterday\b|昨[天晚日]", re.IGNORECASE)
+_YESTERDAY = lazy_re(pattern_in("yesterday"), re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
-_WEEKDAYS = {f"周{day}" for day in "一二三四五六日"}  # who asks for one means it
-_HAN_STOP = lazy_re(
-    "|".join(sorted({*CHINESE_STOP_PHRASES, *CHINESE_TALKING, "要"} - _WEEKDAYS, key=len, reverse=True))
-)
-_NAMED = lazy_re("叫什么名字?|叫[做作]?|名叫|名字(?:叫做?|是)?|姓名")
+_WEEKDAYS = words_in("weekdays")  # who asks for one means it
+_STOP_PHRASES = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING, *words_in("more_stop_phrases")} - _WEEKDAYS
+_HAN_STOP = lazy_re("|".join(sorted(_STOP_PHRASES, key=len, reverse=True)))
+_NAMED = lazy_re(pattern_in("asks_for_name"))
 _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
 
 
@@ -132,7 +132,7 @@ def _told(lines: Sequence[str]) -> str:
 
 def telling(text: str) -> frozenset[str]:
     """The stems of the words of `text` that say something; of Chinese each character, and one for all of a name."""
-    plain = _HAN_STOP.sub(" ", _NAMED.sub(" 名 ", text))
+    plain = _HAN_STOP.sub(" ", _NAMED.sub(f" {table('zh')['name']} ", text))
     tokens = {token for word in words(plain) for token in _TOKEN.findall(word)}
     return frozenset(map(stem, tokens - STOP_WORDS - TALKING))
 

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterator, Sequence
 
 from msgspec import Struct
 
+from clawbot.languages.tables import pattern_in, text_in
 from clawbot.llm.offline.answers import one_line, say
 from clawbot.llm.offline.intents import classify
 from clawbot.llm.offline.turn import WRITERS, Plan, PlannedCall, Turn
@@ -52,10 +53,10 @@ _CLAUSES = lazy_re(r"[,;:]\s|[，；：、]")
 _EDGES = ' \t.,:;!?()[]{}<>"*_`#。，！？：；“”「」《》'
 _UNTELLING = STOP_WORDS | TALKING
 _LEADING = lazy_re(
-    f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_TALKING, key=len, reverse=True)))}|[我你您请])"
+    f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_TALKING, key=len, reverse=True)))}|{pattern_in('address')})"
 )
 _ADDRESS = lazy_re(r"https?://\S+")
-_TRAILING = lazy_re(r"[\s的了吗呢吧啊呀嘛？?。！!，,]+$")
+_TRAILING = lazy_re(rf"[\s{text_in('ends_request')}？?。！!，,]+$")
 _TARGET = lazy_re(r"\bmemory/\d{4}-\d{2}-\d{2}[\w-]{0,80}\.md\b")
 _FLUSH_PROMPT = lazy_re(r"pre-compaction memory flush", re.IGNORECASE)
 _TAGGED = lazy_re(r"<(conversation|messages|transcript)>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
@@ -182,7 +183,7 @@ def _facts(text: str) -> Iterator[str]:
 def slug(said: Sequence[Utterance]) -> str:
     """The name of a conversation by what the user said: lower case, Chinese words kept."""
     texts = [clean(entry.text) for entry in said if entry.role == "user" and not entry.text.lstrip().startswith("/")]
-    return "-".join(topics(texts)) or ("闲聊-片段" if detect(" ".join(texts)) == "zh" else "short-chat")
+    return "-".join(topics(texts)) or say(detect(" ".join(texts)) or "en", "short_chat")
 
 
 def title(said: Sequence[Utterance]) -> str:

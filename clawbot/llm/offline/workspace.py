@@ -8,6 +8,7 @@ from collections.abc import Generator, Sequence
 from datetime import timedelta
 from pathlib import PurePosixPath
 
+from clawbot.languages.tables import pattern_in
 from clawbot.llm.offline.answers import bare, block, done_words, one_line, quote, say
 from clawbot.llm.offline.intents import Intent, classify
 from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
@@ -23,18 +24,13 @@ LOOKED_FOR = 900  # characters of the pattern that looks for facts in the notes;
 
 Looked = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
 _LIST_MARK = lazy_re(r"\A(?:[-*+]\s{1,4})(?:\[[ xX]\]\s{1,4})?")
-_TRAILING = lazy_re(r"(?:\s*(?:please|ok(?:ay)?\??|thanks?(?: you)?|谢谢|好吗|可以吗|行吗)[.!?。!?]*)$", re.IGNORECASE)
+_TRAILING = lazy_re(rf"(?:\s*(?:{pattern_in('courtesy')})[.!?。!?]*)$", re.IGNORECASE)
 _INSISTING = lazy_re(
-    r"[,.;:!，。；：！\s-]{0,5}(?:\b(?:anyway|anyhow|all the same|regardless|nevertheless|i insist)"
-    r"|(?:无论如何|没关系|没事|不要紧|我坚持|即便如此)(?:[,，]?(?:都|也)?(?:请|要)?记(?:住|下来?|着)?)?)[.!。！\s]{0,5}\Z",
-    re.IGNORECASE,
+    rf"[,.;:!，。；：！\s-]{{0,5}}(?:{pattern_in('insists_behind')})[.!。！\s]{{0,5}}\Z", re.IGNORECASE
 )
-_INSISTING_FIRST = lazy_re(
-    r"\s{0,5}(?:(?:anyway|anyhow|nevertheless|still|regardless)\b|无论如何|还是|照样|我坚持|没关系)", re.IGNORECASE
-)
+_INSISTING_FIRST = lazy_re(rf"\s{{0,5}}(?:{pattern_in('insists_first')})", re.IGNORECASE)
 _SMALL_TALK = ("thanks", "praise", "blamed", "chat", "agreed", "hello")
-_DAYS = [lazy_re(rf"\b(?:{day})\b|{han}", re.IGNORECASE) for day, han in (
-    ("today|tonight", "今[天晚日]"), ("tomorrow", "明[天早晚日]"), ("day after tomorrow", "后天"))]  # fmt: skip
+_DAYS = [lazy_re(pattern_in(day), re.IGNORECASE) for day in ("today", "tomorrow", "after_tomorrow")]
 _MISSING = lazy_re(r"(?P<path>[^\n]{1,300}?) does not exist\.")
 _NOTE = r"^\s*[-*+] (?!\*\*(?:Session|Source|Reason))\S"  # a line that states something in a note
 _CLAUSE = lazy_re(r"[^\w ]+|_")
@@ -79,10 +75,10 @@ def remind(turn: Turn, intent: Intent) -> Plan:
     fact = tidy(intent.text)
     days = [after for after, names in enumerate(_DAYS) if names.search(fact)]
     if days:
-        fact += f"{'，' if turn.language == 'zh' else ', '}{turn.now + timedelta(days=days[-1]):%Y-%m-%d}"
+        fact += f"{say(turn.language, 'comma')}{turn.now + timedelta(days=days[-1]):%Y-%m-%d}"
     noted = ""
     if words(fact):
-        label = "" if "提醒" in fact else "提醒：" if turn.language == "zh" else "reminder: "
+        label = "" if pattern_in("reminder", "zh") in fact else say(turn.language, "reminder")
         noted = yield from remember(turn, Intent("remember", label + fact))
     return "\n\n".join(filter(None, (say(turn.language, "no_alarm"), noted)))
 

@@ -1,12 +1,10 @@
 """Finds dates in text, absolute and relative, in English, Chinese, German, Spanish, French, Japanese and Korean."""
 
-from clawbot.memory.dates.eastern import TIME as EASTERN_TIME
 from clawbot.memory.dates.european import TIME_WORDS, says_yesterday, without_marks
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import DateRange, Precision, Prefer
 
 __all__ = [
-    "EASTERN_TIME",
     "TIME_WORDS",
     "DateRange",
     "Precision",

@@ -19,15 +19,6 @@ _YEARS: dict[str, int] = _TABLE.words("YEARS")
 _DAYS = _TABLE.words("JAPANESE_DAYS") | _TABLE.words("KOREAN_DAYS")
 _WEEKDAYS = {day: number for days in ("月火水木金土日", "월화수목금토일") for number, day in enumerate(days)}
 
-TIME = (
-    "昨[日夜晩年]|今日|(?<![透声聲文說说證证發发光])明日|今[朝夜晩]|[先来]々?[週月年]|今[週月]|おととい|きのう|あした|あさって"
-    "|[月火水木金土日]曜|\\d+ ?時間?|時間前"
-    "|[\\d一二三四五六七八九十数][週か]|か月|午[前後]|어제|그저께|그제|오늘|내일|모레|지난|이번|다음 ?[주달해]"
-    "|작년|올해|내년|[월화수목금토일]요일"
-    "|주말|\\d ?[년월일시주]|개월|일주일|이틀|사흘|며칠|아침|저녁|오전|오후|새벽|최근|부터"
-)
-"""A pattern of what tells a time, beside what is Chinese as well."""
-
 
 def _year_of(match: re.Match[str], context: Context) -> int | None:
     if match["ry"]:

@@ -14,6 +14,7 @@ from datetime import date, datetime, timedelta, tzinfo
 
 from msgspec import Struct
 
+from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates.named import MAX_CHARS, Named, Order, named, named_path
 from clawbot.memory.dates.ranges import Period
 from clawbot.memory.values import TRANSCRIPTS
@@ -26,10 +27,9 @@ _KEY = (
     r"^[ \t]*(?:[-*] )?[\"']?(?:%s)[\"']?[ \t]*(?:::?|=)(?:[ \t]+(?:-[ \t]+)?|[ \t]*\n[ \t]+(?:-[ \t]+)?)"
     r"[\[\"'<(]*(?P<date>[^\n]{6,60})"
 )
-_DATED = lazy_re(_KEY % r"date|day|datum|fecha|journal[-_ ]?day|日期|날짜", re.IGNORECASE | re.MULTILINE)
+_DATED = lazy_re(_KEY % pattern_in("date_key"), re.IGNORECASE | re.MULTILINE)
 _CREATED = lazy_re(
-    _KEY % r"(?:date[-_ ]?)?created(?:[-_ ]?(?:at|on|date|time))?|creation[-_ ]?(?:date|time)|erstellt(?: am)?"
-    r"|创建(?:时间|日期|于)?|建立(?:时间|日期)|作成日時?",
+    _KEY % pattern_in("created_key"),
     re.IGNORECASE | re.MULTILINE,
 )
 # Midnight in UTC is how other programs write a day alone.

@@ -19,6 +19,7 @@ from pathlib import Path
 from clawbot.config.errors import ConfigError
 from clawbot.config.paths import shipped
 from clawbot.guarded import GuardedFolder
+from clawbot.languages.tables import pattern_in
 from clawbot.memory.documents.memory_files import (
     MEMORY_FOLDER,
     ROOT_FILES,
@@ -39,7 +40,7 @@ _FACT = lazy_re(
 _SPEAKER = lazy_re(r"(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?P<role>user|assistant):[ \t]*")
 _QUOTE_MARK = lazy_re(r">[ \t]?")
 # The source of a quote, as written by the offline model and models that cite.
-_CITED = lazy_re(r"[>\s]*(?:[-—–]+|Source:|\(?来源[::])\s*`?[^`\n]*\.md(?:[:#]L?\d+(?:-L?\d+)?)?`?\)?\s*$")
+_CITED = lazy_re(rf"[>\s]*(?:[-—–]+|{pattern_in('source')})\s*`?[^`\n]*\.md(?:[:#]L?\d+(?:-L?\d+)?)?`?\)?\s*$")
 _REFERENCE = lazy_re(r"\[quoted: [^\]\n]*\]\s*$")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 from msgspec import Struct
 
+from clawbot.languages.tables import pattern_in
 from clawbot.memory.arrays import distinct, numpy
 from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.lexicon import Expansion
@@ -26,23 +27,8 @@ if TYPE_CHECKING:
     from clawbot.memory.arrays import Floats, Ids
 
 
-_WHEN = lazy_re(
-    r"\bwhen\b|\b(?:what|which) (?:date|year|month|day|week|time)\b|\bhow (?:long|often|old)\b|\bsince\b"
-    r"|什么时候|什麼時候|何时|何時|哪天|哪一天|哪年|哪一年|哪个月|哪個月|几点|幾點|几号|幾號|几月|幾月|多久|多长时间"
-    r"|\bwann\b|\bwie (?:lange|oft|alt)\b|\bwelche[mnrs]? (?:tag|datum|monat|jahr|woche)|\bwie ?viel uhr\b|\bseit\b"
-    r"|\bcuándo\b|(?:\b(?:desde|hasta|para) |^\W*)cuando\b|\bcu[aá]nto tiempo\b|\bqu[eé] (?:d[ií]a|fecha|hora"
-    r"|mes|año)\b"
-    r"|\bquand\b|\bcombien de temps\b|\bquel(?:le)? (?:jour|date|heure|mois|année|semaine)\b|\bdepuis\b"
-    r"|いつ|何[日月年時曜]|どのくらい|どれくらい|언제|며칠|얼마나|몇 ?[시월년주]|무슨 ?요일",
-    re.IGNORECASE,
-)
-_HOW_MANY = lazy_re(
-    r"\bhow (?:many|much|old|long|far|big|large|tall|high|often|fast|heavy|wide)\b"
-    r"|\b(?:what|which) (?:number|price|amount|percentage|share|size|version|port|code|phone|address)\b"
-    r"|\b(?:price|costs?|number)\b|\bwie ?viele?\b|\bwie (?:lange?|hoch|gro(?:ß|ss)|alt|oft|teuer|schwer|weit)\b"
-    r"|\bcu[aá]nt[oa]s?\b|\bcombien\b|多少|几|幾|多[大久高长長重远遠]|いくつ|いくら|何[人個本回時分年歳]|몇|얼마",
-    re.IGNORECASE,
-)
+_WHEN = lazy_re(pattern_in("asks_when"), re.IGNORECASE)
+_HOW_MANY = lazy_re(pattern_in("asks_number"), re.IGNORECASE)
 _CJK_RUN = lazy_re(rf"[{CJK}]+")
 # After a space, punctuation or Chinese. A single letter is a prefix of too many words.
 _LAST_WORD = lazy_re(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")

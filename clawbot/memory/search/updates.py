@@ -10,6 +10,7 @@ from itertools import combinations
 from msgspec import Struct
 
 from clawbot.languages.stems import stem
+from clawbot.languages.tables import pattern_in, words_in
 from clawbot.memory.dates.european import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
 from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
@@ -20,13 +21,13 @@ FEWEST, SHARE, LONGEST = 2, 1 / 3, 300
 """Least number of names that two lines about the same thing share, their least share, and a line's most characters."""
 
 _LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS | {"user", "assistant"}
-_NUMBERS = "two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty hundred pm"
-_VALUES = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS, *_NUMBERS.split()})
-_HAN = "〇零二三四五六七八九十百千万萬亿億两兩半"
-_HAN_VALUE = lazy_re(f"[周週期][日天一{_HAN}]|一?[{_HAN}][一{_HAN}]*[号號点點]?|[上中下]午|[年月日]|^[号號点點时時]")
+_VALUES = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS, *words_in("values", "en")})
+_HAN_VALUE = lazy_re(pattern_in("value", "zh"))
 _NUMBER = lazy_re(r"[vV]?\d")
-_TIME = lazy_re(rf"(?i:\.?\s*(?:[年月日點点时時]|(?:{'|'.join(sorted(_VALUES))})\b))")
-_VERB = lazy_re(r"\s*(?:[:：是已]|(?:is|was|has|ist|war|hat|es|tiene|est)\b)")
+_TIME = lazy_re(rf"(?i:\.?\s*(?:{pattern_in('unit_of_time')}|(?:{'|'.join(sorted(_VALUES))})\b))")
+_VERB = lazy_re(
+    rf"\s*(?:[:：]|{'|'.join(words_in('is', 'zh'))}|(?:{'|'.join(words_in('is', 'en', 'de', 'es', 'fr'))})\b)"
+)
 _NEXT_TO = lazy_re(r"[\s*_`\"']*")
 _MARKER = lazy_re(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?")
 

@@ -23,7 +23,7 @@ from textual.widgets.text_area import EditResult, Location
 
 from clawbot.text.graphemes import edge, edges
 
-_OF_WIDTH = ("\u200b", "a", "一")  # a single code point of so many cells
+_OF_WIDTH = ("\u200b", "a", "\u4e00")  # a single code point of so many cells
 
 
 def _by_one(text: str) -> tuple[str, Sequence[int]]:
