@@ -1,6 +1,6 @@
-"""Date expressions in Japanese and Korean: 先週の火曜日, 令和7年4月1日, 3日前, 지난주 화요일, 3월 14일, 이틀 전.
+"""Date expressions in Chinese (simplified and traditional), Japanese and Korean; what each writes is in `dates.toml`.
 
-What Japanese writes as Chinese does (3月14日, 明日, 去年, 三日前) is found by the Chinese rules.
+What Japanese writes as Chinese does is found by the Chinese rules.
 """
 
 from __future__ import annotations
@@ -8,135 +8,153 @@ from __future__ import annotations
 import re
 from datetime import date
 
+from clawbot.languages.tables import Language, table
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.chinese import number_of
-from clawbot.memory.dates.ranges import Context, LanguageTable, Period, Unit
+from clawbot.memory.dates.ranges import Context, Grammar, LanguageTable, Period, Unit
+from clawbot.text.numbers import whole_number
 
-_TABLE = LanguageTable("eastern")
-_NATIVE, _ERAS, _MONTH_WORDS = map(_TABLE.words, ("NATIVE", "ERAS", "MONTH_WORDS"))
-_OFFSETS, _SEASONS, _UNITS = map(_TABLE.words, ("OFFSETS", "SEASONS", "UNITS"))
-_YEARS: dict[str, int] = _TABLE.words("YEARS")
-_DAYS = _TABLE.words("JAPANESE_DAYS") | _TABLE.words("KOREAN_DAYS")
-_WEEKDAYS = {day: number for days in ("月火水木金土日", "월화수목금토일") for number, day in enumerate(days)}
+_MONTHS_OF_PART = {"start": (1, 2), "end": (11, 12), "first": (1, 6), "second": (7, 12)}
+_CENTURY = 2000
+_LONE_YEAR = 100
 
 
-def _year_of(match: re.Match[str], context: Context) -> int | None:
-    if match["ry"]:
-        return context.reference.year + _YEARS[match["ry"]]
-    return int(match["y"]) if match["y"] else None
+class _Eastern:
+    """The rules of one language. The groups of a match: `era` and `ey`, `y` or `ry` are a year, `m` or `rm` a month,
+    `d` a day, `w` a weekday, `q` an offset or a quarter, `s` a season, `p` and `h` a part, `n` and `u` an amount."""
+
+    def __init__(self, language: Language) -> None:
+        self._table = LanguageTable(table(language, "dates"))
+        words = self._table.words
+        self._numbers = words("NUMBERS") | words("NATIVE") | words("MONTH_WORDS")
+        self._offsets, self._weekdays, self._units = words("OFFSETS"), words("WEEKDAYS"), words("UNITS")
+        self._years, self._eras, self._days = words("YEARS"), words("ERAS"), words("DAYS")
+        self._seasons = words("SEASONS")
+        self._parts_of_month, self._parts_of_year = words("PARTS_OF_MONTH"), words("PARTS_OF_YEAR")
+
+    def grammar(self) -> Grammar:
+        """Return the grammar of the language."""
+        return self._table.grammar(
+            self.era, self.day_or_month, self.year, self.day_word, self.week, self.month, self.beside, self.season,
+            self.quarter, self.weekday, self.weekend, self.ago, self.recent,
+        )  # fmt: skip
+
+    def _number(self, text: str) -> int:
+        """A number up to 99, in digits or characters."""
+        if (number := whole_number(text)) is None and (number := self._numbers.get(text)) is None:
+            tens, ten, ones = text.rpartition(self._table.parts["TEN"])
+            number = (self._numbers.get(tens, 1) * 10 if ten else 0) + self._numbers.get(ones, 0)
+        return int(number)
+
+    def _year_of(self, match: re.Match[str], context: Context) -> int | None:
+        groups = match.groupdict()
+        if era := groups.get("era"):
+            return int(self._eras[era]) + self._number(match["ey"])
+        if relative := groups.get("ry"):
+            return context.reference.year + int(self._years[relative])
+        if (text := groups.get("y")) is None:
+            return None
+        number = int("".join(digit if digit.isdecimal() else str(self._numbers[digit]) for digit in text))
+        return number + _CENTURY if number < _LONE_YEAR else number
+
+    def era(self, match: re.Match[str], context: Context) -> Period:
+        year = self._year_of(match, context) or 0
+        return self.day_or_month(match, context) if match["m"] else ranges.year(year)
+
+    def day_or_month(self, match: re.Match[str], context: Context) -> Period:
+        """A day or a month, of a year or of none; also of last month, and the beginning or end of a month."""
+        groups = match.groupdict()
+        if relative := groups.get("rm"):
+            return self._in_month(match, ranges.month_of(context.reference, self._offsets[relative]))
+        year, number = self._year_of(match, context), self._number(match["m"])
+        if match["d"] is None:
+            return self._part(
+                ranges.month_near(number, context) if year is None else ranges.month(year, number), groups.get("p")
+            )
+        day = self._number(match["d"])
+        return ranges.day_near(number, day, context) if year is None else ranges.day(date(year, number, day))
+
+    def month(self, match: re.Match[str], context: Context) -> Period:
+        return self._in_month(match, ranges.month_of(context.reference, self._offsets[match["q"]]))
+
+    def _in_month(self, match: re.Match[str], month: Period) -> Period:
+        if match["d"]:
+            return ranges.day(month.start.replace(day=self._number(match["d"])))
+        return self._part(month, match.groupdict().get("p"))
+
+    def _part(self, month: Period, part: str | None) -> Period:
+        """The beginning, middle or end of a month; the whole of it without `part`."""
+        match self._parts_of_month.get(part or ""):
+            case "start":
+                return Period(month.start, month.start.replace(day=10), "week")
+            case "middle":
+                return Period(month.start.replace(day=11), month.start.replace(day=20), "week")
+            case "end":
+                return Period(month.start.replace(day=21), month.end, "week")
+            case _:
+                return month
+
+    def year(self, match: re.Match[str], context: Context) -> Period:
+        """A year, or a quarter, season or part of it."""
+        number, groups = self._year_of(match, context) or context.reference.year, match.groupdict()
+        if groups["q"]:
+            return ranges.quarter(number, self._number(groups["q"]))
+        if season := groups.get("s"):
+            return ranges.season(number, self._seasons[season])
+        if (part := groups.get("p") or groups.get("h")) is None:
+            return ranges.year(number)
+        first, last = _MONTHS_OF_PART[self._parts_of_year[part]]
+        return ranges.months(ranges.month(number, first), ranges.month(number, last))
+
+    def day_word(self, match: re.Match[str], context: Context) -> Period:
+        return ranges.days_from(context.reference, self._days[match["w"]])
+
+    def week(self, match: re.Match[str], context: Context) -> Period:
+        """A week, from Monday to Sunday, or a day or the end of it."""
+        offset, weekday = self._offsets[match["q"]], self._weekdays.get(match["w"] or "")
+        if weekday == "weekend" or match.groupdict().get("end"):
+            return ranges.weekend_of(context.reference, offset)
+        if weekday is None:
+            return ranges.week_of(context.reference, offset)
+        return ranges.weekday_of(context.reference, weekday, offset)
+
+    def beside(self, match: re.Match[str], context: Context) -> Period:
+        """A weekday counted from the reference."""
+        return ranges.weekday_beside(context.reference, self._weekdays[match["w"]], self._offsets[match["q"]])
+
+    def weekday(self, match: re.Match[str], context: Context) -> Period:
+        weekday = self._weekdays[match["w"]]
+        return ranges.weekend_near(context) if weekday == "weekend" else ranges.weekday_near(weekday, context)
+
+    def weekend(self, _: re.Match[str], context: Context) -> Period:
+        return ranges.weekend_near(context)
+
+    def season(self, match: re.Match[str], context: Context) -> Period:
+        return ranges.season_of(context.reference, self._seasons[match["s"]], self._offsets[match["q"]])
+
+    def quarter(self, match: re.Match[str], context: Context) -> Period:
+        return ranges.quarter_of(context.reference, self._offsets[match["q"]])
+
+    def _amount(self, match: re.Match[str], halves: str) -> tuple[int | None, Unit] | None:
+        """How many of what, None of it for a few; None where half of it is no time. `halves` is a table."""
+        count, text = match.groupdict().get("whole") or match["n"], match["u"]
+        known: tuple[Unit, ...] = tuple(self._units[each] for each in (text, *(text or "")) if each in self._units)
+        unit = known[0] if known else "month" if text else "day"
+        match self._numbers.get(count):
+            case "half":
+                half = self._table.table["halves"][halves].get(unit)
+                return (half[0], half[1]) if half else None
+            case "some":
+                return None, unit
+            case _:
+                return self._number(count), unit
+
+    def ago(self, match: re.Match[str], context: Context) -> Period | None:
+        amount = self._amount(match, "ago")
+        return ranges.away(context.reference, amount[1], amount[0], -1) if amount else None
+
+    def recent(self, match: re.Match[str], context: Context) -> Period | None:
+        amount = self._amount(match, "recent")
+        return ranges.last_of(context.reference, amount[1], amount[0] or ranges.SOME) if amount else None
 
 
-def _day_or_month(match: re.Match[str], context: Context) -> Period:
-    """昨年3月, 작년 3월 14일, 2025년 3월, 3월."""
-    return _in_year(_year_of(match, context), match["m"], match["d"], context)
-
-
-def _in_words(match: re.Match[str], context: Context) -> Period:
-    """유월, 오월 삼일, 작년 시월 이십오일."""
-    day = _day_in_words(match["d"]) if match["d"] else None
-    return _of_year(_year_of(match, context), _MONTH_WORDS[match["m"]], day, context)
-
-
-def _day_in_words(words: str) -> int:
-    """The number up to 39 that Korean syllables spell: 삼, 십오, 이십."""
-    tens, ten, ones = words.rpartition("십")
-    count = 1 + _TABLE.parts["DIGIT_WORDS"].index(tens) if tens else 1
-    return (count * 10 if ten else 0) + (1 + _TABLE.parts["DIGIT_WORDS"].index(ones) if ones else 0)
-
-
-def _in_year(year: int | None, month: str, day: str | None, context: Context) -> Period:
-    return _of_year(year, number_of(month), number_of(day) if day else None, context)
-
-
-def _of_year(year: int | None, number: int, first: int | None, context: Context) -> Period:
-    if first is None:
-        return ranges.month_near(number, context) if year is None else ranges.month(year, number)
-    return ranges.day_near(number, first, context) if year is None else ranges.day(date(year, number, first))
-
-
-def _era(match: re.Match[str], context: Context) -> Period:
-    """令和7年, 平成元年4月, 令和7年4月1日."""
-    year = _ERAS[match["era"]] + (1 if match["ey"] == "元" else int(match["ey"]))
-    return _in_year(year, match["m"], match["d"], context) if match["m"] else ranges.year(year)
-
-
-def _year(match: re.Match[str], context: Context) -> Period:
-    """昨年, 去年の夏, 작년, 2025년 3분기."""
-    number = _year_of(match, context) or context.reference.year
-    if match["q"]:
-        return ranges.quarter(number, int(match["q"]))
-    return ranges.season(number, _SEASONS[match["s"]]) if match["s"] else ranges.year(number)
-
-
-def _day_word(match: re.Match[str], context: Context) -> Period:
-    return ranges.days_from(context.reference, _DAYS[match["w"]])
-
-
-def _week(match: re.Match[str], context: Context) -> Period:
-    """先週, 来週の月曜日, 지난 주말, 지난주 화요일."""
-    offset = _OFFSETS[match["q"]]
-    if match["w"]:
-        return ranges.weekday_of(context.reference, _WEEKDAYS[match["w"]], offset)
-    unit = ranges.weekend_of if match["end"] else ranges.week_of
-    return unit(context.reference, offset)
-
-
-def _month(match: re.Match[str], context: Context) -> Period:
-    """先月, 来月5日, 지난달 5일."""
-    month = ranges.month_of(context.reference, _OFFSETS[match["q"]])
-    return ranges.day(month.start.replace(day=number_of(match["d"]))) if match["d"] else month
-
-
-def _beside(match: re.Match[str], context: Context) -> Period:
-    """この前の火曜日, 今度の土曜日, 지난 화요일: counted from the reference."""
-    return ranges.weekday_beside(context.reference, _WEEKDAYS[match["w"]], _OFFSETS[match["q"]])
-
-
-def _weekday(match: re.Match[str], context: Context) -> Period:
-    return ranges.weekday_near(_WEEKDAYS[match["w"]], context)
-
-
-def _weekend(_: re.Match[str], context: Context) -> Period:
-    return ranges.weekend_near(context)
-
-
-def _season(match: re.Match[str], context: Context) -> Period:
-    return ranges.season_of(context.reference, _SEASONS[match["s"]], _OFFSETS[match["q"]])
-
-
-def _quarter(match: re.Match[str], context: Context) -> Period:
-    return ranges.quarter_of(context.reference, _OFFSETS[match["q"]])
-
-
-def _amount(match: re.Match[str]) -> tuple[int | None, Unit] | None:
-    """How many of what: 3日, 半年, 数日, 이틀, 두 달, 며칠. None for half of a day."""
-    words = match.groupdict()
-    if whole := words.get("whole"):
-        return (6, "month") if whole == "반년" else (_NATIVE.get(whole), "day")
-    count = match["n"]
-    # By the first character; the others are months.
-    unit: Unit = "week" if match["u"] == "일주일" else _UNITS.get(match["u"][0], "month")
-    if count == "半":
-        return (6, "month") if unit == "year" else None
-    if count in ("数", "몇", "수"):
-        return None, unit
-    return (_NATIVE[count] if count in _NATIVE else number_of(count)), unit
-
-
-def _ago(match: re.Match[str], context: Context) -> Period | None:
-    amount = _amount(match)
-    return ranges.away(context.reference, amount[1], amount[0], -1) if amount else None
-
-
-def _recent(match: re.Match[str], context: Context) -> Period | None:
-    amount = _amount(match)
-    return ranges.last_of(context.reference, amount[1], amount[0] or ranges.SOME) if amount else None
-
-
-JAPANESE = _TABLE.grammar(
-    "japanese", _era, _day_or_month, _year, _day_word, _week, _month, _beside, _quarter, _weekday, _ago, _recent
-)  # fmt: skip
-KOREAN = _TABLE.grammar(
-    "korean", _day_or_month, _in_words, _year, _day_word, _week, _month, _beside, _season, _quarter, _weekday,
-    _weekend, _ago, _recent
-)  # fmt: skip
+CHINESE, JAPANESE, KOREAN = (_Eastern(language).grammar() for language in ("zh", "ja", "ko"))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from datetime import date
 
+from clawbot.languages.tables import table
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.ranges import Context, LanguageTable, Period, Unit
 from clawbot.text.numbers import whole_number
 
-_TABLE = LanguageTable("english")
+_TABLE = LanguageTable(table("en", "dates"))
 MONTH, WEEKDAY = _TABLE.parts["MONTH"], _TABLE.parts["WEEKDAY"]
 
 ALSO_WORDS = frozenset({"march", "may", "mar", "april", "june", "august", "jan", "dec", "sep"})
@@ -214,6 +215,6 @@ def _quarter_of_year(match: re.Match[str], _: Context) -> Period:
 
 
 ENGLISH = _TABLE.grammar(
-    "english", _word, _day_of_month, _month_of_year, _beside, _counted, _ago, _last_some, _weekday_of_week,
+    _word, _day_of_month, _month_of_year, _beside, _counted, _ago, _last_some, _weekday_of_week,
     _relative, _season_of_year, _month_alone, _weekday_alone, _weekend_alone, _year_alone, _quarter_of_year
 )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Any
 
 from clawbot.languages.inflection import languages_of
 from clawbot.languages.tables import Language
@@ -15,6 +16,7 @@ from clawbot.memory.dates import ranges
 from clawbot.memory.dates.ranges import Context, LanguageTable, Period, Unit
 from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 
 _MARKS = str.maketrans(
     "äàâáãåçéèêëíìîïñóòôöõúùûüÄÀÂÁÃÅÇÉÈÊËÍÌÎÏÑÓÒÔÖÕÚÙÛÜ’", "aaaaaaceeeeiiiinooooouuuuAAAAAACEEEEIIIINOOOOOUUUU'"
@@ -26,7 +28,7 @@ def without_marks(text: str) -> str:
     return text if text.isascii() else text.translate(_MARKS)
 
 
-_TABLE = LanguageTable("european")
+_TABLE = LanguageTable(packaged_table("clawbot.memory.dates", "european.toml", dict[str, Any]))
 FULL_MONTHS: dict[str, int] = _TABLE.words("FULL_MONTHS")
 MONTH_NUMBERS: dict[str, int] = FULL_MONTHS | _TABLE.words("SHORT_MONTHS")
 WEEKDAY_NUMBERS: dict[str, int] = _TABLE.words("WEEKDAYS")
@@ -279,7 +281,7 @@ def _hint() -> str:
 
 
 EUROPEAN = _TABLE.grammar(
-    "european", _beside, _part_of_day, _day_word, _day_of_month, _dotted, _slashed, _month_of_year, _calendar_week,
+    _beside, _part_of_day, _day_word, _day_of_month, _dotted, _slashed, _month_of_year, _calendar_week,
     _away, _last_some, _weekday_of_week, _relative, _season_of_year, _month_alone, _weekday_alone, _weekend_alone,
     _quarter_of_year, _year_alone, hint=_hint(),
 )  # fmt: skip

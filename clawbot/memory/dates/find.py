@@ -9,8 +9,7 @@ from datetime import date
 from functools import lru_cache
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.chinese import CHINESE
-from clawbot.memory.dates.eastern import JAPANESE, KOREAN
+from clawbot.memory.dates.eastern import CHINESE, JAPANESE, KOREAN
 from clawbot.memory.dates.english import ENGLISH
 from clawbot.memory.dates.european import EUROPEAN, may_name_a_date, without_marks
 from clawbot.memory.dates.ranges import Context, DateRange, DateRule, FoundDate, Grammar, Period, Prefer, day, month

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.english import MONTH, WEEKDAY, month_number
 from clawbot.memory.dates.european import MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
@@ -28,12 +29,12 @@ Order = Literal["day", "month"]
 MAX_CHARS = 200
 """Characters of a name or heading that are read."""
 
-_YEAR = lazy_re(r"(?:19|20)\d\d|[一二][〇零○一二三四五六七八九]{3}年|令和|平成|昭和")
-_TO = lazy_re(r"\s*(?:to|until|bis|--|–|—|~|_|\.\.|至|到)\s*")
+_YEAR = lazy_re(r"(?:19|20)\d\d|" + pattern_in("written_year"))
+_TO = lazy_re(r"\s*(?:" + pattern_in("up_to") + r"|--|–|—|~|_|\.\.)\s*")
 _YEAR_LAST = lazy_re(r"(?<!\d)(\d\d?)([-_ /])(\d\d?)\2(?:19|20)\d\d(?!\d)")
 _WEEKDAY = lazy_re(
     rf"(?:(?:{WEEKDAY}|{any_of(WEEKDAY_NUMBERS)}|(?:mo|di|mi|do|fr|sa|so)(?=[.,]))(?![a-z])"
-    r"|(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[月火水木金土日]曜日?|[월화수목금토일]요일)?[\W_]*"
+    rf"|{pattern_in('weekday')})?[\W_]*"
     r"(?:(?:den|el|le) )?",
     re.IGNORECASE,
 )
@@ -121,7 +122,7 @@ def order_of_locale(environment: Mapping[str, str]) -> Order | None:
 
 
 def weekday_or_time(rest: str) -> bool:
-    """Whether what follows the day in a name only says it again: `-Saturday`, ` (Sat)`, ` 星期六`."""
+    """Whether what follows the day in a name only says it again: `-Saturday`, ` (Sat)`."""
     plain = without_marks(plain_forms(rest)).strip(" -_.,()[]")
     match = _WEEKDAY.match(plain)
     return match is not None and match.end() == len(plain)

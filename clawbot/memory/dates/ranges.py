@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from functools import cache, cached_property
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from clawbot.text.patterns import lazy_re
-from clawbot.text.tables import packaged_table
 
 Precision = Literal["day", "week", "month", "year"]
 
@@ -344,31 +343,30 @@ _PART = re.compile(r"\{(~?)([A-Z]\w*)\}")
 
 
 class LanguageTable:
-    """The words, patterns and rules of a language, as in the TOML file of its name beside this module.
+    """The words, patterns and rules of dates in a language, as in a TOML table.
 
     In a pattern {NAME} stands for an earlier part, or for any of the words NAME, and {~NAME} for a part without its
     named groups; a long pattern is a list. A rule finds its `days` by the function of that name, or is not a date.
     """
 
-    def __init__(self, name: str) -> None:
-        """Blocks: reads the file."""
-        self.table = packaged_table("clawbot.memory.dates", f"{name}.toml", dict[str, Any])
+    def __init__(self, table: Mapping[str, Any]) -> None:
+        self.table = table
         self.parts: dict[str, str] = {}
-        for part, pattern in self.table["parts"].items():
+        for part, pattern in table["parts"].items():
             self.parts[part] = self._filled(pattern)
 
     def words(self, name: str) -> dict[str, Any]:
-        """What each word of the table `name` stands for: a number, or a name."""
+        """What each word of the table `name` stands for: a number, or a name; empty if there is no such table."""
         found: dict[str, Any] = {}
-        for meaning, words in self.table["words"][name].items():
+        for meaning, words in self.table["words"].get(name, {}).items():
             is_number = meaning.removeprefix("-").isdecimal()
             found |= dict.fromkeys(words.split(", "), int(meaning) if is_number else meaning)
         return found
 
-    def grammar(self, name: str, *resolvers: Resolve, hint: str = "") -> Grammar:
-        """The grammar `name`, with its own `hint` or this one."""
+    def grammar(self, *resolvers: Resolve, hint: str = "") -> Grammar:
+        """The grammar of the table, with its own `hint` or this one."""
         known = {each.__name__.removeprefix("_"): each for each in resolvers}
-        table = self.table["grammars"][name]
+        table = self.table["grammar"]
         rules = [
             DateRule(rule["name"], self._filled(rule["pattern"]), known[rule["days"]] if "days" in rule else None)
             for rule in table["rules"]
