@@ -21,10 +21,10 @@ def read(name: str) -> str:
 
 
 def test_the_notice_names_all_data_of_the_package() -> None:
-    named = re.findall(r"clawbot/[\w/.*]*[\w*]", read("NOTICE").replace("_es, _fr, _ja and _ko", ""))
+    named = re.findall(r"clawbot/[\w/.*]*[\w*]", read("NOTICE"))
     data = [file.relative_to(ROOT).as_posix() for file in (ROOT / "clawbot").rglob("*") if file.is_file()]
-    others = [name for name in data if Path(name).suffix not in CODE and "/concepts_" not in name]
-    assert "clawbot/memory/concepts.txt" in others
+    others = [name for name in data if Path(name).suffix not in CODE]
+    assert "clawbot/languages/thesaurus.txt" in others
     assert [name for name in others if not any(fnmatch(name, pattern) for pattern in named)] == []
     assert [pattern for pattern in named if not list(ROOT.glob(pattern)) and "shipped" not in pattern] == []
 

@@ -18,6 +18,9 @@ LANGUAGES: tuple[Language, ...] = ("en", "zh", "ja", "ko", "de", "es", "fr")
 
 _FOLDER = Path(__file__).parent
 
+THESAURUS = _FOLDER / "thesaurus.txt"
+"""The concepts in English and Chinese; `thesaurus.txt` of another language has its words for them."""
+
 
 def path_of(language: Language, name: str) -> Path:
     """Return the path of the file `name` of a language."""

@@ -1,4 +1,4 @@
-"""Reads the thesaurus `concepts.txt`, and expands the words of a query with it."""
+"""Reads the thesaurus of English and Chinese, and expands the words of a query with it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ import unicodedata
 from collections.abc import Iterator, Set
 from functools import cached_property, lru_cache
 from itertools import chain, product, zip_longest
-from pathlib import Path
 
 from msgspec import Struct
 
 from clawbot.languages.stems import bases
-from clawbot.languages.tables import Language
+from clawbot.languages.tables import THESAURUS, Language
 
-CONCEPTS = Path(__file__).with_name("concepts.txt")
 # Length of the longest entries, in words for English and in characters for Chinese.
 PHRASE_WORDS = 4
 CHINESE_CHARACTERS = 8
@@ -218,7 +216,7 @@ def _in_turn(sides: list[list[str]]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _shipped() -> Lexicon:
-    return Lexicon(CONCEPTS.read_text(encoding="utf-8"))
+    return Lexicon(THESAURUS.read_text(encoding="utf-8"))
 
 
 def _forms(words: list[str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reads the translations of the thesaurus (`concepts_de.txt` and so on), and expands the words of a query into the
+"""Reads the translations of the thesaurus (`thesaurus.txt` of a language), and expands the words of a query into the
 languages of the notes."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from clawbot.languages.inflection import (
     without_accents,
 )
 from clawbot.languages.stems import bases
-from clawbot.languages.tables import Language
-from clawbot.memory.lexicon import CHINESE_CHARACTERS, CONCEPTS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
+from clawbot.languages.tables import Language, path_of
+from clawbot.memory.lexicon import CHINESE_CHARACTERS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
 from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import CJK_RUN
@@ -69,7 +69,7 @@ class Translations:
     @cache
     def load(language: Language) -> Translations:
         """The shipped file of `language`, read once per process. Blocks."""
-        file = CONCEPTS.with_name(f"concepts_{language}.txt")
+        file = path_of(language, "thesaurus.txt")
         return Translations(file.read_text(encoding="utf-8"), language, Lexicon.load().numbers)
 
     def words(self, number: int) -> tuple[str, ...]:

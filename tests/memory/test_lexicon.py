@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.languages.tables import THESAURUS
 from clawbot.memory.lexicon import (
     CHINESE_CHARACTERS,
-    CONCEPTS,
     IN_ALL,
     PER_WORD,
     PHRASE_WORDS,
@@ -118,13 +118,13 @@ def test_the_shipped_file_is_read_once() -> None:
 def test_the_shipped_file_is_well_formed() -> None:
     side = r"[^|>,#\s][^|>,]*(?:, [^|>,\s][^|>,]*)*"
     shape = re.compile(rf"{side}(?: > {side})?(?: \| {side}(?: > {side})?)?")
-    for line in CONCEPTS.read_text(encoding="utf-8").splitlines():
+    for line in THESAURUS.read_text(encoding="utf-8").splitlines():
         assert not line or line.startswith("# ") or shape.fullmatch(line), line
         assert line.startswith("#") or line == line.lower().strip(), line
 
 
 def test_shipped_english_stands_before_the_bar_and_chinese_behind() -> None:
-    for line in CONCEPTS.read_text(encoding="utf-8").splitlines():
+    for line in THESAURUS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             english, bar, chinese = line.partition(" | ")
             assert not bar or english.isascii(), line
