@@ -1,4 +1,4 @@
-"""Scripts of characters, language detection, text folding, and the stop words of eight languages.
+"""Scripts of characters, language detection, text folding, and the stop words of the languages.
 
 The stop words of questions come first: searches ignore them. Titles of conversations also ignore those at the end.
 """

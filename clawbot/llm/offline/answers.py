@@ -1,16 +1,24 @@
-"""The answers of the offline model, and how it shows text that is not its own: quoted or fenced.
+"""The answers of the offline model, also about the program itself, and how it shows text that is not its own.
 
 The sentences are in `replies.toml` of each language.
 """
 
 from __future__ import annotations
 
+import functools
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
+import clawbot
+from clawbot.config.keys import BY_NAME, KeyMap
 from clawbot.languages.tables import table
 from clawbot.text.language import Language
 from clawbot.text.patterns import lazy_re
-from clawbot.text.sanitize import clean, clean_line
+from clawbot.text.sanitize import clean, clean_line, tilde
+from clawbot.text.tables import packaged_table
 
 QUOTE_CHARS, SHOWN_LINES, SHOWN_CHARS = 300, 60, 4_000
 
@@ -37,6 +45,41 @@ def done_words(language: Language, told: str) -> str:
     places = say(language, "done_places", places=found["places"]) if found["places"] else ""
     sentence = "done_line" if lines == "1" else "done"
     return say(language, sentence, verb=say(language, found["verb"]), path=found["path"], places=places, lines=lines)
+
+
+class ProgramFacts(Struct, frozen=True):
+    """Facts of this installation: the state folder, the agent's workspace and the keys of the user."""
+
+    home: Path = Path("~/.clawbot")
+    workspace: Path = Path("~/.clawbot/workspace")
+    keys: KeyMap = field(default_factory=KeyMap)
+
+
+@functools.cache
+def program() -> dict[str, Any]:
+    """Return the table `program.toml`: `topics` (name, a question and an answer in both languages), `weekdays`, and
+    `parts` of the patterns."""
+    return packaged_table("clawbot.llm.offline", "program.toml", dict[str, Any])
+
+
+def answer_about(topic: str, language: Language, facts: ProgramFacts, now: datetime) -> str:
+    """The answer to a question on `topic`; `now` is in the user's zone."""
+    english, chinese = next(said for name, _, _, *said in program()["topics"] if name == topic)
+    answer = chinese if language == "zh" else english
+    bracketed = "（`{}`）" if language == "zh" else " (`{}`)"
+    keys = {name: bracketed.format(key) if (key := facts.keys.first(name)) else "" for name in BY_NAME}
+    filled: str = answer.format(
+        **keys,
+        home=tilde(facts.home, Path.home()),
+        workspace=tilde(facts.workspace, Path.home()),
+        config=tilde(facts.home / "config.yaml", Path.home()),
+        version=clawbot.__version__,
+        date=f"{now:%Y-%m-%d}",
+        time=f"{now:%H:%M}",
+        zone=now.tzname(),
+        weekday=program()["weekdays"][now.weekday()][language == "zh"],
+    )
+    return filled.replace("） ", "）")
 
 
 def bare(line: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clawbot.llm.offline.program import table
+from clawbot.llm.offline.answers import program
 from clawbot.text.language import Language, fold
 from clawbot.text.secrets import holds_secret
 from clawbot.text.statements import asks, is_question
@@ -35,7 +35,7 @@ class Intent(Struct, frozen=True):
 def _grammar() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
     """The tables of the file, compiled at the first message: some 20 ms that no start should pay."""
     file = packaged_table("clawbot.llm.offline", "grammar.toml", dict[str, Any])
-    parts = file["parts"] | table()["parts"]
+    parts = file["parts"] | program()["parts"]
 
     def compiled(text: str) -> re.Pattern[str]:
         for _depth in range(2):  # a part may hold another one
@@ -44,7 +44,7 @@ def _grammar() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 
     rules = {name: [(kind, compiled(text)) for kind, text in file[name]] for name in ("en", "zh", "signs")}
     for at, name in enumerate(("en", "zh"), 1):
-        about = [(f"about {topic[0]}", compiled(f"(?:{topic[at]}){{END}}")) for topic in table()["topics"]]
+        about = [(f"about {topic[0]}", compiled(f"(?:{topic[at]}){{END}}")) for topic in program()["topics"]]
         rules[name] = about + rules[name]
     return rules
 
