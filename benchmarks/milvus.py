@@ -28,10 +28,11 @@ from pathlib import Path
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths
-from clawbot.indexing.opening import backend_context, open_milvus
+from clawbot.indexing.opening import backend_context
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.backends.milvus.lite_server import OWNER, beside
 from clawbot.memory.values import SearchRequest
+from clawbot.plugins.milvus.backend import open_milvus
+from clawbot.plugins.milvus.lite_server import OWNER, beside
 
 URI = "CLAWBOT_MILVUS_URI"
 LINES = 200

@@ -19,9 +19,9 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from clawbot.memory.backends.milvus.claims import Claim, Version, encode_claim, settled
-from clawbot.memory.backends.milvus.pieces import BLOCK, as_rows, blocks_of
 from clawbot.memory.store.records import ChunkRecord
+from clawbot.plugins.milvus.claims import Claim, Version, encode_claim, settled
+from clawbot.plugins.milvus.pieces import BLOCK, as_rows, blocks_of
 
 LINE = "- the staging server answers on port 8443, and its certificate ends in June"
 FILE_PIECES = 200

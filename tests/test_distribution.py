@@ -21,7 +21,7 @@ from clawbot.distribution import DISTRIBUTION, pip_install, program, requirement
 from clawbot.extras import EXTRAS as INSTALLED
 from clawbot.extras import install_command
 from clawbot.local_model.keeper import EXTRA
-from clawbot.memory.backends.milvus.collections import MilvusError, connect
+from clawbot.plugins.milvus.collections import MilvusError, connect
 from tests.packages import install
 
 ROOT = Path(__file__).parents[1]

@@ -158,15 +158,8 @@ def _self_healing(name: str, context: BackendContext, listener: Listener) -> Mem
     )
 
 
-def open_milvus(context: BackendContext) -> MemoryBackend:
-    """The memory in Milvus. Implements `BackendFactory`."""
-    # Deferred import: few configurations use it.
-    from clawbot.memory.backends.milvus.backend import MilvusBackend
-
-    return MilvusBackend(context, _handle(context, CurrentCache()))
-
-
-def _handle(context: BackendContext, cache: CurrentCache) -> EmbedderHandle:
+def embedder_handle(context: BackendContext, cache: CurrentCache) -> EmbedderHandle:
+    """The embedding provider of the settings, opened when it is used; `cache` serves the vectors that are known."""
     clock = context.clock
     opener = _opener(context.agent, context.paths, clock, cache)
     return EmbedderHandle(context.agent.memory_search.provider, opener, clock)
@@ -185,7 +178,9 @@ def open_builtin(context: BackendContext) -> MemoryBackend:
         clock,
         cache,
     )
-    return MemoryIndex(index_context, _handle(context, cache), long_lived=context.long_lived, rerank=context.rerank)
+    return MemoryIndex(
+        index_context, embedder_handle(context, cache), long_lived=context.long_lived, rerank=context.rerank
+    )
 
 
 def memory_documents(settings: Settings, agent_id: str, paths: Paths) -> MemoryDocuments:
@@ -361,8 +356,6 @@ def open_configured(context: BackendContext) -> MemoryBackend:
     if (broken := context.memory.broken) is not None:
         raise IndexUnavailableError(f"{broken.reason}.", hint="`clawbot config check` checks the settings.")
     name = context.memory.backend
-    if name == MILVUS_BACKEND:
-        return open_milvus(context)
     # Deferred import: the builtin index does without the list of installed packages.
     from clawbot.config.schema import BACKEND_GROUP
     from clawbot.entry_points import BrokenExtension, find

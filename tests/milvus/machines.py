@@ -14,10 +14,10 @@ from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.indexing import open_index
-from clawbot.indexing.opening import backend_context, open_milvus
+from clawbot.indexing.opening import backend_context
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.backends.milvus.backend import MilvusBackend
 from clawbot.memory.values import SearchRequest, SearchResult
+from clawbot.plugins.milvus.backend import MilvusBackend, open_milvus
 
 URI = "CLAWBOT_MILVUS_URI"
 

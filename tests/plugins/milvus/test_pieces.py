@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.memory.backends.milvus.claims import (
+from clawbot.memory.store.records import ChunkRecord, DayRun
+from clawbot.plugins.milvus.claims import (
     Claim,
     Version,
     begun,
@@ -19,8 +20,7 @@ from clawbot.memory.backends.milvus.claims import (
     forgotten,
     settled,
 )
-from clawbot.memory.backends.milvus.pieces import BLOCK, blocks_of, quoted, terms_of, within, word_of
-from clawbot.memory.store.records import ChunkRecord, DayRun
+from clawbot.plugins.milvus.pieces import BLOCK, blocks_of, quoted, terms_of, within, word_of
 
 
 def pieces(count: int) -> list[ChunkRecord]:

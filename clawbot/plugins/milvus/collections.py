@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
-from clawbot.memory.backends.milvus.claims import Claim, decode_claim, encode_claim
-from clawbot.memory.backends.milvus.pieces import StoredPiece, collection_name, one_of, quoted, within
 from clawbot.memory.values import Source
+from clawbot.plugins.milvus.claims import Claim, decode_claim, encode_claim
+from clawbot.plugins.milvus.pieces import StoredPiece, collection_name, one_of, quoted, within
 
 if TYPE_CHECKING:
     from clawbot.memory.store.records import Identity

@@ -21,11 +21,11 @@ from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir
 from clawbot.locks import try_lock
 from clawbot.memory.backend import BackendContext
-from clawbot.memory.backends.milvus.collections import Collections, MilvusError, connect
-from clawbot.memory.backends.milvus.lite_server import ADDRESS, OWNER, USERS, beside
 from clawbot.memory.documents.library import Library
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.sync.round import wanted_identity
+from clawbot.plugins.milvus.collections import Collections, MilvusError, connect
+from clawbot.plugins.milvus.lite_server import ADDRESS, OWNER, USERS, beside
 from clawbot.worker_pipe import module_command
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MOST_STARTS = 2
 """How often it is started, before that counts as a failure."""
 
 _POLL_SECONDS = 0.1
-_MODULE = "clawbot.memory.backends.milvus.lite_server"
+_MODULE = "clawbot.plugins.milvus.lite_server"
 # Nothing of a user's secrets goes to a program that needs none.
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "TZ", "LD_LIBRARY_PATH", "SYSTEMROOT")
 # Segments are searched by index; what still waits in memory is searched row by row, ten times as slow.

@@ -17,18 +17,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.backends.milvus.claims import Claim
-from clawbot.memory.backends.milvus.collections import Candidates, Collections
-from clawbot.memory.backends.milvus.pieces import (
-    BLOCK,
-    BLOCK_BITS,
-    StoredPiece,
-    block_of,
-    one_of,
-    piece_id,
-    terms_of,
-    word_of,
-)
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.engine import weighed
 from clawbot.memory.search.features import chunks_of_days
@@ -39,6 +27,18 @@ from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import EVERYWHERE, FIRST_TALK, ChunkRow, FileRow, IdRange, LineRow, file_of, id_of
 from clawbot.memory.values import MAX_QUERIES, SearchRequest, Source
+from clawbot.plugins.milvus.claims import Claim
+from clawbot.plugins.milvus.collections import Candidates, Collections
+from clawbot.plugins.milvus.pieces import (
+    BLOCK,
+    BLOCK_BITS,
+    StoredPiece,
+    block_of,
+    one_of,
+    piece_id,
+    terms_of,
+    word_of,
+)
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from clawbot.memory.backend import IndexUnavailableError
-from clawbot.memory.backends.milvus.collections import MilvusError
-from clawbot.memory.backends.milvus.connection import LiteUser
-from clawbot.memory.backends.milvus.lite_server import OWNER, USERS, beside
 from clawbot.memory.values import SearchRequest
-from tests.memory.backends.milvus.stand_in import Machines
+from clawbot.plugins.milvus.collections import MilvusError
+from clawbot.plugins.milvus.connection import LiteUser
+from clawbot.plugins.milvus.lite_server import OWNER, USERS, beside
+from tests.plugins.milvus.stand_in import Machines
 
 NOTE = "# Server\n\n- the staging server answers on port 8443\n- 数据库的密码在保险箱里\n"
 

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.memory.backends.milvus.claims import (
+from clawbot.memory.documents.library import Library, Plan, make_plan
+from clawbot.memory.documents.memory_files import Document
+from clawbot.memory.documents.walking import FileState
+from clawbot.memory.store.records import ChunkRecord
+from clawbot.memory.store.writer import day_runs
+from clawbot.memory.values import Counts, Issue, Source, VerifyReport
+from clawbot.plugins.milvus.claims import (
     MOST_BLOCKS,
     Claim,
     Version,
@@ -24,14 +30,8 @@ from clawbot.memory.backends.milvus.claims import (
     most_pieces,
     settled,
 )
-from clawbot.memory.backends.milvus.collections import Collections
-from clawbot.memory.backends.milvus.pieces import BLOCK, Block, block_of, blocks_of, piece_id, speaker_of
-from clawbot.memory.documents.library import Library, Plan, make_plan
-from clawbot.memory.documents.memory_files import Document
-from clawbot.memory.documents.walking import FileState
-from clawbot.memory.store.records import ChunkRecord
-from clawbot.memory.store.writer import day_runs
-from clawbot.memory.values import Counts, Issue, Source, VerifyReport
+from clawbot.plugins.milvus.collections import Collections
+from clawbot.plugins.milvus.pieces import BLOCK, Block, block_of, blocks_of, piece_id, speaker_of
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings

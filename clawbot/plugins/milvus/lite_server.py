@@ -3,7 +3,7 @@
 Milvus Lite is safe for one process and one writer. This process owns the database, answers on a Unix socket that only
 its user may open, lets one change in at a time, and ends when nobody holds the lock file of the users any more.
 
-Run: python -m clawbot.memory.backends.milvus.lite_server DATABASE
+Run: python -m clawbot.plugins.milvus.lite_server DATABASE
 """
 
 from __future__ import annotations

@@ -13,16 +13,16 @@ import msgspec
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.backend import BackendContext
-from clawbot.memory.backends.milvus.collections import Collections, MilvusError
-from clawbot.memory.backends.milvus.connection import Connection, on_thread
-from clawbot.memory.backends.milvus.pieces import as_rows
-from clawbot.memory.backends.milvus.writer import ClaimWriter, Missing, groups
 from clawbot.memory.documents.library import Library, Plan
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.store.errors import BusyIndexError
 from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.values import Progress, SyncReport, VerifyReport
+from clawbot.plugins.milvus.collections import Collections, MilvusError
+from clawbot.plugins.milvus.connection import Connection, on_thread
+from clawbot.plugins.milvus.pieces import as_rows
+from clawbot.plugins.milvus.writer import ClaimWriter, Missing, groups
 
 log = logging.getLogger(__name__)
 

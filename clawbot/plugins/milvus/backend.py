@@ -19,13 +19,11 @@ from msgspec import Struct
 
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
+from clawbot.indexing.opening import embedder_handle
 from clawbot.memory.backend import BackendContext, FileBackend, IndexUnavailableError
-from clawbot.memory.backends.milvus.claims import Version
-from clawbot.memory.backends.milvus.collections import Collections, MilvusError
-from clawbot.memory.backends.milvus.connection import Connection, on_thread
-from clawbot.memory.backends.milvus.rounds import Rounds
 from clawbot.memory.chunking.chunks import CHARS_PER_TOKEN
 from clawbot.memory.documents.library import Library
+from clawbot.memory.embeddings.cache import CurrentCache
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES
 from clawbot.memory.search.protocols import reranked
@@ -43,16 +41,25 @@ from clawbot.memory.values import (
     SyncReport,
     VerifyReport,
 )
+from clawbot.plugins.milvus.claims import Version
+from clawbot.plugins.milvus.collections import Collections, MilvusError
+from clawbot.plugins.milvus.connection import Connection, on_thread
+from clawbot.plugins.milvus.rounds import Rounds
 
 if TYPE_CHECKING:
-    from clawbot.memory.backends.milvus.reader import KeptRows, Snapshot
     from clawbot.memory.search.engine import SearchEngine
     from clawbot.memory.search.protocols import Ranked, Ranking
+    from clawbot.plugins.milvus.reader import KeptRows, Snapshot
 
 log = logging.getLogger(__name__)
 
 _LATE = "Recent changes may be missing: they are still being written."
 _HINT = "Until it works again, the builtin index answers."
+
+
+def open_milvus(context: BackendContext) -> MilvusBackend:
+    """Implements `BackendFactory`."""
+    return MilvusBackend(context, embedder_handle(context, CurrentCache()))
 
 
 class MilvusDetails(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -215,8 +222,8 @@ class MilvusBackend(FileBackend):
     def _rank(self, collections: Collections, request: SearchRequest, asked: QueryVectors) -> Ranking:
         """Blocks. Raises MilvusError."""
         # Deferred: with numpy a third of a command's time.
-        from clawbot.memory.backends.milvus.reader import KeptRows, PieceReader
         from clawbot.memory.search.engine import Search, SearchEngine
+        from clawbot.plugins.milvus.reader import KeptRows, PieceReader
 
         strong, self._wrote = self._wrote, False
         snapshot = self._current(collections)
@@ -233,7 +240,7 @@ class MilvusBackend(FileBackend):
 
     def _current(self, collections: Collections) -> Snapshot:
         """The files of all machines, not older than the setting allows. Blocks. Raises MilvusError."""
-        from clawbot.memory.backends.milvus.reader import Snapshot
+        from clawbot.plugins.milvus.reader import Snapshot
 
         now, before = self._context.clock.monotonic(), self._snapshot
         if before is not None and now - self._snapshot_at <= self.connection.settings.staleness:

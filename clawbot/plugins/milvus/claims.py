@@ -20,9 +20,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from clawbot.memory.backends.milvus.pieces import BLOCK, MOST_TEXT_BYTES, storable
 from clawbot.memory.store.records import DayRun
 from clawbot.memory.values import Source
+from clawbot.plugins.milvus.pieces import BLOCK, MOST_TEXT_BYTES, storable
 
 _ID_BYTES = 8
 

@@ -16,14 +16,14 @@ from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths
 from clawbot.indexing.opening import backend_context
 from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.backends.milvus.backend import MilvusBackend
-from clawbot.memory.backends.milvus.claims import Claim, decode_claim, encode_claim
-from clawbot.memory.backends.milvus.collections import Candidates, MilvusError
-from clawbot.memory.backends.milvus.connection import Connection
-from clawbot.memory.backends.milvus.pieces import StoredPiece
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import Embedder
 from clawbot.memory.values import SearchRequest
+from clawbot.plugins.milvus.backend import MilvusBackend
+from clawbot.plugins.milvus.claims import Claim, decode_claim, encode_claim
+from clawbot.plugins.milvus.collections import Candidates, MilvusError
+from clawbot.plugins.milvus.connection import Connection
+from clawbot.plugins.milvus.pieces import StoredPiece
 from tests.memory.index_host import WordEmbedder
 
 _NOT_READ = ("dense", "source", "block")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.memory.backends.milvus.stand_in import Machines, StandIn
+from tests.plugins.milvus.stand_in import Machines, StandIn
 
 
 @pytest.fixture
