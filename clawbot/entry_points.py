@@ -21,6 +21,7 @@ GROUPS = (
     "clawbot.tools",
     "clawbot.models",
     "clawbot.memory_backends",
+    "clawbot.rankings",
     "clawbot.rerankers",
     "clawbot.commands",
     "clawbot.compactions",
@@ -35,6 +36,9 @@ class BrokenExtension(Struct, frozen=True):
     problem: str
 
     def use(self, make: Callable[[EntryPoint], T]) -> T | BrokenExtension:
+        return self
+
+    def load(self) -> BrokenExtension:
         return self
 
 

@@ -6,6 +6,7 @@ import functools
 import re
 from collections.abc import Mapping, Sequence, Set
 from datetime import date
+from itertools import pairwise
 
 from msgspec import structs
 
@@ -17,7 +18,11 @@ from clawbot.memory.search.rank import RankedLines
 from clawbot.memory.store.records import DATED, ChunkRow, FileRow, file_of, id_of
 from clawbot.memory.values import Hit
 from clawbot.text.copies import Line, fold, said_in
+from clawbot.text.language import CJK
+from clawbot.text.patterns import lazy_re
 
+_LATIN = lazy_re(r"[a-z0-9_]+")
+CJK_RUN = lazy_re(rf"[{CJK}]+")
 _DIGITS = re.compile(r"\d+")
 _A_DAY, _A_WEEK_LATER = date(2001, 6, 6), date(2001, 6, 13)
 
@@ -99,3 +104,12 @@ def _headings(reader: ChunkReader, rows: Sequence[ChunkRow]) -> dict[int, str]:
     for number, row in sorted(found.items()):
         texts[number] = f"{texts.get(row.heading or -1, '')}\n{row.text}"
     return texts
+
+
+def token_set(text: str) -> frozenset[str]:
+    """The tokens by which texts are compared: words, and CJK characters and their pairs."""
+    lower = text.lower()
+    found = set(_LATIN.findall(lower))
+    for run in CJK_RUN.findall(lower):
+        found.update(run, (left + right for left, right in pairwise(run)))
+    return frozenset(found)

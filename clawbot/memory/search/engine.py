@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, get_args
 import msgspec
 from msgspec import Struct
 
+from clawbot.errors import ClawbotError
 from clawbot.memory.lexicon import Lexicon
-from clawbot.memory.search.classic import LEAST_SCORE, TEXT_WEIGHT, VECTOR_WEIGHT, ClassicSearch, token_set, weights_of
-from clawbot.memory.search.copies import without_repetition
+from clawbot.memory.search.copies import token_set, without_repetition
 from clawbot.memory.search.features import Wording, with_nearest
 from clawbot.memory.search.outline import OutlineCache
 from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked, Ranking, StopCheck, never
@@ -40,6 +40,18 @@ Describe = Callable[[Sequence[Hit]], Sequence[Hit]]
 
 TALKS_SHARE = 3
 """While enough notes match, one in this many results may come from a transcript."""
+
+LINES = "lines"
+"""The builtin profile."""
+
+PROFILE_GROUP = "clawbot.rankings"
+"""The entry point group for other profiles, each a `Profile`."""
+
+VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
+"""The weights of vectors and words; other settings count by how they differ from these."""
+
+LEAST_SCORE = 0.35
+"""The minimum score of the profile classic."""
 
 LINE_RESULTS, CLASSIC_RESULTS = 24, 6
 """Results of a search in each profile, unless it says otherwise. Lines are short: their characters are the limit, and
@@ -142,6 +154,21 @@ class Search(Struct, frozen=True):
     candidates: Callable[[IdRange], LineSource] | None = None
 
 
+Profile = Callable[[Search, FileScope, Budget, tuple[str, ...]], Ranking]
+"""Ranks the chunks of a scope for a search, within a budget; what it warns of comes after the given warnings."""
+
+
+def open_profile(name: str) -> Profile:
+    """Import the profile `name`. Blocks. Raises ClawbotError if it can't be used."""
+    # Deferred import: the builtin profile does without the list of installed packages.
+    from clawbot.entry_points import BrokenExtension, find
+
+    profile: Profile | BrokenExtension = find(PROFILE_GROUP, name).load()
+    if isinstance(profile, BrokenExtension):
+        raise ClawbotError(f"The profile {name} can't be used: {profile.problem}.")
+    return profile
+
+
 class SearchEngine:
     """Searches the index in both profiles. Thread-safe if each thread has its own reader."""
 
@@ -190,9 +217,8 @@ class SearchEngine:
         scope, warnings = scope_of(reader.files(), source, request, self._sources)
         if settings.query.hybrid.text_weight == 0 and not any(vectors):
             warnings = (*warnings, _WORDS_COUNT)
-        if settings.profile == "classic":
-            classic = ClassicSearch(reader, scope, settings.query.hybrid, budget, search.today)
-            return classic.rank(queries, vectors, search.should_stop, warnings)
+        if settings.profile != LINES:
+            return open_profile(settings.profile)(search, scope, budget, warnings)
         weights = weighed(settings.query, has_vectors=any(vectors))
         thesaurus, speakers = Thesaurus(Lexicon.load(), IndexWords(reader, self._words)), reader.speakers()
         finished = not request.prefix
@@ -249,6 +275,14 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     usual = usual if is_classic else usual * LINE_RESULTS // CLASSIC_RESULTS
     most, stated_most = max(1, usual), max(1, request.max_results or usual)
     return Budget(stated_most, chars, score, (most, query.max_chars), states_score=stated is not None)
+
+
+def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
+    """The weights of vectors and words, which sum to 1."""
+    vector = VECTOR_WEIGHT if hybrid.vector_weight is None else hybrid.vector_weight
+    text = TEXT_WEIGHT if hybrid.text_weight is None else hybrid.text_weight
+    total = vector + text
+    return (vector / total, text / total) if total else (VECTOR_WEIGHT, TEXT_WEIGHT)
 
 
 def mode_of(hybrid: HybridSettings, *, has_vectors: bool) -> Mode:

@@ -16,10 +16,11 @@ from clawbot.memory.chunking.chunks import Chunk, chunk
 from clawbot.memory.documents.days import date_of
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text, query_embedding_text
 from clawbot.memory.search import engine
-from clawbot.memory.search.classic import all_words, similarity, single_words, text_score, token_set
+from clawbot.memory.search.copies import token_set
 from clawbot.memory.search.engine import CLASSIC_RESULTS
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.values import SearchRequest
+from clawbot.plugins.classic import all_words, similarity, single_words, text_score
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 from tests.memory.search.notes import CLASSIC, TODAY, Searcher, build, vector
 

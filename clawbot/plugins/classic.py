@@ -9,18 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from clawbot.memory.arrays import numpy
-from clawbot.memory.search.copies import folded_hits
+from clawbot.memory.search.copies import CJK_RUN, folded_hits, token_set
+from clawbot.memory.search.engine import Search, weights_of
 from clawbot.memory.search.protocols import Budget, ChunkReader, Ranked, StopCheck, reordered
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.store.records import ChunkRow, FileRow, file_of, origin_of
-from clawbot.memory.values import Hit
-from clawbot.text.language import CJK
+from clawbot.memory.values import MAX_QUERIES, Hit
 from clawbot.text.patterns import lazy_re
 from clawbot.text.query import parse_query
 from clawbot.text.tokens import fts_quote, spread_text
@@ -28,17 +28,12 @@ from clawbot.text.tokens import fts_quote, spread_text
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import HybridSettings, TemporalDecaySettings
 
-VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
-"""The weights of the formula; other settings count by how they differ from these."""
-LEAST_SCORE = 0.35
 MOST_CANDIDATES = 200
 BY_WORDS = "No result has a score of {score:g}: these contain words of the question."
 SNIPPET_UNITS = 700
 """Maximum length of a snippet in UTF-16 code units."""
 
 _TOKEN = lazy_re(r"\w+")
-_LATIN = lazy_re(r"[a-z0-9_]+")
-_CJK_RUN = lazy_re(rf"[{CJK}]+")
 _SHORTEST_KEYWORD = 3
 
 
@@ -92,6 +87,13 @@ class ClassicResults(Struct, frozen=True):
             row.start_line,
             origin=origin_of(row.flags),
         )
+
+
+def rank_classic(search: Search, scope: FileScope, budget: Budget, warnings: tuple[str, ...]) -> ClassicResults:
+    """Implements `Profile`."""
+    classic = ClassicSearch(search.reader, scope, search.settings.query.hybrid, budget, search.today)
+    queries, vectors = search.request.queries[:MAX_QUERIES], search.vectors[:MAX_QUERIES]
+    return classic.rank(queries, vectors, search.should_stop, warnings)
 
 
 class ClassicSearch(Struct, frozen=True):
@@ -166,14 +168,6 @@ class ClassicSearch(Struct, frozen=True):
         return best
 
 
-def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
-    """The weights of vectors and words, which sum to 1."""
-    vector = VECTOR_WEIGHT if hybrid.vector_weight is None else hybrid.vector_weight
-    text = TEXT_WEIGHT if hybrid.text_weight is None else hybrid.text_weight
-    total = vector + text
-    return (vector / total, text / total) if total else (VECTOR_WEIGHT, TEXT_WEIGHT)
-
-
 def text_score(rank: float) -> float:
     """The score of a bm25 value, which is negative for a hit and lower for a better one."""
     relevance = max(0.0, -rank)
@@ -190,7 +184,7 @@ def single_words(query: str) -> list[str]:
     words = [word for word in parse_query(query).content_words if _is_keyword(word)]
     found: dict[str, None] = {}
     for word in words:
-        for part in spread_text(word).split() if _CJK_RUN.search(word) else [word]:
+        for part in spread_text(word).split() if CJK_RUN.search(word) else [word]:
             found.setdefault(fts_quote(part))
     return list(found) or [all_words(query)]
 
@@ -224,15 +218,6 @@ def diversified(entries: Sequence[ClassicEntry], balance: float) -> list[Classic
         for number in left:
             nearest[number] = max(nearest[number], similarity(tokens[number], tokens[best]))
     return [entries[number] for number in order]
-
-
-def token_set(text: str) -> frozenset[str]:
-    """The tokens by which texts are compared: words, and CJK characters and their pairs."""
-    lower = text.lower()
-    found = set(_LATIN.findall(lower))
-    for run in _CJK_RUN.findall(lower):
-        found.update(run, (left + right for left, right in pairwise(run)))
-    return frozenset(found)
 
 
 def similarity(one: frozenset[str], other: frozenset[str]) -> float:
