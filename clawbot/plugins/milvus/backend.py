@@ -41,9 +41,9 @@ from clawbot.memory.values import (
     SyncReport,
     VerifyReport,
 )
-from clawbot.plugins.milvus.claims import Version
 from clawbot.plugins.milvus.collections import Collections, MilvusError
 from clawbot.plugins.milvus.connection import Connection, on_thread
+from clawbot.plugins.milvus.pieces import Version
 from clawbot.plugins.milvus.rounds import Rounds
 
 if TYPE_CHECKING:

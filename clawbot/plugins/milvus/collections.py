@@ -18,8 +18,16 @@ from msgspec import Struct
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.memory.values import Source
-from clawbot.plugins.milvus.claims import Claim, decode_claim, encode_claim
-from clawbot.plugins.milvus.pieces import StoredPiece, collection_name, one_of, quoted, within
+from clawbot.plugins.milvus.pieces import (
+    Claim,
+    StoredPiece,
+    collection_name,
+    decode_claim,
+    encode_claim,
+    one_of,
+    quoted,
+    within,
+)
 
 if TYPE_CHECKING:
     from clawbot.memory.store.records import Identity

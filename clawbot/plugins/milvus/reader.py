@@ -27,11 +27,11 @@ from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import EVERYWHERE, FIRST_TALK, ChunkRow, FileRow, IdRange, LineRow, file_of, id_of
 from clawbot.memory.values import MAX_QUERIES, SearchRequest, Source
-from clawbot.plugins.milvus.claims import Claim
 from clawbot.plugins.milvus.collections import Candidates, Collections
 from clawbot.plugins.milvus.pieces import (
     BLOCK,
     BLOCK_BITS,
+    Claim,
     StoredPiece,
     block_of,
     one_of,

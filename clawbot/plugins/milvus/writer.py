@@ -18,20 +18,25 @@ from clawbot.memory.documents.walking import FileState
 from clawbot.memory.store.records import ChunkRecord
 from clawbot.memory.store.writer import day_runs
 from clawbot.memory.values import Counts, Issue, Source, VerifyReport
-from clawbot.plugins.milvus.claims import (
+from clawbot.plugins.milvus.collections import Collections
+from clawbot.plugins.milvus.pieces import (
+    BLOCK,
     MOST_BLOCKS,
+    Block,
     Claim,
     Version,
     begun,
+    block_of,
+    blocks_of,
     contested,
     deletable,
     fits,
     forgotten,
     most_pieces,
+    piece_id,
     settled,
+    speaker_of,
 )
-from clawbot.plugins.milvus.collections import Collections
-from clawbot.plugins.milvus.pieces import BLOCK, Block, block_of, blocks_of, piece_id, speaker_of
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings

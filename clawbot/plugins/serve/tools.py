@@ -7,9 +7,9 @@ import contextlib
 import functools
 import logging
 import uuid
-from collections import deque
-from collections.abc import Mapping
-from typing import Any
+from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -20,18 +20,19 @@ from clawbot.config.schema import ServeSettings, ServeToolSettings
 from clawbot.context.privacy import privacy_of
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
+from clawbot.hooks.api import HookServiceError
+from clawbot.hooks.codec import RequestedServices, Service
+from clawbot.hooks.events import ToolAfter, ToolBefore, common_fields
 from clawbot.mcp.catalog import PREFIX
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock, ToolResultMessage, ToolSpec
 from clawbot.plugins.serve.agents import Agents
 from clawbot.plugins.serve.answers import RefusalError, as_json, invalid, json_body
-from clawbot.plugins.serve.hooked import HookedCalls, RefusedCallError
 from clawbot.plugins.serve.metrics import Metrics
-from clawbot.plugins.serve.repeats import Repeats
 from clawbot.services import SharedServices
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.names import MAIN, key_for
 from clawbot.text.visible import one_line
-from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, ToolError, ToolOutcome
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, ToolError, ToolOutcome
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.seen import VIEWS, Views
 
@@ -63,6 +64,88 @@ FAILED = "tool execution failed"
 _LONGEST_NAME = 100
 _LONGEST_KEY = 200
 _REMEMBERED = 400  # calls and results, by which `write` knows what was seen
+KEPT_SECONDS = 600.0
+MOST = 1000
+A = TypeVar("A")
+C = TypeVar("C")
+
+
+class _Known(NamedTuple, Generic[A]):
+    content: bytes
+    task: asyncio.Future[A]
+    at: float
+
+
+class Repeats(Generic[A]):
+    """The answers of the last ten minutes by the client's key, failures included; the oldest of too many are
+    dropped."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, _Known[A]] = OrderedDict()
+
+    async def once(self, key: str, content: bytes, run: Callable[[C], Awaitable[A]], call: C) -> A:
+        """The answer of `run(call)`, which runs once for a `key` and to its end, also when the client leaves. `content`
+        tells calls apart. Raises RefusalError for a key that stands for another call, and what `run` raises."""
+        self._forget()
+        known = self._known.get(key)
+        if known is None:
+            task = asyncio.ensure_future(run(call))
+            # Nobody may be left to hear of a failure.
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            known = self._known[key] = _Known(content, task, self._clock.monotonic())
+        elif known.content != content:
+            raise invalid("`idempotencyKey` was used for another call.")
+        return await asyncio.shield(known.task)
+
+    def _forget(self) -> None:
+        now = self._clock.monotonic()
+        while self._known:
+            key, oldest = next(iter(self._known.items()))
+            if len(self._known) < MOST and now - oldest.at < KEPT_SECONDS:
+                return
+            del self._known[key]
+
+
+class RefusedCallError(ToolError):
+    """A hook refused the call."""
+
+
+class HookedCalls:
+    """Runs calls for the session `key` of the agent of `services`."""
+
+    def __init__(self, services: SharedServices, toolbox: Toolbox, key: str) -> None:
+        self._services = services
+        self._toolbox = toolbox
+        self._key = key
+
+    async def run(self, call: ToolCallBlock, approve: Approver) -> ToolOutcome:
+        """Run one call. Raises RefusedCallError, ToolError for what the tool does not take, and what a tool raises."""
+        hooks, clock = self._services.hooks, self._services.clock
+        called: dict[str, Any] = {"call_id": call.id, "tool": call.name, "arguments": dict(call.arguments)}
+        if hooks is not None and hooks.wants("tool:before"):
+            asked = await hooks.run(ToolBefore(**self._common(), **called), _NoTalk())
+            if asked.refusal:
+                raise RefusedCallError(f"The call was refused by a hook: {asked.refusal}")
+        began = clock.monotonic()
+        outcome = await self._toolbox.attempt(call, approve)
+        if hooks is not None and hooks.wants("tool:after"):
+            done: dict[str, Any] = {"output": outcome.text, "is_error": outcome.is_error}
+            took = round((clock.monotonic() - began) * 1000)
+            hooks.notify(ToolAfter(**self._common(), **called, **done, duration_ms=took), _NoTalk())
+        return outcome
+
+    def _common(self) -> dict[str, Any]:
+        services = self._services
+        common = common_fields(services.agent_id, services.workspace, services.paths.home, services.clock.now())
+        return {**common, "session_key": self._key}
+
+
+class _NoTalk(RequestedServices):
+    """What a hook can ask for where no conversation is open: nothing."""
+
+    async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
+        raise HookServiceError("a tool was called over HTTP, outside a conversation")
 
 
 class Call(Struct, frozen=True):

@@ -20,10 +20,9 @@ from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import Embedder
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.milvus.backend import MilvusBackend
-from clawbot.plugins.milvus.claims import Claim, decode_claim, encode_claim
 from clawbot.plugins.milvus.collections import Candidates, MilvusError
 from clawbot.plugins.milvus.connection import Connection
-from clawbot.plugins.milvus.pieces import StoredPiece
+from clawbot.plugins.milvus.pieces import Claim, StoredPiece, decode_claim, encode_claim
 from tests.memory.index_host import WordEmbedder
 
 _NOT_READ = ("dense", "source", "block")

@@ -9,18 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.memory.store.records import ChunkRecord, DayRun
-from clawbot.plugins.milvus.claims import (
+from clawbot.plugins.milvus.pieces import (
+    BLOCK,
     Claim,
     Version,
     begun,
+    blocks_of,
     contested,
     decode_claim,
     deletable,
     encode_claim,
     forgotten,
+    quoted,
     settled,
+    terms_of,
+    within,
+    word_of,
 )
-from clawbot.plugins.milvus.pieces import BLOCK, blocks_of, quoted, terms_of, within, word_of
 
 
 def pieces(count: int) -> list[ChunkRecord]:

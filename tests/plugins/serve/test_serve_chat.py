@@ -15,7 +15,7 @@ from clawbot.llm.errors import UnreachableError
 from clawbot.messages import ToolCallBlock
 from clawbot.plugins.serve import chat as chat_module
 from clawbot.plugins.serve.answers import RefusalError
-from clawbot.plugins.serve.histories import MOST_ALIKE, Continuations, Said, read_talk
+from clawbot.plugins.serve.chat import MOST_ALIKE, Continuations, Said, read_talk
 from clawbot.plugins.serve.reply import Reply
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.agent.fakes import Stalling, calls, says

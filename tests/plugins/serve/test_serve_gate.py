@@ -14,8 +14,7 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema import ServeSettings
 from clawbot.errors import ClawbotError
 from clawbot.plugins.serve import server as server_module
-from clawbot.plugins.serve.gate import is_loopback, may_be_called, may_come_from
-from clawbot.plugins.serve.limits import FAILURES, MOST_ADDRESSES, Buckets
+from clawbot.plugins.serve.gate import FAILURES, MOST_ADDRESSES, Buckets, is_loopback, may_be_called, may_come_from
 from clawbot.plugins.serve.metrics import Metrics
 from clawbot.plugins.serve.server import check_host
 from clawbot.token import load_token, rotate_token
