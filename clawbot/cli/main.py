@@ -50,11 +50,7 @@ def _added() -> dict[str, Extension]:
     # Deferred import: what is in the table needs no metadata of packages.
     from clawbot.entry_points import installed
 
-    found: dict[str, Extension] = {}
-    for each in installed(GROUP):
-        if each.name not in COMMANDS:
-            found.setdefault(each.name, each)
-    return found
+    return {each.name: each for each in reversed(installed(GROUP)) if each.name not in COMMANDS}
 
 
 def _load(name: str) -> click.Command | None:
@@ -76,15 +72,13 @@ def _load(name: str) -> click.Command | None:
 
 def _help_lines(incomplete: str = "") -> Iterator[tuple[str, str]]:
     """Yield each name that begins with `incomplete`, with its line of help. Imports what entry points add."""
-    yield from ((name, line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete))
-    for name in _added():
-        if name.startswith(incomplete):
-            try:
-                found = _load(name)
-            except (ClawbotError, TypeError) as error:
-                yield name, str(error)
-            else:
-                yield name, found.get_short_help_str(120) if found is not None else ""
+    for name in filter(lambda each: each.startswith(incomplete), [*COMMANDS, *sorted(_added())]):
+        try:
+            found = None if name in COMMANDS else _load(name)
+        except (ClawbotError, TypeError) as error:
+            yield name, str(error)
+        else:
+            yield name, COMMANDS[name][1] if found is None else found.get_short_help_str(120)
 
 
 class LazyGroup(click.Group):
@@ -92,7 +86,7 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The subcommands in table order."""
-        return [*COMMANDS, *_added()]
+        return [*COMMANDS, *sorted(_added())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return `cmd_name`. Raises TypeError if it is no command, ClawbotError if it can't be used."""

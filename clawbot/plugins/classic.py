@@ -181,16 +181,13 @@ def all_words(query: str) -> str:
 
 def single_words(query: str) -> list[str]:
     """A MATCH expression for each meaningful word of `query`; for all words if none is meaningful."""
-    words = [word for word in parse_query(query).content_words if _is_keyword(word)]
+    words = [word for word in parse_query(query).content_words if not word.isdigit()]
+    words = [word for word in words if len(word) >= _SHORTEST_KEYWORD or not (word.isascii() and word.isalpha())]
     found: dict[str, None] = {}
     for word in words:
         for part in spread_text(word).split() if CJK_RUN.search(word) else [word]:
             found.setdefault(fts_quote(part))
     return list(found) or [all_words(query)]
-
-
-def _is_keyword(word: str) -> bool:
-    return not word.isdigit() and not (word.isascii() and word.isalpha() and len(word) < _SHORTEST_KEYWORD)
 
 
 def freshness(day: date | None, today: date, decay: TemporalDecaySettings) -> float:

@@ -106,7 +106,6 @@ class LiteUser:
         return False
 
     def _answering(self) -> Path | None:
-        """The socket of a server that accepts connections."""
         try:
             path = Path(beside(self._database, ADDRESS).read_text("utf-8"))
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:

@@ -232,7 +232,6 @@ class PieceReader:
         return None
 
     def postings(self, match: str, limit: int, id_range: IdRange = EVERYWHERE) -> list[int]:
-        """Among the pieces that were read."""
         sql = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid LIMIT ?"
         return [int(one) for (one,) in self._found(sql, (match, *id_range, limit))]
 
@@ -256,13 +255,11 @@ class PieceReader:
         return ()
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Among the pieces that were read."""
         sql = "SELECT rowid, bm25(words) AS score FROM words WHERE words MATCH ? ORDER BY score, rowid"
         found = ((int(one), float(score)) for one, score in self._found(sql, (match,)))
         return [each for each in found if file_ids is None or file_of(each[0]) in file_ids][:limit]
 
     def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """Among the pieces that were read, which Milvus' own nearest are among."""
         np = numpy()
         ids, rows = self.vectors([one for one in self._rows if file_ids is None or file_of(one) in file_ids])
         query = np.frombuffer(vector, "<f4")
@@ -298,7 +295,6 @@ class PieceReader:
         return found, rows
 
     def all_vectors(self, id_range: IdRange = EVERYWHERE) -> tuple[Ids, Floats]:
-        """Of the pieces that were read."""
         return self.vectors([one for one in self._rows if id_range[0] <= one < id_range[1]])
 
     def _row(self, chunk: int) -> ChunkRow:

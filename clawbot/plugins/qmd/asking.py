@@ -13,14 +13,7 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
-from clawbot.plugins.qmd.program import (
-    LARGEST_ANSWER,
-    Collection,
-    QmdAnswer,
-    QmdError,
-    QmdProgram,
-    decode_answers,
-)
+from clawbot.plugins.qmd.program import LARGEST_ANSWER, Collection, QmdAnswer, QmdError, QmdProgram, decode_answers
 from clawbot.text.query import Query, Term, parse_query
 
 SearchMode = Literal["search", "vsearch", "query"]

@@ -33,15 +33,7 @@ from clawbot.memory.values import (
 )
 from clawbot.plugins.qmd.asking import Asker, QmdServer
 from clawbot.plugins.qmd.following import QmdFollower, last_sync, read_manifest
-from clawbot.plugins.qmd.program import (
-    QmdAnswer,
-    QmdError,
-    QmdPlace,
-    QmdProgram,
-    collections_of,
-    export_name,
-    located,
-)
+from clawbot.plugins.qmd.program import QmdAnswer, QmdError, QmdPlace, QmdProgram, collections_of, export_name, located
 from clawbot.text.query import Term, parse_query
 
 FOLDER = "qmd"

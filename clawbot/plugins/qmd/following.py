@@ -90,7 +90,6 @@ class QmdFollower:
         self._embed_pause = FIRST_PAUSE
 
     def begin(self, *, force: bool = False) -> asyncio.Task[SyncReport]:
-        """The update that is running, or a new one."""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._update(force=force))
             self._running.add_done_callback(self._ended)

@@ -55,12 +55,10 @@ class QmdPlace(Struct, frozen=True):
 
     @property
     def index(self) -> Path:
-        """The database."""
         return self.folder / "index.sqlite"
 
     @property
     def config(self) -> Path:
-        """The collections."""
         return self.folder / "config" / "index.yml"
 
     @property
@@ -70,7 +68,6 @@ class QmdPlace(Struct, frozen=True):
 
     @property
     def manifest(self) -> Path:
-        """What was indexed last."""
         return self.folder / "manifest.json"
 
     def clear(self) -> None:

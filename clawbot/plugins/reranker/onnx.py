@@ -390,7 +390,6 @@ def _read(path: Path, largest: int, sha256: str | None) -> bytes:
 
 
 def _reason(error: BaseException) -> str:
-    """One line of what a library said."""
     text = " ".join(str(error).split()) or type(error).__name__
     return (text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…").rstrip(".")
 

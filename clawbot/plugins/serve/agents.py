@@ -73,7 +73,6 @@ class Agents:
 
     @property
     def open_sessions(self) -> int:
-        """How many conversations are open."""
         return len(self._rooms)
 
     async def services(self, agent_id: str) -> SharedServices:
@@ -174,7 +173,6 @@ class Agents:
                 await _quietly(room.runtime.close)
 
     def interrupt(self) -> None:
-        """Interrupt all running answers; what they said is kept."""
         for room in self._rooms.values():
             room.runtime.agent.interrupt()
 

@@ -28,7 +28,6 @@ class RefusalError(Exception):
         self.retry_after = retry_after
 
     def response(self, headers: Mapping[str, str] | None = None) -> web.Response:
-        """The answer."""
         error = {"type": self.kind, "message": self.message, "code": self.kind, "param": None}
         more = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
         return as_json({"ok": False, "error": error}, status=self.status, headers={**(headers or {}), **more})

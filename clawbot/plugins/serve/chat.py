@@ -177,7 +177,6 @@ class ChatRoutes:
         self._talks = Continuations()
 
     async def models(self, _: web.Request) -> web.Response:
-        """List the agents."""
         return as_json({"object": "list", "data": [_model(each) for each in self._agents.ids]})
 
     async def model(self, request: web.Request) -> web.Response:
@@ -359,7 +358,6 @@ class _Turn:
             raise ConnectionResetError("The client took nothing.") from None
 
     async def _breathe(self) -> None:
-        """Send a comment now and then."""
         with contextlib.suppress(ConnectionError):
             while True:
                 await asyncio.sleep(QUIET_SECONDS)

@@ -75,11 +75,6 @@ class Buckets:
             self._left.popitem(last=False)
 
 
-def failure_buckets(clock: Clock) -> Buckets:
-    """The limit on wrong tokens."""
-    return Buckets(1.0 / FAILURE_SECONDS, FAILURES, clock)
-
-
 def is_loopback(host: str) -> bool:
     """Whether `host`, a name or an address, is this machine alone."""
     if host == "localhost":
@@ -128,10 +123,9 @@ class Gate:
         self._metrics = metrics
         self._clock = clock
         self._rates = Buckets(settings.rate, max(1.0, _BURST_SECONDS * settings.rate), clock)
-        self._failures = failure_buckets(clock)
+        self._failures = Buckets(1.0 / FAILURE_SECONDS, FAILURES, clock)
 
     def guard(self, app: web.Application) -> None:
-        """Put the gate before all routes of `app`."""
 
         @web.middleware
         async def pass_through(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -141,7 +135,6 @@ class Gate:
         app.on_response_prepare.append(self._add_headers)
 
     async def pass_through(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Check `request`, let `handler` answer it, and count it."""
         began = self._clock.monotonic()
         self.running += 1
         self._empty.clear()
@@ -211,7 +204,6 @@ class Gate:
         return None
 
     async def accepts(self, offered: str) -> bool:
-        """Whether `offered` is the token."""
         return await self._keeper.accepts(offered.strip()[:_LONGEST_TOKEN])
 
     async def demand_token(self, address: str, offered: str) -> None:

@@ -22,7 +22,6 @@ class Metrics:
         self._seconds: dict[str, float] = {}
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """One request to `route` was answered after `seconds`."""
         self.requests[route, status] += 1
         self._seconds[route] = self._seconds.get(route, 0.0) + seconds
         counts = self._buckets.setdefault(route, [0] * (len(BUCKETS) + 1))

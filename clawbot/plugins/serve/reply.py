@@ -70,7 +70,6 @@ class Reply:
 
     @property
     def status(self) -> str:
-        """How the turn ended."""
         return self._ended.status if self._ended is not None else "failed"
 
     @property
@@ -86,12 +85,10 @@ class Reply:
 
     @property
     def finish_reason(self) -> str:
-        """Why the model stopped, in OpenAI's words."""
         return "length" if self._cut or self.status == "stopped" else "stop"
 
     @property
     def usage(self) -> dict[str, Any]:
-        """The tokens of all calls of the model."""
         asked = sum(usage.prompt_tokens for usage in self._usages)
         written = sum(usage.output for usage in self._usages)
         return {"prompt_tokens": asked, "completion_tokens": written, "total_tokens": asked + written}

@@ -54,12 +54,10 @@ class Served:
 
     @property
     def running(self) -> int:
-        """How many requests are being answered."""
         return self._gate.running
 
     @property
     def open_sessions(self) -> int:
-        """How many conversations are open."""
         return self._agents.open_sessions
 
     async def drain(self) -> None:

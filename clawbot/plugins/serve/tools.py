@@ -38,27 +38,10 @@ from clawbot.tools.seen import VIEWS, Views
 
 log = logging.getLogger(__name__)
 
-DENIED = frozenset(
-    {
-        # Ours, which write or run something.
-        "shell",
-        "write",
-        "edit",
-        "append",
-        # Names by which tools of packages and of other programs do the same.
-        "exec",
-        "spawn",
-        "fs_write",
-        "fs_delete",
-        "fs_move",
-        "apply_patch",
-        "sessions_spawn",
-        "sessions_send",
-        "cron",
-        "gateway",
-        "nodes",
-    }
-)
+# Ours, which write or run something; then the names by which tools of packages and of other programs do the same.
+_WRITING = {"shell", "write", "edit", "append"}
+_FOREIGN = {"exec", "spawn", "fs_write", "fs_delete", "fs_move", "apply_patch", "cron", "gateway", "nodes"}
+DENIED = frozenset({*_WRITING, *_FOREIGN, "sessions_spawn", "sessions_send"})
 """Tools that are not available over HTTP unless `serve.tools.allow` names them; neither are those of MCP servers."""
 FAILED = "tool execution failed"
 _LONGEST_NAME = 100
@@ -307,6 +290,5 @@ class ToolsRoute:
 
 
 def _result(outcome: ToolOutcome) -> dict[str, Any]:
-    """The result as the tools of this family give it."""
     content = [{"type": "text", "text": outcome.text}]
     return {"content": content, "details": outcome.details, "isError": outcome.is_error, "summary": outcome.summary}

@@ -116,7 +116,6 @@ class WebScreens:
         return _html(_TERMINAL.format(static=STATIC, socket=SOCKET, page=PAGE, nonce=nonce), nonce)
 
     async def form(self, _: web.Request) -> web.Response:
-        """The login."""
         return _html(_FORM.format(login=LOGIN, said=ASK))
 
     async def login(self, request: web.Request) -> web.Response:

@@ -19,13 +19,7 @@ from clawbot.indexing import open_reranker
 from clawbot.memory.search.protocols import MAX_RERANKED, Ranked, reranked
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.reranker import onnx as onnx_model
-from clawbot.plugins.reranker.model import (
-    LINE_CHARS,
-    ModelReranker,
-    RerankError,
-    parse_order,
-    rerank_prompt,
-)
+from clawbot.plugins.reranker.model import LINE_CHARS, ModelReranker, RerankError, parse_order, rerank_prompt
 from clawbot.plugins.reranker.onnx import MODEL, TOKENIZER, OnnxReranker
 from tests.local_model.hosts import FileHost, serving
 from tests.memory.index_host import House
