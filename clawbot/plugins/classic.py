@@ -91,8 +91,8 @@ class ClassicResults(Struct, frozen=True):
 
 def rank_classic(search: Search, scope: FileScope, budget: Budget, warnings: tuple[str, ...]) -> ClassicResults:
     """Implements `Profile`."""
-    classic = ClassicSearch(search.reader, scope, search.settings.query.hybrid, budget, search.today)
     queries, vectors = search.request.queries[:MAX_QUERIES], search.vectors[:MAX_QUERIES]
+    classic = ClassicSearch(search.reader, scope, search.settings.query.hybrid, budget, search.today)
     return classic.rank(queries, vectors, search.should_stop, warnings)
 
 

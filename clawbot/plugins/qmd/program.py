@@ -63,7 +63,6 @@ class QmdPlace(Struct, frozen=True):
 
     @property
     def exports(self) -> Path:
-        """The folder of exported transcripts."""
         return self.folder / "sessions"
 
     @property

@@ -54,7 +54,7 @@ class ModelReranker:
 
 
 def open_model(context: RerankerContext) -> ModelReranker:
-    """Implements `RerankerFactory`. Raises RerankError without a model to ask."""
+    """Raises RerankError without a model to ask."""
     if context.complete is None:
         raise RerankError("No model can be asked to order the results here.")
     return ModelReranker(context.complete)

@@ -64,7 +64,7 @@ _WHOLE = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 
 
 def open_onnx(context: RerankerContext) -> OnnxReranker:
-    """Implements `RerankerFactory`."""
+    """Loads nothing yet."""
     return OnnxReranker(context.settings.onnx, context.folder)
 
 

@@ -47,8 +47,7 @@ FAILED = "tool execution failed"
 _LONGEST_NAME = 100
 _LONGEST_KEY = 200
 _REMEMBERED = 400  # calls and results, by which `write` knows what was seen
-KEPT_SECONDS = 600.0
-MOST = 1000
+KEPT_SECONDS, MAX_KEPT = 600.0, 1000
 A = TypeVar("A")
 C = TypeVar("C")
 
@@ -85,7 +84,7 @@ class Repeats(Generic[A]):
         now = self._clock.monotonic()
         while self._known:
             key, oldest = next(iter(self._known.items()))
-            if len(self._known) < MOST and now - oldest.at < KEPT_SECONDS:
+            if len(self._known) < MAX_KEPT and now - oldest.at < KEPT_SECONDS:
                 return
             del self._known[key]
 
