@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from clawbot.cli.output import say, write_nowhere
+from clawbot.cli.output import echo, write_nowhere
 from clawbot.config.errors import MAX_BYTES
 from clawbot.config.paths import Paths, find_home
 from clawbot.files import read_plain
@@ -93,17 +93,17 @@ def _open(chosen: Choices, *, plain: bool) -> int:
     if code == _HUNG_UP:
         write_nowhere()
     elif opened:
-        say(_("Resume with: {command}").format(command=_resume_command(opened[-1])))
+        echo(_("Resume with: {command}").format(command=_resume_command(opened[-1])))
     return code
 
 
 def _early(config_file: Path | None) -> TuiSettings | None:
-    """What the settings say of the screen where that decides how the chat begins. Most settings do not: None, and they
-    are not read before the first paint."""
+    """Return the settings of the screen if they decide how the chat begins. Most don't: None, and they are not read
+    before the first paint."""
     paths = Paths(find_home())
     try:
         written = read_plain(config_file or paths.config_file, MAX_BYTES)
-    except OSError:  # which is told when the settings are loaded
+    except OSError:  # which is reported when the settings are loaded
         return None
     if not any(name in written for name in (b"plain", b"language")):
         return None

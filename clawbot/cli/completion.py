@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from clawbot.cli.output import say
+from clawbot.cli.output import echo
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -39,7 +39,7 @@ def command(context: click.Context, shell: str | None) -> None:
     found = get_completion_class(chosen)
     if found is None:
         raise ClawbotError(f"There is no completion for {chosen}.", hint=f"Known: {', '.join(SHELLS)}.")
-    say(found(context.find_root().command, {}, PROGRAM, VARIABLE).source())
+    echo(found(context.find_root().command, {}, PROGRAM, VARIABLE).source())
 
 
 def this_shell(path: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import answer, json_option, print_json, say, shared_options, tell
+from clawbot.cli.output import answer, echo, echo_error, json_option, print_json, shared_options
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
@@ -48,7 +48,7 @@ def check(file: Path | None, as_json: bool) -> None:
             problems = [problem._asdict() for problem in error.problems]
             print_json({"ok": False, "problems": problems, "notices": []})
         for line in () if as_json else [error] if error.hint else error.problems:
-            tell(str(line))
+            echo_error(str(line))
         sys.exit(1)
     _answer(as_json, {"ok": True, "problems": []}, ["ok"], (*left_out, *loaded.notices))
 
@@ -56,13 +56,13 @@ def check(file: Path | None, as_json: bool) -> None:
 @command.command()
 def path() -> None:
     """Print where your own settings are, or would be."""
-    say(str(Paths(find_home()).config_file))
+    echo(str(Paths(find_home()).config_file))
 
 
 def _answer(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], notices: Sequence[str]) -> None:
     answer(as_json, {**data, "notices": notices}, lines)
     for notice in () if as_json else notices:
-        tell(f"note: {notice}")
+        echo_error(f"note: {notice}")
 
 
 def masked(value: Any, name: str = "") -> Any:

@@ -19,7 +19,7 @@ from clawbot import __version__
 from clawbot.cli import doctor_setup as setup
 from clawbot.cli import doctor_storage as storage
 from clawbot.cli.doctor_storage import Finding, Findings, Here
-from clawbot.cli.output import agent_option, print_json, say, shared_options
+from clawbot.cli.output import agent_option, echo, print_json, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.errors import ConfigError
@@ -80,7 +80,7 @@ def command(file: Path | None, as_json: bool, agent_id: str, ping: bool, fix: bo
     """Check what works here and what does not, with the command that fixes it. Exits with 1 if there is a problem."""
     # Log records would reach the screen; doctor itself writes nothing without --fix, not even a log.
     setup_logging(None)
-    here = look_around(agent_id, ping=ping, config_file=file)
+    here = inspect_setup(agent_id, ping=ping, config_file=file)
     findings = [Finding("fixed", "ok", line) for line in mend_workspace(here.settings.workspace)] if fix else []
     findings += asyncio.run(examine(here))
     if as_json:
@@ -91,7 +91,7 @@ def command(file: Path | None, as_json: bool, agent_id: str, ping: bool, fix: bo
         sys.exit(1)
 
 
-def look_around(agent: str, *, ping: bool, config_file: Path | None = None) -> Here:
+def inspect_setup(agent: str, *, ping: bool, config_file: Path | None = None) -> Here:
     """Collect what the checks need. An invalid configuration is a finding, not an error.
 
     Raises ConfigError for an agent that is not in the settings.
@@ -148,7 +148,7 @@ def _print(findings: Sequence[Finding]) -> None:
     for state, line in lines_of(findings):
         # In whatever encoding the terminal has: a broken locale is one of the findings.
         shown = line.encode(encoding, "replace").decode(encoding)
-        say(shown, label=f"{state:<7}" if state else "", colour=COLOURS.get(state))
+        echo(shown, label=f"{state:<7}" if state else "", colour=COLOURS.get(state))
 
 
 def lines_of(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:

@@ -254,7 +254,7 @@ def _shared(real: dict[str, Path]) -> Iterator[Finding]:
 
 CHECK_CONFIG = "clawbot config check"
 # More problems than anybody reads before fixing the first ones.
-MOST_PROBLEMS = 5
+MAX_PROBLEMS = 5
 
 
 def configuration(here: Here) -> Findings:
@@ -262,9 +262,9 @@ def configuration(here: Here) -> Findings:
     file = here.config_file
     if here.config_error is not None:
         problems = here.config_error.problems
-        found = [Finding("config", "problem", f"{problem}", CHECK_CONFIG) for problem in problems[:MOST_PROBLEMS]]
-        if len(problems) > MOST_PROBLEMS:
-            found.append(Finding("config", "problem", f"{len(problems) - MOST_PROBLEMS} more problems", CHECK_CONFIG))
+        found = [Finding("config", "problem", f"{problem}", CHECK_CONFIG) for problem in problems[:MAX_PROBLEMS]]
+        if len(problems) > MAX_PROBLEMS:
+            found.append(Finding("config", "problem", f"{len(problems) - MAX_PROBLEMS} more problems", CHECK_CONFIG))
         return found
     notices = [Finding("config", "warning", notice, "clawbot config show") for notice in here.config_notices]
     if not file.exists():

@@ -101,20 +101,20 @@ def writable(path: Path) -> bool:
 
 
 # Each is opened from its end; this many take about a second.
-MOST_TRANSCRIPTS = 200
-MOST_NAMED = 3  # files of a kind: enough to find the others
+MAX_TRANSCRIPTS = 200
+MAX_NAMED = 3  # files of a kind: enough to find the others
 
 
 def sessions(here: Here) -> Findings:
     """Whether every transcript is readable and indexed."""
     repair = f"clawbot sessions repair{here.for_agent}"
     files = sorted(transcripts_in(here.sessions), key=lambda file: file.stat().st_mtime, reverse=True)
-    wrong = [finding for file in files[:MOST_TRANSCRIPTS] for finding in _transcript(file, here, repair)]
+    wrong = [finding for file in files[:MAX_TRANSCRIPTS] for finding in _transcript(file, here, repair)]
     store = SessionStore(here.sessions, here.clock, agent_id=here.agent)
     wrong += [Finding("sessions", "warning", f"{problem}", repair) for problem in store.repair_index(dry_run=True)]
     if wrong:
         return wrong
-    unseen = f" (the newest {MOST_TRANSCRIPTS} were read)" if len(files) > MOST_TRANSCRIPTS else ""
+    unseen = f" (the newest {MAX_TRANSCRIPTS} were read)" if len(files) > MAX_TRANSCRIPTS else ""
     count = f"{len(files)} transcript{'' if len(files) == 1 else 's'}"
     return [Finding("sessions", "ok", f"{count} in {here.sessions}{unseen}")]
 
@@ -136,8 +136,8 @@ def strangers(here: Here) -> Findings:
 
 
 def _named(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    shown = ", ".join(visible_name(name) for name in sorted(names)[:MOST_NAMED])
+    more = len(names) - MAX_NAMED
+    shown = ", ".join(visible_name(name) for name in sorted(names)[:MAX_NAMED])
     return f"{shown} and {more} more" if more > 0 else shown
 
 
@@ -308,7 +308,7 @@ def _room(place: Path) -> Finding:
     return Finding("disk", "problem" if free < FULL else "warning", message, fix)
 
 
-MOST_ISSUES = 5  # more than anybody fixes before checking again
+MAX_ISSUES = 5  # more than anybody fixes before checking again
 NONE = "none"  # the provider of an index without vectors
 
 Open = Callable[[Here], MemoryBackend | None]
@@ -329,7 +329,7 @@ async def index(here: Here, open_here: Open = _open) -> Findings:
     if backend is None:
         return [Finding("memory", "ok", "memory search is switched off (memory_search.enabled)")]
     try:
-        return [*await _look(backend, here), *await asyncio.to_thread(_ambiguous_days, here)]
+        return [*await _index_findings(backend, here), *await asyncio.to_thread(_ambiguous_days, here)]
     except ClawbotError as error:
         return [_broken(error, backend.location)]
     finally:
@@ -351,7 +351,7 @@ def _ambiguous_days(here: Here) -> Findings:
     return [Finding("memory", "warning", message, "write the year first, as in 2026-04-03, or set LC_TIME")]
 
 
-async def _look(backend: MemoryBackend, here: Here) -> Findings:
+async def _index_findings(backend: MemoryBackend, here: Here) -> Findings:
     """Raises ClawbotError."""
     if not backend.built:
         fix = f"clawbot memory index{here.for_agent}"
@@ -409,9 +409,9 @@ def _new_error(status: IndexStatus) -> str | None:
 
 
 def _issues(status: IndexStatus, here: Here) -> Findings:
-    found = [_issue(issue, here) for issue in status.issues[:MOST_ISSUES]]
-    if len(status.issues) > MOST_ISSUES:
-        more = f"{counted(len(status.issues) - MOST_ISSUES, 'more file')} could not be taken in"
+    found = [_issue(issue, here) for issue in status.issues[:MAX_ISSUES]]
+    if len(status.issues) > MAX_ISSUES:
+        more = f"{counted(len(status.issues) - MAX_ISSUES, 'more file')} could not be taken in"
         found.append(Finding("memory", "warning", more, "clawbot memory status"))
     return found
 

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from clawbot.cli.config import masked
-from clawbot.cli.output import agent_option, answer, fitted, options, print_json, say, shared_options, warn
+from clawbot.cli.output import agent_option, answer, echo, fitted, options, print_json, shared_options, warn
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -178,9 +178,9 @@ def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool
     if as_json:
         print_json({**here.data(each), **here.details(each)})
         return
-    say(clean_line(f"{here.title(each)}: {each.state}"))
+    echo(clean_line(f"{here.title(each)}: {each.state}"))
     if each.manifest.description:
-        say(f"  {clean_line(each.manifest.description)}")
+        echo(f"  {clean_line(each.manifest.description)}")
     facts = [
         ("why", each.reason()),
         *(("form", text) for text in here.odd(each)),
@@ -195,7 +195,7 @@ def _info(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bool
     last = ""
     for label, text in facts:
         if text:
-            say(f"  {label if label != last else '':<{_LABEL}}{clean_line(text)}")
+            echo(f"  {label if label != last else '':<{_LABEL}}{clean_line(text)}")
             last = label
     warn(*here.warnings())
 

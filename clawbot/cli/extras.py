@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from clawbot import __version__, extras
-from clawbot.cli.output import answer, json_option, say, tell
+from clawbot.cli.output import answer, echo, echo_error, json_option
 from clawbot.distribution import requirements, version_of
 from clawbot.errors import ClawbotError
 from clawbot.signals import on_interruption
@@ -54,14 +54,14 @@ def install(name: str) -> None:
     Ctrl+C ends pip, and leaves what was installed before as it was. Exits with 1 if it fails.
     """
     if extras.is_installed(name):
-        say(f"{name} is already installed.")
+        echo(f"{name} is already installed.")
         return
     asyncio.run(_install(name))
-    say(f"{name} is installed. A chat that is open uses it after a restart.")
+    echo(f"{name} is installed. A chat that is open uses it after a restart.")
 
 
 async def _install(name: str) -> None:
-    installing = asyncio.ensure_future(extras.install(name, tell))
+    installing = asyncio.ensure_future(extras.install(name, echo_error))
     on_interruption(lambda: installing.cancelling() or installing.cancel())
     try:
         await installing

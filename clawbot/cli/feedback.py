@@ -11,11 +11,11 @@ import click
 
 from clawbot.cli.config import lines_of as settings_lines
 from clawbot.cli.config import masked
-from clawbot.cli.doctor import examine, look_around
+from clawbot.cli.doctor import examine, inspect_setup
 from clawbot.cli.doctor import lines_of as finding_lines
 from clawbot.cli.doctor_storage import Here
 from clawbot.cli.extras import about
-from clawbot.cli.output import agent_option, config_option, say
+from clawbot.cli.output import agent_option, config_option, echo
 from clawbot.clock import SystemClock
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import DEFAULT, load_settings
@@ -43,13 +43,13 @@ def command(file: Path | None, target: Path | None, agent_id: str) -> None:
     """Write what a bug report needs into FILE, a new one in this folder unless named. Nothing is sent."""
     # Log records would reach the screen, or the file that is read here.
     setup_logging(None)
-    here = look_around(agent_id, ping=False, config_file=file)
+    here = inspect_setup(agent_id, ping=False, config_file=file)
     report = report_of(here).encode("utf-8", "backslashreplace")
     path = target or Path(f"clawbot-feedback-{SystemClock().now():%Y%m%d-%H%M%S}.md")
     folder, name = reached(path, here.settings.workspace)
     if not folder.create(name, report):
         raise ClawbotError(f"{path} exists already.", hint="Name another file.")
-    say(f"Written: {path} ({len(report) / 1024:.1f} KB). Nothing was sent. Read it first, then add it to your report.")
+    echo(f"Written: {path} ({len(report) / 1024:.1f} KB). Nothing was sent. Read it first, then add it to your report.")
 
 
 def report_of(here: Here) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from msgspec import structs
 
-from clawbot.cli.output import agent_option, answer, counted, draw, fail, json_option, options, say, shared_options
+from clawbot.cli.output import agent_option, answer, counted, draw, echo, fail, json_option, options, shared_options
 from clawbot.cli.schedule import add_jobs
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
@@ -161,4 +161,4 @@ def undo(run_id: str, as_json: bool) -> None:
 def dismiss_homes() -> None:
     """Offer no import any more, neither on the first page nor in doctor."""
     dismiss(Paths(find_home()))
-    say("No import is offered any more. `clawbot import PATH` still works.")
+    echo("No import is offered any more. `clawbot import PATH` still works.")

@@ -1,5 +1,5 @@
 """The chat in lines, for screen readers and for terminals that only print: nothing is drawn or moves, and each change
-is told by a line of its own."""
+is a line of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS = N_(
     "with the model. Ctrl+C stops an answer or leaves. /help, /quit."
 )
 
-_EARLIER = 6  # messages of the open conversation that are told at the start
+_EARLIER = 6  # messages of the open conversation that are shown at the start
 _DECISIONS: dict[str, Decision] = {"y": "once", "yes": "once", "a": "always", "n": "deny", "no": "deny"}
 _WITH_NETWORK = "w"
 _PLAN_ANSWERS = (
@@ -68,14 +68,14 @@ class TypedLines:
         asyncio.get_running_loop().add_reader(self._descriptor, self._read)
 
     def stop(self) -> None:
-        """Read no more; who waits for a line gets None."""
+        """Stop reading; a call that waits for a line returns None."""
         asyncio.get_running_loop().remove_reader(self._descriptor)
         self._ended = True
         self._changed.set()
 
     async def next(self, since: int = 0) -> str | None:
-        """The next line, with those that continue it; None at the end of the input. `since` leaves out as many lines,
-        which stay for later."""
+        """Return the next line, with those that continue it; None at the end of the input. The first `since` lines are
+        left for later calls."""
         while True:
             while len(self._lines) <= since:
                 if self._ended:
@@ -112,17 +112,17 @@ class TypedLines:
             self.stop()
 
 
-class Teller:
-    """Tells events: text as it streams, everything else by a line."""
+class EventPrinter:
+    """Prints events: text as it streams, everything else as a line."""
 
     def __init__(self) -> None:
         self._speech = Speech()
         self._gone = False
-        self._told_thinking = False
+        self._thinking_shown = False
         self._streamed = False  # of the answer that is under way
 
-    def tell(self, event: Event) -> None:
-        """Write what `event` means to the user; nothing where it means nothing."""
+    def print(self, event: Event) -> None:
+        """Print the line of `event`, if it has one."""
         match event:
             case TextDelta(text=text):
                 self._streamed = True
@@ -130,13 +130,13 @@ class Teller:
             case TextWithdrawn():
                 self._streamed = False
                 self.line(_("the text above was the model's thinking"))
-            case ReasoningDelta() if not self._told_thinking:
-                self._told_thinking = True
+            case ReasoningDelta() if not self._thinking_shown:
+                self._thinking_shown = True
                 self.line(_("thinking"))
             case MessageFinished(text=text, stop_reason=stopped, reason=reason):
                 if not self._streamed:
                     self._write(text)
-                self._streamed = self._told_thinking = False
+                self._streamed = self._thinking_shown = False
                 self._end()
                 if stopped == "length":
                     self.line(reason or _(CUT_OFF))
@@ -164,7 +164,7 @@ class Teller:
         self._dependably(self._speech.end)
 
     def _dependably(self, write: Callable[[], None]) -> None:
-        """A window that was closed takes no words; the conversation is stored all the same."""
+        """Drop the output once the window is closed; the conversation is stored all the same."""
         if not self._gone:
             try:
                 write()
@@ -174,28 +174,28 @@ class Teller:
 
 
 class LineChat:
-    """The conversation of `runtime`: reads lines, tells what happens."""
+    """The conversation of `runtime`: reads lines and prints events."""
 
-    def __init__(self, runtime: Runtime, typed: TypedLines, teller: Teller) -> None:
+    def __init__(self, runtime: Runtime, typed: TypedLines, printer: EventPrinter) -> None:
         self._runtime = runtime
         self._typed = typed
-        self._teller = teller
+        self._printer = printer
         self._running = False
         self._asking: asyncio.Task[str | None] | None = None
         self._warned = False
-        self._aside: list[Event] = []  # what happened beside a turn, while one runs
+        self._aside: list[Event] = []  # events of no turn, while one runs
         self._leaving = False
         self._closing: asyncio.Task[None] | None = None
         self.signal = 0  # the one that ended it
 
     async def run(self) -> None:
-        self._runtime.agent.listen(self._beside)
+        self._runtime.agent.listen(self._on_event)
         self._runtime.agent.runs_shell = True
         await self._begin()
         while not self._leaving:
             self._ask_for("")
             line = await self._typed.next()
-            self._teller.entered()
+            self._printer.entered()
             if line is None:
                 break
             self._warned = False
@@ -213,7 +213,7 @@ class LineChat:
     async def close(self) -> None:
         """Close the runtime, which may save the conversation to memory first; Ctrl+C skips that."""
         if self._runtime.agent.will_flush and not self.signal:
-            self._teller.line(_("Saving what matters to memory ... (Ctrl+C skips)"))
+            self._printer.line(_("Saving what matters to memory ... (Ctrl+C skips)"))
         self._closing = asyncio.create_task(self._runtime.close(hasty=bool(self.signal)))
         try:
             await self._closing
@@ -235,7 +235,7 @@ class LineChat:
         elif self._asking is None:
             # The terminal has thrown away what was typed.
             self._warned = True
-            self._teller.line(_("Ctrl+C again, or Ctrl+D, leaves."))
+            self._printer.line(_("Ctrl+C again, or Ctrl+D, leaves."))
             self._ask_for("")
 
     def _end(self, number: int) -> None:
@@ -250,31 +250,31 @@ class LineChat:
         self._typed.stop()
 
     async def _begin(self) -> None:
-        """Tell where the conversation stands, and what nobody has been asked about yet."""
+        """Print the state of the conversation, and offer its unsent messages."""
         status = self._runtime.agent.status
         said = _("clawbot, agent {agent}, conversation {session}, model {model}.")
-        self._teller.line(said.format(agent=status.agent_id, session=status.label, model=status.model.ref))
-        self._teller.line(_(KEYS))
+        self._printer.line(said.format(agent=status.agent_id, session=status.label, model=status.model.ref))
+        self._printer.line(_(KEYS))
         for notice in self._runtime.notices:
-            self._teller.tell(notice)
+            self._printer.print(notice)
         for item in await self._runtime.sessions.history(limit=_EARLIER):
             message = item.message
             if isinstance(message, UserMessage | AssistantMessage) and (text := message.text.strip()):
                 by_user = isinstance(message, UserMessage)
                 said = _("earlier, you: {text}") if by_user else _("earlier, clawbot: {text}")
-                self._teller.line(said.format(text=text))
+                self._printer.line(said.format(text=text))
         if status.answered_before:
             said = _("{before} answered so far, {model} from here on.")
-            self._teller.line(said.format(before=status.answered_before, model=status.model.ref))
+            self._printer.line(said.format(before=status.answered_before, model=status.model.ref))
         await self._offer_unsent()
 
     async def _offer_unsent(self) -> None:
         outbox = self._runtime.agent.outbox
         if not (left := list(outbox.left)):
             return
-        self._teller.line(were_not_sent(len(left)))
+        self._printer.line(were_not_sent(len(left)))
         for unsent in left:
-            self._teller.line(f"  {unsent.text}")
+            self._printer.line(f"  {unsent.text}")
         answer = await self._answer(_("s sends, d drops, l asks later"), {"s", "d", "l"})
         if answer == "d":
             await outbox.drop(*(unsent.id for unsent in left))
@@ -286,26 +286,26 @@ class LineChat:
         plan: PlanReady | None = None
         try:
             async for event in self._runtime.agent.submit(text, unsent_id=unsent_id):
-                self._teller.tell(event)
+                self._printer.print(event)
                 if isinstance(event, ApprovalRequested):
                     await self._approve(event)
                 elif isinstance(event, PlanReady):
                     plan = event
         except (ClawbotError, OSError) as error:
-            self._teller.line(_("failed: {error}").format(error=error))
+            self._printer.line(_("failed: {error}").format(error=error))
         finally:
             self._running = False
         aside, self._aside = self._aside, []
         for event in aside:
-            self._teller.tell(event)
+            self._printer.print(event)
         if plan is not None and not self._typed.waiting and not self._leaving:
             await self._offer_plan(plan)
 
     async def _offer_plan(self, plan: PlanReady) -> None:
         """Ask whether the plan is to be carried out, and how far without a question."""
-        self._teller.line(_("Carry out this plan?"))
+        self._printer.line(_("Carry out this plan?"))
         for number, text in enumerate(_PLAN_ANSWERS, 1):
-            self._teller.line(f"{number}. {_(text)}")
+            self._printer.line(f"{number}. {_(text)}")
         answer = await self._answer("1, 2, 3", {"1", "2", "3"})
         if answer in ("1", "2"):
             self._runtime.agent.set_mode("ask" if answer == "1" else "edits")
@@ -314,7 +314,7 @@ class LineChat:
     async def _approve(self, request: ApprovalRequested) -> None:
         """Ask the user; lines that were entered before the question are not its answer."""
         for line in _question(request):
-            self._teller.line(line)
+            self._printer.line(line)
         keys = {"y", "yes", "n", "no"} | ({"a"} if request.pattern else set())
         keys |= {_WITH_NETWORK} if request.network else set()
         answer = await self._answer(_answers(request), keys)
@@ -338,20 +338,20 @@ class LineChat:
         while True:
             self._ask_for(question)
             line = await self._typed.next(waiting)
-            self._teller.entered()
+            self._printer.entered()
             if line is None or (said := line.strip().lower()) in known:
                 return None if line is None else said
-            self._teller.line(_("That is none of the answers."))
+            self._printer.line(_("That is none of the answers."))
 
     def _ask_for(self, question: str) -> None:
-        self._teller.prompt(f"{question}{question and ' '}{PROMPT}")
+        self._printer.prompt(f"{question}{question and ' '}{PROMPT}")
 
-    def _beside(self, event: Event) -> None:
-        """What belongs to no turn waits until the running one has ended."""
+    def _on_event(self, event: Event) -> None:
+        """Print an event that belongs to no turn, after the running one."""
         if self._running:
             self._aside.append(event)
             return
-        self._teller.tell(event)
+        self._printer.print(event)
         self._ask_for("")
 
 
@@ -381,15 +381,15 @@ def _question(request: ApprovalRequested) -> Iterator[str]:
 
 
 async def run_line_chat(options: RuntimeOptions, opened: Callable[[Runtime], object]) -> int:
-    """Talk in lines until the user leaves; returns the exit code. `opened` is told the runtime. Raises ClawbotError if
+    """Talk in lines until the user leaves; returns the exit code. `opened` gets the runtime. Raises ClawbotError if
     nothing could start.
 
-    SIGTERM and a closed window end it at once; what was said is in the conversation, and memory takes it later.
+    SIGTERM and a closed window end it at once; the messages are stored, and memory gets them later.
     """
     runtime = await Runtime.open(options)
     opened(runtime)
     typed = TypedLines(sys.stdin.fileno())
-    chat = LineChat(runtime, typed, Teller())
+    chat = LineChat(runtime, typed, EventPrinter())
     try:
         typed.start()
         chat.listen()

@@ -13,7 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from clawbot import __version__
-from clawbot.cli.output import dependable_streams, reporting_errors, say
+from clawbot.cli.output import dependable_streams, echo, reporting_errors
 from clawbot.collector import collecting_later
 from clawbot.errors import ClawbotError
 
@@ -124,9 +124,9 @@ class LazyGroup(click.Group):
 def root(context: click.Context, version: bool, verbose: bool) -> None:
     """A local AI agent in the terminal that does not forget."""
     if version:
-        say(f"clawbot, version {__version__}")
+        echo(f"clawbot, version {__version__}")
         if verbose:
-            say(importlib.import_module("clawbot.cli.extras").about())
+            echo(importlib.import_module("clawbot.cli.extras").about())
         context.exit()
     if context.invoked_subcommand is None:
         raise click.UsageError("--verbose goes with --version.")

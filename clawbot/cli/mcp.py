@@ -13,7 +13,7 @@ import msgspec
 from pydantic import ValidationError
 
 from clawbot.agent.status_types import McpStatus
-from clawbot.cli.output import answer, config_option, print_json, say, shared_options, warn
+from clawbot.cli.output import answer, config_option, echo, print_json, shared_options, warn
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env
 from clawbot.config.load import load_settings
@@ -99,9 +99,9 @@ def add(name: str | None, source: Path | None, file: Path | None, **given: Any) 
     change_servers(paths.mcp_file, servers)
     for key, server in servers.items():
         if server.get("enabled") is False:
-            say(f"{key} is added and off, as it is there. To use it, set its `enabled` to true in {paths.mcp_file}.")
+            echo(f"{key} is added and off, as it is there. To use it, set its `enabled` to true in {paths.mcp_file}.")
         else:
-            say(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")
+            echo(f"{key} is added. {NEXT_START} `clawbot mcp test {key}` starts it and lists its tools.")
 
 
 def _entry(
@@ -144,7 +144,7 @@ def remove(name: str, file: Path | None) -> None:
         raise ClawbotError(f"{name} was not added by `clawbot mcp add`.", hint=hint)
     change_servers(paths.mcp_file, {}, removed=name)
     (paths.mcp_tools / f"{name}.json").unlink(missing_ok=True)
-    say(f"{name} is removed.")
+    echo(f"{name} is removed.")
 
 
 @command.command("list")
@@ -228,9 +228,9 @@ def _print(result: Mapping[str, Any]) -> None:
     if not result["ok"]:
         warn(result["error"])
         return
-    say(f"{result['name']}: {len(result['tools'])} tools of {result['server'] or 'a server without a name'}")
+    echo(f"{result['name']}: {len(result['tools'])} tools of {result['server'] or 'a server without a name'}")
     for tool in result["tools"]:
-        say(f"  {tool['name']} ({tool['approval']})  {clean_line(tool['description'], DESCRIPTION_CHARS)}")
+        echo(f"  {tool['name']} ({tool['approval']})  {clean_line(tool['description'], DESCRIPTION_CHARS)}")
     warn(*(f"{result['name']}: {warning}" for warning in result["warnings"]))
 
 

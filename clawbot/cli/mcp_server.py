@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from clawbot.cli.output import listening, say, warn
+from clawbot.cli.output import echo, listening, warn
 from clawbot.clock import SystemClock
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
@@ -58,7 +58,7 @@ async def _over_http(services: SharedServices, memory: MemoryServer, port: int) 
     path = services.paths.serve_token
     keeper = TokenKeeper(path, await asyncio.to_thread(load_token, path), SystemClock())
     with listening("The server can't listen there", "Choose another --port."):
-        await serve_http(memory, port, keeper.accepts, lambda url: say(f"serving on {url}"))
+        await serve_http(memory, port, keeper.accepts, lambda url: echo(f"serving on {url}"))
 
 
 def _memory_server(services: SharedServices) -> MemoryServer:

@@ -24,13 +24,13 @@ from clawbot.cli.output import (
     agent_option,
     answer,
     day_options,
+    echo,
+    echo_error,
     fail,
     options,
     print_json,
     print_json_line,
-    say,
     shared_options,
-    tell,
     warn,
 )
 from clawbot.clock import SystemClock
@@ -304,7 +304,7 @@ def _print_reports(
     for one in () if as_json else found:
         for line in [OFF] if one.value is None else lines(one.value):
             if one.error is None:
-                say(f"{one.agent_id}: {line}" if named or len(found) > 1 else line)
+                echo(f"{one.agent_id}: {line}" if named or len(found) > 1 else line)
         if isinstance(one.value, SyncReport):
             warn(*output.sync_remarks(one.value))
     _fail_for(found)
@@ -313,9 +313,9 @@ def _print_reports(
 def _report_change(agent_id: str, news: SyncReport | IndexStatus) -> None:
     if isinstance(news, SyncReport):
         _print_reports([AgentResult(agent_id, news)], output.sync_lines, as_json=False, named=True)
-        tell("Watching; Ctrl+C ends it.")
+        echo_error("Watching; Ctrl+C ends it.")
     else:
-        say(f"{agent_id}: {output.change_line(news)}")
+        echo(f"{agent_id}: {output.change_line(news)}")
 
 
 def _report_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:

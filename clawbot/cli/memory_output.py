@@ -20,7 +20,7 @@ from clawbot.memory.values import Hit, IndexStatus, Issue, Progress, SearchResul
 from clawbot.text.sanitize import clean, clean_line
 
 LABEL = 12  # columns
-MOST_ISSUES = 20  # shown one by one; JSON has all
+MAX_ISSUES = 20  # shown one by one; JSON has all
 
 
 def plain(value: Any) -> Any:
@@ -52,14 +52,14 @@ def hit_lines(result: SearchResult) -> Iterator[str]:
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
-        yield f"{hit.shown_score:.3f} {clean_line(_place(hit))}{' (earlier)' if hit.earlier else ''}"
+        yield f"{hit.shown_score:.3f} {clean_line(_location(hit))}{' (earlier)' if hit.earlier else ''}"
         yield clean(hit.snippet).strip("\n")
         if hit.more is not None:
             yield f"  ({clean_line(and_more(hit.more))})"
         yield ""
 
 
-def _place(hit: Hit) -> str:
+def _location(hit: Hit) -> str:
     if hit.said is None:
         return f"{hit.path}:{hit.start_line}-{hit.end_line}"
     who = "You" if hit.said.who == "user" else hit.said.by or "Clawbot"
@@ -116,10 +116,10 @@ def _waiting(vectors: int) -> str:
 
 def issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
     """What could not be indexed, one line each."""
-    for issue in issues[:MOST_ISSUES]:
+    for issue in issues[:MAX_ISSUES]:
         yield clean_line(f"{issue.path}: {issue.text}")
-    if len(issues) > MOST_ISSUES:
-        yield f"… and {len(issues) - MOST_ISSUES:,} more"
+    if len(issues) > MAX_ISSUES:
+        yield f"… and {len(issues) - MAX_ISSUES:,} more"
 
 
 def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict
 
 
 def status_fields(status: IndexStatus) -> dict[str, Any]:
-    """The JSON form of `status`, with the details of the backend beside the common fields."""
+    """The JSON form of `status`, with the details of the backend among the common fields."""
     fields: dict[str, Any] = plain(status)
     details: dict[str, Any] = fields.pop("details")
     return {**details, **fields}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import answer, config_option, draw, json_option, print_json, say, tell
+from clawbot.cli.output import answer, config_option, draw, echo, echo_error, json_option, print_json
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
@@ -48,15 +48,15 @@ def list_models(as_json: bool) -> None:
         return
     rows = shelf.offers(memory)
     for row in (each for each in rows if each.here):
-        say(f"{LOCAL}{row.name}  {row.detail}{', served' if row.name in served else ''}")
+        echo(f"{LOCAL}{row.name}  {row.detail}{', served' if row.name in served else ''}")
     if not here:
-        say(f"There is no model in {shelf.folder} yet.")
-    say("")
-    say(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(memory)} of memory):")
+        echo(f"There is no model in {shelf.folder} yet.")
+    echo("")
+    echo(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(memory)} of memory):")
     for row in (each for each in rows if not each.here):
-        say(f"  {row.name:<12} {row.detail}{' (recommended)' if row.best else ''}")
+        echo(f"  {row.name:<12} {row.detail}{' (recommended)' if row.best else ''}")
     if not is_installed():
-        say(f"To run one, install what serves it: {install_command(EXTRA)}")
+        echo(f"To run one, install what serves it: {install_command(EXTRA)}")
 
 
 @command.command()
@@ -76,10 +76,10 @@ def pull(source: str, name: str | None, sha256: str | None) -> None:
     known = get(wanted, shelf, _Meter(wanted.name))
     if sys.stderr.isatty():
         draw(sys.stderr)
-    say(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
+    echo(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
     if not is_installed():
-        tell(f"To run it, install what serves it: {install_command(EXTRA)}")
-    tell(f"Talk to it with: clawbot --model {LOCAL}{wanted.name}, or always: clawbot model use {wanted.name}")
+        echo_error(f"To run it, install what serves it: {install_command(EXTRA)}")
+    echo_error(f"Talk to it with: clawbot --model {LOCAL}{wanted.name}, or always: clawbot model use {wanted.name}")
 
 
 class _Meter:
@@ -107,7 +107,7 @@ class _Meter:
 def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
     """Serve a model on loopback until Ctrl+C, SIGTERM or `clawbot model stop`.
 
-    It asks for a key, which is in local.json of the home, where `auto` finds both. A server that dies is started anew.
+    It asks for a key, which is in local.json of the home, where `auto` finds both. A server that dies is restarted.
     """
     paths, shelf = _home()
     path = Path(file).expanduser().absolute() if Path(file).suffix == SUFFIX or "/" in file else shelf.find(file)
@@ -136,7 +136,7 @@ async def _serve(paths: Paths, path: Path, *, window: int | None, port: int, thr
 
 
 async def _until_over(paths: Paths, keeper: Keeper) -> Running:
-    """Start, and say where it is."""
+    """Start, and print the address."""
     try:
         running = await keeper.endpoint()
     except BaseException:
@@ -145,10 +145,10 @@ async def _until_over(paths: Paths, keeper: Keeper) -> Running:
     if running.keeper != os.getpid():
         keeper.over.set()
         raise ClawbotError(f"{running.name} is served already on {running.base}.", hint="End that: clawbot model stop")
-    say(
+    echo(
         f"serving {running.name} on {running.base} (window {running.window:,} tokens; the key is in {paths.local_file})"
     )
-    tell("Talk to it in another terminal: clawbot. Ctrl+C ends it.")
+    echo_error("Talk to it in another terminal: clawbot. Ctrl+C ends it.")
     return running
 
 
@@ -185,18 +185,18 @@ def stop(name: str | None) -> None:
     found = [each for each in read_running(paths.local_file) if not wanted or each.name == wanted]
     left = None if wanted else dismiss()
     if left is not None:
-        say(f"What calls models ends when its calls are over{f' (process {left})' if left else ''}.")
+        echo(f"What calls models ends when its calls are over{f' (process {left})' if left else ''}.")
     elif not found:
         raise ClawbotError(f"{wanted or 'No model'} is {'not ' if wanted else ''}served here.")
     for running in found:
         # Only while its server answers: the number of a process may belong to another one by now.
         if running.chat:
-            say(f"{running.name} is served by a chat, and ends with it (process {running.keeper}).")
+            echo(f"{running.name} is served by a chat, and ends with it (process {running.keeper}).")
         elif answers(running):
             os.kill(running.keeper, signal.SIGTERM)
-            say(f"{running.name} is being stopped.")
+            echo(f"{running.name} is being stopped.")
         else:
-            say(f"{running.name} does not answer: if process {running.keeper} is a clawbot, end that.")
+            echo(f"{running.name} does not answer: if process {running.keeper} is a clawbot, end that.")
 
 
 @command.command()

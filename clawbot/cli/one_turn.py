@@ -20,7 +20,7 @@ from clawbot.agent.events import (
     ToolStarted,
     TurnEnded,
 )
-from clawbot.cli.output import CUT_OFF, draw, print_json_line, say_content, tell, warn
+from clawbot.cli.output import CUT_OFF, draw, echo_content, echo_error, print_json_line, warn
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.envelopes import is_command
 from clawbot.signals import on_interruption
@@ -46,7 +46,7 @@ class _Printer:
             case ToolStarted():
                 self._reply = ""
             case CommandOutput(text=text):
-                say_content(text)
+                echo_content(text)
             case CompactionFinished(status="failed", error=error, trigger="threshold" | "overflow"):
                 warn(_("earlier turns could not be summarised: {error}").format(error=error))
             case ModelRetry(wait=wait, reason=reason):
@@ -56,7 +56,7 @@ class _Printer:
             case TurnEnded():
                 self._finish(event)
             case _:
-                tell_beside(event)
+                print_notice(event)
 
     def _load(self, model: str) -> None:
         """Say that `model` is loaded; on a terminal until the next event."""
@@ -69,7 +69,7 @@ class _Printer:
 
     def _finish(self, event: TurnEnded) -> None:
         if self._reply:
-            say_content(self._reply)
+            echo_content(self._reply)
         if self._cut:
             warn(self._cut)
         if event.status == "failed":
@@ -89,7 +89,7 @@ def plan_words(agent: str, session: str) -> str:
     return _("Nothing was changed. To carry the plan out: {command}").format(command=command)
 
 
-def tell_beside(event: Event) -> None:
+def print_notice(event: Event) -> None:
     """Print events that belong to no answer on stderr, such as a hook that fails during exit."""
     if isinstance(event, Notice) and event.level != "info":
         warn(event.text)
@@ -103,7 +103,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
     take = print_json_line if as_json else _Printer().take
     status = ""
     runtime = await Runtime.open(structs.replace(options, warm=not is_command(text.strip())))
-    runtime.agent.listen(tell_beside)
+    runtime.agent.listen(print_notice)
     runtime.services.probe_vectors(deep=False)
     try:
         on_interruption(runtime.agent.interrupt)
@@ -118,7 +118,7 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
             has_plan = has_plan or isinstance(event, PlanReady)
             status = event.status if isinstance(event, TurnEnded) else status
         if has_plan and not as_json:
-            tell(plan_words(runtime.agent.status.agent_id, runtime.agent.status.session_key))
+            echo_error(plan_words(runtime.agent.status.agent_id, runtime.agent.status.session_key))
     finally:
         await runtime.close()
     return 0 if status == "done" else 1

@@ -87,7 +87,7 @@ def answer(as_json: bool, data: Any, lines: Iterable[str], remarks: Iterable[str
         print_json(data)
         return
     for line in lines:
-        say(line)
+        echo(line)
     warn(*remarks)
 
 
@@ -96,20 +96,20 @@ def print_json_line(value: Any) -> None:
     click.echo(json_escaped(msgspec.json.encode(value).decode()))
 
 
-def say(text: str, *, label: str = "", colour: str | None = None) -> None:
+def echo(text: str, *, label: str = "", colour: str | None = None) -> None:
     """Print an answer on stdout: the cleaned `text`, after a `label` in one of click's colours."""
     shown = click.style(clean(label), fg=colour) if label else ""
     click.echo(f"{shown}{clean(text)}", color=False if os.environ.get("NO_COLOR") else None)
 
 
-def say_content(text: str) -> None:
+def echo_content(text: str) -> None:
     """Print foreign text on stdout: a reply, a file's lines. Unchanged if stdout is not a terminal."""
     click.echo(clean(text) if sys.stdout.isatty() else text)
 
 
 def write_nowhere() -> None:
-    """From now on: the window is closed and takes no words. What is left of earlier ones would fail at the end of
-    Python, which then has an exit code of its own."""
+    """Discard all further output: the window is closed, and a flush at the end of Python would fail and change the exit
+    code."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
@@ -137,18 +137,18 @@ class Speech:
         self.is_open = False
 
 
-def say_bytes(pieces: Iterable[bytes]) -> None:
-    """Like `say_content`, for UTF-8 text in pieces."""
+def echo_bytes(chunks: Iterable[bytes]) -> None:
+    """Like `echo_content`, for UTF-8 text in chunks."""
     if not sys.stdout.isatty():
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
+        for chunk in chunks:
+            sys.stdout.buffer.write(chunk)
         return
     decoder, cleaner = codecs.getincrementaldecoder("utf-8")("replace"), StreamCleaner()
-    for piece in pieces:
-        click.echo(cleaner.feed(decoder.decode(piece)), nl=False)
+    for chunk in chunks:
+        click.echo(cleaner.feed(decoder.decode(chunk)), nl=False)
 
 
-def tell(text: str) -> None:
+def echo_error(text: str) -> None:
     """Print a line on stderr."""
     click.echo(clean_line(text), err=True)
 
@@ -167,7 +167,7 @@ def draw(stream: TextIO, line: str = "") -> None:
 def warn(*messages: str) -> None:
     """Print `clawbot: ` and the message for each of `messages` on stderr."""
     for message in messages:
-        tell(f"clawbot: {message}")
+        echo_error(f"clawbot: {message}")
 
 
 def fail(message: str) -> NoReturn:
@@ -248,7 +248,7 @@ def listening(problem: str, hint: str) -> Iterator[None]:
         raise ClawbotError(f"{problem}: {error.strerror or error}.", hint=hint) from error
 
 
-NARROWEST = 20  # columns of the cell that is truncated, in the narrowest terminal
+MIN_COLUMNS = 20  # columns of the cell that is truncated, in the narrowest terminal
 
 
 def fitted(rows: Iterable[Sequence[str]], columns: int, cut: int) -> Iterator[str]:
@@ -256,7 +256,7 @@ def fitted(rows: Iterable[Sequence[str]], columns: int, cut: int) -> Iterator[st
     cells = [[clean_line(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     others = sum(widths) - widths[cut] + 2 * (len(widths) - 1)
-    widths[cut] = min(widths[cut], max(NARROWEST, columns - others))
+    widths[cut] = min(widths[cut], max(MIN_COLUMNS, columns - others))
     for row in cells:
         row[cut] = _cut(row[cut], widths[cut])
         yield "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -16,8 +16,8 @@ import click
 
 from clawbot.background import check_heartbeat
 from clawbot.cli.completion import job_names
-from clawbot.cli.one_turn import tell_beside
-from clawbot.cli.output import answer, fail, fitted, options, print_json, say, say_content, shared_options, warn
+from clawbot.cli.one_turn import print_notice
+from clawbot.cli.output import answer, echo, echo_content, fail, fitted, options, print_json, shared_options, warn
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home
@@ -84,7 +84,7 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
         _print_lines(ran)
     else:
         if ran[0].reply:
-            say_content(ran[0].reply)
+            echo_content(ran[0].reply)
         if ran[0].status != "done":
             warn(f"{job.name}: {ran[0].status}: {ran[0].error}")
     if any(each.status == "failed" for each in ran):
@@ -188,7 +188,7 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
             if by_hand:
                 raise
             raise JobSkippedError(str(error), postponed=True) from error
-        runtime.agent.listen(tell_beside)
+        runtime.agent.listen(print_notice)
         try:
             return await runtime.schedule.run(job)
         finally:
@@ -201,9 +201,9 @@ def _print_lines(ran: Sequence[Ran]) -> None:
     for each in ran:
         said = each.error or each.reply.strip().partition("\n")[0]
         line = f"{each.job.key}  {each.status}  {each.duration_ms / 1000:.1f} s"
-        say(f"{line}  {clean_line(said)}".rstrip())
+        echo(f"{line}  {clean_line(said)}".rstrip())
     if not ran and sys.stdout.isatty():
-        say("Nothing is due.")
+        echo("Nothing is due.")
 
 
 def _row(state: JobState) -> tuple[str, str, str, str, str]:

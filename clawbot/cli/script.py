@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import listening, say, warn
+from clawbot.cli.output import echo, listening, warn
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.server import LOOPBACK, serve_script
@@ -62,10 +62,10 @@ async def _record(base: str, file: Path, port: int) -> None:
     recorder = Recorder(file, stopped.set)
     with listening(f"Port {port} on {LOOPBACK} can't be used", "Choose another with --port."):
         async with recording(recorder, base, port=port) as url:
-            say(f"recording {base} on {url} into {file}")
+            echo(f"recording {base} on {url} into {file}")
             await stopped.wait()
     left = f", {left_out(recorder.secrets)}" if recorder.secrets else ""
-    say(
+    echo(
         f"{recorder.count} turns are in {file}{left}"
         if recorder.count
         else "Nothing was recorded: no file was written."
@@ -78,5 +78,5 @@ async def _serve(engine: ScriptEngine, port: int) -> None:
     stopped = asked_to_end()
     with listening(f"Port {port} on {LOOPBACK} can't be used", "Choose another with --port."):
         async with serve_script(engine, port=port) as served:
-            say(f"serving {engine.script.path} on {served.url}")
+            echo(f"serving {engine.script.path} on {served.url}")
             await stopped.wait()

@@ -17,11 +17,11 @@ from clawbot.cli.output import (
     answer,
     config_option,
     day_options,
+    echo,
+    echo_bytes,
     json_option,
     options,
     print_json,
-    say,
-    say_bytes,
     warn,
 )
 from clawbot.clock import SystemClock, age, moment_of
@@ -119,14 +119,14 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
         shown = [_plain_item(item) for item in items]
         print_json({"session": session, "problems": _plain(problems), "items": shown, "unsent": _plain(unsent)})
         return
-    say(_row(summary))
-    say(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
+    echo(_row(summary))
+    echo(f"{clean_line(summary.session_id)}  {clean_line(str(summary.path))}")
     for item in items:
-        say(f"\n{_shown(item, summary.updated_at.tzinfo)}")
+        echo(f"\n{_shown(item, summary.updated_at.tzinfo)}")
     if unsent:
-        say(f"\n{were_not_sent(len(unsent))}:")
+        echo(f"\n{were_not_sent(len(unsent))}:")
     for each in unsent:
-        say(f"  {clean_line(each.text)}")
+        echo(f"  {clean_line(each.text)}")
     warn(*map(str, problems))
 
 
@@ -155,7 +155,7 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **wanted: Any
             zone = summary.updated_at.tzinfo
             pieces = (text.encode("utf-8", "replace") for text in to_markdown(items, summary.title, zone, redactor))
         if output is None:
-            say_bytes(pieces)
+            echo_bytes(pieces)
         else:
             settings = _settings(agent_id, file)
             workspace = settings.workspace if settings else Paths(find_home()).workspace(agent_id)
@@ -189,7 +189,7 @@ def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) 
     """Give the session NAME the title TITLE. `clawbot` has /rename for the open one."""
     given = given_title(" ".join(title))
     _store(agent_id, file).rename(name, given)
-    say(f"{clean_line(name)} is now: {clean_line(redact(given))}")
+    echo(f"{clean_line(name)} is now: {clean_line(redact(given))}")
 
 
 @command.command()
@@ -222,7 +222,7 @@ def delete(name: str, agent_id: str, file: Path | None) -> None:
     store = _store(agent_id, file)
     session_id = store.find(name).session_id
     place = store.delete(name)
-    say(f"Moved to {clean_line(str(place))}")
+    echo(f"Moved to {clean_line(str(place))}")
     warn(f"`clawbot sessions restore {session_id}` brings it back.")
 
 
@@ -233,14 +233,14 @@ def restore(session_id: str | None, agent_id: str, file: Path | None) -> None:
     """Bring the deleted session SESSION_ID back; without one, list the deleted ones."""
     store = _store(agent_id, file)
     if session_id is not None:
-        say(f"{short_name(store.restore(session_id).key)} is back.")
+        echo(f"{short_name(store.restore(session_id).key)} is back.")
         return
     found = store.trash.records()
     for record in found:
         parts = (record.session_id, short_name(record.key), redact(record.name))
-        say("  ".join(clean_line(part) for part in parts if part))
+        echo("  ".join(clean_line(part) for part in parts if part))
     if not found:
-        say("No deleted sessions.")
+        echo("No deleted sessions.")
 
 
 @command.command("repair")

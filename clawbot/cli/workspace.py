@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from clawbot.cli.output import agent_option, answer, options, print_json, say_content, shared_options
+from clawbot.cli.output import agent_option, answer, echo_content, options, print_json, shared_options
 from clawbot.clock import SystemClock
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home, shipped
@@ -62,7 +62,7 @@ def diff(names: tuple[str, ...], agent_id: str, workspace: Path | None, file: Pa
     if as_json:
         print_json({"workspace": str(folder), "files": files})
         return
-    say_content("\n".join(_lines(files, folder, template)))
+    echo_content("\n".join(_lines(files, folder, template)))
 
 
 def _folder(agent_id: str, workspace: Path | None, file: Path | None) -> Path:

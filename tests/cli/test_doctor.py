@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 from clawbot import distribution
 from clawbot.cli import doctor_setup as setup
 from clawbot.cli import doctor_storage as storage
-from clawbot.cli.doctor import VERSION, examine, look_around
+from clawbot.cli.doctor import VERSION, examine, inspect_setup
 from clawbot.cli.doctor_setup import look
 from clawbot.cli.doctor_storage import Finding, Findings, Here
 from clawbot.cli.main import root
@@ -54,7 +54,7 @@ def doctor(*arguments: str) -> Result:
 
 
 def here(*, agent: str = "main", ping: bool = False) -> Here:
-    return look_around(agent, ping=ping)
+    return inspect_setup(agent, ping=ping)
 
 
 def states(findings: Findings) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clawbot.cli.doctor import look_around
+from clawbot.cli.doctor import inspect_setup
 from clawbot.cli.doctor_setup import agents
 from clawbot.cli.doctor_storage import Findings
 
@@ -14,7 +14,7 @@ def look(config: str) -> Findings:
     home = Path(os.environ["CLAWBOT_HOME"])
     home.mkdir(mode=0o700, exist_ok=True)
     (home / "config.yaml").write_text(config, encoding="utf-8")
-    return agents(look_around("main", ping=False))
+    return agents(inspect_setup("main", ping=False))
 
 
 def test_one_agent_is_nothing_to_tell() -> None:

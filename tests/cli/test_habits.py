@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clawbot.cli.doctor import look_around
+from clawbot.cli.doctor import inspect_setup
 from clawbot.cli.doctor_setup import expected_elsewhere
 from clawbot.config.paths import MAIN_AGENT, find_home
 from clawbot.config.schema import Settings
@@ -64,7 +64,7 @@ def told(files: dict[str, str], **search: Any) -> list[str]:
         file = workspace / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    here = look_around(MAIN_AGENT, ping=False)
+    here = inspect_setup(MAIN_AGENT, ping=False)
     raw = {"agents": {"defaults": {"memory_search": search}}}
     settings = Settings.model_validate(raw, context={"home": find_home()}).agent("main")
     found = expected_elsewhere(msgspec.structs.replace(here, settings=settings))

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from clawbot.agent import events
-from clawbot.cli.line_chat import Teller, TypedLines
+from clawbot.cli.line_chat import EventPrinter, TypedLines
 from clawbot.cli.output import CUT_OFF
 
 
@@ -138,7 +138,7 @@ async def test_the_end_of_the_input_ends_the_waiting(keyboard: Keyboard) -> None
     ],
 )
 def test_each_change_is_a_line(event: events.Event, line: str, capsys: pytest.CaptureFixture[str]) -> None:
-    Teller().tell(event)
+    EventPrinter().print(event)
     assert capsys.readouterr().out == f"{line}\n"
 
 
@@ -152,26 +152,26 @@ def test_each_change_is_a_line(event: events.Event, line: str, capsys: pytest.Ca
     ],
 )
 def test_what_means_nothing_to_the_user_is_no_line(event: events.Event, capsys: pytest.CaptureFixture[str]) -> None:
-    Teller().tell(event)
+    EventPrinter().print(event)
     assert capsys.readouterr().out == ""
 
 
 def test_an_answer_behind_a_thought_and_one_that_was_cut_off(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller()
+    printer = EventPrinter()
     for event in (
         events.TextDelta(text="hm"),
         events.TextWithdrawn(text="hm"),
         events.MessageFinished(entry_id="1", text="It is te", stop_reason="length"),
     ):
-        teller.tell(event)
+        printer.print(event)
     lines = ["hm", "the text above was the model's thinking", "It is te", CUT_OFF]
     assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_an_answer_streams_and_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller()
-    teller.prompt("> ")
-    teller.entered()
+    printer = EventPrinter()
+    printer.prompt("> ")
+    printer.entered()
     for event in (
         events.ReasoningDelta(text="hm"),
         events.ReasoningDelta(text="hm"),
@@ -180,5 +180,5 @@ def test_an_answer_streams_and_is_told_once(capsys: pytest.CaptureFixture[str]) 
         events.MessageFinished(entry_id="1", text="It is tea.", stop_reason="stop"),
         events.MessageFinished(entry_id="2", text="Without a stream.", stop_reason="stop"),
     ):
-        teller.tell(event)
+        printer.print(event)
     assert capsys.readouterr().out == "> thinking\nIt is tea.\nWithout a stream.\n"

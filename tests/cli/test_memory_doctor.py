@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from clawbot.cli import doctor_storage as storage
-from clawbot.cli.doctor import look_around
+from clawbot.cli.doctor import inspect_setup
 from clawbot.cli.doctor_storage import Findings, Here
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import Fallback, IndexStatus, Issue, Probe
@@ -28,7 +28,7 @@ def home() -> Path:
 @pytest.fixture
 def here(home: Path) -> Here:
     """A place where an index was built."""
-    found = look_around("main", ping=True)
+    found = inspect_setup("main", ping=True)
     database = found.paths.memory_db("main")
     database.parent.mkdir()
     database.touch()
@@ -50,7 +50,7 @@ async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
 
 
 def test_nothing_is_made_where_there_is_no_index() -> None:
-    [found] = asyncio.run(storage.index(look_around("main", ping=False)))
+    [found] = asyncio.run(storage.index(inspect_setup("main", ping=False)))
     assert (found.state, found.fix) == ("ok", "clawbot memory index")
     assert not Path(os.environ["CLAWBOT_HOME"]).exists()
 
@@ -64,14 +64,14 @@ def test_nothing_is_made_where_there_is_no_index() -> None:
 )
 async def test_the_settings_come_first(home: Path, config: str, state: str, said: str) -> None:
     (home / "config.yaml").write_text(config)
-    [found] = await storage.index(look_around("main", ping=False))
+    [found] = await storage.index(inspect_setup("main", ping=False))
     assert found.state == state
     assert said in found.message
 
 
 async def test_a_backend_that_is_not_there_is_named_with_the_way_to_install_it(home: Path) -> None:
     (home / "config.yaml").write_text("memory: {backend: qmd, qmd: {command: no-such-qmd}}")
-    found = (await storage.index(look_around("main", ping=False)))[1]
+    found = (await storage.index(inspect_setup("main", ping=False)))[1]
     assert found.state == "warning"
     assert "no program no-such-qmd on the PATH. Install it with `npm install -g @tobilu/qmd@latest`" in found.message
     assert "memory.backend: builtin in " in (found.fix or "")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from clawbot.cli.doctor import look_around
+from clawbot.cli.doctor import inspect_setup
 from clawbot.cli.doctor_setup import other_programs
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
@@ -108,7 +108,7 @@ def test_homes_are_offered_until_they_were_imported_or_dismissed(home: Path) -> 
     found = {each.label: (each.count, each.command) for each in found_homes(paths)}
     assert found["OpenClaw"][1] == "clawbot import ~/.openclaw"
     assert found["Claude Code"] == (3, "clawbot import ~/.claude")
-    assert "clawbot import ~/.openclaw" in {each.fix for each in other_programs(look_around("main", ping=False))}
+    assert "clawbot import ~/.openclaw" in {each.fix for each in other_programs(inspect_setup("main", ping=False))}
     clawbot("import", str(home / ".codex"))
     assert "Codex" not in {each.label for each in found_homes(paths)}
     clawbot("import", "dismiss")

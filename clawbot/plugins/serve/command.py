@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from clawbot.cli.output import listening, say, warn
+from clawbot.cli.output import echo, listening, warn
 from clawbot.config.paths import Paths, find_home
 from clawbot.signals import asked_to_end
 
@@ -49,7 +49,7 @@ def token(*, rotate: bool) -> None:
 
     paths = Paths(find_home())
     paths.ensure_home()
-    say((rotate_token if rotate else load_token)(paths.serve_token))
+    echo((rotate_token if rotate else load_token)(paths.serve_token))
 
 
 async def _serve(chosen: Mapping[str, Any], host: str | None, port: int | None, screen: list[str] | None) -> None:
@@ -59,7 +59,7 @@ async def _serve(chosen: Mapping[str, Any], host: str | None, port: int | None, 
     stopped = asked_to_end()
     with listening("The server can't listen there", "Choose another --port or --host."):
         async with serving(RuntimeOptions(**chosen), host=host, port=port, screen=screen) as served:
-            say(f"serving on {served.url}")
+            echo(f"serving on {served.url}")
             if screen is not None:
                 warn(f"the screen is on {served.url} too; it asks for the token (clawbot serve token).")
             await stopped.wait()
