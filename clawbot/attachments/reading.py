@@ -27,7 +27,7 @@ from clawbot.tools.listing import hidden_from, walk
 from clawbot.tools.protocol import ApprovalQuestion, Approver, SessionAccess, ToolError
 from clawbot.tools.text import PROBE_BYTES, describe_binary, in_utf8, is_binary, read_window
 
-LEAST_ROOM = 200  # characters; with less room left, nothing more is read
+MIN_ROOM = 200  # characters; with less room left, nothing more is read
 ALL_LINES = 1_000_000_000
 _MAX_CHAR_BYTES = 4
 REACH = N_("It lies outside the workspace. What is in it becomes part of this conversation and is sent to the model.")
@@ -45,7 +45,7 @@ class Found(Struct, frozen=True):
     """A mention and where it leads; `outside`: the user must be asked before it is read."""
 
     mention: Mention
-    place: WorkspacePath
+    target: WorkspacePath
     outside: bool = False
 
 
@@ -74,7 +74,7 @@ class Attachments:
         for each in found:
             refusal = await self._refusal(each, approve) if each.outside else ""
             if refusal:
-                problems.append(_told(each.mention, refusal))
+                problems.append(_problem(each.mention, refusal))
             else:
                 allowed.append(each)
         reader = _Reader(folder, self._settings, min(room, self._settings.total_max_chars), pictures=pictures)
@@ -83,7 +83,7 @@ class Attachments:
 
     async def _refusal(self, found: Found, approve: Approver) -> str:
         question = ApprovalQuestion(
-            "attach", found.place.shown, str(self._workspace), pattern="", reach=_(REACH), remedy=REMEDY
+            "attach", found.target.shown, str(self._workspace), pattern="", reach=_(REACH), remedy=REMEDY
         )
         answer = await approve(question)
         return "" if answer.decision != "deny" else answer.reason or _("You declined.")
@@ -94,14 +94,14 @@ class Attachments:
         problems: list[str] = []
         for mention in mentions(text):
             try:
-                place, outside = self._locate(mention.path, folder)
+                target, outside = self._locate(mention.path, folder)
             except MissingFileError:
                 if mention.looks_like_a_path:
-                    problems.append(_told(mention, _("there is no such file")))
+                    problems.append(_problem(mention, _("there is no such file")))
             except ToolError as error:
-                problems.append(_told(mention, str(error)))
+                problems.append(_problem(mention, str(error)))
             else:
-                found.append(Found(mention, place, outside))
+                found.append(Found(mention, target, outside))
         return found, problems
 
     def _locate(self, path: str, folder: WorkspaceFolder) -> tuple[WorkspacePath, bool]:
@@ -128,7 +128,7 @@ class Attachments:
         return WorkspacePath(real.relative_to(base).parts, str(base)), True
 
 
-def _told(mention: Mention, why: str) -> str:
+def _problem(mention: Mention, why: str) -> str:
     return _("@{name} is not attached: {reason}.").format(name=one_line(mention.name), reason=why.rstrip("."))
 
 
@@ -149,20 +149,20 @@ class _Reader:
             try:
                 blocks.append(self._block(each))
             except ToolError as error:
-                self.problems.append(_told(each.mention, error.message))
+                self.problems.append(_problem(each.mention, error.message))
         return blocks
 
     def _block(self, found: Found) -> UserBlock:
-        place = found.place
-        if not place.parts or self._is_folder(place):
+        target = found.target
+        if not target.parts or self._is_folder(target):
             return self._listing(found)
-        with self._folder.reading(place) as stream:
+        with self._folder.reading(target) as stream:
             size = os.fstat(stream.fileno()).st_size
             head = stream.peek(PROBE_BYTES)[:PROBE_BYTES]
             if kind := picture_type(head[:HEAD]):
                 return self._picture(found, kind, size, stream.read(self._settings.image_max_bytes + 1))
             if is_binary(head):
-                raise ToolError(_("it is no text ({kind})").format(kind=describe_binary(place.shown, size)))
+                raise ToolError(_("it is no text ({kind})").format(kind=describe_binary(target.shown, size)))
             room = self._take_room()
             mention = found.mention
             limit = mention.last - mention.first + 1 if mention.first else ALL_LINES
@@ -172,28 +172,28 @@ class _Reader:
             window = read_window(text, size, mention.first or 1, limit, room)
         if mention.first and window.last < mention.first:
             raise ToolError(ngettext("it has {n:,} line", "it has {n:,} lines", window.last).format(n=window.last))
-        whole = not window.more and not window.cut and (window.first == 1 or bool(mention.first))
+        is_complete = not window.more and not window.cut and (window.first == 1 or bool(mention.first))
         lines = max(0, window.last - window.first + 1) if window.text else 0
         count = f"{lines:,} {'line' if lines == 1 else 'lines'}"
         total = f" of {window.total:,}" if window.total is not None and window.total != lines else ""
-        cut = "" if whole or (mention.first and window.last >= mention.last) else ", cut at the limit"
-        told = f"lines {window.first:,}-{window.last:,}{total}{cut}" if total or cut else count
-        block = self._text(found, f"file {_name(found)} ({told})", window.text, f"{count}{cut}")
+        cut = "" if is_complete or (mention.first and window.last >= mention.last) else ", cut at the limit"
+        extent = f"lines {window.first:,}-{window.last:,}{total}{cut}" if total or cut else count
+        block = self._text(found, f"file {_name(found)} ({extent})", window.text, f"{count}{cut}")
         if not data or window.first > 1 or window.more or window.cut or tamed(window.text) != window.text:
             return block
-        return structs.replace(block, path=place.shown, digest=version_of(data))
+        return structs.replace(block, path=target.shown, digest=version_of(data))
 
-    def _is_folder(self, place: WorkspacePath) -> bool:
-        with self._folder.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
-            return stat.S_ISDIR(os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False).st_mode)
+    def _is_folder(self, target: WorkspacePath) -> bool:
+        with self._folder.folder(target.parts[:-1], base=target.base) as parent, explained(target.shown):
+            return stat.S_ISDIR(os.stat(target.parts[-1], dir_fd=parent, follow_symlinks=False).st_mode)
 
     def _listing(self, found: Found) -> UserBlock:
         room = self._take_room()
-        hides = self._folder.bounds().hides(self._folder.real(found.place))
+        hides = self._folder.bounds().hides(self._folder.real(found.target))
         most = self._settings.folder_entries
         entries: list[str] = []
         more = False
-        with self._folder.folder(found.place.parts, base=found.place.base) as handle:
+        with self._folder.folder(found.target.parts, base=found.target.base) as handle:
             for entry in walk(handle, hides):
                 if any(part.startswith(".") for part in entry.path.split("/")):
                     continue
@@ -222,13 +222,13 @@ class _Reader:
         return TextBlock(f"Attached {title}:\n{fenced(tame, fence_for([tame]))}", attached=label)
 
     def _take_room(self) -> int:
-        if self._room < LEAST_ROOM:
+        if self._room < MIN_ROOM:
             raise ToolError(_("what was attached before it takes all the room (attachments.total_max_chars)"))
         return min(self._room, self._settings.max_chars)
 
 
 def _name(found: Found) -> str:
-    return one_line(found.place.shown)
+    return one_line(found.target.shown)
 
 
 def _bytes(size: int) -> str:

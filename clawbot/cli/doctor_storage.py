@@ -94,10 +94,10 @@ def nearest(path: Path) -> Path:
 
 def writable(path: Path) -> bool:
     """Whether `path` can be written, or created if missing."""
-    place = nearest(path)
-    if place.is_dir():
-        return os.access(place, os.W_OK | os.X_OK)
-    return place == path and os.access(place, os.W_OK)
+    location = nearest(path)
+    if location.is_dir():
+        return os.access(location, os.W_OK | os.X_OK)
+    return location == path and os.access(location, os.W_OK)
 
 
 # Each is opened from its end; this many take about a second.
@@ -195,7 +195,7 @@ def workspace(here: Here) -> Findings:
     notes = folder / "memory"
     if bent := bent_places(folder):
         fix = f"clawbot doctor --fix{here.for_agent}"
-        return [Finding("workspace", "problem", f"{place}", fix if place.mend else None) for place in bent]
+        return [Finding("workspace", "problem", f"{location}", fix if location.mend else None) for location in bent]
     wrong = _unusable("workspace", notes, ": nothing can be remembered") or _left_out(folder)
     return [wrong or Finding("workspace", "ok", f"{folder}"), *_templates(here, init)]
 
@@ -206,8 +206,8 @@ def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
         message = f"{folder} is a file, not a folder{effect}"
         return Finding(check, "problem", message, f"mv {quoted(folder)} {quoted(folder)}.old")
     if not writable(folder):
-        place = nearest(folder)
-        return Finding(check, "problem", f"{place} can't be written{effect}", f"chmod u+rwx {quoted(place)}")
+        location = nearest(folder)
+        return Finding(check, "problem", f"{location} can't be written{effect}", f"chmod u+rwx {quoted(location)}")
     return None
 
 
@@ -294,17 +294,17 @@ def log_file(here: Here) -> Findings:
 
 def disk(here: Here) -> Findings:
     """Whether there is enough disk space."""
-    places = (nearest(here.paths.home), nearest(here.settings.workspace))
-    by_disk = {place.stat().st_dev: place for place in reversed(places)}
-    return [_room(place) for place in sorted(by_disk.values())]
+    locations = (nearest(here.paths.home), nearest(here.settings.workspace))
+    by_disk = {location.stat().st_dev: location for location in reversed(locations)}
+    return [_room(location) for location in sorted(by_disk.values())]
 
 
-def _room(place: Path) -> Finding:
-    free = shutil.disk_usage(place).free
-    message = f"{free / 2**30:.1f} GB free at {place}"
+def _room(location: Path) -> Finding:
+    free = shutil.disk_usage(location).free
+    message = f"{free / 2**30:.1f} GB free at {location}"
     if free >= SCARCE:
         return Finding("disk", "ok", message)
-    fix = f"free some space: du -xh {quoted(place)} | sort -h | tail"
+    fix = f"free some space: du -xh {quoted(location)} | sort -h | tail"
     return Finding("disk", "problem" if free < FULL else "warning", message, fix)
 
 
@@ -417,11 +417,11 @@ def _issues(status: IndexStatus, here: Here) -> Findings:
 
 
 def _issue(issue: Issue, here: Here) -> Finding:
-    place = here.settings.workspace / issue.path
-    if not place.is_symlink():
-        fix = f"mend {place}, or move it away"
-    elif place.is_dir() and issue.path != MEMORY_FOLDER:
-        fix = f"name {place.resolve()} in memory_search.extra_paths in {here.config_file}"
+    location = here.settings.workspace / issue.path
+    if not location.is_symlink():
+        fix = f"mend {location}, or move it away"
+    elif location.is_dir() and issue.path != MEMORY_FOLDER:
+        fix = f"name {location.resolve()} in memory_search.extra_paths in {here.config_file}"
     else:
-        fix = f"put what it leads to in the place of {place}"
+        fix = f"put what it leads to in the place of {location}"
     return Finding("memory", "warning", f"{issue.path}: {issue.text}", fix)

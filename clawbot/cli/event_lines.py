@@ -35,14 +35,14 @@ _SHOWN = 8  # lines below that of a call
 
 def _tool_finished(event: ToolFinished) -> str:
     if isinstance(event.details, dict) and isinstance(shared := event.details.get("shared"), bool):
-        said = _("shell: {summary}; the model sees it") if shared else _("shell: {summary}; the model does not see it")
-        return LINE_END.join(filter(None, (clean(event.output), said.format(summary=summary_words(event.summary)))))
+        line = _("shell: {summary}; the model sees it") if shared else _("shell: {summary}; the model does not see it")
+        return LINE_END.join(filter(None, (clean(event.output), line.format(summary=summary_words(event.summary)))))
     below = "".join(f"{LINE_END}  {row}" for row in _results(event))
     if event.is_error:
         error = summary_words(event.summary) if below else clean(event.output).strip().partition(LINE_END)[0]
         return _("tool {name} failed: {error}").format(name=event.name, error=error) + below
-    said = _("tool {name} done: {summary}") if event.summary else _("tool {name} done")
-    return said.format(name=event.name, summary=summary_words(event.summary)) + below
+    line = _("tool {name} done: {summary}") if event.summary else _("tool {name} done")
+    return line.format(name=event.name, summary=summary_words(event.summary)) + below
 
 
 def _results(event: ToolFinished) -> list[str]:
@@ -58,34 +58,34 @@ def _results(event: ToolFinished) -> list[str]:
 
 def _memory_written(event: MemoryWritten) -> str:
     count = event.end_line - event.line + 1
-    said = ngettext(
+    line = ngettext(
         "memory: {n:,} line to {file}, from line {line}", "memory: {n:,} lines to {file}, from line {line}", count
     )
-    return said.format(n=count, file=event.path, line=event.line)
+    return line.format(n=count, file=event.path, line=event.line)
 
 
 def _note_kept(event: NoteKept) -> str:
-    said = _("the note {was} is now {file}") if event.was else _("the conversation is kept as {file}")
-    return said.format(was=event.was, file=event.path)
+    line = _("the note {was} is now {file}") if event.was else _("the conversation is kept as {file}")
+    return line.format(was=event.was, file=event.path)
 
 
 def _compacted(event: CompactionFinished) -> str:
     if event.status != "done":
         return _("earlier turns could not be summarised: {error}").format(error=event.error)
-    said = _("earlier turns are summarised: {before:,} to {after:,} tokens")
-    return said.format(before=event.tokens_before, after=event.tokens_after)
+    line = _("earlier turns are summarised: {before:,} to {after:,} tokens")
+    return line.format(before=event.tokens_before, after=event.tokens_after)
 
 
 def _model_changed(event: ModelChanged) -> str:
-    said = _("{model} answers: {reason}") if event.reason else _("{model} answers")
-    said = said.format(model=event.model, reason=event.reason)
-    return _("{model_answers}; the text above is withdrawn").format(model_answers=said) if event.discard else said
+    line = _("{model} answers: {reason}") if event.reason else _("{model} answers")
+    line = line.format(model=event.model, reason=event.reason)
+    return _("{model_answers}; the text above is withdrawn").format(model_answers=line) if event.discard else line
 
 
 def _noticed(event: Notice) -> str:
-    place = f" ({event.path}{f':{event.line}' if event.line else ''})" if event.path else ""
-    said = {"warning": _("warning: {text}"), "error": _("error: {text}")}.get(event.level, "{text}")
-    return said.format(text=f"{event.text}{place}")
+    location = f" ({event.path}{f':{event.line}' if event.line else ''})" if event.path else ""
+    line = {"warning": _("warning: {text}"), "error": _("error: {text}")}.get(event.level, "{text}")
+    return line.format(text=f"{event.text}{location}")
 
 
 def _ended(event: TurnEnded) -> str:

@@ -252,8 +252,8 @@ class LineChat:
     async def _begin(self) -> None:
         """Print the state of the conversation, and offer its unsent messages."""
         status = self._runtime.agent.status
-        said = _("clawbot, agent {agent}, conversation {session}, model {model}.")
-        self._printer.line(said.format(agent=status.agent_id, session=status.label, model=status.model.ref))
+        template = _("clawbot, agent {agent}, conversation {session}, model {model}.")
+        self._printer.line(template.format(agent=status.agent_id, session=status.label, model=status.model.ref))
         self._printer.line(_(KEYS))
         for notice in self._runtime.notices:
             self._printer.print(notice)
@@ -261,11 +261,11 @@ class LineChat:
             message = item.message
             if isinstance(message, UserMessage | AssistantMessage) and (text := message.text.strip()):
                 by_user = isinstance(message, UserMessage)
-                said = _("earlier, you: {text}") if by_user else _("earlier, clawbot: {text}")
-                self._printer.line(said.format(text=text))
+                template = _("earlier, you: {text}") if by_user else _("earlier, clawbot: {text}")
+                self._printer.line(template.format(text=text))
         if status.answered_before:
-            said = _("{before} answered so far, {model} from here on.")
-            self._printer.line(said.format(before=status.answered_before, model=status.model.ref))
+            template = _("{before} answered so far, {model} from here on.")
+            self._printer.line(template.format(before=status.answered_before, model=status.model.ref))
         await self._offer_unsent()
 
     async def _offer_unsent(self) -> None:
@@ -339,8 +339,8 @@ class LineChat:
             self._ask_for(question)
             line = await self._typed.next(waiting)
             self._printer.entered()
-            if line is None or (said := line.strip().lower()) in known:
-                return None if line is None else said
+            if line is None or (template := line.strip().lower()) in known:
+                return None if line is None else template
             self._printer.line(_("That is none of the answers."))
 
     def _ask_for(self, question: str) -> None:

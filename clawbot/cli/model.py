@@ -37,20 +37,20 @@ def _home() -> tuple[Paths, Shelf]:
 @json_option
 def list_models(as_json: bool) -> None:
     """List the models that are here, and those that can be had by name."""
-    paths, shelf = _home()
+    paths, store = _home()
     served = {running.name for running in read_running(paths.local_file)}
-    here = {name: path.stat().st_size for name, path in shelf.files().items()}
+    here = {name: path.stat().st_size for name, path in store.files().items()}
     memory = total_memory()
     offers = [{"name": offer.name, "machineGb": offer.machine, "licence": offer.licence} for offer in OFFERS]
     models = [{"name": name, "bytes": size, "served": name in served} for name, size in here.items()]
     if as_json:
-        print_json({"folder": str(shelf.folder), "installed": is_installed(), "models": models, "offers": offers})
+        print_json({"folder": str(store.folder), "installed": is_installed(), "models": models, "offers": offers})
         return
-    rows = shelf.offers(memory)
+    rows = store.offers(memory)
     for row in (each for each in rows if each.here):
         echo(f"{LOCAL}{row.name}  {row.detail}{', served' if row.name in served else ''}")
     if not here:
-        echo(f"There is no model in {shelf.folder} yet.")
+        echo(f"There is no model in {store.folder} yet.")
     echo("")
     echo(f"To be had with `clawbot model pull NAME` (this machine: {shown_size(memory)} of memory):")
     for row in (each for each in rows if not each.here):
@@ -71,9 +71,9 @@ def pull(source: str, name: str | None, sha256: str | None) -> None:
     from clawbot.local_model.pull import pull as get
     from clawbot.local_model.pull import source_for
 
-    _, shelf = _home()
-    wanted = source_for(source, shelf, name=name, sha256=sha256)
-    known = get(wanted, shelf, _Meter(wanted.name))
+    _, store = _home()
+    wanted = source_for(source, store, name=name, sha256=sha256)
+    known = get(wanted, store, _Meter(wanted.name))
     if sys.stderr.isatty():
         draw(sys.stderr)
     echo(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
@@ -109,41 +109,41 @@ def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
 
     It asks for a key, which is in local.json of the home, where `auto` finds both. A server that dies is restarted.
     """
-    paths, shelf = _home()
-    path = Path(file).expanduser().absolute() if Path(file).suffix == SUFFIX or "/" in file else shelf.find(file)
+    paths, store = _home()
+    path = Path(file).expanduser().absolute() if Path(file).suffix == SUFFIX or "/" in file else store.find(file)
     read_head(path)
     demand_installed()
     sys.exit(asyncio.run(_serve(paths, path, window=ctx, port=port, threads=threads)))
 
 
 async def _serve(paths: Paths, path: Path, *, window: int | None, port: int, threads: int | None) -> int:
-    keeper = Keeper(paths, path, window=window, port=port, threads=threads, chat=False)
-    on_signals(ASKED, lambda _: keeper.over.set())
-    serving = asyncio.create_task(_until_over(paths, keeper))
+    server = Keeper(paths, path, window=window, port=port, threads=threads, chat=False)
+    on_signals(ASKED, lambda _: server.over.set())
+    serving = asyncio.create_task(_until_over(paths, server))
     try:
-        await keeper.over.wait()
+        await server.over.wait()
         if not serving.done():
             return 0
         served = await serving
-        if keeper.died_too_often:
+        if server.died_too_often:
             raise ClawbotError(
                 f"The server of {served.name} died again and again.", hint=f"The log says more: {paths.local_log}"
             )
         return 0
     finally:
         serving.cancel()
-        await keeper.close()
+        await server.close()
 
 
-async def _until_over(paths: Paths, keeper: Keeper) -> Running:
+async def _until_over(paths: Paths, server: Keeper) -> Running:
     """Start, and print the address."""
     try:
-        running = await keeper.endpoint()
+        running = await server.endpoint()
     except BaseException:
-        keeper.over.set()
+        server.over.set()
         raise
     if running.keeper != os.getpid():
-        keeper.over.set()
+        server.over.set()
         raise ClawbotError(f"{running.name} is served already on {running.base}.", hint="End that: clawbot model stop")
     echo(
         f"serving {running.name} on {running.base} (window {running.window:,} tokens; the key is in {paths.local_file})"
@@ -206,8 +206,8 @@ def stop(name: str | None) -> None:
 @config_option
 def use(name: str, agent: str | None, session: str | None, file: Path | None) -> None:
     """Let the model NAME answer from now on: in the conversation, as `/model` does."""
-    _, shelf = _home()
-    model = shelf.find(name.removeprefix(LOCAL))
+    _, store = _home()
+    model = store.find(name.removeprefix(LOCAL))
     demand_installed()
     from clawbot.cli.one_turn import run_one_turn
     from clawbot.runtime import RuntimeOptions

@@ -217,8 +217,8 @@ def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
     found = list(_chat_models(mover))
     if not found:
         return
-    (place, group, params), *others = found
-    (model, own), mark, fallbacks = _listed(mover, place, params), mover.marks[place], []
+    (location, group, params), *others = found
+    (model, own), mark, fallbacks = _listed(mover, location, params), mover.marks[location], []
     groups = {group, *_declared(mover).get(group, ())}
     for path, name, each in others:
         other, provider = _listed(mover, path, each)
@@ -231,8 +231,8 @@ def move_model_list(mover: Mover, table: Mapping[str, Any]) -> None:
     lists = {key: value for key, value in {"options": options, "fallbacks": fallbacks}.items() if value}
     for key, value in {"model": model, **own.address, **limits, **lists}.items():
         mover.write(("agents", DEFAULTS, key), value, mark)
-    mover.renamed(place, ("agents", DEFAULTS, "model"))
-    mover.take(place[:1])
+    mover.renamed(location, ("agents", DEFAULTS, "model"))
+    mover.take(location[:1])
     for path in mover.find("include"):
         mover.ignore(path, _INCLUDED)
 
@@ -313,9 +313,9 @@ def modernise(layer: Layer, file: str) -> Mover:
 
 def _refuse_includes(mover: Mover) -> None:
     """Raise ConfigError if the file includes others, in any place."""
-    if places := [path for path in mover.marks if path[-1] == "$include"]:
+    if locations := [path for path in mover.marks if path[-1] == "$include"]:
         text = _("the files that it names are not read here, whatever they restrict: copy their keys into this file")
-        raise config_error(mover.marks[places[0]].place, text, key=", ".join(map(dotted, places)))
+        raise config_error(mover.marks[locations[0]].place, text, key=", ".join(map(dotted, locations)))
 
 
 def _recognise(mover: Mover, table: Any) -> bool:

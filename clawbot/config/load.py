@@ -112,21 +112,21 @@ def load_settings(
         layer, found = respell(over, Settings)
         layers.append(layer)
         problems += found
-    whole = _join(layers)
-    settings, found = _validate(whole, paths)
+    merged = _join(layers)
+    settings, found = _validate(merged, paths)
     problems += found
     if problems and all(map(_is_of_backend, problems)):
-        settings, broken = _without_broken_backend(whole, paths, problems)
+        settings, broken = _without_broken_backend(merged, paths, problems)
         notices, problems = [*notices, *broken], []
     if settings is None or problems:
         raise ConfigError(sorted(problems, key=lambda problem: problem.line))
     for secret in (secrets := list(_secrets_in(settings))):
         remember_secret(secret)
-    unused = dict(_unused_keys(settings, whole))
+    unused = dict(_unused_keys(settings, merged))
     notices = [*(moved.notices(unused) if moved else ()), *notices]
-    notices += (*_machine_zone(settings), *_rare_keys(settings, whole), *unused.values())
+    notices += (*_machine_zone(settings), *_rare_keys(settings, merged), *unused.values())
     lasting = not secrets and not by_environment and _is_of_program(settings)
-    origins = {dotted(path): whole.marks[path].origin for path in _leaves(whole.data)}
+    origins = {dotted(path): merged.marks[path].origin for path in _leaves(merged.data)}
     return LoadedSettings(settings, origins, (file,) if moved else (), tuple(notices), lasting)
 
 
@@ -178,8 +178,8 @@ def _command_line(overrides: Mapping[str, Any]) -> Layer:
     return _layer(data, COMMAND_LINE, COMMAND_LINE)
 
 
-def _layer(data: dict[str, Any], origin: str, place: Path | str) -> Layer:
-    return Layer(data, dict(marks_of(data, Mark(origin, str(place)))))
+def _layer(data: dict[str, Any], origin: str, location: Path | str) -> Layer:
+    return Layer(data, dict(marks_of(data, Mark(origin, str(location)))))
 
 
 def _of_commands(paths: Paths) -> tuple[Layer, Layer, Sequence[str]]:
@@ -201,14 +201,18 @@ def _join(layers: list[Layer]) -> Layer:
     return Layer(data, marks)
 
 
-def _validate(whole: Layer, paths: Paths) -> tuple[Settings | None, list[ConfigProblem]]:
+def _validate(merged: Layer, paths: Paths) -> tuple[Settings | None, list[ConfigProblem]]:
     try:
-        settings = Settings.model_validate(whole.data, context={"home": paths.home})
-        problems = (_unknown_agents(settings, whole), _wrong_neighbours(settings, whole), _shared_keys(settings, whole))
+        settings = Settings.model_validate(merged.data, context={"home": paths.home})
+        problems = (
+            _unknown_agents(settings, merged),
+            _wrong_neighbours(settings, merged),
+            _shared_keys(settings, merged),
+        )
         return settings, [problem for found in problems for problem in found]
     except ValidationError as error:
         # Agents inherit errors of the defaults: report each place once.
-        found = {_problem(detail, whole): None for detail in error.errors(include_url=False)}
+        found = {_problem(detail, merged): None for detail in error.errors(include_url=False)}
         return None, list(found)
 
 
@@ -219,15 +223,15 @@ def _is_of_backend(problem: ConfigProblem) -> bool:
 
 
 def _without_broken_backend(
-    whole: Layer, paths: Paths, problems: Sequence[ConfigProblem]
+    merged: Layer, paths: Paths, problems: Sequence[ConfigProblem]
 ) -> tuple[Settings | None, list[str]]:
     """The settings without the sections with `problems`, and a notice for each. A configured backend whose section is
     left out is marked as broken."""
-    memory = dict(whole.data["memory"])
+    memory = dict(merged.data["memory"])
     wanted = str(memory.get("backend", BUILTIN_BACKEND))
     left_out = {problem.key.split(".")[1]: str(problem) for problem in reversed(problems)}
     kept = {key: value for key, value in memory.items() if key not in left_out}
-    settings, others = _validate(Layer({**whole.data, "memory": kept}, whole.marks), paths)
+    settings, others = _validate(Layer({**merged.data, "memory": kept}, merged.marks), paths)
     reason = left_out.get("backend") or left_out.get(wanted)
     if settings is not None and not others and reason is not None:
         settings.memory.break_backend(BrokenBackend(wanted, reason))
@@ -235,37 +239,37 @@ def _without_broken_backend(
     return settings, [f"{problem}; {instead}" for problem in problems]
 
 
-def _unknown_agents(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
+def _unknown_agents(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
     """A problem for each scheduled job whose agent does not exist."""
     known = settings.agent_ids
     for name, job in settings.schedule.all_jobs.items():
         if job.agent not in known:
-            place = ("schedule", name, "agent")
-            yield ConfigProblem(whole.marks[place].place, dotted(place), unknown_agent(job.agent, known))
+            location = ("schedule", name, "agent")
+            yield ConfigProblem(merged.marks[location].place, dotted(location), unknown_agent(job.agent, known))
 
 
-def _wrong_neighbours(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
+def _wrong_neighbours(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
     """A problem for each agent in `tools.agents` that does not exist or is the agent itself. In the defaults an agent's
     own name is allowed and means the others."""
     known = settings.agent_ids
     for owner in (DEFAULTS, *known):
         for index, other in enumerate(settings.agents[owner].tools.agents):
-            place = ("agents", owner, "tools", "agents", index)
-            if place not in whole.marks:
+            location = ("agents", owner, "tools", "agents", index)
+            if location not in merged.marks:
                 continue  # inherited, and reported there
             if other == owner:
                 text = f"expected another agent, found the agent {owner} itself"
-                yield ConfigProblem(whole.marks[place].place, dotted(place), text)
+                yield ConfigProblem(merged.marks[location].place, dotted(location), text)
             elif other not in known:
-                yield ConfigProblem(whole.marks[place].place, dotted(place), unknown_agent(other, known))
+                yield ConfigProblem(merged.marks[location].place, dotted(location), unknown_agent(other, known))
 
 
-def _shared_keys(settings: Settings, whole: Layer) -> Iterator[ConfigProblem]:
+def _shared_keys(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
     """A problem for each key that two actions of the conversation have."""
     for name, other, key in KeyMap(settings.tui.keys).clashes():
-        place = ("tui", "keys", name)
+        location = ("tui", "keys", name)
         text = f"{key} is the key of {other}, too; give {other} another one, or none"
-        yield ConfigProblem(whole.marks[place].place, dotted(place), text)
+        yield ConfigProblem(merged.marks[location].place, dotted(location), text)
 
 
 def _machine_zone(settings: Settings) -> Iterator[str]:
@@ -275,21 +279,21 @@ def _machine_zone(settings: Settings) -> Iterator[str]:
         yield problem
 
 
-def _rare_keys(settings: Settings, whole: Layer) -> Iterator[str]:
+def _rare_keys(settings: Settings, merged: Layer) -> Iterator[str]:
     """A notice for each action that many terminals have no key for."""
     for name, key in KeyMap(settings.tui.keys).rare():
-        place = ("tui", "keys", name)
+        location = ("tui", "keys", name)
         yield (
-            f"{whole.marks[place].place}: {dotted(place)}: only terminals with the keyboard protocol of Kitty send "
-            f"{key}; in others nothing does this"
+            f"{merged.marks[location].place}: {dotted(location)}: only terminals with the keyboard protocol of Kitty "
+            f"send {key}; in others nothing does this"
         )
 
 
-def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[str, str]]:
+def _unused_keys(settings: Settings, merged: Layer) -> Iterator[tuple[str, str]]:
     """Yield each key of one profile that is set only for agents with the other one, and a notice. Defaults say nothing,
     unless they are in an older key."""
     of_profile = tables()["profiles"]
-    for path, mark in whole.marks.items():
+    for path, mark in merged.marks.items():
         if path[2:3] == ("memory_search",) and path[-1] in of_profile:
             profile, instead = of_profile[str(path[-1])]
             owner, value = settings.agents[str(path[1])], attrgetter(dotted(path[3:]))
@@ -300,14 +304,14 @@ def _unused_keys(settings: Settings, whole: Layer) -> Iterator[tuple[str, str]]:
                 yield dotted(path), f"{mark.place}: {mark.key or dotted(path)} {text}"
 
 
-def _problem(error: ErrorDetails, whole: Layer) -> ConfigProblem:
+def _problem(error: ErrorDetails, merged: Layer) -> ConfigProblem:
     path = tuple(step for step in error["loc"] if step != _MAPPING_KEY)
-    if path[:1] == ("agents",) and path not in whole.marks and len(path) > 1:
+    if path[:1] == ("agents",) and path not in merged.marks and len(path) > 1:
         path = ("agents", DEFAULTS, *path[2:])
-    while path and path not in whole.marks:
+    while path and path not in merged.marks:
         path = path[:-1]
-    place = whole.marks[path].place if path else ""
-    return ConfigProblem(place, dotted(path), explain(error, secret=_is_secret(path)))
+    location = merged.marks[path].place if path else ""
+    return ConfigProblem(location, dotted(path), explain(error, secret=_is_secret(path)))
 
 
 def _is_secret(path: KeyPath) -> bool:

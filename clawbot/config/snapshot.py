@@ -158,22 +158,22 @@ def _sum(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 
-def _plain(value: Any, place: tuple[str, ...]) -> Any:
-    """`value` for msgpack. `place`: the keys that lead to it. Raises TypeError for what has no such form."""
+def _plain(value: Any, keys: tuple[str, ...]) -> Any:
+    """`value` for msgpack. `keys`: the keys that lead to it. Raises TypeError for what has no such form."""
     if isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Path):
         return msgpack.Ext(_PATH, os.fsencode(value))
     if isinstance(value, list):
-        return [_plain(each, place) for each in value]
+        return [_plain(each, keys) for each in value]
     if isinstance(value, tuple):
-        return msgpack.Ext(_TUPLE, msgpack.encode([_plain(each, place) for each in value]))
+        return msgpack.Ext(_TUPLE, msgpack.encode([_plain(each, keys) for each in value]))
     if isinstance(value, dict):
-        return {key: _plain(each, (*place, key)) for key, each in value.items()}
+        return {key: _plain(each, (*keys, key)) for key, each in value.items()}
     if not hasattr(type(value), "model_fields"):
         raise TypeError(type(value).__name__)
-    fields = {name: _plain(each, (*place, name)) for name, each in _fields(value).items()}
-    return msgpack.Ext(_SECTION, msgpack.encode([place, fields]))
+    fields = {name: _plain(each, (*keys, name)) for name, each in _fields(value).items()}
+    return msgpack.Ext(_SECTION, msgpack.encode([keys, fields]))
 
 
 def _fields(section: SettingsSection) -> dict[str, Any]:
@@ -191,13 +191,13 @@ def _decoded(load: Callable[[], Settings], code: int, data: memoryview) -> Any:
         return tuple(inner)
     if code != _SECTION:
         raise ValueError(f"unknown type {code}")
-    place, fields = inner
-    return _SectionView(fields, lambda: _at(load(), place))
+    keys, fields = inner
+    return _SectionView(fields, lambda: _at(load(), keys))
 
 
-def _at(section: Any, place: list[str]) -> SettingsSection:
-    """The section that the keys `place` lead to."""
-    for key in place:
+def _at(section: Any, keys: list[str]) -> SettingsSection:
+    """The section that the keys `keys` lead to."""
+    for key in keys:
         section = section[key] if isinstance(section, Mapping) else getattr(section, key)
     return cast("SettingsSection", section)
 

@@ -15,9 +15,9 @@ from clawbot.importing.source import (
     UUID,
     Blocks,
     Said,
+    Session,
     Skipped,
     Source,
-    Talk,
     blocks_of,
     branch,
     entry_id,
@@ -78,13 +78,13 @@ def read_claude_code(root: Path, skipped: Skipped) -> Source:
     """Return the sessions below `root` (`~/.claude`, its folder `projects` or one in that). Blocks."""
     folder = real_folders(root, "projects", ".")[0]
     names = files_in(folder, lambda name: name.endswith(".jsonl"), skipped)
-    units = [unit_of(folder / name, name, partial(_talks, skipped=skipped)) for name in names]
+    units = [unit_of(folder / name, name, partial(_sessions, skipped=skipped)) for name in names]
     notes = ("CLAUDE.md", "projects/*/memory/*.md", "*/memory/*.md", "memory/*.md")
     left = left_in(root, "notes ({n}), such as {path}: copy what you want", *notes)
     return Source("claude-code", "Claude Code", units, left)
 
 
-def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
+def _sessions(path: Path, skipped: Skipped) -> Iterator[Session]:
     """Yield the conversation in a file, and those of its sub-agents."""
     main: dict[str, _Line] = {}
     sides: dict[str, dict[str, _Line]] = {}
@@ -109,12 +109,12 @@ def _talks(path: Path, skipped: Skipped) -> Iterator[Talk]:
     title = next(filter(None, (titles.get(each, "") for each in ("custom-title", "ai-title", *main))), "")
     ident, chosen = _ident(path), _chosen(main)
     if any(main[uuid].is_spoken for uuid in chosen):
-        yield Talk(ident, _said(main, chosen), title, cwd, began)
+        yield Session(ident, _tree_entries(main, chosen), title, cwd, began)
     if not main and sides:
         sides = {path.stem: {uuid: line for side in sides.values() for uuid, line in side.items()}}
         ident = _held_for(path, facts.get("sessionId", path.stem))
     for root, side in sides.items():
-        yield Talk(f"{ident}/{root}", _said(side, side), "", cwd, began, parent=ident)
+        yield Session(f"{ident}/{root}", _tree_entries(side, side), "", cwd, began, parent=ident)
 
 
 def _ident(path: Path) -> str:
@@ -154,11 +154,11 @@ def _chosen(lines: dict[str, _Line]) -> list[str]:
     chain = {*lines} if is_list else {*branch(parents, last)}
     # Calls that were made at once are branches of their own: each answer is whole, and has all its results.
     groups = {lines[uuid].group for uuid in chain} - {""}
-    whole = {uuid for uuid, line in lines.items() if line.is_answer and line.group in groups} | chain
-    return [uuid for uuid, line in lines.items() if uuid in whole or (line.is_result and line.parent in whole)]
+    complete = {uuid for uuid, line in lines.items() if line.is_answer and line.group in groups} | chain
+    return [uuid for uuid, line in lines.items() if uuid in complete or (line.is_result and line.parent in complete)]
 
 
-def _said(lines: dict[str, _Line], chosen: Iterable[str]) -> Iterator[Said]:
+def _tree_entries(lines: dict[str, _Line], chosen: Iterable[str]) -> Iterator[Said]:
     for uuid in chosen:
         yield from numbered(uuid, lines[uuid].messages)
 
@@ -216,8 +216,8 @@ def read_codex(root: Path, skipped: Skipped) -> Source:
     index = root / "session_index.jsonl"
     named = [value for _, value in lines_of(index, skipped)] if index.is_file() else []
     titles = {str(value.get("id")): str(value.get("thread_name") or "") for value in named}
-    talks = partial(_sessions, titles=titles, skipped=skipped)
-    units = [unit_of(root / name, name, talks) for name in files_in(root, fits, skipped)]
+    sessions = partial(_codex_sessions, titles=titles, skipped=skipped)
+    units = [unit_of(root / name, name, sessions) for name in files_in(root, fits, skipped)]
     left = left_in(root, "notes ({n}), such as {path}: copy what you want", "AGENTS.md", "memories/*.md")
     return Source("codex", "Codex", units, left)
 
@@ -227,13 +227,13 @@ def _lines(path: Path, skipped: Skipped) -> Iterator[dict[str, Any]]:
     if path.suffix == ".jsonl":
         yield from (value for _, value in lines_of(path, skipped))
         return
-    whole = small_json(path)
-    items = whole.get("items")
+    complete = small_json(path)
+    items = complete.get("items")
     skipped["files that can't be read"] += not isinstance(items, list)
-    yield from (each for each in (whole.get("session"), *(items or ())) if isinstance(each, dict))
+    yield from (each for each in (complete.get("session"), *(items or ())) if isinstance(each, dict))
 
 
-def _sessions(path: Path, titles: dict[str, str], skipped: Skipped) -> Iterator[Talk]:
+def _codex_sessions(path: Path, titles: dict[str, str], skipped: Skipped) -> Iterator[Session]:
     first = next(_lines(path, Skipped()), {})
     payload = first.get("payload")
     meta: dict[str, Any] = payload if first.get("type") == "session_meta" and isinstance(payload, dict) else first
@@ -243,7 +243,7 @@ def _sessions(path: Path, titles: dict[str, str], skipped: Skipped) -> Iterator[
         parent = next((each for each in UUID.findall(str(source)) if each != ident), ident)
     began = first_time(meta.get("timestamp"), first.get("timestamp"), path.stat().st_mtime)
     said = _entries(path, ident, began, skipped)
-    yield Talk(ident, said, titles.get(ident, ""), str(meta.get("cwd") or ""), began, parent=parent)
+    yield Session(ident, said, titles.get(ident, ""), str(meta.get("cwd") or ""), began, parent=parent)
 
 
 def _entries(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Said]:
@@ -275,9 +275,9 @@ def _message(item: dict[str, Any], at: int, model: str, blocks: Blocks, skipped:
         call = blocks.call(item.get("call_id") or item.get("id"), name, item.get(_CALLS[kind]))
         return AssistantMessage([call], provider="openai", model=model, stop_reason="toolUse", timestamp=at)
     if kind in _OUTPUTS:
-        whole = output if isinstance(output, dict) else {"content": output}
-        failed = whole.get("success") is False
-        return blocks.result({**whole, "tool_use_id": item.get("call_id"), "is_error": failed}, at)
+        complete = output if isinstance(output, dict) else {"content": output}
+        failed = complete.get("success") is False
+        return blocks.result({**complete, "tool_use_id": item.get("call_id"), "is_error": failed}, at)
     skipped["entries of unknown types"] += kind not in _OF_THE_PROGRAM
     if kind != "message" or role not in ("user", "assistant"):
         return None

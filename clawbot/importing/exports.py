@@ -15,9 +15,9 @@ from typing import IO, Any, NamedTuple
 
 from clawbot.importing.source import (
     Blocks,
+    Session,
     Skipped,
     Source,
-    Talk,
     Unit,
     array_items,
     branch,
@@ -101,7 +101,7 @@ def _unit(item: dict[str, Any], form: _Form, skipped: Skipped) -> Unit:
     size = len(entries) if isinstance(entries, dict | list) else 0
     stamp = f"{item.get(form.changed)}:{size}:{item.get(form.leaf) or ''}"
 
-    def talks() -> Iterator[Talk]:
+    def sessions() -> Iterator[Session]:
         listed = entries.items() if isinstance(entries, dict) else enumerate(entries or ())
         found = {str(each.get("uuid") or key): each for key, each in listed if isinstance(each, dict)}
         skipped["messages that can't be read"] += size - len(found)
@@ -109,9 +109,9 @@ def _unit(item: dict[str, Any], form: _Form, skipped: Skipped) -> Unit:
         blocks, keys = Blocks(form.provider), branch(parents, str(item.get(form.leaf)))
         said = (each for key in keys for each in numbered(key, form.read(found[key], item, blocks, skipped)))
         name = title if isinstance(title, str) else ""
-        yield Talk(ident, said, name, began=first_time(item.get(form.began)))
+        yield Session(ident, said, name, began=first_time(item.get(form.began)))
 
-    return Unit(ident, stamp, talks)
+    return Unit(ident, stamp, sessions)
 
 
 def _chatgpt(node: dict[str, Any], _: dict[str, Any], blocks: Blocks, skipped: Skipped) -> Iterator[Message]:

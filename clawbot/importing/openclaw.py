@@ -16,11 +16,11 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.source import parse_layer
 from clawbot.guarded import GuardedFolder
 from clawbot.importing.source import (
-    LARGEST_TALK,
+    MAX_SESSION,
     Said,
+    Session,
     Skipped,
     Source,
-    Talk,
     Unit,
     first_time,
     joined,
@@ -83,7 +83,7 @@ def _named_workspaces(root: Path) -> dict[Path, str]:
     settings: dict[str, Any] = {}
     for name in _SETTINGS:
         with suppress(OSError, ConfigError):
-            text = GuardedFolder(root).read(name, LARGEST_TALK).decode("utf-8-sig", "replace")
+            text = GuardedFolder(root).read(name, MAX_SESSION).decode("utf-8-sig", "replace")
             settings = settings or parse_layer(text, name)[0].data
     listed = _at(settings, "agents", "list")
     agents = [each for each in (listed if isinstance(listed, list) else ()) if isinstance(each, dict)]
@@ -119,11 +119,11 @@ def _units(folder: Path, owner: str, skipped: Skipped) -> Iterator[Unit]:
         key, value = known.get(ident, ("", {}))
         label = str(_at(value, "label") or _at(value, "displayName") or "")
         kind = next((_KINDS[word] for word in key.split(":")[2:] if word in _KINDS), "")
-        talks = partial(_talks, ident=f"{owner}{ident}", label=label, kind=kind, skipped=skipped)
-        yield unit_of(folder / name, f"{owner}{name}", talks)
+        sessions = partial(_sessions, ident=f"{owner}{ident}", label=label, kind=kind, skipped=skipped)
+        yield unit_of(folder / name, f"{owner}{name}", sessions)
 
 
-def _talks(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> Iterator[Talk]:
+def _sessions(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> Iterator[Session]:
     lines: list[tuple[EntryHead, dict[str, Any]]] = []
     for at, value in lines_of(path, skipped):
         try:
@@ -133,17 +133,17 @@ def _talks(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -> I
         else:  # the entries of the first version have no ids
             lines.append((structs.replace(head, id=head.id or f"{at & 0xFFFFFFFF:08x}"), value))
     header = next((value for head, value in lines[:1] if head.type == HEADER), {})
-    said = _said(lines, all_scheduled=kind in ("cron", "subagent"))
+    said = _entries_of(lines, all_scheduled=kind in ("cron", "subagent"))
     kind = kind or ("cron" if is_job(next(filter(None, (_words(value, "user") for _, value in lines)), "")) else "")
     began = first_time(header.get("timestamp"), path.stat().st_mtime)
-    yield Talk(ident, said, label, str(header.get("cwd") or ""), began, kind)
+    yield Session(ident, said, label, str(header.get("cwd") or ""), began, kind)
 
 
 def _words(value: dict[str, Any], role: str) -> str:
     return joined(_at(value, "message", "content")) if _at(value, "message", "role") == role else ""
 
 
-def _said(lines: list[tuple[EntryHead, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Said]:
+def _entries_of(lines: list[tuple[EntryHead, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Said]:
     ids = {head.id for head, _ in lines if head.type != HEADER}
     for head, value in lines:
         if head.type == HEADER:

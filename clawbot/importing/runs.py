@@ -20,7 +20,16 @@ from clawbot.importing.coding_agents import read_claude_code, read_codex
 from clawbot.importing.exports import read_export
 from clawbot.importing.ledger import Ledger, Record, Run
 from clawbot.importing.openclaw import read_openclaw, read_pi
-from clawbot.importing.source import ImportFailedError, Skipped, Source, Talk, Unit, UnreadableError, files_in, reading
+from clawbot.importing.source import (
+    ImportFailedError,
+    Session,
+    Skipped,
+    Source,
+    Unit,
+    UnreadableError,
+    files_in,
+    reading,
+)
 from clawbot.importing.write import Composer, ids_in, own_end
 from clawbot.sessions.entries import FORMAT_VERSION, Header
 from clawbot.sessions.errors import SessionLockedError
@@ -35,7 +44,7 @@ from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import survey
 
 BATCH = 500  # conversations between two updates of the index of sessions
-LARGEST_NOTE = 2 * 2**20
+MAX_NOTE = 2 * 2**20
 BESIDE = "imported"  # the folder of a workspace for files whose name is taken
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
 _PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
@@ -169,8 +178,8 @@ class Importer:
             outcome.same += 1
             return
         try:
-            for talk in reading(unit.talks()):
-                self._take(talk)
+            for session in reading(unit.sessions()):
+                self._take(session)
                 self._progress(outcome.new + outcome.grown + outcome.parts)
             self.note(Record("unit", unit.name, unit.stamp))
         except UnreadableError as error:
@@ -180,11 +189,11 @@ class Importer:
         if len(self._unlisted) >= BATCH:
             self._list()
 
-    def _take(self, talk: Talk) -> None:
+    def _take(self, session: Session) -> None:
         """Write what is new of a conversation. Raises UnreadableError, SessionStoreError, OSError."""
-        root, files = self._store.folder, self._made[talk.ident]
-        folder = f"{SUBAGENTS}/{self._session_id(talk.parent)}/" if talk.parent else ""
-        first = f"{folder}{self._session_id(talk.ident)}{SUFFIX}"
+        root, files = self._store.folder, self._made[session.ident]
+        folder = f"{SUBAGENTS}/{self._session_id(session.parent)}/" if session.parent else ""
+        first = f"{folder}{self._session_id(session.ident)}{SUFFIX}"
         if not files and (root / first).exists() and own_end(root / first) is None:
             files.append(first)  # it was continued after a kill had come before the record of it
         if files and not (root / files[-1]).exists():
@@ -192,13 +201,13 @@ class Importer:
         if any(self._forgotten.is_whole(Path(file).name) for file in (*files, first)):
             raise UnreadableError("conversations that were forgotten here")
         written = [root / file for file in files if (root / file).exists()]
-        known = self._met.get(talk.ident, set()).union(*map(ids_in, written))
+        known = self._met.get(session.ident, set()).union(*map(ids_in, written))
         end = own_end(root / files[-1]) if files else None
         kept = end.body if end and not end.offered else 0
-        file = files[-1] if kept else f"{folder}{self._session_id(talk.ident, len(files))}{SUFFIX}"
-        count = "subagents" if talk.parent else "grown" if kept else "parts" if files else "new"
-        is_copy, is_written = talk.ident in self._met, self._write(talk, file, known, kept)
-        self._met.setdefault(talk.ident, set())
+        file = files[-1] if kept else f"{folder}{self._session_id(session.ident, len(files))}{SUFFIX}"
+        count = "subagents" if session.parent else "grown" if kept else "parts" if files else "new"
+        is_copy, is_written = session.ident in self._met, self._write(session, file, known, kept)
+        self._met.setdefault(session.ident, set())
         if is_written and not kept and not self._dry_run:
             files.append(file)
         if is_copy or not (is_written or known):
@@ -210,11 +219,11 @@ class Importer:
     def _session_id(self, ident: str, part: int = 0) -> str:
         return str(uuid.uuid5(_NAMESPACE, f"{self._source.name}:{ident}{f':{part}' if part else ''}"))
 
-    def _write(self, talk: Talk, file: str, known: set[str], kept: int) -> bool:
+    def _write(self, session: Session, file: str, known: set[str], kept: int) -> bool:
         """Write the entries that are not `known` after the first `kept` bytes of `file`; False if there are none."""
-        path, kind = self._store.folder / file, "subagent" if talk.parent else talk.kind
+        path, kind = self._store.folder / file, "subagent" if session.parent else session.kind
         stem = f"{kind}:{self._run.program}" if kind else self._run.program
-        header = Header(FORMAT_VERSION, path.stem, "", talk.cwd, session_key=f"agent:{self._store.agent_id}:{stem}")
+        header = Header(FORMAT_VERSION, path.stem, "", session.cwd, session_key=f"agent:{self._store.agent_id}:{stem}")
         lock, before = SessionLock(path), b""
         try:
             if kept:
@@ -222,18 +231,18 @@ class Importer:
                 before = path.read_bytes()
             with os.fdopen(os.open(self._aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE_FILE), "wb") as sink:
                 sink.write(before[:kept])
-                composer = Composer(sink, header, self._source.label, talk, known, here=kept > 0)
+                composer = Composer(sink, header, self._source.label, session, known, here=kept > 0)
                 is_written = composer.write(self._run, pending=self._notes and not kind)
             if self._dry_run:
-                self._met.setdefault(talk.ident, set()).update(composer.ids)
+                self._met.setdefault(session.ident, set()).update(composer.ids)
             self._outcome.messages += composer.messages
             self._outcome.size += composer.size
             if is_written and not self._dry_run:
                 ensure_private_dir(path.parent)
                 self._aside.replace(path)
                 record = _record(path)
-                self._unlisted += [] if talk.parent else [(f"{stem}-", record)]
-                self.note(Record("session", talk.ident, file, kept, before[kept:].decode()))
+                self._unlisted += [] if session.parent else [(f"{stem}-", record)]
+                self.note(Record("session", session.ident, file, kept, before[kept:].decode()))
         finally:
             lock.release()
         return is_written
@@ -255,19 +264,19 @@ class Importer:
         files = GuardedFolder(self._workspace)
         for name in files_in(folder, _is_note, self._skipped):
             try:
-                data = GuardedFolder(folder).read(name, LARGEST_NOTE, linked=False)
+                data = GuardedFolder(folder).read(name, MAX_NOTE, linked=False)
             except OSError as error:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue
-            for place in (name, f"{BESIDE}/{self._run.program}/{name}"):
+            for target in (name, f"{BESIDE}/{self._run.program}/{name}"):
                 with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
-                    if found := files.state(place):
-                        if stat.S_ISREG(found.st_mode) and files.read(place, LARGEST_NOTE) == data:
+                    if found := files.state(target):
+                        if stat.S_ISREG(found.st_mode) and files.read(target, MAX_NOTE) == data:
                             break
                         continue
-                    self.note(Record("file", str((self._workspace / place).absolute()), digest_of(data)))
-                    if self._dry_run or files.create(place, data):
-                        (self._outcome.copied if place == name else self._outcome.beside).append(place)
+                    self.note(Record("file", str((self._workspace / target).absolute()), digest_of(data)))
+                    if self._dry_run or files.create(target, data):
+                        (self._outcome.copied if target == name else self._outcome.beside).append(target)
                         break
 
 
@@ -339,7 +348,7 @@ def _undo_session(path: Path, record: Record, run_id: str, undone: Undone) -> st
 def _undo_file(path: Path, digest: str, undone: Undone, workspace: Path) -> str:
     folder, name = reached(path, workspace)
     try:
-        if digest_of(folder.read(name, LARGEST_NOTE)) != digest:
+        if digest_of(folder.read(name, MAX_NOTE)) != digest:
             return f"{path}: it was changed since"
         folder.erase(name)
     except FileNotFoundError:

@@ -40,9 +40,9 @@ from clawbot.trees import TreeWalk
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-LONGEST_LINE = 32 * 2**20  # bytes: more than the largest picture in a message
-LARGEST_TALK = 64 * 2**20  # characters of one conversation in an export
-MOST_FILES = 1_000_000
+MAX_LINE = 32 * 2**20  # bytes: more than the largest picture in a message
+MAX_SESSION = 64 * 2**20  # characters of one conversation in an export
+MAX_FILES = 1_000_000
 _CHUNK = 2**20
 
 
@@ -67,7 +67,7 @@ class Said(NamedTuple):
     parent: str | None = None
 
 
-class Talk(Struct):
+class Session(Struct):
     """A conversation: `ident` is its id in its program, `began` a time (milliseconds) for entries without one. `kind`
     is "cron", "group", "subagent" or ""; `parent` is the conversation for which a sub-agent held it."""
 
@@ -85,7 +85,7 @@ class Unit(NamedTuple):
 
     name: str
     stamp: str
-    talks: Callable[[], Iterable[Talk]]
+    sessions: Callable[[], Iterable[Session]]
 
 
 class Source(Struct):
@@ -118,7 +118,7 @@ def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[
     OSError."""
     found = []
     with GuardedFolder(root).folder() as top:
-        walk = TreeWalk(top, most=MOST_FILES)
+        walk = TreeWalk(top, most=MAX_FILES)
         for entry in walk:
             if not entry.is_folder and fits(entry.path):
                 is_plain = stat.S_ISREG(os.stat(entry.name, dir_fd=entry.parent, follow_symlinks=False).st_mode)
@@ -128,10 +128,10 @@ def files_in(root: Path, fits: Callable[[str], bool], skipped: Skipped) -> list[
     return sorted(found)
 
 
-def unit_of(path: Path, name: str, talks: Callable[[Path], Iterable[Talk]]) -> Unit:
-    """Return the unit of the file at `path`, whose conversations are `talks`. Blocks. Raises OSError."""
+def unit_of(path: Path, name: str, sessions: Callable[[Path], Iterable[Session]]) -> Unit:
+    """Return the unit of the file at `path`, whose conversations are `sessions`. Blocks. Raises OSError."""
     state = path.stat()
-    return Unit(name, f"{state.st_size}:{state.st_mtime_ns}", partial(talks, path))
+    return Unit(name, f"{state.st_size}:{state.st_mtime_ns}", partial(sessions, path))
 
 
 def reading(items: Iterable[T]) -> Iterator[T]:
@@ -158,8 +158,8 @@ def lines_of(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]
     """Yield the JSON objects in the lines of `path`, each with its byte offset. Raises OSError."""
     with open_plain(path) as file:
         start, is_rest = 0, False
-        while raw := file.readline(LONGEST_LINE):
-            is_cut = len(raw) == LONGEST_LINE and not raw.endswith(b"\n")
+        while raw := file.readline(MAX_LINE):
+            is_cut = len(raw) == MAX_LINE and not raw.endswith(b"\n")
             if is_cut or is_rest:
                 skipped["lines longer than 32 MiB"] += not is_rest
             elif (value := as_line(raw)) is not None:
@@ -184,7 +184,7 @@ def as_line(raw: bytes) -> dict[str, Any] | None:
 def small_json(path: Path) -> dict[str, Any]:
     """Return the JSON object in a file, empty if it can't be read. Blocks."""
     try:
-        return as_object(GuardedFolder(path.parent).read(path.name, LARGEST_TALK)) or {}
+        return as_object(GuardedFolder(path.parent).read(path.name, MAX_SESSION)) or {}
     except OSError:
         return {}
 
@@ -206,7 +206,7 @@ def array_items(file: IO[bytes], skipped: Skipped) -> Iterator[dict[str, Any]]:
         try:
             value, end = decode(text)
         except (ValueError, RecursionError) as error:
-            if ended or need > LARGEST_TALK or isinstance(error, RecursionError):
+            if ended or need > MAX_SESSION or isinstance(error, RecursionError):
                 skipped["ends of files that can't be read"] += 1
                 return
             need = 2 * max(need, len(text))

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from clawbot.clock import iso_utc, moment_of
 from clawbot.importing.ledger import Run
-from clawbot.importing.source import Said, Talk, entry_id, first_time, reading
+from clawbot.importing.source import Said, Session, entry_id, first_time, reading
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import (
@@ -76,26 +76,39 @@ def ids_in(path: Path) -> set[str]:
 
 
 class Composer:
-    """Writes the transcript of `talk`, held in the program `label`, into `sink`, entry by entry, with its times. The
+    """Writes the transcript of `session`, held in the program `label`, into `sink`, entry by entry, with its times. The
     `header` has no time yet. `known` are the ids of entries that an earlier run wrote; if they are `here`, the sink
     begins with them, and new ones may follow them."""
 
     def __init__(
-        self, sink: IO[bytes], header: Header, label: str, talk: Talk, known: Collection[str], *, here: bool
+        self,
+        sink: IO[bytes],
+        header: Header,
+        label: str,
+        session: Session,
+        known: Collection[str],
+        *,
+        here: bool,
     ) -> None:
         self.messages = self.size = 0
         self.ids: set[str] = set()
-        self._sink, self._header, self._label, self._talk, self._known = sink, header, label, talk, known
-        self._mark = entry_id(f"{talk.ident} mark")
+        self._sink, self._header, self._label, self._session, self._known = (
+            sink,
+            header,
+            label,
+            session,
+            known,
+        )
+        self._mark = entry_id(f"{session.ident} mark")
         # By each entry of this file, the last one up to it that a model would read.
         self._read = {ident: ident for ident in known} if here else {}
-        self._last, self._leaf, self._at = "", "", talk.began
+        self._last, self._leaf, self._at = "", "", session.began
 
     def write(self, run: Run, *, pending: bool) -> bool:
         """Write the new entries and the end; False, and nothing, if there are none. `pending`: memory is to be offered
         the conversation."""
         is_new = False
-        for said in reading(self._talk.said):
+        for said in reading(self._session.said):
             ident = said.id
             while ident in self.ids or ident == self._mark:
                 ident = entry_id(f"{ident}'")
@@ -113,7 +126,7 @@ class Composer:
         parent_id = parent if parent in self._read else None
         entry, line = self._encoded(said.what, ident, parent_id)
         if not self._read:
-            began = iso_utc(moment_of(min(self._talk.began or self._at, self._at)))
+            began = iso_utc(moment_of(min(self._session.began or self._at, self._at)))
             self._sink.write(encode_header(structs.replace(self._header, timestamp=began, fork=self._mark)))
         self._sink.write(line)
         self.size += len(line)
@@ -144,9 +157,9 @@ class Composer:
         return iso_utc(moment_of(self._at))
 
     def _end(self, run: Run, *, pending: bool) -> None:
-        parent, title = self._leaf, given_title(self._talk.title)
+        parent, title = self._leaf, given_title(self._session.title)
         taken = [] if pending else [["", self._read.get(parent, "")]]
-        data = {"source": run.program, "id": self._talk.ident, "run": run.id, "taken": taken}
+        data = {"source": run.program, "id": self._session.ident, "run": run.id, "taken": taken}
         ended = {"reason": IMPORTED, **({"pending": True} if pending else {})}
         own: list[Entry] = [
             *([SessionInfoEntry(id=entry_id(f"{self._mark} title"), name=title, by=self._label)] if title else ()),

@@ -135,7 +135,7 @@ def test_split_files_are_one_export(tmp_path: Path) -> None:
 def test_a_conversation_of_any_size_takes_a_bounded_part_of_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(source, "LARGEST_TALK", 2**21)
+    monkeypatch.setattr(source, "MAX_SESSION", 2**21)
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("conversations.json", "w") as file:
         file.write(b"[" + json.dumps(homes.chatgpt_item(1, homes.ENGLISH)).encode() + b',{"mapping": {"')
@@ -201,7 +201,7 @@ def test_a_conversation_without_a_mapping_does_not_stop_the_others(mapping: Any,
 def test_a_note_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
     place = place_of("openclaw", tmp_path)
     os.link(place.path / "workspace/USER.md", tmp_path / "elsewhere.md")
-    (place.path / "workspace/large.md").write_bytes(b"x" * (runs.LARGEST_NOTE + 1))
+    (place.path / "workspace/large.md").write_bytes(b"x" * (runs.MAX_NOTE + 1))
     outcome = place.run()
     assert outcome.copied == ["MEMORY.md", "memory/2026-03-05.md"]
     assert sum(count for reason, count in outcome.skipped.items() if reason.startswith("a note that")) == 2
@@ -231,7 +231,7 @@ def test_links_pipes_and_foreign_folders_are_not_read(program: str, tmp_path: Pa
 
 
 def test_lines_of_any_length_are_read_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(source, "MAX_LINE", 1000)
     good = [{"n": number} for number in range(3)]
     long = json.dumps({"x": "y" * 5000}).encode() + b"\n"
     file = homes.put_lines(
