@@ -27,7 +27,8 @@ from clawbot.config.legacy import modernise, tables
 from clawbot.config.mcp_file import ORIGIN as MCP_ORIGIN
 from clawbot.config.mcp_file import ReadServers, read_servers
 from clawbot.config.mover import Mover, marks_of
-from clawbot.config.paths import BUILTIN_BACKEND, DEFAULTS, OWN_BACKENDS, Paths, shipped
+from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS
+from clawbot.config.paths import DEFAULTS, Paths, shipped
 from clawbot.config.schema import BrokenBackend, MemorySettings, Settings, deep_merge
 from clawbot.config.schema_agent import BUILTIN_COMPACTION
 from clawbot.config.schema_memory import MemorySearchSettings

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from clawbot.config.env import foreign_in
 from clawbot.config.errors import config_error, read_text, rewrite
-from clawbot.config.paths import free_name
+from clawbot.config.names import free_name
 from clawbot.config.schema_extensions import McpServer, is_server_name
 from clawbot.config.source import dotted, parse_layer, read_layer
 from clawbot.config.spelling import explain

@@ -1,24 +1,17 @@
-"""The program's paths: the state folder ($CLAWBOT_HOME) and the shipped files; and names in the settings that are known
-without the models: agents, and the memory backends of the program."""
+"""The program's paths: the state folder ($CLAWBOT_HOME) and the shipped files."""
 
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import clawbot
-from clawbot.config.errors import config_error, nearest
+from clawbot.config.errors import config_error
 from clawbot.files import digest_of, ensure_private_dir, sweep_asides
 from clawbot.text.names import fold_name
-
-if TYPE_CHECKING:
-    from clawbot.config.schema_agent import AgentSettings
-
 
 MAIN_AGENT = "main"
 # The entry of `agents` shared by all agents; no agent may have this name.
@@ -152,44 +145,3 @@ def is_instruction(parts: Iterable[str]) -> bool:
     hooks add such files of other folders to the prompt. Folders with such a name count too: they would block the file.
     """
     return any(fold_name(part) in _INSTRUCTIONS for part in parts)
-
-
-BUILTIN_BACKEND = "builtin"
-MILVUS_BACKEND = "milvus"
-OWN_BACKENDS = (BUILTIN_BACKEND, "qmd", MILVUS_BACKEND)
-"""The backends that come with the program."""
-
-
-def free_name(name: str, taken: Container[str]) -> str:
-    """`name`, or the first of `name-2`, `name-3`, … that is not `taken`."""
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(each for each in names if each not in taken)
-
-
-class AgentLookup:
-    """The agents of settings, `agents` by id, and which of them there are."""
-
-    if TYPE_CHECKING:
-        agents: dict[str, AgentSettings]
-
-    @property
-    def agent_ids(self) -> list[str]:
-        """All agents, main first."""
-        return [MAIN_AGENT, *(name for name in self.agents if name not in (DEFAULTS, MAIN_AGENT))]
-
-    @property
-    def workspaces(self) -> list[Path]:
-        return [self.agent(agent_id).workspace for agent_id in self.agent_ids]
-
-    def allowed_agents(self, agent_id: str) -> list[str]:
-        """The other agents whose workspace `agent_id` may read and whose memory it may search."""
-        return [other for other in dict.fromkeys(self.agent(agent_id).tools.agents) if other != agent_id]
-
-    def agent(self, agent_id: str) -> AgentSettings:
-        """The settings of `agent_id`: its own entry over the defaults. Raises ConfigError for an unknown agent."""
-        check_agent_id(agent_id)
-        if agent_id in self.agents:
-            return self.agents[agent_id]
-        near = nearest(agent_id, self.agent_ids)
-        hint = f"Did you mean {near}?" if near else f"Add `agents: {{{agent_id}: {{}}}}` to your config.yaml first."
-        raise config_error("", f"there is no agent {agent_id!r} (there are: {', '.join(self.agent_ids)})", hint=hint)

@@ -10,7 +10,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr
 
 from clawbot.config.errors import ConfigError, nearest
 from clawbot.config.keys import BY_NAME, UnusableKeyError, parse_key
-from clawbot.config.paths import BUILTIN_BACKEND, DEFAULTS, MAIN_AGENT, OWN_BACKENDS, AgentLookup, check_agent_id
+from clawbot.config.names import BUILTIN_BACKEND, OWN_BACKENDS, AgentLookup
+from clawbot.config.paths import DEFAULTS, MAIN_AGENT, check_agent_id
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.config.schema_extensions import HookSettings, McpSettings, SkillSettings
 from clawbot.config.schema_schedule import ScheduleSettings

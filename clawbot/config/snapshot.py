@@ -24,7 +24,8 @@ from msgspec import msgpack
 
 import clawbot
 from clawbot.config.errors import MAX_BYTES
-from clawbot.config.paths import AgentLookup, Paths, shipped
+from clawbot.config.names import AgentLookup
+from clawbot.config.paths import Paths, shipped
 from clawbot.files import PRIVATE_FILE, read_plain, write_atomic
 
 if TYPE_CHECKING:

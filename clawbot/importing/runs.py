@@ -13,7 +13,7 @@ from filelock import FileLock, Timeout
 from msgspec import Struct, field, structs
 
 from clawbot.clock import Clock, iso_utc
-from clawbot.config.paths import free_name
+from clawbot.config.names import free_name
 from clawbot.files import PRIVATE_FILE, digest_of, ensure_private_dir, write_atomic
 from clawbot.guarded import GuardedFolder, reached
 from clawbot.importing.coding_agents import read_claude_code, read_codex

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.config.paths import BUILTIN_BACKEND, MILVUS_BACKEND, Paths
+from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
+from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import ScopeGuard

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from clawbot.config.errors import config_error, read_text, rewrite
 from clawbot.config.mcp_file import problem_in
-from clawbot.config.paths import free_name
+from clawbot.config.names import free_name
 from clawbot.config.schema import Settings
 from clawbot.config.schema_schedule import HEARTBEAT, RESET, HeartbeatSettings, JobSettings, parse_hours
 from clawbot.config.values import format_duration
