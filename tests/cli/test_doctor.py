@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -120,24 +120,12 @@ def test_keys_are_named_and_never_shown(home: Path, monkeypatch: pytest.MonkeyPa
     os.environ.pop("OPENAI_API_KEY", None)
 
 
-def test_a_key_that_the_settings_name_but_nobody_set_is_a_problem(home: Path) -> None:
-    found = setup.keys(with_settings(home, "agents: {defaults: {api_key_env: MY_KEY}}"))
-    assert found[0].state == "problem"
-    assert "MY_KEY" in found[0].message
-
-
 def test_a_fallback_without_its_key_is_a_warning(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GEMINI_API_KEY", "k")
     text = "agents: {defaults: {fallbacks: [anthropic/x, ollama_chat/y, gemini/z]}}"
     found = setup.keys(with_settings(home, text))
     [skipped] = [finding for finding in found if finding.state == "warning"]
     assert skipped.message == "The fallback anthropic/x is skipped: ANTHROPIC_API_KEY is not set."
-
-
-def test_a_key_in_the_configuration_is_a_warning(home: Path) -> None:
-    found = setup.keys(with_settings(home, f"agents: {{defaults: {{api_key: {SECRET}}}}}"))
-    assert states(found) == [("keys", "warning")]
-    assert SECRET not in f"{found}"
 
 
 def test_files_that_others_can_read_are_warned_about(home: Path) -> None:
@@ -151,11 +139,9 @@ def test_files_that_others_can_read_are_warned_about(home: Path) -> None:
     assert states(storage.permissions(here())) == [("permissions", "ok")]
 
 
-def test_an_env_file_that_is_none_is_a_problem(home: Path) -> None:
-    (home / ".env").write_text("no name\n")
-    found = setup.env_file(here())
-    assert states(found) == [("env", "ok"), ("env", "warning")]
-    assert f"{home / '.env'}:1" in found[1].message
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as stream:
+        stream.write(data)
 
 
 def session(home: Path) -> Path:
@@ -165,27 +151,14 @@ def session(home: Path) -> Path:
         return opened.transcript.path
 
 
-def test_transcripts_in_order_are_counted(home: Path) -> None:
-    session(home)
-    assert [finding.message.partition(" in ")[0] for finding in storage.sessions(here())] == ["1 transcript"]
-
-
 def test_a_torn_tail_is_a_warning_and_stays_as_it_is(home: Path) -> None:
     path = session(home)
-    with path.open("ab") as stream:
-        stream.write(b'{"type":"message","id":"x')
+    append(path, b'{"type":"message","id":"x')
     before = path.read_bytes()
     found = storage.sessions(here())
     assert [(finding.state, finding.fix) for finding in found] == [("warning", "clawbot sessions repair")]
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir() if "torn" in file.name] == []
-
-
-def test_a_line_that_is_no_entry_is_told_with_its_place(home: Path) -> None:
-    path = session(home)
-    with path.open("ab") as stream:
-        stream.write(b"garbage\n")
-    assert f"{path}:" in storage.sessions(here())[0].message
 
 
 def test_an_index_that_is_broken_is_a_warning(home: Path) -> None:
@@ -200,8 +173,7 @@ def test_who_holds_a_conversation_is_told_and_its_half_line_is_no_fault(home: Pa
     store = SessionStore(home / "agents" / "main" / "sessions", SystemClock())
     with store.open() as opened:
         opened.transcript.append_message(UserMessage(content="hello"))
-        with opened.transcript.path.open("ab") as stream:
-            stream.write(b'{"half')
+        append(opened.transcript.path, b'{"half')
         assert f"process {os.getpid()}" in storage.locks(here())[0].message
         assert not [finding for finding in storage.sessions(here()) if "unfinished" in finding.message]
     assert storage.locks(here())[0].message == "no conversation is open"
@@ -213,15 +185,56 @@ def seeded(home: Path) -> Path:
     return folder
 
 
-def test_a_seeded_workspace_is_fine(home: Path) -> None:
-    seeded(home)
-    assert states(storage.workspace(here())) == [("workspace", "ok")]
+OK, WARNING, PROBLEM = "ok", "warning", "problem"
+# What is done to a home, the check, the states of its findings, and parts of the last one's message and command.
+CASES: dict[str, tuple[Callable[[Path], object], Any, list[str], str, str]] = {
+    "a key that nobody set": (
+        lambda home: (home / "config.yaml").write_text("agents: {defaults: {api_key_env: MY_KEY}}"),
+        *(setup.keys, [PROBLEM], "MY_KEY", ""),
+    ),
+    "a key in the configuration": (
+        lambda home: (home / "config.yaml").write_text(f"agents: {{defaults: {{api_key: {SECRET}}}}}"),
+        *(setup.keys, [WARNING], "", ""),
+    ),
+    "no env file": (lambda home: (home / ".env").write_text("no name\n"), setup.env_file, [OK, WARNING], ".env:1", ""),
+    "a transcript": (session, storage.sessions, [OK], "1 transcript in ", ""),
+    "no entry": (lambda home: append(session(home), b"garbage\n"), storage.sessions, [WARNING], ".jsonl:", ""),
+    "a seeded workspace": (seeded, storage.workspace, [OK], "", ""),
+    "a missing template": (
+        lambda home: (seeded(home) / "SOUL.md").unlink(),
+        *(storage.workspace, [OK, WARNING], "missing: SOUL.md", "clawbot workspace init"),
+    ),
+    "not UTF-8": (
+        lambda home: (seeded(home) / "USER.md").write_bytes(b"caf\xe9"),
+        *(storage.workspace, [OK, WARNING], "USER.md is not UTF-8", ""),
+    ),
+    "a file as workspace": (
+        lambda home: (home / "workspace").write_text(""),
+        *(storage.workspace, [PROBLEM], "", "mv {home}/workspace {home}/workspace.old"),
+    ),
+}
 
 
-def test_templates_that_are_missing_are_named(home: Path) -> None:
-    (seeded(home) / "SOUL.md").unlink()
-    missing = storage.workspace(here())[-1]
-    assert (missing.message, missing.fix) == ("missing: SOUL.md", "clawbot workspace init")
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_in_a_home_is_found(home: Path, name: str) -> None:
+    arrange, check, states, message, fix = CASES[name]
+    arrange(home)
+    found = check(here())
+    assert [finding.state for finding in found] == states
+    assert message in found[-1].message
+    assert fix.format(home=home) in (found[-1].fix or "")
+    assert SECRET not in f"{found}"
+
+
+@pytest.mark.parametrize(
+    ("gone", "expected"), [("", ["ok", "ok"]), ("sqlite_vec", ["ok", "problem"]), ("apsw", ["problem"])]
+)
+def test_sqlite_and_its_extension(monkeypatch: pytest.MonkeyPatch, gone: str, expected: list[str]) -> None:
+    if gone == "apsw":
+        monkeypatch.setitem(sys.modules, "apsw", None)
+    elif gone:
+        monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert [finding.state for finding in setup.sqlite(here())] == expected
 
 
 def test_a_file_of_windows_is_fine_by_its_mark_and_told_without(home: Path) -> None:
@@ -237,20 +250,6 @@ def test_a_file_of_windows_is_fine_by_its_mark_and_told_without(home: Path) -> N
         assert (found.fix or "").startswith(f"iconv -f {name.replace('16-', '16')} -t utf-8 ")
     file.write_bytes(f"\ufeff{text}".encode("utf-16-le") + b"x")
     assert "broken UTF-16" in storage.workspace(here())[-1].message
-
-
-def test_a_file_that_is_not_utf8_is_named(home: Path) -> None:
-    (seeded(home) / "USER.md").write_bytes(b"caf\xe9")
-    found = storage.workspace(here())[-1]
-    assert found.state == "warning"
-    assert "USER.md is not UTF-8" in found.message
-
-
-def test_a_workspace_that_is_a_file_is_a_problem(home: Path) -> None:
-    (home / "workspace").write_text("")
-    found = storage.workspace(here())
-    assert states(found) == [("workspace", "problem")]
-    assert found[0].fix == f"mv {home / 'workspace'} {home / 'workspace'}.old"
 
 
 def test_a_state_folder_that_is_a_file_is_a_problem() -> None:
@@ -302,20 +301,6 @@ def test_a_checkout_that_is_not_installed_is_a_warning_with_its_command(monkeypa
     monkeypatch.setattr(distribution, "DISTRIBUTION", "no-such-thing")
     [found] = setup.packages(here())
     assert (found.state, found.fix) == ("warning", pip_install("-e", str(shipped("config.yaml").parent)))
-
-
-def test_a_missing_vector_extension_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    assert states(setup.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "problem")]
-
-
-def test_a_missing_apsw_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "apsw", None)
-    assert states(setup.sqlite(here())) == [("sqlite", "problem")]
-
-
-def test_sqlite_and_the_extension_work_here() -> None:
-    assert states(setup.sqlite(here())) == [("sqlite", "ok"), ("sqlite-vec", "ok")]
 
 
 async def test_a_check_that_breaks_is_a_finding_and_the_others_go_on() -> None:
