@@ -160,7 +160,7 @@ def _sum(body: bytes) -> bytes:
 
 
 def _plain(value: Any, keys: tuple[str, ...]) -> Any:
-    """`value` for msgpack. `keys`: the keys that lead to it. Raises TypeError for what has no such form."""
+    """`value` for msgpack. `keys` is its path. Raises TypeError for what has no such form."""
     if isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Path):
@@ -197,7 +197,7 @@ def _decoded(load: Callable[[], Settings], code: int, data: memoryview) -> Any:
 
 
 def _at(section: Any, keys: list[str]) -> SettingsSection:
-    """The section that the keys `keys` lead to."""
+    """Return the section at the path `keys`."""
     for key in keys:
         section = section[key] if isinstance(section, Mapping) else getattr(section, key)
     return cast("SettingsSection", section)
