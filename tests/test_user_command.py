@@ -20,7 +20,7 @@ from clawbot.agent.events import (
     TurnStarted,
 )
 from clawbot.agent.slash import ShellCommand, parse_shell, without_escape
-from clawbot.cli.line_chat import Teller
+from clawbot.cli.line_chat import EventPrinter
 from clawbot.config.paths import find_home
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import BashExecutionMessage, UserMessage
@@ -245,9 +245,9 @@ async def test_where_nobody_sits_at_a_prompt_it_is_a_message(model: PurposeModel
 
 
 async def test_the_chat_in_lines_prints_the_output(chat: Runtime, capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller()
+    printer = EventPrinter()
     for event in await said(chat, "!echo one; echo two"):
-        teller.tell(event)
+        printer.print(event)
     assert capsys.readouterr().out == (
         "tool: $ echo one; echo two\none\ntwo\nshell: exit 0; the model does not see it\n"
     )
