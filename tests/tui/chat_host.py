@@ -1,4 +1,4 @@
-"""The app over a scripted runtime, and ways to wait for what it shows."""
+"""The app over a scripted runtime, an app that shows one screen, and ways to wait for what they show."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from textual.app import App
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.themes import DARK, LIGHT
 from tests.tui.fake_runtime import NOW, FakeRuntime
 
 
@@ -70,7 +73,55 @@ def screen_text(app: App[Any]) -> str:
     return "\n".join(strip.text for strip in strips)
 
 
+seen = screen_text
+
+
 async def send(app: ClawbotApp, pilot: Pilot[object], text: str) -> None:
     """Type `text` and press Enter."""
     app.chat.composer.prompt.take(text)
     await pilot.press("enter")
+
+
+PENDING = object()
+HOME = Path("/home/ada/.clawbot")
+
+
+class FixedClock:
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+class Host(App[None]):
+    """Pushes `screen` at once; `result` is what it was dismissed with."""
+
+    def __init__(self, screen: Screen[Any], theme: str = "textual-dark") -> None:
+        super().__init__()
+        for own in (DARK, LIGHT):
+            self.register_theme(own)
+        self.theme = theme
+        self.shown = screen
+        self.result: Any = PENDING
+        self.notices: list[str] = []
+
+    async def on_mount(self) -> None:
+        await self.push_screen(self.shown, callback=lambda result: setattr(self, "result", result))
+
+    def notify(self, message: str, *, title: str = "", **options: Any) -> None:
+        self.notices.append(f"{title}: {message}" if title else message)
+
+
+@asynccontextmanager
+async def showing(screen: Screen[Any], size: tuple[int, int] = (80, 24)) -> AsyncIterator[tuple[Host, Pilot[None]]]:
+    host = Host(screen)
+    async with host.run_test(size=size) as pilot:
+        yield host, pilot
+
+
+class Runtime(FakeRuntime):
+    """The fake runtime, at home in a folder that is not there."""
+
+    def __init__(self, **values: Any) -> None:
+        super().__init__(HOME, **values)

@@ -33,10 +33,9 @@ from clawbot.tui.screens.common import AskScreen
 from clawbot.tui.screens.palette import PaletteScreen
 from clawbot.tui.themes import DARK, INKS, LIGHT, adapted
 from clawbot.tui.widgets.prompt import INVITATIONS, invitation
-from tests.tui.chat_host import chatting, screen_text, send, until
+from tests.tui.chat_host import FixedClock, Host, Runtime, chatting, screen_text, seen, send, until
 from tests.tui.contrast import ENOUGH, contrast, pale, pale_texts
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, RuntimeStatus, conversation
-from tests.tui.screens.host import FixedClock, Host, Runtime, seen
 from tests.tui.screens.test_snapshots import LARGE, SMALL, context, editor, hooks_screen, memory, sessions
 from tests.tui.test_approval import press
 from tests.tui.test_small_screens import ASKED

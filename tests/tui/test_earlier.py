@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
+from rich.style import Style
 from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
+from textual.strip import Strip
 
 from clawbot.tui import earlier
 from clawbot.tui.app import ClawbotApp
+from clawbot.tui.earlier import give_back
 from clawbot.tui.widgets.line_view import BAR
 from clawbot.tui.widgets.transcript import LINES_ABOVE
 from tests.tui.chat_host import chatting, page_text, send, until
@@ -184,3 +188,32 @@ async def test_a_place_that_is_not_there_leaves_the_page_as_it_was(tmp_path: Pat
         await app.chat.earlier.go_to(runtime, "ffffffff", "question")
         assert app.chat.page.pointed is None
         assert app.chat.page.at_end
+
+
+HELD = 64  # MiB
+PIECE = 1024 * 64
+
+
+def own_memory() -> int:
+    """MiB of this process that map no file."""
+    rows = Path("/proc/self/status").read_text().splitlines()
+    return next(int(row.split()[1]) for row in rows if row.startswith("RssAnon:")) // 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="malloc_trim is glibc's, and memory is read in /proc")
+def test_what_lies_between_what_lives_is_given_back() -> None:
+    pieces = [bytearray(PIECE) for _ in range(HELD * 1024 * 1024 // PIECE)]
+    last = bytearray(PIECE)
+    full = own_memory()
+    del pieces
+    give_back()
+    assert own_memory() < full - HELD // 2
+    assert len(last) == PIECE
+
+
+def test_how_lines_that_are_gone_were_written_is_forgotten() -> None:
+    for line in range(100):
+        Strip.render_ansi(Style.from_meta({"offset": (0, line)}), None)
+    assert Strip.render_ansi.cache_info().currsize >= 100
+    give_back()
+    assert Strip.render_ansi.cache_info().currsize == 0

@@ -37,9 +37,8 @@ from clawbot.tui.screens.editor import FilesScreen
 from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.palette import PaletteScreen, ThemesScreen
 from clawbot.tui.screens.sessions import TitleScreen
-from tests.tui.chat_host import StepClock, chatting, screen_text, send, until
+from tests.tui.chat_host import FixedClock, Runtime, StepClock, chatting, screen_text, send, showing, until
 from tests.tui.fake_runtime import PROVIDERS, FakeRuntime, Hold, conversation, reply, summary
-from tests.tui.screens.host import FixedClock, Runtime, showing
 from tests.tui.screens.test_snapshots import context, context_tiny, editor, hooks_screen, memory, memory_words, sessions
 from tests.tui.test_small_screens import ASKED
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from clawbot.agent.events import TurnEnded, TurnStarted
 from clawbot.agent.slash import COMMANDS, nearest_command
+from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings
-from clawbot.messages import Usage
+from clawbot.memory.values import Progress
+from clawbot.messages import TextBlock, Usage, UserMessage
 from clawbot.tui.history import ENTRY_MAX, PromptHistory, load_history, save_entry
 from clawbot.tui.input import (
     Choice,
@@ -24,12 +28,15 @@ from clawbot.tui.input import (
     classify,
     wanted,
 )
+from clawbot.tui.render.items import ChipsItem, Page
 from clawbot.tui.render.lines import duration, short
-from clawbot.tui.status_bar import Written, gauge_of
+from clawbot.tui.render.markdown_blocks import Lexers
+from clawbot.tui.status_bar import Written, gauge_of, indexing_share, indexing_text
 from clawbot.tui.themes import DARK, LIGHT, theme_name
 from clawbot.tui.widgets.status_line import Effort, Gauge, StatusState, figures, status_line
 from tests.said_secrets import SECRETS, SaidSecret
-from tests.tui.fake_runtime import RuntimeStatus
+from tests.tui.chat_host import chatting, page_text, screen_text, until
+from tests.tui.fake_runtime import FakeRuntime, RuntimeStatus
 
 
 @pytest.mark.parametrize(
@@ -267,3 +274,86 @@ def test_the_theme_follows_setting_and_terminal(
 )
 def test_no_far_word_leads_to_a_command_that_ends_the_talk(typed: str, meant: str | None) -> None:
     assert nearest_command(typed, [info.name for info in COMMANDS if info.name != "/rename"]) == meant
+
+
+async def test_a_chip_tells_what_went_along_and_the_content_is_not_shown(tmp_path: Path) -> None:
+    async with chatting(FakeRuntime(tmp_path)) as (app, _):
+        app.chat.order.submitted(
+            TurnStarted(
+                text="sum up @a.py", session_key="main", session_id="s", model="x", attached=("a.py · 12 lines",)
+            )
+        )
+        app.chat.order.submitted(TurnEnded(status="done"))
+        assert "@a.py · 12 lines" in page_text(app)
+
+
+async def test_chips_are_there_after_a_resume(tmp_path: Path) -> None:
+    content = [TextBlock("sum up @a.py"), TextBlock("Attached file a.py", attached="a.py · 12 lines")]
+    history = [HistoryItem("u1", 1, UserMessage(content=[*content]))]
+    async with chatting(FakeRuntime(tmp_path, history=history)) as (app, pilot):
+        await until(pilot, lambda: "@a.py · 12 lines" in screen_text(app))
+        assert "Attached file" not in page_text(app)
+
+
+def test_chips_fill_the_width_and_a_long_name_is_cut_with_a_sign() -> None:
+    item = ChipsItem(("one.md · 3 lines", "two.md · 3 lines", "a/" * 40))
+    lines = [line.text for line in item.lines(Page(40, Lexers()))]
+    assert [line.strip() for line in lines[:2]] == ["@one.md · 3 lines", "@two.md · 3 lines"]
+    assert "…" in lines[2]
+    assert all(len(line) <= 40 for line in lines)
+
+
+HALF = Progress("text", 420, 1000, "files", 35.0, 12.4)
+
+
+@pytest.mark.parametrize(
+    ("progress", "text", "share"),
+    [
+        (HALF, "indexing 420 of 1,000 files, 12 s left", "indexing 42%"),
+        (
+            Progress("vectors", 5_000, 20_000, "pieces", 100.0, 150.0),
+            "indexing the meaning of 5,000 of 20,000 pieces, 2 min 30 s left",
+            "indexing 25%",
+        ),
+        (Progress("text", 1, 3, "files"), "indexing 1 of 3 files", "indexing 33%"),
+        (Progress("text", 99, 100, "files", 50.0, 0.02), "indexing 99 of 100 files", "indexing 99%"),
+        (Progress("scan", 0, 0, "files"), "looking for changed notes", "indexing"),
+        (Progress("text", 0, 0, "files"), "looking for changed notes", "indexing"),
+        (Progress("publish", 0, 1, "files"), "the new index is nearly ready", "indexing"),
+    ],
+)
+def test_progress_in_words(progress: Progress, text: str, share: str) -> None:
+    assert indexing_text(progress) == text
+    assert indexing_share(progress) == share
+
+
+async def test_the_status_line_says_that_the_memory_is_indexed(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    async with chatting(runtime) as (app, pilot):
+        assert "memory 128 notes" in screen_text(app)
+        runtime.index(HALF)
+        await until(pilot, lambda: "indexing 42%" in screen_text(app))
+        assert "128 notes" not in screen_text(app)
+        runtime.index(None)
+        await until(pilot, lambda: "memory 128 notes" in screen_text(app))
+
+
+async def test_what_is_indexed_at_the_start_is_told(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    runtime.memory.progress = HALF
+    async with chatting(runtime) as (app, pilot):
+        await until(pilot, lambda: "indexing 42%" in screen_text(app))
+
+
+async def test_a_sync_that_is_soon_over_is_not_told(tmp_path: Path) -> None:
+    runtime = FakeRuntime(tmp_path)
+    told: list[str] = []
+    async with chatting(runtime) as (app, pilot):
+        app.chat.watch(app.chat.status, "state", lambda state: told.append(state.indexing))
+        phases: tuple[Literal["scan", "text"], ...] = ("scan", "text")
+        for phase in phases:
+            runtime.index(Progress(phase, 0, 1, "files"))
+        runtime.index(None)
+        runtime.index(HALF)
+        await until(pilot, lambda: "indexing 42%" in screen_text(app))
+        assert set(told) == {"", "indexing 42%"}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
+from textual.widgets._toast import Toast
 
 from clawbot.agent.events import NoteKept
 from clawbot.agent.status_types import AgentInfo
@@ -168,3 +171,19 @@ async def test_an_agent_to_whom_nothing_was_said_welcomes(tmp_path: Path) -> Non
     async with talking(main, work) as (_, app, pilot):
         await send(app, pilot, "/agent work")
         await until(pilot, lambda: "does not forget" in page_text(app))
+
+
+def is_seen(app: ClawbotApp, text: str) -> bool:
+    return text in screen_text(app)
+
+
+@pytest.mark.parametrize("width", [60, 80, 99, 100])
+async def test_a_notice_keeps_its_last_word_at_every_length(width: int, tmp_path: Path) -> None:
+    async with talking(agent(tmp_path, "main")) as (_, app, pilot):
+        await pilot.resize_terminal(width, 30)
+        for length in range(48, 60):
+            app.notify(f"{'x' * (length - 5)} {length}e.", markup=False, timeout=600)
+            await until(pilot, partial(is_seen, app, f"{length}e."))
+            assert f"{length}e." in screen_text(app)
+            app.clear_notifications()
+            await until(pilot, lambda: not app.screen.query(Toast))

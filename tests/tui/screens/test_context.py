@@ -13,8 +13,8 @@ from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlu
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.screens.context import AFTER_TURN, ContextScreen, context_lines, share_out
+from tests.tui.chat_host import FixedClock, Runtime, seen, showing, until
 from tests.tui.fake_runtime import NOW, Hold, RuntimeStatus, context_report
-from tests.tui.screens.host import FixedClock, Runtime, seen, showing, until
 
 BAR, NAMES = 2, 3  # the lines of the bar and of the names of its marks
 

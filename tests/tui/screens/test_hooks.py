@@ -11,8 +11,8 @@ from clawbot.agent.status_types import HookStatus
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.screens.hooks import HooksScreen, hook_details, hooks_table
+from tests.tui.chat_host import FixedClock, Runtime, seen, showing, until
 from tests.tui.fake_runtime import NOW
-from tests.tui.screens.host import FixedClock, Runtime, seen, showing, until
 
 
 def hook(name: str = "session-memory", **values: Any) -> HookStatus:

@@ -22,8 +22,8 @@ from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.places import PlacePreview
 from clawbot.tui.screens.sessions import SessionsScreen
+from tests.tui.chat_host import PENDING, FixedClock, Runtime, showing, until
 from tests.tui.fake_runtime import NOW, Hold, found, hit
-from tests.tui.screens.host import PENDING, FixedClock, Runtime, showing, until
 
 WIDE = (120, 30)
 NOTE = "memory/2026-10-02.md"

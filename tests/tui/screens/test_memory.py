@@ -20,8 +20,8 @@ from clawbot.tui.screens import memory, places
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen, is_note
 from clawbot.tui.screens.places import TalkPlace
+from tests.tui.chat_host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 from tests.tui.fake_runtime import FakeMemory, Hold, found, hit, told
-from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 
 DAY = "# 2026-10-02\n\n- staging proxy moved to 8443;\n  8080 clashed with grafana\n- 数据库端口改成 5433\n"
 FACTS = "".join(f"- fact {number}\n" for number in range(1, 201))

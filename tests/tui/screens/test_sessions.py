@@ -15,8 +15,8 @@ from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, Use
 from clawbot.sessions.text import Spoken
 from clawbot.tui.screens.places import TalkPlace
 from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, TitleScreen, last_words
+from tests.tui.chat_host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 from tests.tui.fake_runtime import RuntimeStatus, conversation, found, summary, told
-from tests.tui.screens.host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 
 TITLES = ["the launch party 🎉", "which port did the proxy use?", "记住我喜欢制表符", "the README"]
 

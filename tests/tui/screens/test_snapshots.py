@@ -22,8 +22,8 @@ from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.hooks import HooksScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.sessions import SessionsScreen
+from tests.tui.chat_host import FixedClock, Host, Runtime, seen, until
 from tests.tui.fake_runtime import RuntimeStatus, context_report, conversation, found, hit, summary
-from tests.tui.screens.host import FixedClock, Host, Runtime, seen, until
 from tests.tui.screens.test_hooks import screen
 
 SMALL, LARGE = (80, 24), (140, 45)
