@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec.structs import replace
@@ -34,6 +35,8 @@ from clawbot.tui.status_bar import gauge_of
 from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
+    from textual.worker import WorkType
+
     from clawbot.api import RuntimeApi
     from clawbot.sessions.summary import SessionSummary
 
@@ -118,14 +121,15 @@ class SidePanel(Widget, can_focus=True):
     def load_talks(self) -> None:
         self._load("talks", self._talks)
 
-    def _load(self, name: str, read: Callable[[RuntimeApi], Coroutine[Any, Any, object]]) -> None:
+    def _load(self, name: str, read: Callable[[RuntimeApi], Awaitable[object]]) -> None:
         """Set the field `name` of the state to what `read` returns."""
         if self.runtime is not None:
-            self.run_worker(self._loaded(name, read(self.runtime)), group=name, exclusive=True)
+            work: WorkType[None] = partial(self._loaded, name, read, self.runtime)
+            self.run_worker(work, group=name, exclusive=True)
 
-    async def _loaded(self, name: str, reading: Coroutine[Any, Any, object]) -> None:
+    async def _loaded(self, name: str, read: Callable[[RuntimeApi], Awaitable[object]], runtime: RuntimeApi) -> None:
         try:
-            found = await reading
+            found = await read(runtime)
         except (ClawbotError, OSError):
             log.exception("The side panel could not read its %s.", name)
         else:
