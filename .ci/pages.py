@@ -18,7 +18,7 @@ from clawbot.agent.slash import COMMANDS
 from clawbot.cli.main import root
 from clawbot.config.keys import ACTIONS, FIXED, KeyMap
 from clawbot.llm.providers import PROVIDERS
-from clawbot.tui.keys import help_lines
+from clawbot.tui.screens.common import help_lines
 
 CHECKOUT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/keys.md", "docs/commands.md", "docs/models.md")

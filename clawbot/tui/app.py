@@ -255,7 +255,7 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def action_help(self) -> None:
-        from clawbot.tui.screens.help import HelpScreen
+        from clawbot.tui.screens.common import HelpScreen
 
         await self.shown(HelpScreen)
 

@@ -19,10 +19,9 @@ from textual.widgets import Static
 from textual.widgets.text_area import Edit, EditResult
 
 from clawbot.text.interface import N_, _
-from clawbot.tui.keys import binding
 from clawbot.tui.render.finding import compile_query
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.widgets.fields import Area
+from clawbot.tui.widgets.fields import Area, binding
 from clawbot.tui.widgets.transcript import SLICE
 
 if TYPE_CHECKING:

@@ -40,11 +40,6 @@ def line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def column(text: str, at: int) -> int:
-    """How far `at` is from the beginning of its line."""
-    return at - line_start(text, at)
-
-
 def place_of(text: str, at: int) -> tuple[int, int]:
     """The line (from 0) and the column of the offset `at`."""
     return text.count("\n", 0, at), at - line_start(text, at)
@@ -104,7 +99,7 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
 
 def _vertical(text: str, at: int, steps: int) -> Span | None:
     """So many lines down or, below 0, up, as far as there are any."""
-    place, aim = at, column(text, at)
+    place, aim = at, at - line_start(text, at)
     for _ in range(abs(steps)):
         next_line = line_end(text, place) + 1 if steps > 0 else line_start(text, place) - 1
         if not 0 <= next_line <= len(text):
@@ -252,7 +247,6 @@ def _escape(vi: Vi, text: str, cursor: int) -> Step:
 
 
 def _run(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
-    """A whole command of the mode normal."""
     count = int(found["count"] or 0)
     if found["op"]:
         total = max(1, count) * int(found["more"] or 1) if count or found["more"] else 0
@@ -331,7 +325,8 @@ def _insert(vi: Vi, text: str, at: int, times: int = 1) -> Step:
 def _do(vi: Vi, text: str, cursor: int, name: str, count: int) -> Step:
     """A command that is neither a motion nor an operator with one."""
     if name in SHORT:
-        return _short(vi, text, cursor, SHORT[name], count)
+        found = _NORMAL.fullmatch(f"{count or ''}{SHORT[name]}")
+        return _run(vi, text, cursor, found) if found else Step(vi, text, cursor)
     match name[0]:
         case "p" | "P":
             return _put(vi, text, cursor, max(1, count), after=name == "p")
@@ -374,11 +369,6 @@ def _exchange(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
     return Step(vi, text[:cursor] + name[1] * times + text[until:], cursor + times - 1)
 
 
-def _short(vi: Vi, text: str, cursor: int, command: str, count: int) -> Step:
-    found = _NORMAL.fullmatch(f"{count or ''}{command}")
-    return _run(vi, text, cursor, found) if found else Step(vi, text, cursor)
-
-
 def _put(vi: Vi, text: str, cursor: int, times: int, *, after: bool) -> Step:
     if not vi.register and not vi.whole:
         return Step(vi, text, cursor)
@@ -419,16 +409,13 @@ def _again(vi: Vi, text: str, cursor: int, count: int) -> Step:
 
 
 def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
-    """A whole command in one of the visual modes."""
     if found["move"]:
         return _go(vi, text, cursor, found["move"], int(found["count"] or 0))
     if found["object"]:
         span = object_at(text, cursor, found["object"])
-        return (
-            Step(replace(vi, anchor=span.start), text, max(span.start, span.end - 1))
-            if span
-            else Step(vi, text, cursor)
-        )
+        if span is None:
+            return Step(vi, text, cursor)
+        return Step(replace(vi, anchor=span.start), text, max(span.start, span.end - 1))
     name, start, end = found["do"], *sorted((vi.anchor, cursor))
     if name in OPERATORS:
         whole = vi.mode == LINES

@@ -10,7 +10,7 @@ from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.clock import Clock
 from clawbot.text.interface import _
-from clawbot.tui.render.cards import ToolItem, take_details
+from clawbot.tui.render.cards import SubagentRun, ToolItem, take_details
 from clawbot.tui.render.housekeeping import KeptItem, SessionItem, is_quiet, memory_mark
 from clawbot.tui.render.items import (
     DividerItem,
@@ -24,7 +24,6 @@ from clawbot.tui.render.items import (
     WaitItem,
     chips,
 )
-from clawbot.tui.render.subagent import SubagentRun
 from clawbot.tui.transcript import (
     CUT,
     INTERRUPTED,

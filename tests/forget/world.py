@@ -24,7 +24,7 @@ from clawbot.messages import ToolCallBlock, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.unsent import Unsent, UnsentFile
-from clawbot.tui.history import save_entry
+from clawbot.tui.input import save_entry
 from tests.agent.fakes import Answer, calls, says
 from tests.agent.gate_host import SUMMARY, Answerer, PurposeModel, target_of
 from tests.program import Home, say

@@ -32,9 +32,8 @@ from clawbot.tui.screens.choices import (
     ProvidersScreen,
     RewindScreen,
 )
-from clawbot.tui.screens.common import AskScreen, KeyLine
+from clawbot.tui.screens.common import AskScreen, HelpScreen, KeyLine
 from clawbot.tui.screens.editor import FilesScreen
-from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.palette import PaletteScreen, ThemesScreen
 from clawbot.tui.screens.sessions import TitleScreen
 from tests.tui.chat_host import FixedClock, Runtime, StepClock, chatting, screen_text, send, showing, until

@@ -15,10 +15,11 @@ from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings
 from clawbot.memory.values import Progress
 from clawbot.messages import TextBlock, Usage, UserMessage
-from clawbot.tui.history import ENTRY_MAX, PromptHistory, load_history, save_entry
 from clawbot.tui.input import (
+    ENTRY_MAX,
     Choice,
     CompletionRequest,
+    PromptHistory,
     ScreenCommand,
     Submitted,
     UnknownCommand,
@@ -26,6 +27,8 @@ from clawbot.tui.input import (
     argument_words,
     best,
     classify,
+    load_history,
+    save_entry,
     wanted,
 )
 from clawbot.tui.render.items import ChipsItem, Page

@@ -9,12 +9,11 @@ import pytest
 
 from clawbot.agent.events import ApprovalRequested, Event, SubagentStep, ToolFinished, ToolStarted
 from clawbot.text.interface import InterfaceLanguage, set_language
-from clawbot.tui.render.cards import ToolItem, take_details
+from clawbot.tui.render.cards import SubagentRun, ToolItem, take_details
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.render.question import Looked, lay_out
-from clawbot.tui.render.subagent import SubagentRun
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, reply
 

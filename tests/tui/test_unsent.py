@@ -13,7 +13,7 @@ import pytest
 from clawbot.agent.events import ApprovalRequested
 from clawbot.agent.status_types import Unsent
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.history import MAX_DRAFTS, Drafts
+from clawbot.tui.input import MAX_DRAFTS, Drafts
 from clawbot.tui.turns import Turns
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, reply

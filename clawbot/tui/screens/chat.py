@@ -19,8 +19,7 @@ from clawbot.config.keys import KeyMap
 from clawbot.text.interface import N_, _
 from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.event_view import THINKING, EventView
-from clawbot.tui.history import Drafts
-from clawbot.tui.keys import binding
+from clawbot.tui.input import Drafts
 from clawbot.tui.page_search import FindBar, PageSearch
 from clawbot.tui.questions import MODE_AFTER, ModeSwitch, Questions, UnsentQuestion, UnsentTexts
 from clawbot.tui.screens.side import SidePlace
@@ -31,7 +30,7 @@ from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.fields import typed_text
+from clawbot.tui.widgets.fields import binding, typed_text
 from clawbot.tui.widgets.status_line import HeaderLine, KeysLine, NewBelow, QueueLines, StatusLine
 from clawbot.tui.widgets.transcript import TranscriptView
 from clawbot.tui.writer import TranscriptWriter

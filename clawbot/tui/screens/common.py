@@ -1,15 +1,17 @@
-"""Shared by the screens above the conversation: figures, the line of keys, a question, a scrollable page."""
+"""Shared by the screens above the conversation: frames, the line of keys, a question, a scrollable page, such as that
+of the keys and commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.events import Event, Mount, Resize
 from textual.events import Key as KeyPress
@@ -18,8 +20,15 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widgets import Static
 
 from clawbot.clock import month_of
-from clawbot.text.interface import _, ngettext
+from clawbot.config.keys import ACTIONS, KeyMap
+from clawbot.text.interface import N_, _, ngettext
+from clawbot.text.sanitize import clean_line
+from clawbot.tui.render.lines import code_spans
 from clawbot.tui.widgets.fields import TextField, typed_text
+
+if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
+
 
 BETWEEN, MORE = " · ", Content("…")  # keys in a line
 WAYS_OUT = ("back", "close")  # actions that need no widgets
@@ -237,3 +246,57 @@ class PageScreen(OverScreen[ScreenResultType]):
 
     def action_close(self) -> None:
         self.dismiss(None)
+
+
+# What stands among the actions and can't be moved, by the action that it stands before.
+FIXED_LINES = {
+    "newline": (("enter", N_("send")),),
+    "stop": (
+        ("↑ ↓", N_("what you wrote before")),
+        ("tab", N_("complete a command; @file attaches")),
+        ("!", N_("shell command; !! shares its output")),
+    ),
+    "leave": ((N_("ctrl+c twice"), N_("leave")),),
+}
+
+
+def help_lines(keys: KeyMap) -> Iterator[tuple[str, str]]:
+    """All keys of the conversation, each with what it does; `none` where an action has no key."""
+    for action in ACTIONS:
+        yield from ((_(key), _(meaning)) for key, meaning in FIXED_LINES.get(action.name, ()))
+        yield keys.shown(action.name) or _("none"), _(action.meaning)
+        if action.name == "stop" and (key := keys.first("stop")):
+            yield _("{key} twice").format(key=key), _("go back to an earlier message")
+
+
+class HelpScreen(PageScreen[None]):
+    """Shows the keys, and the commands of the runtime below them."""
+
+    CSS_PATH: ClassVar = ["../styles/page.tcss", "../styles/help.tcss"]
+
+    def __init__(self, runtime: RuntimeApi) -> None:
+        super().__init__()
+        self.runtime = runtime
+        self.keys = tuple(help_lines(KeyMap(runtime.settings.tui.keys)))
+
+    def compose(self) -> ComposeResult:
+        commands = [(f"{command.name} {_(command.arguments)}", _(command.help)) for command in self.runtime.commands]
+        with Vertical(id="frame") as frame:
+            frame.border_title = _("Help")
+            with VerticalScroll(id="page", can_focus=False, classes="body"):
+                yield from self._column(_("Keys"), self.keys)
+                yield from self._column(_("Commands"), commands)
+            yield KeyLine(
+                [KeyHint("↑ ↓", _("scroll"), "screen.scroll('page_down')"), KeyHint("esc", _("back"), "screen.close")]
+            )
+
+    def _column(self, title: str, lines: Iterable[tuple[str, str]]) -> ComposeResult:
+        with Vertical(classes="column"):
+            yield Static(title, classes="title")
+            for term, meaning in lines:
+                with Horizontal(classes="line"):
+                    yield Static(clean_line(term), classes="term", markup=False)
+                    parts = [
+                        (each.text, "$text-accent" if each.style else "") for each in code_spans(clean_line(meaning))
+                    ]
+                    yield Static(Content.assemble(*parts), classes="meaning")

@@ -25,7 +25,6 @@ from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
-from clawbot.tui.history import load_history, save_entry
 from clawbot.tui.input import (
     Choice,
     CompletionRequest,
@@ -35,6 +34,8 @@ from clawbot.tui.input import (
     argument_words,
     best,
     classify,
+    load_history,
+    save_entry,
     shell_mode,
     wanted,
 )

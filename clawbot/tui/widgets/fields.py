@@ -14,6 +14,7 @@ from rich.style import Style
 from rich.text import Text
 from textual._cells import cell_width_to_column_index
 from textual._wrap import compute_wrap_offsets
+from textual.binding import Binding
 from textual.document import _wrapped_document
 from textual.events import Key, Paste
 from textual.widget import Widget
@@ -21,6 +22,7 @@ from textual.widgets import Input, TextArea
 from textual.widgets.input import Selection
 from textual.widgets.text_area import EditResult, Location
 
+from clawbot.config.keys import BY_NAME
 from clawbot.text.graphemes import edge, edges
 
 _OF_WIDTH = ("\u200b", "a", "\u4e00")  # a single code point of so many cells
@@ -58,6 +60,12 @@ class ShownLine(Text):
 
 
 MODIFIED = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
+
+
+def binding(name: str, action: str, *, priority: bool = True) -> Binding:
+    """The binding that runs `action` for the keys of the action `name`; the settings change them by its id."""
+    entry = BY_NAME[name]
+    return Binding(",".join(entry.keys), action, entry.meaning, show=False, priority=priority, id=name)
 
 
 def typed_text(event: Key) -> str:

@@ -15,8 +15,7 @@ from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from clawbot.deadline import deadline
 from clawbot.text.interface import N_, _
-from clawbot.tui.history import PromptHistory
-from clawbot.tui.keys import binding
+from clawbot.tui.input import PromptHistory
 from clawbot.tui.pasting import pasted_mention
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.vi import (
@@ -33,7 +32,7 @@ from clawbot.tui.vi import (
     press,
     shared,
 )
-from clawbot.tui.widgets.fields import Area, typed_text
+from clawbot.tui.widgets.fields import Area, binding, typed_text
 
 PASTE_CHARS = 2000  # a longer paste is shown as a placeholder
 PASTE_LINES = 25

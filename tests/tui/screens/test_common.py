@@ -15,11 +15,9 @@ from textual.fuzzy import FuzzySearch
 from clawbot.clock import age
 from clawbot.config.keys import ACTIONS, KeyMap
 from clawbot.config.schema import Settings
-from clawbot.tui.keys import help_lines
 from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.choices import KeyScreen, ModelsScreen
-from clawbot.tui.screens.common import OverScreen, fitting, turns
-from clawbot.tui.screens.help import HelpScreen
+from clawbot.tui.screens.common import HelpScreen, OverScreen, fitting, help_lines, turns
 from clawbot.tui.screens.palette import PaletteScreen
 from clawbot.tui.screens.picker import MAX_WAYS, match
 from clawbot.tui.screens.places import LINE_CHARS, LINES_AROUND, PLACE_LINES, WHOLE, Passage, passage, snippet_start

@@ -15,10 +15,9 @@ from textual.widgets import Input, Static
 
 from clawbot.sessions.summary import SessionSummary
 from clawbot.tui.screens.choices import ModelsScreen
-from clawbot.tui.screens.common import AskScreen, OverScreen
+from clawbot.tui.screens.common import AskScreen, HelpScreen, OverScreen
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen, FilesScreen
-from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.places import PlacePreview
 from clawbot.tui.screens.sessions import SessionsScreen

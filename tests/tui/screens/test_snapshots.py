@@ -16,9 +16,9 @@ from clawbot.context.window import ASSUMED
 from clawbot.memory.values import Fallback
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.tui.screens.choices import ModelsScreen
+from clawbot.tui.screens.common import HelpScreen
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
-from clawbot.tui.screens.help import HelpScreen
 from clawbot.tui.screens.hooks import HooksScreen
 from clawbot.tui.screens.memory import MemoryScreen
 from clawbot.tui.screens.sessions import SessionsScreen
