@@ -19,6 +19,8 @@ WRITING = "writing"
 SUMMARISING = N_("summarising")
 TOLD_BY_A_LINE = ("/new", "/reset", "/fork")  # commands that say no more than the divider that they cause
 
+Handler = Callable[[Any], None]
+
 
 class EventView:
     """Shows events by `writer` and `bar`.
@@ -57,7 +59,7 @@ class EventView:
                 lambda report: self._writer.notice(events.Notice(level="error", text=f"{text}\n{report}")),
             )
 
-    def _handlers(self) -> dict[type[events.Event], Callable[[Any], None]]:
+    def _handlers(self) -> dict[type[events.Event], Handler]:
         write = self._writer
         return {
             events.TurnStarted: self._turn_started,
@@ -89,7 +91,7 @@ class EventView:
             events.PlanReady: self._plan_ready,
         }
 
-    def _and_runs(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
+    def _and_runs(self, write: Handler, activity: str) -> Handler:
         """A handler that writes an event and then shows the new activity."""
 
         def show(event: Any) -> None:
@@ -98,7 +100,7 @@ class EventView:
 
         return show
 
-    def _streamed(self, write: Callable[[Any], None], activity: str) -> Callable[[Any], None]:
+    def _streamed(self, write: Handler, activity: str) -> Handler:
         """As `_and_runs`, for what the model writes, which is counted."""
         show = self._and_runs(write, activity)
 

@@ -413,9 +413,8 @@ def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
         return _go(vi, text, cursor, found["move"], int(found["count"] or 0))
     if found["object"]:
         span = object_at(text, cursor, found["object"])
-        if span is None:
-            return Step(vi, text, cursor)
-        return Step(replace(vi, anchor=span.start), text, max(span.start, span.end - 1))
+        taken = span and Step(replace(vi, anchor=span.start), text, max(span.start, span.end - 1))
+        return taken or Step(vi, text, cursor)
     name, start, end = found["do"], *sorted((vi.anchor, cursor))
     if name in OPERATORS:
         whole = vi.mode == LINES

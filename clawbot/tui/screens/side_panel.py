@@ -46,6 +46,7 @@ WHEEL = 3  # rows
 PLAN_REACH = 500  # messages back in which a plan is looked for
 USES_NOTES = (events.ToolFinished, events.MessageFinished, events.MemoryWritten)
 CHANGES_WINDOW = (events.TurnEnded, events.CompactionFinished, events.ModelChanged)
+Reader = Callable[["RuntimeApi"], Awaitable[object]]
 
 
 class SidePanel(Widget, can_focus=True):
@@ -121,13 +122,13 @@ class SidePanel(Widget, can_focus=True):
     def load_talks(self) -> None:
         self._load("talks", self._talks)
 
-    def _load(self, name: str, read: Callable[[RuntimeApi], Awaitable[object]]) -> None:
+    def _load(self, name: str, read: Reader) -> None:
         """Set the field `name` of the state to what `read` returns."""
         if self.runtime is not None:
             work: WorkType[None] = partial(self._loaded, name, read, self.runtime)
             self.run_worker(work, group=name, exclusive=True)
 
-    async def _loaded(self, name: str, read: Callable[[RuntimeApi], Awaitable[object]], runtime: RuntimeApi) -> None:
+    async def _loaded(self, name: str, read: Reader, runtime: RuntimeApi) -> None:
         try:
             found = await read(runtime)
         except (ClawbotError, OSError):
