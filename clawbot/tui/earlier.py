@@ -215,7 +215,6 @@ class HistoryBuilder:
             self._spoken = False
 
     def _unanswered(self) -> None:
-        """The program ended before the last words had an answer."""
         if self._asked:
             self._items.append(MarkItem(_("never answered")))
         self._asked = False

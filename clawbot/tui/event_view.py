@@ -92,8 +92,6 @@ class EventView:
         }
 
     def _and_runs(self, write: Handler, activity: str) -> Handler:
-        """A handler that writes an event and then shows the new activity."""
-
         def show(event: Any) -> None:
             write(event)
             self._bar.runs(_(activity))

@@ -244,7 +244,6 @@ class PageSearch:
             self._task = asyncio.create_task(self._search())
 
     async def _search(self) -> None:
-        """Look through everything, a few milliseconds at a time; then read what is above."""
         while self.is_open:
             if self._slice():
                 await asyncio.sleep(0)

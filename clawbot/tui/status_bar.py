@@ -297,7 +297,6 @@ class StatusBar:
         self._show_activity()
 
     def changed(self) -> None:
-        """The session or the model is another one: its figures, counted anew."""
         self._line.show(took=Effort())
         self.refresh()
         self.measure()
@@ -336,7 +335,6 @@ class StatusBar:
         self.refresh()
 
     def show_hint(self) -> None:
-        """Name the key that matters most at the moment."""
         said = "" if self._turns.busy else _(SHELL_HINTS[self._shell]) if self._shell else ""
         ends = self.saving or self._turns.busy
         stops = self._keys.first("stop") and not self._editing and ends

@@ -146,7 +146,6 @@ class Motion:
             self._page.foot(None)
 
     def run(self, item: ToolItem) -> None:
-        """The call of `item` runs from now on, or waits for the user."""
         if item.state == "running":
             self._running[id(item)] = (item, self._clock.monotonic())
             self._go()

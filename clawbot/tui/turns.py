@@ -78,7 +78,6 @@ class Turns:
 
     @property
     def sending(self) -> set[str]:
-        """The ids of inputs on disk that are being sent."""
         return {submission.unsent_id for submission in self._open if submission.unsent_id}
 
     @property
@@ -92,7 +91,6 @@ class Turns:
         return bool(self._open)
 
     def ready(self, runtime: RuntimeApi) -> None:
-        """The runtime is there: what waited for it goes in."""
         self._runtime = runtime
         for submission in self._open:
             submission.announced = False

@@ -323,7 +323,6 @@ def _insert(vi: Vi, text: str, at: int, times: int = 1) -> Step:
 
 
 def _do(vi: Vi, text: str, cursor: int, name: str, count: int) -> Step:
-    """A command that is neither a motion nor an operator with one."""
     if name in SHORT:
         found = _NORMAL.fullmatch(f"{count or ''}{SHORT[name]}")
         return _run(vi, text, cursor, found) if found else Step(vi, text, cursor)
@@ -342,7 +341,6 @@ def _do(vi: Vi, text: str, cursor: int, name: str, count: int) -> Step:
 
 
 def _open(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
-    """Begin to insert."""
     start, end = line_start(text, cursor), line_end(text, cursor)
     if name == "o":
         return _insert(vi, f"{text[:end]}\n{text[end:]}", end + 1, times)
@@ -432,7 +430,6 @@ def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
 
 
 def _replaced(vi: Vi, text: str, name: str, span: Span) -> Step:
-    """`r`, `~` and `p` on what is selected."""
     whole = vi.mode == LINES
     start = line_start(text, span.start) if whole else span.start
     end = line_end(text, span.end) if whole else edge(text, span.end + 1, after=True)

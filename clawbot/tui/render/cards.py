@@ -376,7 +376,6 @@ class ToolItem(Item):
 
 
 def _plain(text: str) -> str:
-    """The first lines of a note on one line, without the marks of Markdown."""
     return clean_line("\n".join(line.lstrip().lstrip("-+*>#").strip() for line in text.replace("**", "").split("\n")))
 
 

@@ -86,7 +86,6 @@ def _joint(above: str, below: str, *, is_full: bool) -> str:
 
 
 def _in_word(character: str) -> bool:
-    """Whether words of `character` have a space between them."""
     return character.isalnum() and (character.isascii() or not _WIDE.match(character))
 
 

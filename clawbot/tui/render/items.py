@@ -295,7 +295,6 @@ def _plain(item: Item, report: str, width: int) -> list[StyledLine]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """The texts in an item, without names of styles."""
     match value:
         case StyledSpan():
             yield value.text

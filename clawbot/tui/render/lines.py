@@ -76,7 +76,6 @@ def wrap(spans: Sequence[StyledSpan], width: int) -> list[tuple[StyledSpan, ...]
 
 
 def _ranges(text: str, width: int) -> list[tuple[int, int]]:
-    """Where each line begins and ends in `text`."""
     found: list[tuple[int, int]] = []
     start = 0
     for line in text.split("\n"):
@@ -297,5 +296,4 @@ def _leaf(token: Token, style: str, link: str) -> Iterable[StyledSpan]:
 
 
 def _web(target: str) -> str:
-    """`target` when it is safe to hand to a browser."""
     return target if target.startswith(("https://", "http://", "mailto:")) else ""

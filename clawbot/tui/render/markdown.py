@@ -82,12 +82,10 @@ def parse(text: str, env: dict[str, Any] | None = None) -> list[Token]:
 
 
 def _is_too_deep(token: Token) -> bool:
-    """Whether the parser has skipped the content."""
     return token.level >= _DEEPEST - 1 and token.type in ("blockquote_open", "list_item_open")
 
 
 def _blocks(tokens: list[Token]) -> Iterator[list[Token]]:
-    """The tokens of each top-level block."""
     block: list[Token] = []
     for token in tokens:
         block.append(token)
@@ -111,7 +109,6 @@ def pieces_of(tokens: list[Token]) -> list[MarkdownBlock]:
 
 
 def _plain(tokens: list[Token], report: str) -> list[MarkdownBlock]:
-    """What a block holds, and the `report` that it could not be drawn."""
     text = "\n".join(token.content for token in tokens if token.content)
     return [Flow((span,)) for span in (*_short([StyledSpan(isolate(text))]), StyledSpan(report, "mark"))]
 
@@ -196,7 +193,6 @@ def _ticked(children: list[Token], walk: _Walk) -> list[Token]:
 
 
 def _container(tokens: list[Token], at: int, walk: _Walk) -> None:
-    """What holds other blocks, or says how they look."""
     token = tokens[at]
     match token.type:
         case "heading_open":

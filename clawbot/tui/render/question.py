@@ -198,7 +198,6 @@ def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urge
 
 
 def _who(asked: ApprovalRequested) -> str:
-    """Who asks, and for what."""
     if asked.by:
         said = _("the sub-agent “{agent}” asks to run by {tool}")
         if asked.diff:
@@ -221,7 +220,6 @@ def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple
 
 
 def _texts(asked: ApprovalRequested) -> tuple[tuple[str, str], tuple[str, str]]:
-    """The risks, and what the command can touch: "" for none, each with its style."""
     hint = _("hint: {risks}").format(risks=_(", ").join(map(_, asked.risks))) if asked.risks else ""
     folder = _("in {folder}").format(folder=_short(asked.folder)) if asked.folder else ""
     reach = " · ".join(filter(None, (folder, asked.reach)))
@@ -235,7 +233,6 @@ def _short(folder: str) -> str:
 
 
 def _paragraph(text: str, style: str, width: int) -> list[StyledLine]:
-    """The rows of `text`; none if it is empty."""
     lines = wrap(shown_spans(visible(text, one_line=True, blanks=False), style), width) if text else []
     return [StyledLine(tuple(line)) for line in lines]
 
@@ -256,7 +253,6 @@ def _choices(asked: ApprovalRequested, width: int, height: int, chosen: str, lea
 
 
 def _list(asked: ApprovalRequested, width: int, chosen: str) -> list[StyledLine]:
-    """The choices below each other."""
     rows = []
     for choice in choices_of(asked):
         cursor = StyledSpan("❯ " if choice.key == chosen else "  ", "key")
@@ -265,7 +261,6 @@ def _list(asked: ApprovalRequested, width: int, chosen: str) -> list[StyledLine]
 
 
 def _keys(asked: ApprovalRequested, width: int, chosen: str, *, short: bool) -> list[StyledLine]:
-    """The choices side by side, in a word each that does not fit; in one row for `short`, and in a word each."""
     choices = choices_of(asked)
     fits = {each.key: not short and cells_of(_said(each.key, each.text, "", "")) <= width for each in choices}
     choices = tuple(each if fits[each.key] else Choice(each.key, each.brief, each.brief) for each in choices)
@@ -292,7 +287,6 @@ def _said(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
 
 
 def _always(asked: ApprovalRequested) -> str:
-    """What "always" allows; not repeated if the rule is the command itself."""
     if asked.pattern == asked.command:
         return _("yes, and this without asking until I quit")
     pattern = one_line(asked.pattern.replace("<reading>", "…"))

@@ -77,7 +77,6 @@ class MarkdownStream:
         return done, tokens
 
     def _as_written(self) -> list[MarkdownBlock]:
-        """Commit the whole tail as source."""
         pieces: list[MarkdownBlock] = list(plain_pieces(self._tail, gap=not self._joined))
         self._forget()
         return self._joined_after(pieces)
@@ -119,7 +118,6 @@ class MarkdownStream:
         return [piece]
 
     def _take(self, lines: int) -> list[MarkdownBlock]:
-        """Commit the first `lines` lines of the tail."""
         rows = self._tail.split("\n")
         tail = "\n".join(rows[lines:])
         self._tail = "\n".join(rows[:lines])

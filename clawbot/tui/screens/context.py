@@ -134,7 +134,6 @@ def mark_names(marks: dict[str, int], width: int) -> str:
 
 
 def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
-    """A part: its sign in the bar, its name, its tokens, its share, and what it is made of."""
     sign, style = LOOKS.get(part.key, NO_LOOK)
     tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
     has_share = report.window and part.key != "unaccounted" and width >= 2 + NAME + AMOUNT + SHARE
@@ -172,7 +171,6 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
 
 
 def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Content]:
-    """The sum and how sure it is, then what comes next."""
     used = _("used {used:,} of {window:,} · {certainty}").format(
         used=report.used, window=report.window, certainty=certainty(report)
     )
@@ -207,7 +205,6 @@ def _last_flush(flush: LastFlush, now: datetime) -> Content:
 
 
 def _moment(at: str, now: datetime) -> str:
-    """The time of day; the date before it on other days."""
     try:
         then = datetime.fromisoformat(at).astimezone(now.tzinfo)
     except ValueError:
@@ -238,7 +235,6 @@ def _detail(report: ContextReport, width: int) -> Iterator[Content]:
 
 
 def _listing(title: str, unit: str, rows: Sequence[tuple[str, int]], room: int) -> Iterator[Content]:
-    """Names and how big each is, the biggest first."""
     if rows:
         yield from _heading(title, (unit,), room)
     for name, size in sorted(rows, key=lambda row: -row[1]):

@@ -184,7 +184,6 @@ class MarkdownArea(Area):
     COMPONENT_CLASSES: ClassVar = {"text-area--heading"}
 
     def get_line(self, line_index: int) -> Text:
-        """One line of the file, as it is shown."""
         line = ShownLine(self.document.get_line(line_index).translate(_SHOWN), end="", no_wrap=True)
         if line.plain.startswith("#"):
             line.stylize(Style(color=self.get_component_rich_style("text-area--heading").color, bold=True))
@@ -230,7 +229,6 @@ class EditorScreen(OverScreen[bool]):
 
     @work(group="begin")
     async def on_mount(self) -> None:
-        """Find the file and read it, off the event loop."""
         if not self.file:
             self.file = await self.app.push_screen_wait(FilesScreen(self.runtime)) or ""
             if not self.file:

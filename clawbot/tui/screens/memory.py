@@ -189,7 +189,6 @@ class MemoryScreen(PlacePicker):
         self._look_again()
 
     def _say_slow(self, number: int) -> None:
-        """The search runs longer than one likes; nothing is said of one that was given up."""
         if number == self.asked:
             self.query_one("#count", Static).update(_("searching …"))
 
@@ -294,7 +293,6 @@ class MemoryScreen(PlacePicker):
 
     @work(group="preview", exclusive=True)
     async def _read(self, row: NoteRow) -> None:
-        """Fetch the text of the note, or what was said around a place in a conversation."""
         failed = False
         try:
             text = await self._talk(row) if row.is_session else await self.runtime.memory.text(row.path)
@@ -335,7 +333,6 @@ class MemoryScreen(PlacePicker):
         self.set_class(not row.last, "-whole")
 
     def action_narrow(self) -> None:
-        """Search everything, the notes alone, or what was said alone, in turn."""
         self.only = SCOPES[(SCOPES.index(self.only) + 1) % len(SCOPES)]
         self.heading = self.only.name or type(self).heading
         self.answered = None

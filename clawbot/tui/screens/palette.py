@@ -224,7 +224,6 @@ def _begins(row: Row, query: str) -> bool:
 
 
 def _ends(row: Row) -> bool:
-    """Whether `row` is a command that shortens or ends the conversation."""
     return row.id.removeprefix("command:") in ENDING
 
 

@@ -101,7 +101,6 @@ def _notes_of(item: Item) -> Iterator[UsedNote]:
 
 
 def _touched(item: ToolItem) -> Iterator[UsedNote]:
-    """The note that a call wrote to, or read as a whole."""
     if item.state != "done":
         return
     path = item.arguments.get("path")
@@ -238,7 +237,6 @@ def _heading(title: str, right: Content, width: int) -> PanelRow:
 
 
 def _between(left: tuple[str, str], right: tuple[str, str], width: int) -> Content:
-    """`left`, truncated where `right` needs the room."""
     shown = ellipsis(left[0], max(2, width - width_of(right[0]) - 1))
     space = " " * max(1, width - width_of(shown) - width_of(right[0]))
     return Content.assemble((isolate(shown), left[1]), space, right)

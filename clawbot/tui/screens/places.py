@@ -158,7 +158,6 @@ class PlacePreview(VerticalScroll, can_focus=False):
             yield Static(id=name, markup=False)
 
     def show_place(self, shown: Passage, query: str) -> None:
-        """Show `shown`, the words of its place that `query` meant set off."""
         self._show(Content(shown.before), marked(query, shown.place, "$foreground"), Content(shown.after))
         # Asked of the part that was changed last: the screen can get there before it hears that anything is to be laid
         # out, and would scroll by what was shown before.

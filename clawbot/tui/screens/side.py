@@ -82,7 +82,6 @@ class SidePlace:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the panel is to be shown where there is room."""
         setting: Literal["auto", "off"] = self._runtime.settings.tui.panel if self._runtime is not None else "off"
         return setting == "auto" if self._wanted is None else self._wanted
 

@@ -142,7 +142,6 @@ def _models(told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
 
 
 def _named(models: Sequence[str]) -> str:
-    """The first of `models`, and how many more."""
     shown, left = ", ".join(map(short_model, models[:3])), len(models) - 3
     if left > 0:
         shown = ngettext("{models} and {n} more", "{models} and {n} more", left).format(models=shown, n=left)
@@ -155,7 +154,6 @@ def _mark(width: int) -> list[StyledLine]:
 
 
 def _choice(text: str, target: str, width: int, detail: str = "") -> StyledLine:
-    """What can be chosen, with `detail` at the right where there is room for it."""
     right = [StyledSpan(f"  {detail}", "tool")] if detail else []
     room = width - len(LEFT) - 2
     if room - cells_of(right) < room // 2:

@@ -134,7 +134,6 @@ class QuestionView(Painted):
         return strip.crop_extend(0, self.size.width, self.named(line.fill))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The rows of the question, as far as the screen has room for them."""
         if self.asked is None:
             return 0
         queue = self.screen.query_one(QueueLines)
@@ -205,7 +204,6 @@ class CommandEditor(Area):
         self.insert("\n")
 
     def action_back(self) -> None:
-        """Leave the command as it was."""
         self.post_message(self.Done(None))
 
 

@@ -77,7 +77,6 @@ class Completions(Widget):
         return self.choices[self.place]
 
     def offer(self, choices: Sequence[Choice]) -> None:
-        """Show `choices`, the first one marked; none closes the list."""
         if self.choices == list(choices):
             return
         self.choices = list(choices)
@@ -300,7 +299,6 @@ class Composer(Vertical):
 
     @work(group="files", exclusive=True)
     async def _offer_found(self, want: CompletionRequest) -> None:
-        """Offer what has to be looked for: files, and the arguments of a command."""
         try:
             choices = await self._found(want)
             if wanted(self.prompt.before_cursor) == want:

@@ -83,7 +83,6 @@ class Stack:
         self._held = 0
 
     def replace(self, start: int, end: int, items: Iterable[Item]) -> None:
-        """Put `items` in the place of those from `start` to before `end`."""
         self._held -= sum(slot.lines is not None for slot in self._slots[start:end])
         self._slots[start:end] = [_Slot(item, self.page.width) for item in items]
         self._tops = None
@@ -301,7 +300,6 @@ class LineView(Painted, ScrollView):
         self._strips.clear()
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """What is in view: its lines are looked up in one go."""
         top = self.scroll_offset.y
         self._rows = self.stack.rows(top, self.size.height)
         cursor = self.cursor_line() if self.has_focus else None

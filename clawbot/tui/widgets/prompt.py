@@ -98,7 +98,6 @@ class Prompt(Area):
         return result
 
     def expanded(self, text: str) -> str:
-        """`text` with its placeholders replaced by what was pasted."""
         for placeholder, pasted in self.pastes.items():
             text = text.replace(placeholder, pasted)
         return text
@@ -238,7 +237,6 @@ class Prompt(Area):
         self.insert("\n")
 
     def action_cursor_up(self, select: bool = False) -> None:
-        """One line up; from the first one, to the input before."""
         if not select and self.wrapped_document.location_to_offset(self.cursor_location).y == 0:
             self.action_older()
         else:

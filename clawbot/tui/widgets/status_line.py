@@ -216,7 +216,6 @@ class StatusLine(Painted):
         self._ticker: Timer | None = None
 
     def begin_turn(self) -> None:
-        """From now on it is the time of the turn that counts."""
         self._turn = self.clock.monotonic()
         self.show(seconds=0, written=0, took=Effort())
 

@@ -93,7 +93,6 @@ class TranscriptView(LineView, can_focus=True):
 
     @property
     def last(self) -> Item | None:
-        """The last item that stays."""
         place = len(self.stack) - 1 - (self._foot is not None)
         return self.stack.item(place) if place >= 0 else None
 
