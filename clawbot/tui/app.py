@@ -18,8 +18,8 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _, ngettext
 from clawbot.text.numbers import whole_number
-from clawbot.tui import choosing
-from clawbot.tui.choosing import AgentSwitch, KeysInOrder, OpenRuntime
+from clawbot.tui import app_base
+from clawbot.tui.app_base import AgentSwitch, KeysInOrder, OpenRuntime
 from clawbot.tui.earlier import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
 from clawbot.tui.render.lines import code_spans
@@ -31,7 +31,7 @@ from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-    from clawbot.tui.screens.places import TalkPlace
+    from clawbot.tui.screens.passages import TalkPlace
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def _resume(self, session: str) -> None:
-        from clawbot.tui.screens.places import TalkPlace
+        from clawbot.tui.screens.passages import TalkPlace
 
         await self.go_to(TalkPlace(session))
 
@@ -269,11 +269,11 @@ class ClawbotApp(KeysInOrder):
 
         choice = await self.shown(lambda runtime: PaletteScreen(runtime, self.chat, clock=self.clock))
         if choice and self.runtime is not None:
-            await choosing.do(self, self.runtime, choice)
+            await app_base.do(self, self.runtime, choice)
 
     @work
     async def choose_theme(self, name: str) -> None:
-        await choosing.choose_theme(self, name)
+        await app_base.choose_theme(self, name)
 
     @work
     async def action_show_context(self) -> None:
@@ -302,7 +302,7 @@ class ClawbotApp(KeysInOrder):
         elif self.agents.busy:
             self.notify(_("Another agent is being opened: try again in a moment."), markup=False)
         else:
-            await choosing.change_agent(self, runtime, chosen)
+            await app_base.change_agent(self, runtime, chosen)
 
     @work
     async def action_choose_model(self) -> None:
@@ -310,12 +310,12 @@ class ClawbotApp(KeysInOrder):
 
         name = await self.shown(ModelsScreen)
         if name and self.runtime is not None:
-            await choosing.take_model(self, self.runtime, name)
+            await app_base.take_model(self, self.runtime, name)
 
     @work(group="local", exclusive=True)
     async def action_run_local_model(self) -> None:
         if self.runtime is not None:
-            await choosing.run_local_model(self, self.runtime)
+            await app_base.run_local_model(self, self.runtime)
 
     @work
     async def action_choose_session(self) -> None:
@@ -341,7 +341,7 @@ class ClawbotApp(KeysInOrder):
 
         chosen = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
         if chosen and self.runtime is not None:
-            await choosing.go_on_from(self, self.runtime, chosen.entry, fork=chosen.fork)
+            await app_base.go_on_from(self, self.runtime, chosen.entry, fork=chosen.fork)
 
     @work
     async def action_search_memory(self, query: str = "") -> None:

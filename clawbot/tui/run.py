@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.clock import Clock
     from clawbot.tui.app import ClawbotApp
-    from clawbot.tui.choosing import OpenRuntime
+    from clawbot.tui.app_base import OpenRuntime
 
 
 log = logging.getLogger(__name__)

@@ -24,8 +24,7 @@ from clawbot.tui.render.cards import took_words
 from clawbot.tui.render.finding import marks
 from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external
-from clawbot.tui.screens.picker import Row, Styles
-from clawbot.tui.screens.places import (
+from clawbot.tui.screens.passages import (
     WHOLE,
     NoteRow,
     PlacePicker,
@@ -35,6 +34,7 @@ from clawbot.tui.screens.places import (
     passage,
     said_around,
 )
+from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.status_bar import TOLD_EVERY, IndexingWatch, indexing_text
 
 if TYPE_CHECKING:

@@ -25,8 +25,7 @@ from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.finding import marks
 from clawbot.tui.render.lines import short
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group, turns
-from clawbot.tui.screens.picker import Row, Styles
-from clawbot.tui.screens.places import (
+from clawbot.tui.screens.passages import (
     PlacePicker,
     PlacePreview,
     SpokenExcerpt,
@@ -35,6 +34,7 @@ from clawbot.tui.screens.places import (
     said_around,
     snippet_start,
 )
+from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.choices import KeyScreen, ModelsScreen
 from clawbot.tui.screens.common import HelpScreen, OverScreen, fitting, help_lines, turns
 from clawbot.tui.screens.palette import PaletteScreen
+from clawbot.tui.screens.passages import LINE_CHARS, LINES_AROUND, PLACE_LINES, WHOLE, Passage, passage, snippet_start
 from clawbot.tui.screens.picker import MAX_WAYS, match
-from clawbot.tui.screens.places import LINE_CHARS, LINES_AROUND, PLACE_LINES, WHOLE, Passage, passage, snippet_start
 from clawbot.tui.screens.sessions import TitleScreen
 from clawbot.tui.widgets.prompt import Prompt
 from tests.tui.chat_host import Runtime, chatting, screen_text, seen, showing, until

@@ -19,7 +19,7 @@ from clawbot.tui.screens.common import AskScreen, HelpScreen, OverScreen
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen, FilesScreen
 from clawbot.tui.screens.memory import MemoryScreen
-from clawbot.tui.screens.places import PlacePreview
+from clawbot.tui.screens.passages import PlacePreview
 from clawbot.tui.screens.sessions import SessionsScreen
 from tests.tui.chat_host import PENDING, FixedClock, Runtime, showing, until
 from tests.tui.fake_runtime import NOW, Hold, found, hit

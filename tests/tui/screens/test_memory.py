@@ -16,10 +16,10 @@ from textual.widgets import Input, OptionList, Static
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import EVERY_SOURCE, Fallback, Progress, SearchResult, Source, session_of
 from clawbot.sessions.text import Spoken
-from clawbot.tui.screens import memory, places
+from clawbot.tui.screens import memory, passages
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen, is_note
-from clawbot.tui.screens.places import TalkPlace
+from clawbot.tui.screens.passages import TalkPlace
 from tests.tui.chat_host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 from tests.tui.fake_runtime import FakeMemory, Hold, found, hit, told
 
@@ -72,14 +72,14 @@ async def test_one_search_is_made_for_what_was_typed_in_one_go(monkeypatch: pyte
     below = runtime()
     async with showing(screen(below), WIDE) as (host, pilot):
         # The typing never pauses before its last letter, however slow the machine is.
-        monkeypatch.setattr(places, "SEARCH_DELAY", NEVER)
+        monkeypatch.setattr(passages, "SEARCH_DELAY", NEVER)
         await pilot.press(*"prox")
-        monkeypatch.setattr(places, "SEARCH_DELAY", AT_ONCE)
+        monkeypatch.setattr(passages, "SEARCH_DELAY", AT_ONCE)
         await pilot.press("y")
         await until(pilot, lambda: "0.93" in seen(host))
-        monkeypatch.setattr(places, "SEARCH_DELAY", NEVER)
+        monkeypatch.setattr(passages, "SEARCH_DELAY", NEVER)
         await pilot.press("space", "backspace")
-        monkeypatch.setattr(places, "SEARCH_DELAY", AT_ONCE)
+        monkeypatch.setattr(passages, "SEARCH_DELAY", AT_ONCE)
         retype(host, "端口")
         await until(pilot, lambda: "0.90" in seen(host))
         assert below.searches == ["proxy", "端口"]
@@ -267,7 +267,7 @@ async def test_the_preview_shows_the_place_deep_in_a_file() -> None:
 
 async def test_only_the_note_where_the_list_rests_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def rests(seconds: float) -> None:
-        monkeypatch.setattr(places, "PREVIEW_DELAY", seconds)
+        monkeypatch.setattr(passages, "PREVIEW_DELAY", seconds)
 
     below = runtime()
     async with showing(screen(below, "proxy"), WIDE) as (host, pilot):

@@ -13,7 +13,7 @@ from clawbot.agent.status_types import HistoryItem
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.text import Spoken
-from clawbot.tui.screens.places import TalkPlace
+from clawbot.tui.screens.passages import TalkPlace
 from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, TitleScreen, last_words
 from tests.tui.chat_host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 from tests.tui.fake_runtime import RuntimeStatus, conversation, found, summary, told

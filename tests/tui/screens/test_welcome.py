@@ -12,12 +12,12 @@ from clawbot.agent.events import Notice, SessionChanged
 from clawbot.importing.ledger import dismiss
 from clawbot.llm.protocol import FoundServer, ModelInfo
 from clawbot.text.sanitize import tilde
-from clawbot.tui import choosing
+from clawbot.tui import app_base
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.screens.places import TalkPlace
+from clawbot.tui.screens.passages import TalkPlace
 from clawbot.tui.screens.welcome import RecentTalk, StartItem, answering, is_said
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, reply, summary
@@ -217,14 +217,14 @@ async def test_the_first_page_follows_the_model(tmp_path: Path, model: str) -> N
     await runtime.agent.set_model(first)
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: shows_welcome(app))
-        await choosing.take_model(app, runtime, model)
+        await app_base.take_model(app, runtime, model)
         said = "No language model yet." if model == "offline" else f"{model}: "
         await until(pilot, lambda: said in page_text(app))
         assert shows_welcome(app)
         assert "from here on" not in page_text(app)
         await send(app, pilot, "hello")
         await until(pilot, lambda: not app.chat.turns.busy and "You said: hello" in page_text(app))
-        await choosing.take_model(app, runtime, first)
+        await app_base.take_model(app, runtime, first)
         await until(pilot, lambda: f"{first} answers from here on" in page_text(app))
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.sessions.text import Spoken
 
+
 # Of a long file the lines around a place are shown, each cut: it is a look, the editor has the rest, and to lay out
 # more would make the next key wait.
 LINES_AROUND = 40

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clawbot.tui.input import UserInput
     from clawbot.tui.screens.chat import ChatScreen
     from clawbot.tui.screens.palette import PaletteChoice
-    from clawbot.tui.screens.places import TalkPlace
+    from clawbot.tui.screens.passages import TalkPlace
     from clawbot.tui.turns import Turns
 
 
@@ -140,7 +140,7 @@ class Front(ThemedApp):
 async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
     """Do what was chosen in the palette."""
     # The screens come in after the first paint.
-    from clawbot.tui.screens.places import TalkPlace
+    from clawbot.tui.screens.passages import TalkPlace
 
     match choice.kind:
         case "action":
