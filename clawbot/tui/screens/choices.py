@@ -75,9 +75,6 @@ class ModelsScreen(PickerScreen[str]):
         else:
             self.dismiss(self.typed if row.id == TYPED else row.id)
 
-    def action_type(self) -> None:
-        self.query_one("#filter").focus()
-
     @work(group="key", exclusive=True)
     async def action_add_key(self) -> None:
         name = await self.app.push_screen_wait(ProvidersScreen(self.runtime))

@@ -213,9 +213,6 @@ class PaletteScreen(ThemePreview):
             self.recent[:] = [row.id, *(each for each in self.recent if each != row.id)]
         super().chosen(row)
 
-    def action_type(self) -> None:
-        self.query_one("#filter").focus()
-
 
 def _begins(row: Row, query: str) -> bool:
     """Whether the name in `row` begins with `query`: what is typed is a name more often than a word of a help."""

@@ -318,6 +318,9 @@ class PickerScreen(OverScreen[ResultT]):
     def _selected(self, event: OptionList.OptionSelected) -> None:
         self.chosen(self.shown[event.option_index])
 
+    def action_type(self) -> None:
+        self.query_one("#filter").focus()
+
     async def action_move(self, how: str) -> None:
         self.moved = True
         await self.list.run_action(how)
