@@ -34,7 +34,7 @@ def free(workspace: Path) -> Toolbox:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for `condition`; the test's own time limit ends a wait that is in vain."""
     while not condition():
-        await asyncio.to_thread(os.sched_yield)
+        await asyncio.sleep(0.005)
 
 
 def written_pid(path: Path) -> int | None:

@@ -243,7 +243,7 @@ def written(path: Path) -> bool:
 
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        await asyncio.to_thread(os.sched_yield)
+        await asyncio.sleep(0.005)
 
 
 # Left the group, deaf to every polite word, and writing as long as it lives.
