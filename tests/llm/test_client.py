@@ -369,6 +369,7 @@ async def test_a_server_that_loads_its_model_is_waited_for(server: Server, monke
     assert [type(part) for part in parts] == [RetryPart, TextPart, FinalPart]
 
 
+@pytest.mark.long
 async def test_the_keep_alives_of_a_server_count_as_life(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first token comes long after anybody would have to have heard something."""
     monkeypatch.setattr(client, "LOADING_SECONDS", 0.0)

@@ -104,6 +104,7 @@ def test_a_pattern_that_is_none_is_explained(tmp_path: Path, pattern: str, why: 
     assert len(ended) <= 1
 
 
+@pytest.mark.long
 def test_what_was_found_before_the_time_was_up_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("aaa\n", encoding="utf-8")
     (tmp_path / "b.txt").write_text("a" * 60 + "b\n", encoding="utf-8")
