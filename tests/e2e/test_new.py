@@ -148,6 +148,7 @@ turns:
 """
 
 
+@pytest.mark.smoke
 def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Write) -> None:
     url = machine.serve(script(CHINESE), "compaction: {memory_flush: {enabled: false}}")
     chat = machine.open()
@@ -173,7 +174,6 @@ FACTS = {
 }
 
 
-@pytest.mark.smoke
 def test_what_was_said_long_before_a_new_is_found_without_a_model(machine: Machine) -> None:
     machine.configure("agents: {defaults: {model: offline}}\n")
     chat = machine.open(columns=120, rows=40)
