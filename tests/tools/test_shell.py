@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import time
 from asyncio.subprocess import Process
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +34,7 @@ def free(workspace: Path) -> Toolbox:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for `condition`; the test's own time limit ends a wait that is in vain."""
     while not condition():
-        await asyncio.sleep(0.005)
+        await asyncio.to_thread(time.sleep, 0.005)
 
 
 def written_pid(path: Path) -> int | None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -243,7 +244,7 @@ def written(path: Path) -> bool:
 
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
-        await asyncio.sleep(0.005)
+        await asyncio.to_thread(time.sleep, 0.005)
 
 
 # Left the group, deaf to every polite word, and writing as long as it lives.
