@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Any
 
 from clawbot.languages.tables import Language, table
 from clawbot.memory.dates import ranges
@@ -25,9 +26,11 @@ class _Eastern:
     def __init__(self, language: Language) -> None:
         self._table = LanguageTable(table(language, "dates"))
         words = self._table.words
-        self._numbers = words("NUMBERS") | words("NATIVE") | words("MONTH_WORDS")
+        self._numbers: dict[str, Any] = words("NUMBERS") | words("NATIVE") | words("MONTH_WORDS")
         self._offsets, self._weekdays, self._units = words("OFFSETS"), words("WEEKDAYS"), words("UNITS")
-        self._years, self._eras, self._days = words("YEARS"), words("ERAS"), words("DAYS")
+        self._days = words("DAYS")
+        self._years: dict[str, int] = words("YEARS")
+        self._eras: dict[str, int] = words("ERAS")
         self._seasons = words("SEASONS")
         self._parts_of_month, self._parts_of_year = words("PARTS_OF_MONTH"), words("PARTS_OF_YEAR")
 
@@ -40,20 +43,21 @@ class _Eastern:
 
     def _number(self, text: str) -> int:
         """A number up to 99, in digits or characters."""
-        if (number := whole_number(text)) is None and (number := self._numbers.get(text)) is None:
+        number: int | None = whole_number(text)
+        if number is None and (number := self._numbers.get(text)) is None:
             tens, ten, ones = text.rpartition(self._table.parts["TEN"])
-            number = (self._numbers.get(tens, 1) * 10 if ten else 0) + self._numbers.get(ones, 0)
-        return int(number)
+            return sum((self._numbers.get(tens, 1) * 10 if ten else 0, self._numbers.get(ones, 0)))
+        return number
 
     def _year_of(self, match: re.Match[str], context: Context) -> int | None:
         groups = match.groupdict()
         if era := groups.get("era"):
-            return int(self._eras[era]) + self._number(match["ey"])
+            return self._eras[era] + self._number(match["ey"])
         if relative := groups.get("ry"):
-            return context.reference.year + int(self._years[relative])
+            return context.reference.year + self._years[relative]
         if (text := groups.get("y")) is None:
             return None
-        number = int("".join(digit if digit.isdecimal() else str(self._numbers[digit]) for digit in text))
+        number = whole_number("".join(digit if digit.isdecimal() else str(self._numbers[digit]) for digit in text)) or 0
         return number + _CENTURY if number < _LONE_YEAR else number
 
     def era(self, match: re.Match[str], context: Context) -> Period:
