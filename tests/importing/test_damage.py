@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.importing import runs, source
+from clawbot.importing import runs, source, write
 from clawbot.importing.source import ImportFailedError, Skipped, array_items, first_time, lines_of
 from tests.clocks import StillClock
 from tests.importing import homes
@@ -328,7 +328,7 @@ def test_a_full_disk_is_named_and_the_next_run_goes_on(tmp_path: Path, monkeypat
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs.Composer, "write", full)
+        patch.setattr(write.Composer, "write", full)
         with pytest.raises(ImportFailedError, match=r"No space left on device\. Free some space") as caught:
             place.run()
     assert str(place.store.folder) in str(caught.value)

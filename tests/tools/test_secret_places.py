@@ -36,7 +36,8 @@ IN_PROJECT = """
     config/credentials/production.key secrets.yaml secrets.toml client_secret_123.json app-adminsdk-x1.json
     auth.json token.json kubeconfig prod.kubeconfig release.keystore cert.p12 vault.kdbx .dev.vars
     sub/dir/.env sub/id_rsa sub/.aws/credentials .docker/config.json .ssh/config android/key.properties
-    prod.env.bak local.settings.json .dockerconfigjson htpasswd rclone.conf firebase-adminsdk.json passwords.txt .secrets
+    prod.env.bak local.settings.json .dockerconfigjson htpasswd rclone.conf firebase-adminsdk.json
+    passwords.txt .secrets
 """
 HARMLESS = """
     README.md .env.example .env.sample .env.template env.py environment.yml id_rsa.pub credentials.py credentials.md
