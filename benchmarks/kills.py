@@ -201,7 +201,7 @@ class Kills:
             self._reach_moment(chat, slow)
             if chat.process.poll() is not None:
                 chat.wait_end()  # it crashed, and the terminal itself shows what is typed
-            os.kill(chat.process.pid, number)
+            chat.process.send_signal(number)  # nothing if it ended by itself, as asked
             chat.wait_end(None, seconds=PATIENCE)
             self._look(chat)
         self._check(row, fresh)

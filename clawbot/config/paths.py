@@ -95,7 +95,8 @@ class Paths:
                 f"the state folder cannot be used: {what}{error.strerror or error}",
                 hint="Fix that, or set CLAWBOT_HOME to a writable folder.",
             ) from error
-        for folder in (self.home, self.models, self.imports, self.run, self.workspaces, self.mcp_tools):
+        own = (self.home, self.models, self.imports, self.run, self.workspaces, self.mcp_tools)
+        for folder in (*own, *self.agents.glob("*/sessions")):
             sweep_asides(folder)
 
     def sessions(self, agent_id: str) -> Path:

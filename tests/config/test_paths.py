@@ -63,10 +63,10 @@ def test_shipped_files_are_found() -> None:
         shipped("nothing-of-this-name")
 
 
-@pytest.mark.parametrize("folder", ["", "models", "imports", "run", "workspaces", "mcp-tools"])
+@pytest.mark.parametrize("folder", ["", "models", "imports", "run", "workspaces", "mcp-tools", "agents/main/sessions"])
 def test_what_a_killed_process_left_is_removed_when_it_is_nobodys_work(tmp_path: Path, folder: str) -> None:
     place = tmp_path / folder
-    place.mkdir(exist_ok=True)
+    place.mkdir(parents=True, exist_ok=True)
     ident = "0123456789abcdef" * 2
     old, young, others = (place / name for name in (f".env.{ident}.tmp", f".look.json.{ident}.tmp", ".other.tmp"))
     for path in (old, young, others):
