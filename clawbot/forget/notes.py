@@ -19,8 +19,8 @@ from clawbot.forget.words import ForgetTarget, Phrase
 from clawbot.guarded import GuardedFolder
 from clawbot.memory.documents.indexed_text import is_session_note, who_says
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER, MemoryDocuments
-from clawbot.sessions.echo import REFERENCE
 from clawbot.sessions.entries import MemoryWrite
+from clawbot.sessions.envelopes import REFERENCE
 from clawbot.text.encoding import decoded, encoded_like, encoding_of
 
 _HEADING = re.compile(r"(#{1,6})\s+(?P<title>.*?)\s*$")

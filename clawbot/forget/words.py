@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from clawbot.sessions.echo import REFERENCE
+from clawbot.sessions.envelopes import REFERENCE
 from clawbot.sessions.forgotten import MARK
 from clawbot.text.tokens import INVISIBLE
 

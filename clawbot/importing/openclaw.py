@@ -34,8 +34,7 @@ from clawbot.sessions.entries import EntryHead
 from clawbot.sessions.envelopes import is_job
 from clawbot.sessions.folder import read_folder
 from clawbot.sessions.forgotten import session_of
-from clawbot.sessions.offsets import HEADER
-from clawbot.sessions.recognition import EMPTY
+from clawbot.sessions.offsets import EMPTY, HEADER
 
 # The kinds of sessions by the words of their keys: `agent:main:cron:ID`.
 _KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "subagent", "acp": "subagent"}

@@ -38,7 +38,7 @@ from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of
 from clawbot.sessions.names import SUBAGENTS, SUFFIX
-from clawbot.sessions.recognition import CLAUDE_CODE
+from clawbot.sessions.offsets import CLAUDE_CODE
 from clawbot.sessions.rotation import record_of
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import survey

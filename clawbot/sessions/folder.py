@@ -20,7 +20,7 @@ from clawbot.sessions.names import SUBAGENTS, SUFFIX
 
 if TYPE_CHECKING:
     from clawbot.sessions.entries import Header
-    from clawbot.sessions.recognition import SeenFile
+    from clawbot.sessions.offsets import SeenFile
 
 # Related programs rename a transcript like this, followed by the time, when a session is reset.
 _ARCHIVED = f"{SUFFIX}.reset."
@@ -124,7 +124,7 @@ def foreign_kind(path: Path) -> str:
 def _look(path: str) -> SeenFile:
     """Recognise the file at `path`, without opening links, devices and pipes."""
     # Deferred import: a folder without transcripts needs none of what reads them.
-    from clawbot.sessions.recognition import SeenFile, recognise
+    from clawbot.sessions.offsets import SeenFile, recognise
 
     try:
         found = os.lstat(path)

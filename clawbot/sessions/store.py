@@ -27,6 +27,7 @@ from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import END_MARK, JOBS, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name, stem_of
 from clawbot.sessions.rotation import (
+    Trash,
     adopt,
     bury,
     clean_up,
@@ -42,7 +43,6 @@ from clawbot.sessions.rotation import (
 )
 from clawbot.sessions.summary import End, SessionSummary, observed, pick, pick_or_new, summarise, survey
 from clawbot.sessions.transcript import Transcript
-from clawbot.sessions.trash import Trash
 
 
 class OpenSession:
@@ -296,7 +296,7 @@ class SessionStore:
     def restore(self, session_id: str) -> SessionRecord:
         """Bring a deleted session back; returns its record. Its key is another one if that was taken since."""
         with self._editing() as state:
-            record = self.trash.give_back(session_id, self.folder)
+            record = self.trash.restore(session_id, self.folder)
             if record.key in state.records:
                 stem = f"{short_name(record.key)}-"
                 key = fresh_key(self.agent_id, moment_of(record.said_at, self._zone), self._known(state), stem)

@@ -18,9 +18,8 @@ from msgspec import Struct, structs
 
 from clawbot.messages import OFFLINE, AssistantMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.conversation import HistoryItem
-from clawbot.sessions.echo import REFERENCE, without_echo
 from clawbot.sessions.entries import MessageEntry
-from clawbot.sessions.envelopes import users_text
+from clawbot.sessions.envelopes import REFERENCE, users_text, without_echo
 from clawbot.sessions.errors import store_errors
 from clawbot.sessions.forgotten import read_forgotten
 from clawbot.sessions.lines import LARGEST_BLOCK, ByteSource, line_end, line_numbers, lines_on

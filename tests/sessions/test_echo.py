@@ -7,7 +7,7 @@ import json
 import pytest
 
 from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock
-from clawbot.sessions.echo import without_echo
+from clawbot.sessions.envelopes import without_echo
 
 from .helpers import result, said
 

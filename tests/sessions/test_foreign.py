@@ -14,7 +14,7 @@ import pytest
 from clawbot.cli import doctor_storage as storage
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.folder import foreign_kind, list_transcripts, read_folder
-from clawbot.sessions.recognition import EMPTY, ZEROED
+from clawbot.sessions.offsets import EMPTY, ZEROED
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 
