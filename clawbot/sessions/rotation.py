@@ -165,6 +165,21 @@ def with_choices_of(record: SessionRecord, other: SessionRecord) -> SessionRecor
     )
 
 
+def completed(record: SessionRecord, found: SessionRecord, agent_id: str) -> SessionRecord:
+    """`record` completed with `found`, the record of its whole transcript."""
+    last = max(record.last_interaction_at or 0, found.last_interaction_at or 0) or None
+    is_job = record.key == f"agent:{agent_id}:{record.session_id.lower()}" and found.turns and not last
+    return structs.replace(
+        with_choices_of(record, found),
+        key=f"agent:{agent_id}:{JOBS}{short_name(record.key)}" if is_job else record.key,
+        turns=found.turns,
+        title=record.title or found.title,
+        session_started_at=record.session_started_at or found.session_started_at,
+        last_interaction_at=last,
+        updated_at=record.updated_at or found.updated_at,
+    )
+
+
 def _claimed(header: Header | None, agent_id: str) -> str:
     """The key in a header; "" for none, and for one of another agent."""
     key = (header.session_key or "").lower() if header else ""
@@ -340,7 +355,7 @@ _RECORD = "record.json"
 
 
 class Trash:
-    """The deleted sessions of one agent, whose sessions are in `folder`: each in a folder of its own with its transcript
+    """The deleted sessions of an agent, whose sessions are in `folder`: each in a folder of its own with its transcript
     and its record, until it is restored or the user removes it. Blocks. Raises SessionStoreError."""
 
     def __init__(self, folder: Path) -> None:

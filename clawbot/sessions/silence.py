@@ -1,7 +1,9 @@
-"""Decides which part of a reply is shown to the user, by the tokens NO_REPLY and HEARTBEAT_OK. Pure.
+"""Decides which part of a reply is for the user, by the tokens NO_REPLY and HEARTBEAT_OK. Pure.
 
-A reply that contains nothing but a token, however the model decorates it, is silent. A token before or after a real
-answer is removed. A sentence about the token is kept: if both readings are possible, the text is shown.
+A reply of tokens alone is silent, however the model decorates them, also after a line of reasoning or a sentence such
+as "I will stay silent". A token before or after an answer is removed if it is on a line of its own, or set off from the
+answer by a stop or a space; next to a word that makes it the subject or object of a sentence it is kept. If both
+readings are possible, the text is shown. The words are data: `silence.toml` of each language.
 
 The patterns avoid possessive quantifiers and atomic groups, which `re` gets wrong before Python 3.11.5: what follows a
 repetition starts with other characters than the repeated ones.
@@ -11,11 +13,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from itertools import product
 
 from msgspec import structs
 
-from clawbot.languages.tables import text_in, words_in
+from clawbot.languages.tables import LANGUAGES, table
 from clawbot.messages import AssistantBlock, AssistantMessage, TextBlock, text_of
 from clawbot.text.patterns import lazy_re
 
@@ -65,9 +68,13 @@ _LAST_WORD = lazy_re(r"[^\s,;:()\"'“”]+\Z")
 # Punctuation that announces a token on this or the next line: `the answer is:`.
 _ANNOUNCES = frozenset(":：,，、;；(（")
 _ENDS_SENTENCE = frozenset(".!?。！？…~～\ufe0f")
-# After these words the token is the object of a sentence.
-_WANTS_OBJECT = words_in("wants_object", "en") | {"=", "==", "->", "→"}
-_WANTS_OBJECT_CJK = frozenset(text_in("wants_object_last"))
+
+
+@cache
+def _words(name: str) -> frozenset[str]:
+    """The words of the list `name` of all languages, or the characters of a text without spaces."""
+    lists = (table(language, "silence").get(name, "") for language in LANGUAGES)
+    return frozenset(word for each in lists for word in (each.split() if " " in each else each))
 
 
 def end_of(text: str, *, ended: bool, before: str = "") -> int:
@@ -99,7 +106,7 @@ def _is_apart(before: str, one: re.Match[str]) -> bool:
     if not said:
         return True
     last, word = said[-1], _LAST_WORD.search(said[-CONTEXT:])
-    wants_object = last in _WANTS_OBJECT_CJK or (word is not None and word[0].lower() in _WANTS_OBJECT)
+    wants_object = last in _words("object_chars") or (word is not None and word[0].lower() in _words("before_object"))
     wants_object = wants_object or _LIST_MARK.search(said[-CONTEXT:]) is not None
     if "\n" in before[len(said) :]:
         return last not in _ANNOUNCES
@@ -120,71 +127,60 @@ _MAYBE_SILENT = lazy_re(
     rf"{_DRESS}(?:{TOKEN}{_EDGE})*(?:{TOKEN_BEGUN}|{_LANGUAGE}|{_ACTION_BEGUN}|{_TAG_BEGUN})?\Z", re.IGNORECASE
 )
 
-_WHO = ("i will", "i'll", "i am going to", "i'm going to", "i shall", "i should")
-_QUIET = tuple(f"{verb} {how}" for verb, how in product(("stay", "remain", "keep", "be"), ("silent", "quiet")))
-_DOES = (*_QUIET, "not reply", "not respond", "not answer", "say nothing")
-_IS = ("staying silent", "remaining silent", "keeping silent", "staying quiet", "remaining quiet", "keeping quiet")
-_WHEN = ("", " now", " here", " for now", " this time")
-_CHINESE = (*text_in("who_is_silent").split(), ""), tuple(text_in("is_silent").split())
-# Sentences such as "I will stay silent now".
-_SENTENCES = (
-    *(f"{who} {does}{when}" for who, does, when in product(_WHO, _DOES, _WHEN)),
-    *(f"{does}{when}" for does, when in product(_IS, _WHEN)),
-    *(who + does for who, does in product(*_CHINESE)),
-)
-_ENGLISH = rf"(?:(?:{'|'.join(_WHO)}) (?:{'|'.join(_DOES)})|{'|'.join(_IS)})(?:{'|'.join(_WHEN[:0:-1])})?"
-_SENTENCE = lazy_re(rf"(?:{_ENGLISH}|(?:{'|'.join(_CHINESE[0])})(?:{'|'.join(_CHINESE[1])}))(?!\w)")
+
+@cache
+def _sentences() -> tuple[str, ...]:
+    """The sentences of silence in all languages, the longest first."""
+    found: list[str] = []
+    for each in (table(language, "silence") for language in LANGUAGES):
+        starts = [
+            who + (" " if who.isascii() and who else "") + does
+            for who, does in product(each.get("who", ()), each.get("does", ()))
+        ]
+        found += map("".join, product([*starts, *each.get("alone", ())], each.get("when", ("",))))
+    return tuple(sorted(found, key=len, reverse=True))
+
+
 _HEAD = 60
 # Text that begins with more punctuation than this is a drawing.
-_MOST_EDGE = 400
+_MAX_EDGE = 400
 _LEADING_EDGE = lazy_re(r"[\W_]*")
-
-_LABELS = sorted(words_in("reasoning"))
-_LABEL = lazy_re(rf"\s*(?:{'|'.join(_LABELS)})[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
-_LABEL_BEGUN = lazy_re(rf"\s*(?:{'|'.join([*_LABELS, *(begun(*label) for label in _LABELS)])})[ \t]*\Z", re.IGNORECASE)
+_WORD = lazy_re(r"\w")
 
 
-def is_only_token(text: str) -> bool:
-    """Whether `text` is nothing but a token, with or without a sentence like "I will stay silent." before it."""
+def _is_alone(text: str, *, ended: bool) -> bool:
+    """Whether `text` is nothing but tokens, with or without a sentence of silence before them; with `ended` false,
+    whether it could continue so that it would be."""
     text = text.lstrip()
-    start, head = _head(text)
-    if start > _MOST_EDGE:
+    edge = _LEADING_EDGE.match(text)
+    start = edge.end() if edge else 0
+    if start > _MAX_EDGE:
         return False
-    if _SILENT.match(text):
+    tokens = _SILENT if ended else _MAYBE_SILENT
+    head = "".join(char.lower() if char.isascii() else char for char in text[start : start + _HEAD].replace("’", "'"))
+    if tokens.match(text) or (not ended and any(sentence.startswith(head) for sentence in _sentences())):
         return True
-    sentence = _SENTENCE.match(head)
-    return sentence is not None and _SILENT.match(text, start + sentence.end()) is not None
+    said = next((each for each in _sentences() if head.startswith(each) and not _WORD.match(head, len(each))), None)
+    return said is not None and tokens.match(text, start + len(said)) is not None
 
 
-def may_be_only_token(text: str) -> bool:
-    """Whether `text` could continue so that it would be nothing but a token."""
-    text = text.lstrip()
-    start, head = _head(text)
-    if start > _MOST_EDGE:
-        return False
-    if _MAYBE_SILENT.match(text) or any(sentence.startswith(head) for sentence in _SENTENCES):
-        return True
-    sentence = _SENTENCE.match(head)
-    return sentence is not None and _MAYBE_SILENT.match(text, start + sentence.end()) is not None
+@cache
+def _labels() -> tuple[tuple[str, ...], re.Pattern[str]]:
+    """The labels of reasoning in all languages, and the pattern of a line with one."""
+    labels = tuple(label for language in LANGUAGES for label in table(language, "silence").get("labels", ()))
+    return labels, re.compile(rf"\s*(?:{'|'.join(labels)})[ \t]*[:：][^\n]*(\n)?", re.IGNORECASE)
 
 
-def reasoning_end(text: str, *, ended: bool) -> int | None:
-    """The end of reasoning written as text, a line `thinking: …`; 0 without any. Blocks in tags were taken out before.
+def _reasoning_end(text: str, *, ended: bool) -> int | None:
+    """The end of reasoning written as text, a line `thinking: …`; 0 without any. Blocks in tags were removed before.
 
     None while more of `text` may follow and the result is open.
     """
-    label = _LABEL.match(text)
-    if label is not None:
-        return label.end() if label[1] else 0 if ended else None
-    return None if _LABEL_BEGUN.match(text) and not ended else 0
-
-
-def _head(text: str) -> tuple[int, str]:
-    """The position of the first letter of `text`, and the lower-case text from there, longer than any such sentence."""
-    edge = _LEADING_EDGE.match(text)
-    start = edge.end() if edge else 0
-    head = text[start : start + _HEAD].replace("’", "'")
-    return start, "".join(char.lower() if char.isascii() else char for char in head)
+    labels, line = _labels()
+    if found := line.match(text):
+        return found.end() if found[1] else 0 if ended else None
+    begun_label = text.lstrip().rstrip(" \t").casefold()
+    return None if not ended and any(label.startswith(begun_label) for label in labels) else 0
 
 
 _OWN_LINES = lazy_re(rf"(?:\s*{OPENING}{TOKEN}{CLOSING}[ \t]*\r?\n)+", re.IGNORECASE)
@@ -195,12 +191,8 @@ _DASH = lazy_re(r"[ \t]*[—–]+\s*|[ \t]+-+[ \t]+")
 _BLANKS = lazy_re(r"[ \t]*[:：][ \t]*|[ \t]*")
 # Suffixes with which a token becomes an ordinary word.
 _ENDINGS = frozenset({"s", "d", "ed", "er", "ing"})
-# Words that continue a sentence with the token as its subject, where neither space nor capital tells.
-_CONTINUES = frozenset(text_in("continues"))
-
-
 # Limit the tokens examined: each is compared with all text after it.
-_MOST = 64
+_MAX_TOKENS = 64
 
 
 def start_of(text: str, *, ended: bool) -> int | None:
@@ -210,17 +202,15 @@ def start_of(text: str, *, ended: bool) -> int | None:
     With `ended` false more may follow, and the result holds whatever it is; None while it is open.
     """
     start = 0
-    for _ in range(_MOST):
+    for _ in range(_MAX_TOKENS):
         body = text[start:].lstrip()
         blanks = len(text) - start - len(body)
-        reasoning = reasoning_end(body, ended=ended)
+        reasoning = _reasoning_end(body, ended=ended)
         if reasoning is None:
             return None
         rest = body[reasoning:]
-        if ended and is_only_token(rest):
-            return len(text)
-        if not ended and may_be_only_token(rest):
-            return None
+        if _is_alone(rest, ended=ended):
+            return len(text) if ended else None
         lead = _leading(rest, ended=ended)
         if not lead:
             return start if lead == 0 else None
@@ -230,26 +220,23 @@ def start_of(text: str, *, ended: bool) -> int | None:
 
 def _leading(text: str, *, ended: bool) -> int | None:
     """The start of the answer after a token; 0 if there is no token before it, or if the text is about the token."""
-    lines = _OWN_LINES.match(text)
-    if lines is not None:
+    if lines := _OWN_LINES.match(text):
         return lines.end()
     token = _BARE.match(text)
     if token is None:
         return 0
     after = text[token.end() :]
-    stop = _STOP.match(after)
-    if stop is not None:
+    if stop := _STOP.match(after):
         return token.end() + stop.end()
-    dash = _DASH.match(after)
-    if dash is not None:
-        return 0 if after[dash.end() : dash.end() + 1] in _CONTINUES else token.end() + dash.end()
+    if dash := _DASH.match(after):
+        return 0 if after[dash.end() : dash.end() + 1] in _words("subject_chars") else token.end() + dash.end()
     gap = _BLANKS.match(after)
     blank = gap.end() if gap else 0
-    anew = _begins_anew(after[blank:], glued=blank == 0, ended=ended)
-    return None if anew is None else token.end() + blank if anew else 0
+    is_new = _begins_sentence(after[blank:], glued=blank == 0, ended=ended)
+    return None if is_new is None else token.end() + blank if is_new else 0
 
 
-def _begins_anew(text: str, *, glued: bool, ended: bool) -> bool | None:
+def _begins_sentence(text: str, *, glued: bool, ended: bool) -> bool | None:
     """Whether `text`, directly after a token, begins a new sentence; None while that is open."""
     first, second = text[:1], text[1:2]
     if first.isupper():
@@ -260,7 +247,7 @@ def _begins_anew(text: str, *, glued: bool, ended: bool) -> bool | None:
         if glued and letters == text and len(letters) <= 3 and not ended:
             return None
         return glued and letters not in _ENDINGS
-    return first.isalpha() and first not in _CONTINUES
+    return first.isalpha() and first not in _words("subject_chars")
 
 
 _HINT = lazy_re(r"NO\\?_|HEARTBEAT\\?_", re.IGNORECASE)

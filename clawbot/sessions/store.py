@@ -1,14 +1,12 @@
-"""The sessions of one agent: which transcript belongs to which key, who has it open, and how a session is replaced by
-the next.
-
-All calls block and are thread-safe; call them in a thread from the event loop.
-"""
+"""The sessions of one agent: which transcript belongs to which key, and who has it open. All calls block and are
+thread-safe."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from typing import Self
@@ -17,6 +15,7 @@ from msgspec import structs
 
 from clawbot.clock import Clock, epoch_ms, iso_utc, moment_of
 from clawbot.files import ensure_private_dir
+from clawbot.sessions import rotation
 from clawbot.sessions.entries import CustomEntry, SessionInfoEntry, iso_ms, user_spoke_at
 from clawbot.sessions.errors import ForgottenSessionError, Problem, SessionStoreError, store_errors
 from clawbot.sessions.folder import foreign_kind
@@ -25,41 +24,24 @@ from clawbot.sessions.forgotten import Forgotten, read_forgotten
 from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record, fork_title, plan_fork, put_fork
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_left_over
-from clawbot.sessions.names import END_MARK, JOBS, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name, stem_of
-from clawbot.sessions.rotation import (
-    Trash,
-    adopt,
-    bury,
-    clean_up,
-    hand_over,
-    key_of_ended,
-    rebuild_records,
-    record_of,
-    settle,
-    successor,
-    transcript_of,
-    unlisted_records,
-    with_choices_of,
-)
+from clawbot.sessions.names import END_MARK, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name, stem_of
 from clawbot.sessions.summary import End, SessionSummary, observed, pick, pick_or_new, summarise, survey
 from clawbot.sessions.transcript import Transcript
 
 
+@dataclass(eq=False)
 class OpenSession:
     """A session held by this process; must be closed. `notices` are the problems survived while opening it;
     `others_pending`: ended sessions may have to be offered to memory; `forgotten` is what was forgotten at that time.
     """
 
-    def __init__(
-        self, record: SessionRecord, transcript: Transcript, lock: SessionLock, notices: list[Problem], *, is_new: bool
-    ) -> None:
-        self.record = record
-        self.transcript = transcript
-        self.lock = lock
-        self.notices = notices
-        self.is_new = is_new
-        self.others_pending = False
-        self.forgotten = Forgotten()
+    record: SessionRecord
+    transcript: Transcript
+    lock: SessionLock
+    notices: list[Problem]
+    is_new: bool
+    others_pending: bool = False
+    forgotten: Forgotten = field(default_factory=Forgotten)
 
     def __enter__(self) -> Self:
         return self
@@ -84,42 +66,41 @@ class SessionStore:
         self.agent_id = agent_id
         self._clock = clock
         self._cwd = cwd
-        self.trash = Trash(folder)
-        self._index = SessionIndex(folder, clock, lambda: rebuild_records(folder, agent_id, self._zone))
+        self.trash = rotation.Trash(folder)
+        self._index = SessionIndex(folder, clock, lambda: rotation.rebuild_records(folder, agent_id, self._zone))
 
     def current(self, name: str = MAIN) -> SessionRecord | None:
         """The current record of `name` (a key or a short name); None if there is no such session."""
         return self._read().records.get(key_for(self.agent_id, name))
 
     def path_of(self, record: SessionRecord) -> Path:
-        """The transcript of `record`: always in this folder, whatever path the record contains."""
-        return transcript_of(self.folder, record)
+        """The transcript of `record`: always in this folder."""
+        return rotation.transcript_of(self.folder, record)
 
     def subagents(self, session_id: str) -> SessionStore:
-        """The sessions of the sub-agents that worked for the session `session_id`. They stand in a folder of their own,
-        so that no list, search or memory takes them for talks of the user."""
+        """The sessions of the sub-agents of the session `session_id`, in a folder of their own: no list, search or
+        memory includes them."""
         folder = self.folder / SUBAGENTS / session_id
         return SessionStore(folder, self._clock, agent_id=self.agent_id, cwd=self._cwd)
 
     def open(self, name: str = MAIN, *, fresh: bool = False) -> OpenSession:
-        """Open the session with the key, short name, id or unique id prefix (six characters or more) `name`; create it
-        if there is none.
+        """Open the session `name` (as in `pick`, an id prefix has six characters or more), or create it.
 
         `fresh`: create a new session under an unused key, which begins with `name` unless that is the main session.
         """
         with ExitStack() as undo:
             with self._editing() as state:
-                clean_up(state, self.folder)
+                rotation.clean_up(state, self.folder)
                 record = None if fresh else pick_or_new(name, self.agent_id, self._known(state))
                 if record is None:
                     key = key_for(self.agent_id, name)
                     if fresh:
                         stem = "" if short_name(key) == MAIN else f"{short_name(key)}-"
                         key = fresh_key(self.agent_id, self._clock.now(), self._known(state), stem)
-                    begun = self._begin(successor(SessionRecord(key=key, session_id="")), undo)
+                    begun = self._begin(rotation.successor(SessionRecord(key=key, session_id="")), undo)
                     state.put(begun.record)
                 elif not self.path_of(record).exists():
-                    begun = self._begin(successor(record), undo)
+                    begun = self._begin(rotation.successor(record), undo)
                     state.put(begun.record)
                     gone = f"the transcript of session {short_name(record.key)} is gone; a new one was started"
                     begun.notices.append(Problem(str(self.path_of(record)), gone))
@@ -140,31 +121,28 @@ class SessionStore:
             return begun
 
     def rotate(self, opened: OpenSession, reason: str, *, pending: bool = False) -> OpenSession:
-        """End `opened` for `reason` ("/new", "daily"); returns a new session under its key. `pending`: memory must
-        still be offered the rest of the old one.
+        """End `opened` for `reason` ("/new", "daily"); returns a new session under its key, with the user's choices
+        (model, label). `pending`: memory must still be offered the rest of the old one, which gets a new key.
 
-        The new session inherits the user's choices (model, label). The old transcript stays, listed under a new key,
-        and `opened` is closed. If this raises, `opened` is still open; if the process dies, either the old session or
-        the new one exists (`rotation.py`).
+        If this raises, `opened` is still open; if the process dies, either the old session or the new one exists.
         """
         with ExitStack() as undo:
             with self._editing() as state:
                 old = state.records.get(opened.record.key)
                 if old is None or old.session_id != opened.record.session_id:
                     old = opened.record
-                begun = self._begin(successor(old), undo, parent=opened.transcript.path)
+                begun = self._begin(rotation.successor(old), undo, parent=opened.transcript.path)
                 begun.notices += [*state.problems, *self._mark_end(opened, reason, pending=pending)]
                 end = End(reason, epoch_ms(self._clock.now()), pending)
-                hand_over(
-                    state, old, begun.record, end, key_of_ended(self.agent_id, old, self._zone, self._known(state))
-                )
+                key = rotation.key_of_ended(self.agent_id, old, self._zone, self._known(state))
+                rotation.hand_over(state, old, begun.record, end, key)
             undo.pop_all()
         opened.close()
         return begun
 
     def _mark_end(self, opened: OpenSession, reason: str, *, pending: bool) -> list[Problem]:
         """Record the end in the transcript of `opened`. Skipped if the file is deleted or full."""
-        data = {"reason": reason, **({"pending": True} if pending else {})}
+        data = {"reason": reason, "pending": True} if pending else {"reason": reason}
         try:
             opened.transcript.append(CustomEntry(custom_type=END_MARK, data=data), sync=True)
         except SessionStoreError as error:
@@ -172,12 +150,13 @@ class SessionStore:
         return []
 
     def pending(self) -> Sequence[SessionRecord]:
-        """Ended sessions that may still have to be offered to memory, least recently used first. Reads only the
-        index."""
+        """Ended sessions that may have to be offered to memory, least recently used first. Reads only the index."""
         forgotten = self._forgotten().sessions
-        records = self._index.read().records.values()
-        found = [record for record in records if record.memory_pending and record.session_id not in forgotten]
-        found = [record for record in found if not foreign_kind(self.path_of(record))]
+        found = [
+            record
+            for record in self._index.read().records.values()
+            if record.memory_pending and record.session_id not in forgotten and not foreign_kind(self.path_of(record))
+        ]
         return sorted(found, key=lambda record: record.said_at)
 
     def left_pending(self, record: SessionRecord) -> SessionRecord:
@@ -196,21 +175,16 @@ class SessionStore:
 
     def offered(self, record: SessionRecord) -> None:
         """Record that memory was offered the whole borrowed session of `record`."""
+        at, count = record.memory_flush_at, record.memory_flush_compaction_count
+        done = {"memory_pending": False, "memory_flush_at": at, "memory_flush_compaction_count": count}
         with self._editing() as state:
             for known in list(state.records.values()):
                 if known.session_id == record.session_id and known.memory_pending:
-                    state.put(
-                        structs.replace(
-                            known,
-                            memory_pending=False,
-                            memory_flush_at=record.memory_flush_at,
-                            memory_flush_compaction_count=record.memory_flush_compaction_count,
-                        )
-                    )
+                    state.put(structs.replace(known, **done))
 
     def bury(self, unnamed: Callable[[str], bool], *, dry_run: bool = False) -> bytes:
-        """Apply the consequences of forgotten sessions, and remove names for which `unnamed` is true; returns the index
-        as it is then. With `dry_run` that is all."""
+        """Apply the consequences of forgotten sessions, and remove names for which `unnamed` is true; returns the new
+        index. `dry_run`: without writing it."""
         with nullcontext(self._read()) if dry_run else self._editing() as state:
             for record in list(state.records.values()):
                 gone = {name: None for name in ("label", "title") if unnamed(getattr(record, name) or "")}
@@ -220,8 +194,7 @@ class SessionStore:
             return state.encoded()
 
     def resumed(self, record: SessionRecord) -> SessionRecord:
-        """Record that the user returned to the session of `record`, so that its age counts from now; returns the new
-        record."""
+        """Let the age of the session count from now, since the user returned to it; returns the new record."""
         return self._put(structs.replace(record, resumed_at=epoch_ms(self._clock.now())))
 
     def restart(self, record: SessionRecord) -> SessionRecord:
@@ -233,42 +206,40 @@ class SessionStore:
         return self._put(structs.replace(record, updated_at=epoch_ms(self._clock.now())))
 
     def rename(self, name: str, title: str) -> SessionRecord:
-        """Give the session `name` the title `title`, as `named` does; returns its record. It is used no later for that.
-        Raises SessionLockedError while it is open elsewhere."""
+        """Give the session `name` the title `title`, as `named` does; returns its record. Its age stays. Raises
+        SessionLockedError while it is open elsewhere."""
         record = self.find(name)
         with self.borrow(record) as opened:
             return self.named(opened, title)
 
     def named(self, opened: OpenSession, title: str, by: str = "") -> SessionRecord:
-        """Record `title`, the user's name for the open session or that of the model `by`, in its transcript and in the
-        index; returns the new record. "" takes the name away."""
+        """Record `title`, given by the user or by the model `by`, in the transcript and in the index; returns the new
+        record. "" removes the title."""
         opened.transcript.append(SessionInfoEntry(name=title, by=by or None), sync=True)
         given = {"title" if by else "label": title or None}
         return self._put(structs.replace(opened.record, **given))
 
     def fork(self, name: str, at: str = "", title: str = "") -> ForkedSession:
-        """Create a session that begins with the talk of the session `name`, which stays as it is, up to `at`
-        (`plan_fork`), with the user's `title`, or one from the other's. It need not be closed.
+        """Create a session that begins with the messages of the session `name` up to `at` (`plan_fork`), with the
+        user's `title`, or one derived from the other's.
 
-        It is there once its transcript is, which comes whole: a kill before leaves nothing, one after an index that is
-        completed by the next start.
+        It exists once its transcript does, which is written atomically; an index without it is completed by the next
+        start. The other session may be open.
         """
         record = self.find(name)
         self._check_remembered(record)
-        was = self.summary(record).title
+        old_title = self.summary(record).title
         with Transcript.open(self.path_of(record), clock=self._clock, writable=False) as transcript:
             plan = plan_fork(transcript, at)
             with self._editing() as state, ExitStack() as locked:
                 now, known = self._clock.now(), self._known(state)
                 stem = stem_of(record.previous_key or record.key)
-                key = fresh_key(self.agent_id, now, known, f"{stem}-" if stem else "")
-                names = {each.name for each in known.values()}
                 new = NewFork(
                     session_id=str(uuid.uuid4()),
-                    key=key,
+                    key=fresh_key(self.agent_id, now, known, f"{stem}-" if stem else ""),
                     cwd=str(self._cwd or Path.cwd()),
                     began=iso_utc(now),
-                    title=title or fork_title(was, names),
+                    title=title or fork_title(old_title, {each.name for each in known.values()}),
                     by=None if title else FORKED,
                 )
                 forked = fork_record(new, plan, record, epoch_ms(now))
@@ -286,15 +257,15 @@ class SessionStore:
         path = self.path_of(record)
         with ExitStack() as undo, self._editing() as state:
             self._locked(path, record, undo)
-            place = self.trash.take(record, path)
+            folder = self.trash.take(record, path)
             state.drop(record.key)
         # The next start cleans up what can't be removed now.
         with suppress(SessionStoreError):
             remove_left_over(path)
-        return place
+        return folder
 
     def restore(self, session_id: str) -> SessionRecord:
-        """Bring a deleted session back; returns its record. Its key is another one if that was taken since."""
+        """Restore a deleted session; returns its record, with a new key if its own was taken since."""
         with self._editing() as state:
             record = self.trash.restore(session_id, self.folder)
             if record.key in state.records:
@@ -305,8 +276,8 @@ class SessionStore:
         return record
 
     def add(self, records: Iterable[tuple[str, SessionRecord]]) -> None:
-        """List sessions whose transcripts were written whole, each with what a new key for it begins with. The folder
-        is not searched: there may be thousands."""
+        """List sessions whose transcripts are complete, each with the beginning of a new key. The folder is not
+        scanned: there may be thousands."""
         with store_errors("use the folder", self.folder):
             ensure_private_dir(self.folder)
         with self._index.edit() as state:
@@ -318,15 +289,14 @@ class SessionStore:
                 state.put(structs.replace(record, key=keys.get(record.session_id, key)))
 
     def drop(self, session_ids: Collection[str]) -> None:
-        """List the sessions with these ids no more: their transcripts are gone."""
+        """Remove the sessions with these ids, whose transcripts are gone, from the index."""
         with self._index.edit() as state:
             for key in [key for key, record in state.records.items() if record.session_id in session_ids]:
                 state.drop(key)
 
     def records(self) -> Sequence[SessionRecord]:
         """All sessions, including transcripts missing from the index; last used first."""
-        known = self._known(self._read())
-        return sorted(known.values(), key=lambda record: record.said_at, reverse=True)
+        return sorted(self._known(self._read()).values(), key=lambda record: record.said_at, reverse=True)
 
     def list(self) -> Sequence[SessionSummary]:
         """Summaries of all sessions, last used first. What had to be read is recorded in the index, unless that has
@@ -334,55 +304,37 @@ class SessionStore:
         state = self._read()
         known = self._known(state)
         read = {key: self._observed(record) for key, record in known.items()}
-        unread = {key: record for key, record in read.items() if record != known[key]}
-        if unread and not state.problems:
+        changed = {key: record for key, record in read.items() if record != known[key]}
+        if changed and not state.problems:
             with suppress(SessionStoreError), self._editing() as state:
                 now = self._known(state)
-                for key, record in unread.items():
-                    # The one that has a session open writes its record.
+                for key, record in changed.items():
+                    # The record of an open session is written by its holder.
                     if now.get(key) == known[key] and holder_of(self.path_of(record)) is None:
                         state.put(record)
         found = [self.summary(record) for record in read.values()]
         return sorted(found, key=lambda summary: summary.updated_at, reverse=True)
 
     def _observed(self, record: SessionRecord) -> SessionRecord:
-        """`record` with what a list shows of its transcript; as it is if that is gone, or can't be read."""
+        """`record` with what a list shows of its transcript; unchanged if that is missing or unreadable."""
         path = self.path_of(record)
         with suppress(OSError):  # which `summary` reports
             if record.turns is None and holder_of(path) is None:
-                record = self._surveyed(record, record_of(path, survey(path), record.key))
+                record = rotation.completed(record, rotation.record_of(path, survey(path), record.key), self.agent_id)
             record = observed(record, path)
         return record
-
-    def _surveyed(self, record: SessionRecord, found: SessionRecord) -> SessionRecord:
-        """`record` completed with what its whole transcript says, `found`."""
-        began, last = record.session_started_at, record.last_interaction_at
-        last = max(last or 0, found.last_interaction_at or 0) or None
-        key, stray = record.key, f"agent:{self.agent_id}:{record.session_id.lower()}"
-        return structs.replace(
-            with_choices_of(record, found),
-            key=f"agent:{self.agent_id}:{JOBS}{short_name(key)}" if key == stray and found.turns and not last else key,
-            turns=found.turns,
-            title=record.title or found.title,
-            session_started_at=began or found.session_started_at,
-            last_interaction_at=last,
-            updated_at=record.updated_at or found.updated_at,
-        )
 
     def summary(self, record: SessionRecord) -> SessionSummary:
         return summarise(record, self.path_of(record), self._zone)
 
     def find(self, name: str) -> SessionRecord:
-        """The session with the key, short name, id or unique id prefix `name`.
-
-        Raises UnknownSessionError, AmbiguousSessionError.
-        """
+        """The session `name`, as `pick` chooses it. Raises UnknownSessionError, AmbiguousSessionError."""
         return pick(name, self.agent_id, self._known(self._read()))
 
     def clean_up(self) -> Sequence[Problem]:
         """Remove incomplete files of dead processes; returns what could not be removed. `open` does it too."""
         with self._editing() as state:
-            clean_up(state, self.folder)
+            rotation.clean_up(state, self.folder)
         return state.problems
 
     def repair_index(self, *, dry_run: bool = False) -> Sequence[Problem]:
@@ -390,10 +342,10 @@ class SessionStore:
         if dry_run and not self.folder.is_dir():
             return []
         state = self._read()
-        unlisted = unlisted_records(state, self.agent_id)
+        unlisted = rotation.unlisted_records(state, self.agent_id)
         if not dry_run and (unlisted or state.changed or state.unreadable):
             with self._editing() as state:
-                unlisted = unlisted_records(state, self.agent_id)
+                unlisted = rotation.unlisted_records(state, self.agent_id)
                 for record in unlisted.values():
                     state.put(record)
         added = [Problem(str(self.path_of(record)), "was not in the index; added") for record in unlisted.values()]
@@ -415,10 +367,10 @@ class SessionStore:
 
     def _complete(self, state: IndexState, busy: Callable[[Path], bool]) -> None:
         """Bring `state` in line with the transcripts in the folder. Those that are `busy` get no key."""
-        settle(state, self.folder, self.agent_id, self._zone, busy=busy)
+        rotation.settle(state, self.folder, self.agent_id, self._zone, busy=busy)
         self.trash.settle(state)
-        adopt(state, self.folder, self.agent_id, self._zone)
-        bury(state, self._forgotten(), self.agent_id, self._zone)
+        rotation.adopt(state, self.folder, self.agent_id, self._zone)
+        rotation.bury(state, self._forgotten(), self.agent_id, self._zone)
 
     def _forgotten(self) -> Forgotten:
         with store_errors("read", self.folder / FORGOTTEN_FILE):
@@ -431,8 +383,8 @@ class SessionStore:
 
     @contextmanager
     def _editing(self, known: SessionRecord | None = None) -> Iterator[IndexState]:
-        """The index, to be changed. While it has the session `known`, it has lost nothing since that was opened: the
-        folder is not searched, which takes long with thousands of sessions."""
+        """The index, to be changed. The folder, which may hold thousands of sessions, is not scanned while the index
+        has the session `known`: then it has lost nothing since that was opened."""
         with store_errors("use the folder", self.folder):
             ensure_private_dir(self.folder)
         with self._index.edit() as state:
@@ -442,7 +394,7 @@ class SessionStore:
             yield state
 
     def _known(self, state: IndexState) -> dict[str, SessionRecord]:
-        return {**unlisted_records(state, self.agent_id), **state.records}
+        return {**rotation.unlisted_records(state, self.agent_id), **state.records}
 
     def _check_remembered(self, record: SessionRecord) -> None:
         if record.session_id in self._forgotten().sessions:
