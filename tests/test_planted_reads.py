@@ -28,9 +28,8 @@ from clawbot.context.privacy import privacy_of
 from clawbot.context.startup import startup_quote
 from clawbot.context.workspace import diff_workspace
 from clawbot.errors import ClawbotError
-from clawbot.forget.files import FileEditor, still_there
+from clawbot.forget.files import FileEditor, Phrase, still_there
 from clawbot.forget.notes import Notes
-from clawbot.forget.words import Phrase
 from clawbot.guarded import GuardedFolder
 from clawbot.hooks.discovery import find_hooks
 from clawbot.importing.habits import _notes_in, _text

@@ -143,7 +143,7 @@ async def test_a_start_and_the_index_keep_it_apart_as_well(chat: Runtime) -> Non
         exported = "".join(to_markdown(items, "", None))
         assert "You ran (the model did not see it): echo zebra" in exported
         assert "You ran: echo giraffe" in exported
-        assert spoken_part(transcript.path).said == ()
+        assert spoken_part(transcript.path).lines == ()
     finally:
         await again.close()
 

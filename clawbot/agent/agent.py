@@ -221,7 +221,7 @@ class Agent:
             due = self._resets.due
             if due is not None and not (self._closing or self._resets.backs_off):
                 await self._expire(due, scope)
-        return self._resets.next_look
+        return self._resets.next_check
 
     async def _expire(self, due: Expiry, scope: Scope) -> None:
         if await self._resets.expire(due, scope) is not None:

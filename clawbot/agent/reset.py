@@ -23,7 +23,7 @@ from clawbot.errors import ClawbotError
 from clawbot.hooks.events import CommandNew, CommandReset, SessionAutoReset, SessionEnd, SessionStart
 from clawbot.sessions.entries import NOTE, CustomEntry, MemoryWrite
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.reset import Expiry, expiry, next_look
+from clawbot.sessions.reset import Expiry, expiry, next_check
 from clawbot.text.interface import N_, _
 
 log = logging.getLogger(__name__)
@@ -77,10 +77,10 @@ class Resets:
         return expiry(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
 
     @property
-    def next_look(self) -> datetime | None:
+    def next_check(self) -> datetime | None:
         """When it may expire next; None for never."""
         record, now = self._conversation.session.record, self._clock.now()
-        return next_look(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
+        return next_check(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
 
     @property
     def backs_off(self) -> bool:

@@ -17,7 +17,7 @@ from clawbot.deadline import Cancellation
 from clawbot.messages import scrub
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.store import OpenSession
-from clawbot.sessions.unsent import Unsent, UnsentFile, said_before
+from clawbot.sessions.unsent import Unsent, UnsentFile, stored_ids
 from clawbot.text.interface import _
 
 log = logging.getLogger(__name__)
@@ -157,7 +157,7 @@ class Outbox:
         async with self._order:
             file = _file_of(session)
             texts = await asyncio.to_thread(file.read)
-            said = said_before(texts, session.transcript.entries)
+            said = stored_ids(texts, session.transcript.entries)
             if said or not texts:
                 await asyncio.to_thread(file.drop, said)
             self._file = file

@@ -40,7 +40,7 @@ from clawbot.sessions.repair import RepairReport, repair
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import OPEN, SessionSummary, given_title
 from clawbot.sessions.transcript import Transcript
-from clawbot.sessions.unsent import UnsentFile, said_before
+from clawbot.sessions.unsent import UnsentFile, stored_ids
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.text.secrets import Redactor, left_out, redact
 from clawbot.text.visible import were_not_sent
@@ -110,7 +110,7 @@ def show(name: str, as_json: bool, agent_id: str, file: Path | None, limit: int)
     summary = store.summary(record)
     waiting = UnsentFile(store.folder, record.key).read()
     with _reading(summary.path) as transcript:
-        said = said_before(waiting, transcript.entries)
+        said = stored_ids(waiting, transcript.entries)
         unsent = [each for each in waiting if each.id not in said]
         items = transcript.history(limit=limit)
         problems = transcript.problems

@@ -8,19 +8,23 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Collection, Iterator
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from clawbot.forget.words import ForgetTarget, Phrase, stands_in, strings_in
 from clawbot.guarded import ChangedFileError, GuardedFolder, reached
 from clawbot.memory.documents.walking import IGNORED_FOLDERS
+from clawbot.sessions.envelopes import REFERENCE
 from clawbot.sessions.folder import is_transcript
+from clawbot.sessions.forgotten import MARK
 from clawbot.text.encoding import decoded, encoding_of
+from clawbot.text.tokens import INVISIBLE
 from clawbot.trees import TreeWalk
 
-MOST_BYTES = 64 * 1024 * 1024
+MAX_BYTES = 64 * 1024 * 1024
 _ATTEMPTS = 5
 _HEAD = 4096
 _SHOWN_LINES = 5
@@ -62,7 +66,7 @@ class FileEditor:
             return self.planned[path]
         folder, name = self._reached(path)
         try:
-            return folder.read(name, MOST_BYTES)
+            return folder.read(name, MAX_BYTES)
         except FileNotFoundError:
             return None
 
@@ -111,7 +115,7 @@ def still_there(
                     yield Left(str(path), "git's history is not searched", unseen=True)
                 continue
             try:
-                yield from _looked_through(files, inside, wanted, editor)
+                yield from _searched(files, inside, wanted, editor)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -135,7 +139,7 @@ def _named(inside: Path, path: Path, wanted: ForgetTarget) -> Iterator[Left]:
         yield Left(str(path), "its name; rename it by hand", unseen=True)
 
 
-def _looked_through(files: GuardedFolder, inside: str, wanted: ForgetTarget, editor: FileEditor) -> Iterator[Left]:
+def _searched(files: GuardedFolder, inside: str, wanted: ForgetTarget, editor: FileEditor) -> Iterator[Left]:
     path = files.root / inside
     planned = editor.planned.get(path)
     if path.parent.name == _SESSIONS and is_transcript(path.name):
@@ -144,7 +148,7 @@ def _looked_through(files: GuardedFolder, inside: str, wanted: ForgetTarget, edi
         if count:
             yield Left(str(path), f"{count} {'entry' if count == 1 else 'entries'}")
         return
-    data = files.read(inside, MOST_BYTES) if planned is None else planned
+    data = files.read(inside, MAX_BYTES) if planned is None else planned
     if b"\0" in data[:_HEAD] and not encoding_of(data).is_wide:
         return
     lines = _lines_of(decoded(data, errors="replace"), wanted, is_json=path.suffix in (".json", ".jsonl", ".unsent"))
@@ -163,5 +167,146 @@ def _holds(text: str, wanted: ForgetTarget, *, is_json: bool) -> bool:
     if is_json:
         with contextlib.suppress(ValueError, RecursionError):
             value = json.loads(text)
-            return any(stands_in(part, wanted) for part in strings_in(value))
+            return any(is_in(part, wanted) for part in strings_in(value))
     return wanted.holds(text)
+
+
+MIN_CHARS = 2
+"""Minimum characters of a phrase; a single one occurs in nearly every line."""
+
+_MIN_WEIGHT = 8  # minimum characters that identify a line; half as many for Chinese
+_START = 4
+_WIDE = 0x2E80
+_INVISIBLE = re.compile(f"[{INVISIBLE}]+")
+# Prefixes of a line: quote marks, list marks, headings, speaker and time.
+_LEAD = re.compile(
+    r"(?:\s|>|[-*+•](?=\s)|\d{1,3}[.)](?=\s)|#+(?=\s)|\[[ xX]\](?=\s))*"
+    r"(?:(?:\d{4}-\d{2}-\d{2} )?(?:\d{2}:\d{2} )?(?:user|assistant):\s*)?(?:\s|>)*"
+)
+_REFERENCE = re.compile(rf"{REFERENCE}\s*$")
+_EDGES = re.compile(r"^[\W_]+|[\W_]+$")
+
+
+class ForgetTarget(Protocol):
+    """What to forget."""
+
+    def holds(self, text: str) -> bool:
+        """Whether `text` (one or several lines) contains some of it."""
+        ...
+
+
+def plain(text: str) -> str:
+    """`text` normalised for comparison."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+        text = unicodedata.normalize("NFKC", text.casefold())
+    return " ".join(text.casefold().split())
+
+
+class Phrase:
+    """A text typed by the user."""
+
+    def __init__(self, text: str) -> None:
+        self._plain = plain(text)
+
+    @property
+    def is_long_enough(self) -> bool:
+        """Whether it is long enough to be removed."""
+        return len(self._plain) >= MIN_CHARS
+
+    def shares(self, words: str) -> bool:
+        """Whether one of `words` is a word of it, or it occurs in them."""
+        own = set(self._plain.split())
+        return self.holds(words) or any(
+            word in own or (len(word) > 1 and _is_wide(word) and word in self._plain) for word in plain(words).split()
+        )
+
+    def holds(self, text: str) -> bool:
+        return self._plain in plain(text.replace(MARK, ""))
+
+
+class WholeLines:
+    """Lines of a note or of messages, matched as whole lines, whatever their prefix."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.keys = frozenset(key for text in texts for line in text.splitlines() if (key := _key(line)))
+
+    def holds(self, text: str) -> bool:
+        """Whether one of them is a line of `text`."""
+        return any(_key(line) in self.keys for line in text.splitlines())
+
+
+class Mentions:
+    """The same lines anywhere, also inside others: for reporting, not for removing."""
+
+    def __init__(self, lines: WholeLines) -> None:
+        self._by_start: dict[str, list[str]] = {}
+        for key in lines.keys:
+            self._by_start.setdefault(key[:_START], []).append(key)
+
+    def holds(self, text: str) -> bool:
+        words = plain(text)
+        starts = (at for at in range(len(words)) if words[at : at + _START] in self._by_start)
+        return any(words.startswith(key, at) for at in starts for key in self._by_start[words[at : at + _START]])
+
+
+class Everything:
+    """Matches all text."""
+
+    def holds(self, text: str) -> bool:
+        return bool(text.strip())
+
+
+def _key(line: str) -> str:
+    """The normalised line for comparison; "" if it is too short to be identified."""
+    if _REFERENCE.search(line) or MARK in line:
+        return ""
+    words = _EDGES.sub("", plain(line[_match_end(line) :]))
+    weight = len(words) + sum(map(_is_wide, words))
+    return words if weight >= _MIN_WEIGHT and any(map(str.isalpha, words)) else ""
+
+
+def _is_wide(text: str) -> bool:
+    """Whether the script writes no spaces between words."""
+    return all(ord(char) >= _WIDE for char in text)
+
+
+def _match_end(line: str) -> int:
+    found = _LEAD.match(line)
+    return found.end() if found else 0
+
+
+def is_in(text: str, wanted: ForgetTarget) -> bool:
+    """Whether `text`, which may be JSON printed by a tool, contains some of what is wanted."""
+    return wanted.holds(text) or any(wanted.holds(part) for part in _inside(text))
+
+
+def taken_out(text: str, wanted: ForgetTarget) -> str:
+    """`text` with each matching line replaced by a mark; the whole text if the match spans lines or is inside JSON."""
+    if not is_in(text, wanted):
+        return text
+    lines = text.split("\n")
+    cleaned = "\n".join(MARK if wanted.holds(line) else line for line in lines)
+    return MARK if is_in(cleaned.replace(MARK, ""), wanted) or isinstance(wanted, Everything) else cleaned
+
+
+def _inside(text: str) -> Iterator[str]:
+    if text[:1] in ("{", "["):
+        try:
+            yield from strings_in(json.loads(text))
+        except (ValueError, RecursionError):
+            return
+
+
+def strings_in(value: Any, wants: Callable[[str], bool] = lambda _name: True) -> Iterator[str]:
+    """All strings in JSON data, names included; fields whose name `wants` rejects are skipped."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings_in(item, wants)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if wants(name):
+                yield name
+                yield from strings_in(item, wants)

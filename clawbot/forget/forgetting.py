@@ -18,10 +18,21 @@ from clawbot.clock import SystemClock
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
-from clawbot.forget.files import FileEditor, Left, StubbornFileError, still_there
+from clawbot.forget.files import (
+    MIN_CHARS,
+    Everything,
+    FileEditor,
+    ForgetTarget,
+    Left,
+    Mentions,
+    Phrase,
+    StubbornFileError,
+    WholeLines,
+    plain,
+    still_there,
+)
 from clawbot.forget.notes import ForgottenPart, Notes, NoteWork
 from clawbot.forget.talks import Talks, row_text, without_rows
-from clawbot.forget.words import SHORTEST, Everything, ForgetTarget, Mentions, Phrase, WholeLines, plain
 from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments
 from clawbot.memory.documents.walking import SUFFIXES
@@ -67,9 +78,9 @@ class ForgetOutcome(Struct, frozen=True):
         """Yield a line for each part: its path, its lines, and what became of it."""
         would, remains = ("would be ", "would remain") if self.dry_run else ("", "still there")
         for done in self.done:
-            yield f"{_place(done)}: {would}{done.what}"
+            yield f"{_position(done)}: {would}{done.what}"
         for left in self.left:
-            yield f"{remains}: {_place(left)}{f' ({left.why})' if left.why else ''}"
+            yield f"{remains}: {_position(left)}{f' ({left.why})' if left.why else ''}"
 
 
 class _Work(Struct, frozen=True):
@@ -98,7 +109,7 @@ class _Ground(Struct, frozen=True):
         return [path for session in self.work.sessions for path in self.talks.of_session(session)]
 
 
-def _place(part: ForgottenPart | Left) -> str:
+def _position(part: ForgottenPart | Left) -> str:
     return f"{part.path}:{','.join(map(str, part.lines))}" if part.lines else part.path
 
 
@@ -123,15 +134,15 @@ class Forgetting:
             work = self._work(talks, notes, documents)
             held = talks.holding(work.phrase) if work.phrase is not None else {}
             ground = _Ground(talks, notes, work, held)
-            look = FileEditor(self._workspace, dry_run=True)
-            found = list(self._steps(ground, look))
+            plan = FileEditor(self._workspace, dry_run=True)
+            found = list(self._steps(ground, plan))
             if not found and not read_forgotten(self._store.folder).unfinished:
-                left = tuple(self._still_there(ground, look, ()))
+                left = tuple(self._still_there(ground, plan, ()))
                 if not left and not work.sessions:
                     raise _nothing(self._request)
                 return ForgetOutcome((), left, complete=True)
             if self._request.dry_run:
-                return self._outcome(ground, look, found)
+                return self._outcome(ground, plan, found)
             editor = FileEditor(self._workspace, dry_run=False)
             found = list(self._steps(ground, editor))
             outcome = self._outcome(ground, editor, [*found, *asyncio.run(self._tidy())])
@@ -156,9 +167,9 @@ class Forgetting:
         if path is not None:
             return self._note_work(notes, path)
         phrase = Phrase(self._request.text)
-        if not phrase.is_telling:
+        if not phrase.is_long_enough:
             raise NothingFoundError(
-                f"That is too short: at least {SHORTEST} characters are needed.", hint="Give the words to forget."
+                f"That is too short: at least {MIN_CHARS} characters are needed.", hint="Give the words to forget."
             )
         return _Work(NoteWork(phrase=phrase), phrase, phrase=phrase, typed=phrase)
 
@@ -247,14 +258,14 @@ class Forgetting:
 
     # -- what is left -------------------------------------------------------------------------------------------------
 
-    def _still_there(self, ground: _Ground, editor: FileEditor, told: Collection[str]) -> Iterator[Left]:
+    def _still_there(self, ground: _Ground, editor: FileEditor, reported: Collection[str]) -> Iterator[Left]:
         work = ground.work
         notes = {str(ground.notes.absolute(path)) for path in ground.notes.paths}
-        noted = any(str(ground.notes.absolute(path)) in notes for path in told)
+        noted = any(str(ground.notes.absolute(path)) in notes for path in reported)
         home, folder = self._paths.home, self._store.folder
         roots = [home] if self._workspace.is_relative_to(home) else [home, self._workspace]
         own = {path for path in folder.glob("*.jsonl*") if session_of(path.name) in work.sessions}
-        passed = {*(home / "memory").glob("*.sqlite*"), *map(ground.notes.absolute, told), *own}
+        passed = {*(home / "memory").glob("*.sqlite*"), *map(ground.notes.absolute, reported), *own}
         for path in sorted(own) if not self._request.transcripts else ():
             if path.suffix == ".jsonl" or ".jsonl.reset." in path.name:
                 yield Left(str(path), f"all of the conversation; {_IN_TRANSCRIPTS}")

@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from clawbot.agent.notes import NoteError, rename_note
 from clawbot.files import digest_of
-from clawbot.forget.files import FileEditor, Left, StubbornFileError
-from clawbot.forget.words import ForgetTarget, Phrase
+from clawbot.forget.files import FileEditor, ForgetTarget, Left, Phrase, StubbornFileError
 from clawbot.guarded import GuardedFolder
 from clawbot.memory.documents.indexed_text import is_session_note, who_says
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER, MemoryDocuments
@@ -51,7 +50,7 @@ def without_lines(text: str, pick: Pick) -> tuple[str, list[int]]:
     drop = set(gone)
     kept: dict[int, str] = {}
     for number in gone:
-        if left := _stand_in(bare, number, drop):
+        if left := _substitute(bare, number, drop):
             kept[number] = left + lines[number][len(bare[number]) :]
         elif number + 1 < len(bare) and _UNDERLINE.match(bare[number + 1]) and _is_text(bare[number]):
             drop.add(number + 1)
@@ -60,10 +59,10 @@ def without_lines(text: str, pick: Pick) -> tuple[str, list[int]]:
     _drop_headings(bare, drop)
     _drop_blanks(bare, drop)
     rest = [kept.get(number, line) for number, line in enumerate(lines) if number not in drop]
-    return ("\n".join(rest) if _says_something(rest) else ""), [number + 1 for number in gone]
+    return ("\n".join(rest) if _has_content(rest) else ""), [number + 1 for number in gone]
 
 
-def _stand_in(lines: Sequence[str], number: int, drop: Collection[int]) -> str:
+def _substitute(lines: Sequence[str], number: int, drop: Collection[int]) -> str:
     """The remainder of a removed line on which others depend: an empty fence, a table head, the speaker of quoted
     lines."""
     line = lines[number]
@@ -130,7 +129,7 @@ def _drop_blanks(lines: Sequence[str], drop: set[int]) -> None:
         drop.update(range(last + 1, len(lines) - 1))
 
 
-def _says_something(lines: Sequence[str]) -> bool:
+def _has_content(lines: Sequence[str]) -> bool:
     """Whether anything remains besides the program's own headings, session facts and references."""
     return any(line.strip() and not (_is_ours(line) or _FACT.match(line) or _ECHO.match(line)) for line in lines)
 
@@ -227,7 +226,7 @@ class Notes:
                 lines = tuple(range(write.line, write.end_line + 1))
                 yield Left(path, "memory's text about it has been edited since; check there", lines)
         for path in work.whole:
-            with _telling(path) as trouble:
+            with _reporting(path) as trouble:
                 if editor.change(self.absolute(path), lambda _: None):
                     yield ForgottenPart(path, "removed, the whole note")
             yield from trouble
@@ -247,7 +246,7 @@ class Notes:
             is_empty = not after and path.startswith(f"{MEMORY_FOLDER}/")
             return None if gone and is_empty else encoded_like(after, before) if gone else before
 
-        with _telling(path) as trouble:
+        with _reporting(path) as trouble:
             if editor.change(self.absolute(path), changed):
                 is_gone = editor.read(self.absolute(path)) is None
                 yield (
@@ -276,7 +275,7 @@ class Notes:
 
 
 @contextlib.contextmanager
-def _telling(path: str) -> Iterator[list[Left]]:
+def _reporting(path: str) -> Iterator[list[Left]]:
     """Collect the reasons why a note could not be changed."""
     trouble: list[Left] = []
     try:
@@ -318,7 +317,7 @@ def _lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> t
     for write in writes:
         if write.path != path or not write.size:
             continue
-        at = _place(data, write, line_break)
+        at = _offset_of(data, write, line_break)
         if at is None:
             missed.append(write)
             continue
@@ -328,7 +327,7 @@ def _lines_written(data: bytes, path: str, writes: Collection[MemoryWrite]) -> t
     return found, missed
 
 
-def _place(data: bytes, write: MemoryWrite, line_break: bytes) -> int | None:
+def _offset_of(data: bytes, write: MemoryWrite, line_break: bytes) -> int | None:
     """The byte offset of the bytes of `write`: at the recorded position, else anywhere at a line boundary."""
     starts = [write.offset, 0]
     at = data.find(line_break)

@@ -9,9 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from clawbot.clock import Clock
-from clawbot.forget.files import FileEditor, Left
+from clawbot.forget.files import Everything, FileEditor, ForgetTarget, Left, is_in, taken_out
 from clawbot.forget.notes import ForgottenPart
-from clawbot.forget.words import Everything, ForgetTarget, stands_in, taken_out
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.entries import FLUSH, CustomEntry, MemoryWrite, MessageEntry, offer_of
 from clawbot.sessions.errors import SessionLockedError
@@ -73,7 +72,7 @@ class Talks:
 
     def holding(self, wanted: ForgetTarget) -> dict[Path, list[str]]:
         """The ids of matching entries, by transcript. Raises OSError."""
-        found = {path: holding(path, lambda text: stands_in(text, wanted)) for path in self.transcripts}
+        found = {path: holding(path, lambda text: is_in(text, wanted)) for path in self.transcripts}
         return {path: ids for path, ids in found.items() if ids}
 
     def redact(
@@ -86,8 +85,8 @@ class Talks:
         except SessionLockedError as error:
             yield Left(str(path), f"not touched: {error.message}", failed=True)
             return
-        whole = isinstance(wanted, Everything)
-        data, count = redacted(path, lambda text: taken_out(text, wanted), whole=whole, quotes=quotes)
+        images = isinstance(wanted, Everything)
+        data, count = redacted(path, lambda text: taken_out(text, wanted), images=images, quotes=quotes)
         if count:
             if editor.dry_run:
                 editor.planned[path] = data

@@ -41,7 +41,7 @@ from clawbot.sessions.names import SUBAGENTS, SUFFIX
 from clawbot.sessions.offsets import CLAUDE_CODE
 from clawbot.sessions.rotation import record_of
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.summary import survey
+from clawbot.sessions.summary import read_summary
 
 BATCH = 500  # conversations between two updates of the index of sessions
 MAX_NOTE = 2 * 2**20
@@ -282,7 +282,7 @@ class Importer:
 
 def _record(path: Path) -> SessionRecord:
     """Return the record of an imported transcript for the index, and give the file the time of its last message."""
-    summary = survey(path)
+    summary = read_summary(path)
     record = record_of(path, summary, "")
     with suppress(OSError):
         os.utime(path, (record.updated_at / 1000, record.updated_at / 1000))

@@ -264,7 +264,7 @@ def _remote_opener() -> Callable[..., LiteLLMEmbedder]:
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 """Time limit at close for a probe that sends nothing, so that even a one-shot command reports its result."""
 
 
@@ -279,8 +279,8 @@ class VectorProbe:
         self._memories = dict(memories)
         self._task: asyncio.Task[None] | None = None
         self._patience = 0.0
-        self._tell: Callable[[str], None] | None = None
-        self._told: set[tuple[str, str]] = set()
+        self._report: Callable[[str], None] | None = None
+        self._reported: set[tuple[str, str]] = set()
 
     @property
     def problem(self) -> str:
@@ -291,8 +291,8 @@ class VectorProbe:
     def start(self, tell: Callable[[str], None], *, deep: bool) -> None:
         """Probe in the background and `tell` about each memory whose provider can't work. `deep`: send it one word;
         otherwise only local problems are found."""
-        self._patience = 0.0 if deep else LOOK_SECONDS
-        self._tell = tell
+        self._patience = 0.0 if deep else CHECK_SECONDS
+        self._report = tell
         self._task = asyncio.get_running_loop().create_task(self._run(deep=deep))
 
     async def close(self) -> None:
@@ -314,9 +314,9 @@ class VectorProbe:
     def report(self, agent_id: str, problem: str) -> None:
         """Tell a problem of the memory of `agent_id`, unless it has been told. Before `start` it waits for the
         probe."""
-        if problem and self._tell is not None and (agent_id, problem) not in self._told:
-            self._told.add((agent_id, problem))
-            self._tell(f"{'memory' if agent_id == self._agent_id else f'memory of {agent_id}'}: {problem}")
+        if problem and self._report is not None and (agent_id, problem) not in self._reported:
+            self._reported.add((agent_id, problem))
+            self._report(f"{'memory' if agent_id == self._agent_id else f'memory of {agent_id}'}: {problem}")
 
 
 class RemoteEmbedder:

@@ -109,7 +109,7 @@ class TranscriptDocuments:
             return None
         if not part.settled:
             read = msgspec.structs.replace(read, mtime_ns=UNSETTLED)
-        return self._document(read, part.said)
+        return self._document(read, part.lines)
 
     def describe(self, hit: Hit) -> Hit:
         """`hit` with the line numbers of the file, the speaker and the time. Blocks."""
@@ -167,7 +167,7 @@ class TranscriptDocuments:
                 days.append(DayMark(one.line, (day,)))
                 lines.append(f"# {day}")
                 numbers.append(one.line)
-            lines.append(one.told)
+            lines.append(one.labelled)
             numbers.append(one.line)
         text = "\n".join(lines)
         digest = hashlib.blake2b(f"{numbers}\n{text}".encode("utf-8", "replace"), digest_size=16).digest()

@@ -260,9 +260,9 @@ class Pairing:
 
     def _begin(self) -> None:
         self._seen: list[Message] = []
-        self._kept: list[Message | _Turn] = []  # what `_whole` does not hold
+        self._kept: list[Message | _Turn] = []  # what `_paired` does not hold
         self._turns: list[_Turn] = []  # with a call that has no result yet
-        self._whole: list[Message] = []  # up to the first of those
+        self._paired: list[Message] = []  # up to the first of those
 
     def of(self, messages: Sequence[Message]) -> list[Message]:
         if list(messages[: len(self._seen)]) != self._seen:
@@ -272,9 +272,9 @@ class Pairing:
         self._seen = list(messages)
         self._turns = [turn for turn in self._turns if turn.waits]
         settled = self._kept.index(self._turns[0]) if self._turns else len(self._kept)
-        self._whole += _flat(self._kept[:settled])
+        self._paired += _flat(self._kept[:settled])
         del self._kept[:settled]
-        return [*self._whole, *_flat(self._kept)]
+        return [*self._paired, *_flat(self._kept)]
 
     def _take(self, message: Message) -> None:
         if isinstance(message, AssistantMessage):

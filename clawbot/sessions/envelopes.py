@@ -1,6 +1,6 @@
-"""Finds the parts of messages that nobody said. Pure.
+"""Removes the parts of messages that are not the words of user or model. Pure.
 
-In the user's place: what programs of the same family put around messages, or send themselves (jobs, heartbeats, system
+In messages of the user: what programs of the same family put around them, or send themselves (jobs, heartbeats, system
 events, channels). The tables give the origin of each form; all patterns are matched at the start of a message.
 
 In answers: repeated output of tools and quoted notes. References replace them, so that no session note quotes another
@@ -19,7 +19,7 @@ from clawbot.messages import AssistantMessage, Message, ToolCallBlock, ToolResul
 from clawbot.text.patterns import lazy_re
 
 JOB_FORMS: tuple[tuple[str, str], ...] = (
-    # The program and version in which it was seen; the start of what it sends in the user's place.
+    # The program and version in which it was seen; the start of what it sends as if it were the user.
     ("OpenClaw 2026.1 to 2026.9", r"\[(?:cron|hook|webhook):[^\]\n]+\]|\[Subagent (?:Context|Task)\]"),
     ("OpenClaw 2026.1 to 2026.7", r"Read HEARTBEAT\.md if it exists|Run the following periodic tasks"),
     ("OpenClaw 2026.8, 2026.9", r"Follow the heartbeat monitor scratch context|\[OpenClaw heartbeat poll\]"),
@@ -91,7 +91,7 @@ _BEHIND = lazy_re(rf"\n(?:{'|'.join(form for _, form in BEHIND)})\Z", re.DOTALL)
 # Several messages in one: OpenClaw 2026.1 to 2026.9.
 _QUEUED = "messages while agent was busy]"
 _NEXT = lazy_re(r"\n---\nQueued #\d+[^\n]*\n")
-_MOST_WRAPPINGS = 32
+_MAX_WRAPPINGS = 32
 # One word of letters after the slash, on one line: `/usr/bin/x is broken` is a message.
 _COMMAND = lazy_re(r"/[A-Za-z][\w-]*(?:[ \t][^\n]*)?")
 
@@ -102,7 +102,7 @@ def is_command(text: str) -> bool:
 
 
 def users_text(message: UserMessage) -> str:
-    """What the user said in `message`; "" for a slash command and the prompt of a job."""
+    """The text of the user in `message`; "" for a slash command and the prompt of a job."""
     text = "" if message.scheduled else (users_words(message.text) or "").strip()
     return "" if is_command(text) else text
 
@@ -113,7 +113,7 @@ def is_job(text: str) -> bool:
 
 
 def users_words(text: str) -> str | None:
-    """What the user said in the message `text`, without what programs put around it; None if it is not the user's."""
+    """The user's part of the message `text`, without what programs put around it; None if it is not the user's."""
     head, *queued = _NEXT.split(text) if _QUEUED in text else (text,)
     parts = queued if queued and _QUEUED in head else (text,)
     found = [words for words in map(_unwrapped, parts) if words is not None]
@@ -123,7 +123,7 @@ def users_words(text: str) -> str | None:
 def _unwrapped(text: str) -> str | None:
     """The user's words in one message, as `users_words`."""
     rest = text.lstrip()
-    for _ in range(_MOST_WRAPPINGS):
+    for _ in range(_MAX_WRAPPINGS):
         if _JOB.match(rest) or _GROUP.match(rest):
             return None
         if (found := _EVENTS.match(rest)) is not None:
@@ -136,7 +136,7 @@ def _unwrapped(text: str) -> str | None:
     return rest[: behind.start()].rstrip() if behind else rest
 
 
-QUOTED = "[quoted: {place}]"
+QUOTED = "[quoted: {source}]"
 """Replaces a quote: its source, `memory/2026-11-20.md:4`, or the name of a tool."""
 
 PRINTED = "[output of {tool}: {lines}]"
@@ -146,21 +146,21 @@ REFERENCE = r"\[(?:quoted|output of)[ :][^\]\n]*\]"
 """Matches either."""
 
 _SAME_SHARE = 0.8  # share of matching lines in a code block: models sometimes omit or shorten one
-_LOOKED_AT = 500_000  # characters of one result that are compared; longer quotes fit in no window
-_SHORTEST = 2  # minimum characters that identify a line
+_MAX_COMPARED = 500_000  # characters of one result that are compared; longer quotes fit in no window
+_MIN_CHARS = 2  # minimum characters that identify a line
 _BLOCK = lazy_re(
     r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>(?:.*\n)*?)(?P=fence)[`~]*[ \t]*$|^(?P<quote>[ \t]*>.*(?:\n[ \t]*>.*)*)$",
     re.MULTILINE,
 )
 _SOURCE = lazy_re(
-    r"^[ \t>]*[-–—]{1,2}[ \t]*`?(?P<place>[^\n`]{1,400}\.md(?:[:#]L?\d+(?:-L?\d+)?)?)`?[ \t]*$", re.MULTILINE
+    r"^[ \t>]*[-–—]{1,2}[ \t]*`?(?P<source>[^\n`]{1,400}\.md(?:[:#]L?\d+(?:-L?\d+)?)?)`?[ \t]*$", re.MULTILINE
 )
 _LED_IN = lazy_re(rf"([:：])[ \t]*\n+(?={REFERENCE})")
 _NAMED = lazy_re(r"`([^`\n]{1,400}\.md)`")
 _FILE = lazy_re(r"[^/.]\.\w+(?::\d+)?$")
 _QUOTE_MARK = lazy_re(r"^[ \t]*(?:>[ \t]?)+")
 _EDGES = lazy_re(r"^[\W_]+|[\W_]+$")
-_PLACED = lazy_re(r"(?P<path>[^:\n]{1,400}\.\w{1,8}):(?P<line>\d{1,7}):(?P<text>.*)")
+_GREP_LINE = lazy_re(r"(?P<path>[^:\n]{1,400}\.\w{1,8}):(?P<line>\d{1,7}):(?P<text>.*)")
 
 
 def without_echo(message: AssistantMessage, turn: Sequence[Message], *, quotes_only: bool = False) -> str:
@@ -191,18 +191,18 @@ def without_echo(message: AssistantMessage, turn: Sequence[Message], *, quotes_o
 
 def _of_quote(found: re.Match[str], lines: dict[str, str], *, quotes_only: bool) -> str:
     quote = found["quote"]
-    if source := _SOURCE.search(quote):
-        return QUOTED.format(place=source["place"])
+    if cited := _SOURCE.search(quote):
+        return QUOTED.format(source=cited["source"])
     bare = [_QUOTE_MARK.sub("", line) for line in quote.splitlines()]
     keys = [key for line in bare if (key := _key(line))]
     if not keys:
         return ""
     if all(key in lines for key in keys):
-        return QUOTED.format(place=lines[keys[0]])
+        return QUOTED.format(source=lines[keys[0]])
     if not quotes_only:
         return quote
     named = _NAMED.findall(found.string, 0, found.start())
-    return QUOTED.format(place=named[-1] if named else "the conversation")
+    return QUOTED.format(source=named[-1] if named else "the conversation")
 
 
 def _of_code(found: re.Match[str], lines: dict[str, str]) -> str:
@@ -211,39 +211,39 @@ def _of_code(found: re.Match[str], lines: dict[str, str]) -> str:
     known = [key for key in keys if key in lines]
     if not keys or len(known) < _SAME_SHARE * len(keys):
         return found[0]
-    place = lines[known[0]]
-    if _FILE.search(place):
-        return QUOTED.format(place=place)
-    return PRINTED.format(tool=place, lines=f"{len(code):,} {'line' if len(code) == 1 else 'lines'}")
+    source = lines[known[0]]
+    if _FILE.search(source):
+        return QUOTED.format(source=source)
+    return PRINTED.format(tool=source, lines=f"{len(code):,} {'line' if len(code) == 1 else 'lines'}")
 
 
 def _lines(turn: Iterable[Message]) -> Iterator[tuple[str, str]]:
     """The input and output lines of the tools in `turn`: each normalised by `_key`, with its source."""
-    places: dict[str, str] = {}
+    sources: dict[str, str] = {}
     for message in turn:
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls:
-                place = places[call.id] = _place_of(call)
+                source = sources[call.id] = _source_of(call)
                 for name, value in call.arguments.items():
                     if name != "path" and isinstance(value, str):
-                        yield from _placed(value, place)
+                        yield from _keys_in(value, source)
         elif isinstance(message, ToolResultMessage):
-            yield from _printed(message, places.get(message.tool_call_id, message.tool_name))
+            yield from _printed(message, sources.get(message.tool_call_id, message.tool_name))
 
 
-def _place_of(call: ToolCallBlock) -> str:
+def _source_of(call: ToolCallBlock) -> str:
     """The source of a call's text: the file it was about, or the tool's output."""
     path = call.arguments.get("path")
-    if isinstance(path, str) and len(path) <= _LOOKED_AT and _FILE.search(path):
+    if isinstance(path, str) and len(path) <= _MAX_COMPARED and _FILE.search(path):
         return path
     return call.name
 
 
-def _printed(message: ToolResultMessage, place: str) -> Iterator[tuple[str, str]]:
-    text = message.text[:_LOOKED_AT]
+def _printed(message: ToolResultMessage, source: str) -> Iterator[tuple[str, str]]:
+    text = message.text[:_MAX_COMPARED]
     found = _results(text)
     if found is None:
-        yield from _placed(text, place)
+        yield from _keys_in(text, source)
         return
     for result in found:
         snippet, path, first = result.get("snippet", result.get("text")), result.get("path"), result.get("startLine", 1)
@@ -264,14 +264,14 @@ def _results(text: str) -> list[dict[str, Any]] | None:
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else None
 
 
-def _placed(text: str, place: str) -> Iterator[tuple[str, str]]:
-    for line in text[:_LOOKED_AT].splitlines():
-        yield _key(line), place
-        if found := _PLACED.fullmatch(line):
+def _keys_in(text: str, source: str) -> Iterator[tuple[str, str]]:
+    for line in text[:_MAX_COMPARED].splitlines():
+        yield _key(line), source
+        if found := _GREP_LINE.fullmatch(line):
             yield _key(found["text"]), f"{found['path']}:{found['line']}"
 
 
 def _key(line: str) -> str:
     """A line normalised for comparison, without quote and list marks and whitespace; "" if it is too short."""
     words = " ".join(_EDGES.sub("", line).split()).casefold()
-    return words if len(words) >= _SHORTEST else ""
+    return words if len(words) >= _MIN_CHARS else ""

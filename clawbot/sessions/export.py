@@ -73,9 +73,9 @@ def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
     """
     clean = redactor or Redactor()
     with store_errors("read", path), ByteSource.open(path) as source:
-        places = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
+        spans = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
         lead = b"[\n"
-        for start, end in places:
+        for start, end in spans:
             line = _json_line(source.read(start, end))
             if line is not None:
                 yield lead + _without_secrets(line, clean)

@@ -56,7 +56,7 @@ _DELETED = "deleted sessions of OpenClaw"
 
 # By path and inode: a transcript only grows at its end, so its first lines are read once.
 _SEEN: dict[tuple[str, int], SeenFile] = {}
-_MOST_SEEN = 50_000
+_MAX_SEEN = 50_000
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 # Two files that agree in this many bytes before the end of the shorter one agree up to there.
 _COMPARED_BYTES = 4096
@@ -75,13 +75,13 @@ def read_folder(folder: Path, names: Iterable[str] | None = None, *, every: bool
     """Recognise the transcripts among the files `names` (None: all) of `folder` by their first lines. With `every`,
     files whose names no transcript can have are examined too. Blocks. Raises OSError."""
     names = names_in(folder) if names is None else names
-    seen = {name: _look(f"{folder}/{name}") for name in sorted(names) if is_transcript(name)}
+    seen = {name: _inspect(f"{folder}/{name}") for name in sorted(names) if is_transcript(name)}
     foreign = {name: each.kind for name, each in seen.items() if each.kind}
     found = {name: each for name, each in seen.items() if not each.kind}
     copies = _copies(folder, found)
     for name in sorted(names) if every else ():
         if name != SUBAGENTS and not is_transcript(name) and not _OWN_FILE.fullmatch(name):
-            other = _look(f"{folder}/{name}")
+            other = _inspect(f"{folder}/{name}")
             if kind := other.kind or (_DELETED if f"{SUFFIX}.deleted." in name else ""):
                 foreign[name] = kind
             else:
@@ -117,11 +117,11 @@ def is_transcript(name: str) -> bool:
 def foreign_kind(path: Path) -> str:
     """What the file at `path` is if it is no transcript; "" for a transcript, and for an empty file, which may become
     one. Blocks."""
-    seen = _look(str(path))
+    seen = _inspect(str(path))
     return "" if seen.is_empty else seen.kind
 
 
-def _look(path: str) -> SeenFile:
+def _inspect(path: str) -> SeenFile:
     """Recognise the file at `path`, without opening links, devices and pipes."""
     # Deferred import: a folder without transcripts needs none of what reads them.
     from clawbot.sessions.offsets import SeenFile, recognise
@@ -139,7 +139,7 @@ def _look(path: str) -> SeenFile:
     except OSError:
         return SeenFile(UNREADABLE)
     if seen.first:
-        if len(_SEEN) >= _MOST_SEEN:
+        if len(_SEEN) >= _MAX_SEEN:
             _SEEN.clear()
         _SEEN[path, found.st_ino] = seen
     return seen

@@ -42,7 +42,7 @@ from clawbot.sessions.forgotten import forget_copies, read_forgotten
 from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.names import END_MARK, SUFFIX
 from clawbot.sessions.offsets import EntrySpan
-from clawbot.sessions.summary import LONGEST_TITLE
+from clawbot.sessions.summary import MAX_TITLE_CHARS
 from clawbot.sessions.transcript import Transcript, TranscriptBranch
 from clawbot.text.interface import _
 
@@ -124,7 +124,7 @@ def _is_own(entry: Entry) -> bool:
 def fork_title(title: str, taken: Container[str]) -> str:
     """The title of a fork of the session `title`, not one that is `taken`; "" if that has none."""
     word = _("fork")
-    plain = re.sub(rf"\s*\({re.escape(word)}(?: \d+)?\)$", "", title)[: LONGEST_TITLE - _ROOM].rstrip()
+    plain = re.sub(rf"\s*\({re.escape(word)}(?: \d+)?\)$", "", title)[: MAX_TITLE_CHARS - _ROOM].rstrip()
     numbered = (f"{plain} ({word}{f' {number}' if number > 1 else ''})" for number in itertools.count(1))
     return next(each for each in numbered if each not in taken) if plain else ""
 

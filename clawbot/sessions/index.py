@@ -75,7 +75,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
         return max(self.session_started_at or 0, self.resumed_at or 0) or None
 
     @property
-    def said_at(self) -> int:
+    def used_at(self) -> int:
         """The time of the user's last message; where only jobs spoke, of the last use; of an empty session, of its
         start."""
         used = self.updated_at if self.turns else 0

@@ -80,7 +80,7 @@ class ByteSource:
 def lines_backwards(source: ByteSource, end: int) -> Iterator[RawLine]:
     """The non-empty lines before byte `end`, last one first. Needs memory for one block and the longest line."""
     block, position, line_end = FIRST_BLOCK, end, end
-    pending: list[bytes] = []  # pieces of the incomplete line, last one first
+    pending: list[bytes] = []  # parts of the incomplete line, last one first
     while position > 0:
         start = max(0, position - block)
         data = source.read(start, position)
@@ -97,8 +97,8 @@ def lines_backwards(source: ByteSource, end: int) -> Iterator[RawLine]:
     yield from _line(0, line_end, pending)
 
 
-def _line(start: int, end: int, pieces: list[bytes]) -> Iterator[RawLine]:
-    raw = b"".join(reversed(pieces))
+def _line(start: int, end: int, parts: list[bytes]) -> Iterator[RawLine]:
+    raw = b"".join(reversed(parts))
     if raw.strip():
         yield RawLine(start, end, raw)
 
@@ -155,14 +155,14 @@ def line_numbers(source: ByteSource, offsets: Iterable[int], start: int = 0) -> 
 
 
 # More side files than plausible crashes; something else is wrong.
-MOST_TORN_FILES = 1000
+MAX_SIDE_FILES = 1000
 
 
 class LineAppender:
     """The writing end of a transcript. For one thread at a time; the caller holds the session's lock.
 
     A line is a single `write` to an O_APPEND descriptor. If it fails, the file is truncated to its old size; if that
-    fails too, the next line starts on a new line, so that a torn line never damages its neighbour.
+    fails too, the next line starts on a new line, so that a partial line never damages its neighbour.
     """
 
     def __init__(self, path: Path) -> None:
@@ -190,9 +190,9 @@ class LineAppender:
 
         Raises SessionStoreError; then the line is not in the file, and later calls work once the cause is fixed.
         """
-        self._check_in_place()
+        self._check_unmoved()
         before = self.size
-        data = line if self._ends_whole(before) else b"\n" + line
+        data = line if self._is_complete(before) else b"\n" + line
         try:
             self._write(data)
             if sync:
@@ -219,25 +219,25 @@ class LineAppender:
 
     def complete(self) -> None:
         """Add the missing line break to the last line. Raises SessionStoreError."""
-        if not self._ends_whole(self.size):
+        if not self._is_complete(self.size):
             self.append(b"")
 
     def cut_off(self, start: int) -> Path:
-        """Move everything from byte `start` into a side file `<name>.torn`, and return its path.
+        """Move everything from byte `start` into a side file `<name>.partial`, and return its path.
 
         The side file is on disk before the transcript is truncated. Raises SessionStoreError; nothing is lost then.
         """
-        torn = os.pread(self._descriptor, self.size - start, start)
-        with store_errors("cut the torn end off", self.path):
-            side = _set_aside(self.path, torn)
+        partial = os.pread(self._descriptor, self.size - start, start)
+        with store_errors("cut the partial end off", self.path):
+            side = _set_aside(self.path, partial)
             os.ftruncate(self._descriptor, start)
             os.fsync(self._descriptor)
         return side
 
-    def _ends_whole(self, size: int) -> bool:
+    def _is_complete(self, size: int) -> bool:
         return size == 0 or os.pread(self._descriptor, 1, size - 1) == b"\n"
 
-    def _check_in_place(self) -> None:
+    def _check_unmoved(self) -> None:
         """Raise if the file was deleted or replaced: writes to it would be lost."""
         try:
             there, here = self.path.stat(), os.fstat(self._descriptor)
@@ -252,10 +252,10 @@ class LineAppender:
             )
 
 
-def _set_aside(path: Path, torn: bytes) -> Path:
-    """Store `torn` in a file of its own beside `path`, unless a crash has already left it there."""
-    for number in range(1, MOST_TORN_FILES):
-        side = path.with_name(f"{path.name}.torn" if number == 1 else f"{path.name}.torn.{number}")
-        if create_whole(side, torn) or side.read_bytes() == torn:
+def _set_aside(path: Path, partial: bytes) -> Path:
+    """Store `partial` in a file of its own beside `path`, unless a crash has already left it there."""
+    for number in range(1, MAX_SIDE_FILES):
+        side = path.with_name(f"{path.name}.partial" if number == 1 else f"{path.name}.partial.{number}")
+        if create_whole(side, partial) or side.read_bytes() == partial:
             return side
-    raise OSError(errno.EEXIST, "too many side files of torn ends", str(path))
+    raise OSError(errno.EEXIST, "too many side files of partial ends", str(path))

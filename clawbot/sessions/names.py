@@ -24,7 +24,7 @@ _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.IGNORECASE)
 _KEY = re.compile(r"agent:[^:\s/]+:\S+")
 _STAMP = re.compile(r"(?:(?:^|-)\d{8}-\d{4}(?:-\d{1,3})?)+$")
 # With the suffix `.jsonl.lock.json` a longer name could exceed the file system's limit of 255 bytes.
-LONGEST_NAME = 100
+MAX_NAME_CHARS = 100
 
 
 def is_session_id(text: str) -> bool:
@@ -43,10 +43,10 @@ def key_for(agent_id: str, name: str) -> str:
         if owner != agent_id:
             raise SessionStoreError(f"{name} is a session of agent {owner}.", hint=f"Add --agent {owner}.")
         return name
-    if not _ID.fullmatch(name) or len(name) > LONGEST_NAME:
+    if not _ID.fullmatch(name) or len(name) > MAX_NAME_CHARS:
         raise SessionStoreError(
-            f"{name[:LONGEST_NAME]!r} is no session name.",
-            hint=f"Use up to {LONGEST_NAME} letters, digits, dots, dashes and underscores, a letter or digit first.",
+            f"{name[:MAX_NAME_CHARS]!r} is no session name.",
+            hint=f"Use up to {MAX_NAME_CHARS} letters, digits, dots, dashes and underscores, a letter or digit first.",
         )
     return f"agent:{agent_id}:{name}"
 

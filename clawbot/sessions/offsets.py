@@ -63,15 +63,15 @@ def spans_backwards(source: ByteSource, end: int, report: Report = _unreported) 
         if head is not None:
             yield _span(line, head)
             continue
-        for piece in reversed(_pieces(line)):
-            head = decode_head(piece.raw)
+        for part in reversed(_parts(line)):
+            head = decode_head(part.raw)
             if head is None:
-                report(piece.start, _bad_line(piece.raw))
+                report(part.start, _bad_line(part.raw))
             else:
-                yield _span(piece, head)
+                yield _span(part, head)
 
 
-def _pieces(line: RawLine) -> list[RawLine]:
+def _parts(line: RawLine) -> list[RawLine]:
     """An invalid line, split where entries begin in it."""
     starts = [0, *(found.start() for found in ENTRY_START.finditer(line.raw) if found.start())]
     ends = [*starts[1:], len(line.raw)]
@@ -142,7 +142,7 @@ def read_at(source: ByteSource, start: int, end: int) -> Entry:
     return structs.replace(entry or OtherEntry(kind=""), id=span.id if span else "")
 
 
-def whole_end(source: ByteSource, size: int) -> int:
+def valid_end(source: ByteSource, size: int) -> int:
     """The byte offset at which the complete lines of a file of `size` bytes end and an unfinished last one begins.
 
     A line is torn if it is not an entry and lacks its line break, or if it contains zero bytes: a block that did not
@@ -151,9 +151,9 @@ def whole_end(source: ByteSource, size: int) -> int:
     last = next(lines_backwards(source, size), None)
     if last is None or decode_head(last.raw) is not None:
         return size
-    piece = _pieces(last)[-1]
-    broken = decode_head(piece.raw) is None
-    return piece.start if broken and (last.end == size or b"\x00" in piece.raw) else size
+    part = _parts(last)[-1]
+    broken = decode_head(part.raw) is None
+    return part.start if broken and (last.end == size or b"\x00" in part.raw) else size
 
 
 def nth_span(source: ByteSource, end: int, index: int) -> EntrySpan | None:

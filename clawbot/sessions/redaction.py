@@ -50,26 +50,26 @@ def texts_of(value: dict[str, Any]) -> Iterator[str]:
         found.append(text)
         return text
 
-    _cleaned(value, note, whole=False)
+    _cleaned(value, note, images=False)
     return iter(found)
 
 
-def redacted(path: Path, clean: Clean, *, whole: bool = False, quotes: bool = False) -> tuple[bytes, int]:
-    """The transcript at `path` with each text replaced by `clean(text)`, and the number of changed entries. `whole`:
+def redacted(path: Path, clean: Clean, *, images: bool = False, quotes: bool = False) -> tuple[bytes, int]:
+    """The transcript at `path` with each text replaced by `clean(text)`, and the number of changed entries. `images`:
     remove pictures too. `quotes`: keep what the user and the agent said themselves."""
     changed = 0
-    pieces: list[bytes] = []
+    parts: list[bytes] = []
     with ByteSource.open(path) as source:
         size = source.size
         at = 0
         for span in reversed([span for span in spans_backwards(source, size) if span.kind != HEADER]):
             raw = source.read(span.start, span.end)
-            line = _redacted(raw, span, clean, whole=whole, quotes=quotes)
+            line = _redacted(raw, span, clean, images=images, quotes=quotes)
             changed += line != raw
-            pieces += [source.read(at, span.start), line]
+            parts += [source.read(at, span.start), line]
             at = span.end
-        pieces.append(source.read(at, size))
-    return b"".join(pieces), changed
+        parts.append(source.read(at, size))
+    return b"".join(parts), changed
 
 
 def replace(path: Path, data: bytes) -> None:
@@ -77,11 +77,11 @@ def replace(path: Path, data: bytes) -> None:
     write_atomic(path, data, mode=PRIVATE_FILE)
 
 
-def _redacted(raw: bytes, span: EntrySpan, clean: Clean, *, whole: bool, quotes: bool) -> bytes:
+def _redacted(raw: bytes, span: EntrySpan, clean: Clean, *, images: bool, quotes: bool) -> bytes:
     value = as_object(raw)
     if value is None:
         return raw
-    after = _cleaned(value, clean, whole=whole)
+    after = _cleaned(value, clean, images=images)
     if quotes:
         after = _with_own_words(after, value)
     if after == value:
@@ -91,23 +91,23 @@ def _redacted(raw: bytes, span: EntrySpan, clean: Clean, *, whole: bool, quotes:
     return bytes(msgspec.json.encode(after)).ljust(len(raw))
 
 
-def _cleaned(value: Any, clean: Clean, *, whole: bool, free: bool = False) -> Any:
+def _cleaned(value: Any, clean: Clean, *, images: bool, free: bool = False) -> Any:
     """`value` with cleaned texts. `free`: none of its field names belongs to the program."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_cleaned(item, clean, whole=whole, free=free) for item in value]
+        return [_cleaned(item, clean, images=images, free=free) for item in value]
     if not isinstance(value, dict):
         return value
     kind = value.get("type")
     if not free and kind == "image":
-        return _IMAGE if whole else value
+        return _IMAGE if images else value
     structure = _CALL if kind == "toolCall" else _STRUCTURE
     after: dict[str, Any] = {}
     for name, item in value.items():
         kept = not free and name in structure
         open_field = free or name == "arguments"
-        after[name] = item if kept else _cleaned(item, clean, whole=whole, free=open_field)
+        after[name] = item if kept else _cleaned(item, clean, images=images, free=open_field)
     if not free and kind == "thinking" and after != value:
         # The signatures no longer match the changed text.
         for name in ("signature", "data"):

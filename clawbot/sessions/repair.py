@@ -12,7 +12,7 @@ from clawbot.sessions.errors import Problem, SessionLockedError, store_errors
 from clawbot.sessions.lines import ByteSource, line_numbers
 from clawbot.sessions.locks import SessionLock, holder_of, is_left_over, remove_left_over
 from clawbot.sessions.names import SUFFIX
-from clawbot.sessions.offsets import HEADER, read_entry, spans_backwards, whole_end
+from clawbot.sessions.offsets import HEADER, read_entry, spans_backwards, valid_end
 from clawbot.sessions.rotation import transcripts_in
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
@@ -67,7 +67,7 @@ def check(path: Path) -> Sequence[Problem]:
     """
     found: dict[int, str] = {}
     with store_errors("read", path), ByteSource.open(path) as source:
-        for span in spans_backwards(source, whole_end(source, source.size), found.setdefault):
+        for span in spans_backwards(source, valid_end(source, source.size), found.setdefault):
             if span.kind != HEADER:
                 read_entry(source, span, found.setdefault)
         numbers = line_numbers(source, found)

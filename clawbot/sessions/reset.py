@@ -17,7 +17,7 @@ from clawbot.clock import epoch_ms, moment_of
 from clawbot.config.schema import ResetSettings, SessionType
 
 # A century; later times might exceed the calendar.
-_LONGEST_IDLE_MINUTES = 100 * 366 * 24 * 60
+_MAX_IDLE_MINUTES = 100 * 366 * 24 * 60
 _MINUTE_MS = 60_000
 # Today, one boundary that has passed, one that the zone skipped, and one to spare.
 _DAYS_AHEAD = 4
@@ -51,7 +51,7 @@ def policy_of(settings: ResetSettings) -> ResetPolicy:
     idle = settings.pause
     return ResetPolicy(
         daily_at=None if settings.mode in ("idle", "none") else time.fromisoformat(settings.at),
-        idle_minutes=None if idle is None else min(idle, _LONGEST_IDLE_MINUTES),
+        idle_minutes=None if idle is None else min(idle, _MAX_IDLE_MINUTES),
     )
 
 
@@ -73,7 +73,7 @@ def expiry(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_m
     return min(found, key=lambda each: each.at, default=None)
 
 
-def next_look(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_ms: int | None) -> datetime | None:
+def next_check(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_ms: int | None) -> datetime | None:
     """The first time after `now` (UTC) at which `expiry` may change; None for never.
 
     Call it right after `expiry`: a session that is already over is not considered.

@@ -27,7 +27,7 @@ from clawbot.sessions.index import FILE_NAME, IndexState, SessionRecord
 from clawbot.sessions.locks import HOLDER_SUFFIX, LOCK_SUFFIX, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import JOBS, MAIN, SUBAGENTS, SUFFIX, fresh_key, is_session_id, key_for, short_name
 from clawbot.sessions.offsets import EMPTY, ZEROED
-from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, survey
+from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, read_summary
 
 
 def transcripts_in(folder: Path, names: Iterable[str] | None = None) -> dict[Path, Header | None]:
@@ -69,13 +69,13 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
     of other programs), the one in which the user spoke last becomes the main session: it was the one in use.
     """
     with store_errors("read", folder):
-        surveyed = {path: survey(path) for path in transcripts_in(folder)}
+        summaries = {path: read_summary(path) for path in transcripts_in(folder)}
         found = [
-            record_of(path, _with_choices(path, surveyed), _claimed(summary.header, agent_id))
-            for path, summary in surveyed.items()
-            if not _is_unused(path, summary, surveyed)
+            record_of(path, _with_choices(path, summaries), _claimed(summary.header, agent_id))
+            for path, summary in summaries.items()
+            if not _is_unused(path, summary, summaries)
         ]
-    found.sort(key=lambda record: (record.ended_reason is None, record.said_at), reverse=True)
+    found.sort(key=lambda record: (record.ended_reason is None, record.used_at), reverse=True)
     main = key_for(agent_id, MAIN)
     talks = [at for at, each in enumerate(found) if each.ended_reason is None and each.last_interaction_at]
     if talks and all(record.key == "" for record in found):
@@ -186,26 +186,26 @@ def _claimed(header: Header | None, agent_id: str) -> str:
     return key if key.startswith(f"agent:{agent_id}:") else ""
 
 
-def _with_choices(path: Path, surveyed: Mapping[Path, TranscriptSummary]) -> TranscriptSummary:
+def _with_choices(path: Path, summaries: Mapping[Path, TranscriptSummary]) -> TranscriptSummary:
     """The summary of `path`, with the user's choices from its predecessors under the key."""
-    summary = found = surveyed[path]
+    summary = found = summaries[path]
     passed = {path}
     # A fork has its own, in what it copied.
     while found.header and found.header.session_key and not found.header.fork:
         parent = parent_of(path.parent, found.header)
-        if parent is None or parent not in surveyed or parent in passed:
+        if parent is None or parent not in summaries or parent in passed:
             break
         passed.add(parent)
-        found = surveyed[parent]
+        found = summaries[parent]
         summary = structs.replace(summary, model=summary.model or found.model, name=summary.name or found.name)
     return summary
 
 
-def _is_unused(path: Path, summary: TranscriptSummary, surveyed: Mapping[Path, TranscriptSummary]) -> bool:
+def _is_unused(path: Path, summary: TranscriptSummary, summaries: Mapping[Path, TranscriptSummary]) -> bool:
     """Whether `path` was created but never became a session because of a kill: it is empty, and its predecessor has not
     ended."""
     parent = parent_of(path.parent, summary.header)
-    followed = surveyed.get(parent) if parent and parent != path else None
+    followed = summaries.get(parent) if parent and parent != path else None
     return (summary.header is None or (followed is not None and not followed.ended)) and is_blank(path)
 
 
@@ -230,7 +230,7 @@ def key_of_ended(agent_id: str, record: SessionRecord, zone: tzinfo | None, take
     return fresh_key(agent_id, began, taken, f"{short_name(record.key)}-")
 
 
-def hand_over(state: IndexState, old: SessionRecord, heir: SessionRecord, end: End, key: str) -> None:
+def pass_key(state: IndexState, old: SessionRecord, heir: SessionRecord, end: End, key: str) -> None:
     """Give the key of `old` to `heir`, and list `old`, ended, under `key`."""
     ended = structs.replace(
         old, key=key, ended_reason=end.reason, ended_at=end.at, previous_key=old.key, memory_pending=end.pending
@@ -263,8 +263,8 @@ def settle(
             old = live.get(parent) if parent else None
             end = _end_of(parent, old, header)
             if parent and old and end and not busy(path):
-                heir = with_choices_of(record_of(path, survey(path), old.key), old)
-                hand_over(state, old, heir, end, key_of_ended(agent_id, old, zone, state.records))
+                heir = with_choices_of(record_of(path, read_summary(path), old.key), old)
+                pass_key(state, old, heir, end, key_of_ended(agent_id, old, zone, state.records))
                 del live[parent]
                 live[path] = state.records[old.key]
             elif (header is None or old) and is_blank(path):
@@ -388,7 +388,7 @@ class Trash:
         """The records of the deleted sessions, the one last used first."""
         with store_errors("read", self.folder):
             found = [self._record(path.parent) for path in self.folder.glob(f"*/{_RECORD}")]
-        return sorted((record for record in found if record), key=lambda record: record.said_at, reverse=True)
+        return sorted((record for record in found if record), key=lambda record: record.used_at, reverse=True)
 
     def restore(self, session_id: str, target: Path) -> SessionRecord:
         """Move the transcript of `session_id` back into the folder `target`; returns its record."""

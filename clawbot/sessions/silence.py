@@ -49,8 +49,8 @@ def completed(text: str) -> str:
     found = _CUT.search(text)
     if found is None:
         return text
-    whole = "NO_REPLY" if found[0].startswith("NO") else "HEARTBEAT_OK"
-    return text + whole[len(found[0]) :]
+    full = "NO_REPLY" if found[0].startswith("NO") else "HEARTBEAT_OK"
+    return text + full[len(found[0]) :]
 
 
 CONTEXT = 24
@@ -66,7 +66,7 @@ _LIST_MARK = lazy_re(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
 _LAST_WORD = lazy_re(r"[^\s,;:()\"'“”]+\Z")
 
 # Punctuation that announces a token on this or the next line: `the answer is:`.
-_ANNOUNCES = frozenset(":：,，、;；(（")
+_INTRODUCES = frozenset(":：,，、;；(（")
 _ENDS_SENTENCE = frozenset(".!?。！？…~～\ufe0f")
 
 
@@ -83,37 +83,37 @@ def end_of(text: str, *, ended: bool, before: str = "") -> int:
     With `ended` false more text may follow, and the result holds whatever it is. `before` is the preceding text, or its
     last `CONTEXT` characters.
     """
-    whole = before + text
-    at = len(whole)
+    full = before + text
+    at = len(full)
     while at > len(before):
-        from_ = len(whole[: max(0, at - _WINDOW)].rstrip())
-        found = (_LAST if ended else _MAYBE_LAST).search(whole, from_, at)
-        place = at if found is None else _first_apart(whole, found.start(), at) if ended else found.start()
-        if place == at:
+        from_ = len(full[: max(0, at - _WINDOW)].rstrip())
+        found = (_LAST if ended else _MAYBE_LAST).search(full, from_, at)
+        cut_at = at if found is None else _first_apart(full, found.start(), at) if ended else found.start()
+        if cut_at == at:
             break
-        at = place
+        at = cut_at
     return max(0, at - len(before))
 
 
 def _first_apart(text: str, start: int, end: int) -> int:
     """The position of the first token from `start` to `end` that is not part of a sentence; `end` if there is none."""
-    places = (one.start() for one in _ONE.finditer(text, start, end) if _is_apart(text[: one.start()], one))
-    return next(places, end)
+    starts = (one.start() for one in _ONE.finditer(text, start, end) if _is_apart(text[: one.start()], one))
+    return next(starts, end)
 
 
 def _is_apart(before: str, one: re.Match[str]) -> bool:
-    said = before.rstrip()
-    if not said:
+    kept = before.rstrip()
+    if not kept:
         return True
-    last, word = said[-1], _LAST_WORD.search(said[-CONTEXT:])
+    last, word = kept[-1], _LAST_WORD.search(kept[-CONTEXT:])
     wants_object = last in _words("object_chars") or (word is not None and word[0].lower() in _words("before_object"))
-    wants_object = wants_object or _LIST_MARK.search(said[-CONTEXT:]) is not None
-    if "\n" in before[len(said) :]:
-        return last not in _ANNOUNCES
+    wants_object = wants_object or _LIST_MARK.search(kept[-CONTEXT:]) is not None
+    if "\n" in before[len(kept) :]:
+        return last not in _INTRODUCES
     if last in _ENDS_SENTENCE or unicodedata.category(last) == "So":
         return not wants_object and not set(one["opening"]) - set("*_")
     bare = not one["opening"] and not one["closing"] and one["token"].isupper()
-    return bare and len(said) < len(before) and (last.isalnum() or last == ")") and not wants_object
+    return bare and len(kept) < len(before) and (last.isalnum() or last == ")") and not wants_object
 
 
 # Decoration around a token: punctuation, Markdown, emoji, tags like <b>.
@@ -160,8 +160,8 @@ def _is_alone(text: str, *, ended: bool) -> bool:
     head = "".join(char.lower() if char.isascii() else char for char in text[start : start + _HEAD].replace("’", "'"))
     if tokens.match(text) or (not ended and any(sentence.startswith(head) for sentence in _sentences())):
         return True
-    said = next((each for each in _sentences() if head.startswith(each) and not _WORD.match(head, len(each))), None)
-    return said is not None and tokens.match(text, start + len(said)) is not None
+    kept = next((each for each in _sentences() if head.startswith(each) and not _WORD.match(head, len(each))), None)
+    return kept is not None and tokens.match(text, start + len(kept)) is not None
 
 
 @cache
@@ -266,8 +266,8 @@ def spoken(text: str, *, cut: bool = False) -> str:
     """
     if not _HINT.search(text):
         return text.strip()
-    whole = completed(text) if cut else text
-    start, end = _bounds(whole)
+    full = completed(text) if cut else text
+    start, end = _bounds(full)
     if start < end and end > len(text):
         start, end = _bounds(text)
     return text[start:end].strip()
@@ -286,10 +286,10 @@ def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
     """
     text = message.text
     cut = was_cut(message)
-    said = spoken(text, cut=cut)
-    if said != text_of(message.content).strip():
-        message = structs.replace(message, content=_blocks(message, said))
-    if said or message.tool_calls or message.error_message:
+    kept = spoken(text, cut=cut)
+    if kept != text_of(message.content).strip():
+        message = structs.replace(message, content=_blocks(message, kept))
+    if kept or message.tool_calls or message.error_message:
         return message
     return message if cut and not text.strip() else None
 
@@ -309,10 +309,10 @@ def asks_for_silence(text: str) -> bool:
     return _ASKS.search(text[:_ASKS_WITHIN]) is not None
 
 
-def _blocks(message: AssistantMessage, said: str) -> list[AssistantBlock]:
-    """The blocks of `message` with its text replaced by `said`."""
+def _blocks(message: AssistantMessage, kept: str) -> list[AssistantBlock]:
+    """The blocks of `message` with its text replaced by `kept`."""
     blocks: list[AssistantBlock] = []
-    left = said
+    left = kept
     for block in message.content:
         if isinstance(block, TextBlock):
             blocks += [TextBlock(left)] if left else []

@@ -25,7 +25,7 @@ from clawbot.sessions.forking import FORKED, ForkedSession, NewFork, fork_record
 from clawbot.sessions.index import IndexState, SessionIndex, SessionRecord
 from clawbot.sessions.locks import SessionLock, holder_of, is_free, remove_left_over
 from clawbot.sessions.names import END_MARK, MAIN, SUBAGENTS, SUFFIX, fresh_key, key_for, short_name, stem_of
-from clawbot.sessions.summary import End, SessionSummary, observed, pick, pick_or_new, summarise, survey
+from clawbot.sessions.summary import End, SessionSummary, observed, pick, pick_or_new, read_summary, summarise
 from clawbot.sessions.transcript import Transcript
 
 
@@ -135,7 +135,7 @@ class SessionStore:
                 begun.notices += [*state.problems, *self._mark_end(opened, reason, pending=pending)]
                 end = End(reason, epoch_ms(self._clock.now()), pending)
                 key = rotation.key_of_ended(self.agent_id, old, self._zone, self._known(state))
-                rotation.hand_over(state, old, begun.record, end, key)
+                rotation.pass_key(state, old, begun.record, end, key)
             undo.pop_all()
         opened.close()
         return begun
@@ -157,7 +157,7 @@ class SessionStore:
             for record in self._index.read().records.values()
             if record.memory_pending and record.session_id not in forgotten and not foreign_kind(self.path_of(record))
         ]
-        return sorted(found, key=lambda record: record.said_at)
+        return sorted(found, key=lambda record: record.used_at)
 
     def left_pending(self, record: SessionRecord) -> SessionRecord:
         """Record that the session of `record` must be offered unless it is continued; returns the new record."""
@@ -270,7 +270,7 @@ class SessionStore:
             record = self.trash.restore(session_id, self.folder)
             if record.key in state.records:
                 stem = f"{short_name(record.key)}-"
-                key = fresh_key(self.agent_id, moment_of(record.said_at, self._zone), self._known(state), stem)
+                key = fresh_key(self.agent_id, moment_of(record.used_at, self._zone), self._known(state), stem)
                 record = structs.replace(record, key=key)
             state.put(record)
         return record
@@ -296,7 +296,7 @@ class SessionStore:
 
     def records(self) -> Sequence[SessionRecord]:
         """All sessions, including transcripts missing from the index; last used first."""
-        return sorted(self._known(self._read()).values(), key=lambda record: record.said_at, reverse=True)
+        return sorted(self._known(self._read()).values(), key=lambda record: record.used_at, reverse=True)
 
     def list(self) -> Sequence[SessionSummary]:
         """Summaries of all sessions, last used first. What had to be read is recorded in the index, unless that has
@@ -320,7 +320,9 @@ class SessionStore:
         path = self.path_of(record)
         with suppress(OSError):  # which `summary` reports
             if record.turns is None and holder_of(path) is None:
-                record = rotation.completed(record, rotation.record_of(path, survey(path), record.key), self.agent_id)
+                record = rotation.completed(
+                    record, rotation.record_of(path, read_summary(path), record.key), self.agent_id
+                )
             record = observed(record, path)
         return record
 

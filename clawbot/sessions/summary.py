@@ -40,7 +40,7 @@ from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.lines import ByteSource, first_line
 from clawbot.sessions.locks import holder_of
 from clawbot.sessions.names import END_MARK, short_name
-from clawbot.sessions.offsets import HEADER, spans_backwards, whole_end
+from clawbot.sessions.offsets import HEADER, spans_backwards, valid_end
 from clawbot.sessions.silence import asks_for_silence
 from clawbot.text.interface import N_, _
 from clawbot.text.secrets import redact
@@ -48,14 +48,14 @@ from clawbot.text.secrets import redact
 log = logging.getLogger(__name__)
 
 TITLE_CHARS = 60
-LONGEST_TITLE = 120
+MAX_TITLE_CHARS = 120
 _MARKUP = re.compile(r"^[\s#>*`\-]+")
 
 
 def given_title(text: str) -> str:
-    """`text`, given to a session as its title: redacted, on one line of at most `LONGEST_TITLE` characters."""
-    shown = "".join(char if char.isprintable() else " " for char in redact(text[: LONGEST_TITLE * 8]))
-    return " ".join(shown.split())[:LONGEST_TITLE].rstrip()
+    """`text`, given to a session as its title: redacted, on one line of at most `MAX_TITLE_CHARS` characters."""
+    shown = "".join(char if char.isprintable() else " " for char in redact(text[: MAX_TITLE_CHARS * 8]))
+    return " ".join(shown.split())[:MAX_TITLE_CHARS].rstrip()
 
 
 def title_of(text: str) -> str:
@@ -151,7 +151,7 @@ def read_end(path: Path) -> End | None:
     Raises OSError.
     """
     with ByteSource.open(path) as source:
-        for span in spans_backwards(source, whole_end(source, source.size)):
+        for span in spans_backwards(source, valid_end(source, source.size)):
             entry = decode_entry(source.read(span.start, span.end), span.kind)
             if not _is_offer(entry):
                 return _end(entry)
@@ -162,7 +162,7 @@ def last_spoken(path: Path) -> int:
     """The time of the user's last message in the transcript at `path`, in milliseconds since the epoch; 0 without any
     in its last `TITLE_BYTES`. Raises OSError."""
     with ByteSource.open(path) as source:
-        end = whole_end(source, source.size)
+        end = valid_end(source, source.size)
         for span in takewhile(lambda span: span.end > end - TITLE_BYTES, spans_backwards(source, end)):
             entry = decode_entry(source.read(span.start, span.end), span.kind) if span.kind == "message" else None
             if entry is not None and (moment := user_spoke_at((entry,))):
@@ -175,7 +175,7 @@ def is_blank(path: Path) -> bool:
     unread: list[int] = []
     with ByteSource.open(path) as source:
         size = source.size
-        end = whole_end(source, size)
+        end = valid_end(source, size)
         rest = source.read(end, min(size, end + len(_HEADER_START)))
         if rest and (end or not _HEADER_START.startswith(rest)):
             return False
@@ -183,8 +183,8 @@ def is_blank(path: Path) -> bool:
         return all(span.kind == HEADER for span in spans) and not unread
 
 
-def survey(path: Path) -> TranscriptSummary:
-    """Read the whole transcript at `path` once, decoding little. Forgotten text is not used for the title. Raises
+def read_summary(path: Path) -> TranscriptSummary:
+    """Read the is_id transcript at `path` once, decoding little. Forgotten text is not used for the title. Raises
     OSError."""
     forgotten = read_forgotten(path.parent)
     header = read_header(path)
@@ -286,7 +286,7 @@ OPEN = "open"
 _ENDED = {OPEN: N_("open"), "daily": N_("daily"), "idle": N_("idle"), "imported": N_("imported")}
 # A prefix of an id that is looked up as one, even if a new session could have that name.
 _ID_START = re.compile(r"[0-9a-f-]{6,}")
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 
 
 class SessionSummary(Struct, frozen=True, rename="camel"):
@@ -334,13 +334,13 @@ def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> Session
     """The summary of `record` with the transcript `path`, with times in `zone`; if that can't be read, what the index
     says."""
     try:
-        turns = survey(path).turns if record.turns is None else record.turns
+        turns = read_summary(path).turns if record.turns is None else record.turns
         record = observed(record, path)
     except OSError as error:
         turns = record.turns or 0
         if not isinstance(error, FileNotFoundError):
             log.warning("%s", store_error("read", path, error))
-    updated = record.last_interaction_at or record.said_at
+    updated = record.last_interaction_at or record.used_at
     return SessionSummary(
         key=record.key,
         name=short_name(record.key),
@@ -372,7 +372,7 @@ def pick(name: str, agent_id: str, records: Mapping[str, SessionRecord]) -> Sess
     if not by_id and wanted:
         by_id = [record for record in records.values() if record.session_id.lower().startswith(wanted)]
     if len(by_id) > 1:
-        names = ", ".join(f"{short_name(record.key)} ({record.session_id})" for record in by_id[:_MOST_NAMED])
+        names = ", ".join(f"{short_name(record.key)} ({record.session_id})" for record in by_id[:_MAX_NAMED])
         raise AmbiguousSessionError(f"{name!r} may be any of: {names}.", hint="Type more of the id, or the name.")
     if not by_id:
         raise _unknown(name, list(records.values()))
@@ -383,8 +383,8 @@ def pick_or_new(name: str, agent_id: str, records: Mapping[str, SessionRecord]) 
     """Like `pick`, but None if `name` is more likely the name of a new session: one letter is a prefix of many ids."""
     wanted = name.strip().lower()
     named = {wanted, f"agent:{agent_id}:{wanted}"} & records.keys()
-    whole = any(record.session_id.lower() == wanted for record in records.values())
-    if not named and not whole and not _ID_START.fullmatch(wanted):
+    is_id = any(record.session_id.lower() == wanted for record in records.values())
+    if not named and not is_id and not _ID_START.fullmatch(wanted):
         return None
     try:
         return pick(name, agent_id, records)

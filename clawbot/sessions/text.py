@@ -1,8 +1,7 @@
-"""What user and agent said in a transcript, as text: for the index, notes, titles and views.
+"""The text of the user and the agent in a transcript: for the index, notes, titles and views.
 
-Left out are tools and their output, also where an answer repeats it, quotes of notes (see `echo`), reasoning, slash
-commands, prompts of jobs, silent replies with the prompts that asked for them, and forgotten text. Secrets are
-redacted.
+Without tools and their output, also where an answer repeats it, quotes of notes, reasoning, slash commands, prompts of
+jobs, silent replies with the prompts that asked for them, and forgotten text. Secrets are redacted.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ _PARAGRAPH = lazy_re(r"\n\s*\n")
 # A reference that replaces a quote or a tool's output.
 _REFERENCE = lazy_re(rf"[ \t]*{REFERENCE}[ \t]*$", re.MULTILINE)
 # How far after a part the answer to its last question is searched.
-_LOOK_AHEAD_BYTES = 1024 * 1024
+_READ_AHEAD_BYTES = 1024 * 1024
 # Bytes read first around an entry: a dozen turns.
 _NEAR_BYTES = 64 * 1024
 # The size of an id with its key, which may cross a block boundary.
 _ID_BYTES = 64
 _BATCH = 200  # texts looked at together: of a long talk only some are kept
 _PAGE = 60  # items of history read together: a turn with tools has a handful
-_MOST_WORDS = 128  # maximum user texts kept of a session
-_LONGEST_WORDS = 2_000  # maximum characters of each: more is pasted text
+_MAX_TEXTS = 128  # maximum user texts kept of a session
+_MAX_TEXT_CHARS = 2_000  # maximum characters of each: more is pasted text
 
 
 def is_said(message: Message) -> bool:
@@ -113,7 +112,7 @@ class Spoken(Struct, frozen=True):
     by: str = ""
 
     @property
-    def told(self) -> str:
+    def labelled(self) -> str:
         """`User: …` or `Assistant: …`."""
         return f"{_NAMES[self.who]}: {self.text}"
 
@@ -121,7 +120,7 @@ class Spoken(Struct, frozen=True):
 class SpokenPart(Struct, frozen=True):
     """The messages in a part of a transcript. `settled`: nothing appended later changes it."""
 
-    said: tuple[Spoken, ...]
+    lines: tuple[Spoken, ...]
     settled: bool = True
 
 
@@ -142,18 +141,18 @@ def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPar
         kept = [each for turn in turns for each in _texts_of(turn)]
         ahead: Message | None = None
         if is_open := _asks_for_silence(last):
-            ahead = next(_messages(source, stop, min(size, stop + _LOOK_AHEAD_BYTES)), (None, None))[1]
+            ahead = next(_messages(source, stop, min(size, stop + _READ_AHEAD_BYTES)), (None, None))[1]
         kept += _texts_of(last, is_answered=isinstance(ahead, AssistantMessage) and bool(ahead.text.strip()))
         kept = [(at, message, own) for at, message, text in kept if (own := _without_references(message, text))]
-        lines = line_numbers(source, (at.offset for at, _, _ in kept), first)
-        told, _ = clean_talk(text for _, _, text in kept)
-        said = (
-            _spoken(at.entry, message, lines[at.offset], line)
-            for (at, message, _), text in zip(kept, told, strict=True)
+        numbers = line_numbers(source, (at.offset for at, _, _ in kept), first)
+        clean, _ = clean_talk(text for _, _, text in kept)
+        spoken = (
+            _spoken(at.entry, message, numbers[at.offset], line)
+            for (at, message, _), text in zip(kept, clean, strict=True)
             if not forgotten.holds(path.name, at.entry.id)
             for line in _paragraphs(text)
         )
-        return SpokenPart(tuple(said), not is_open or ahead is not None)
+        return SpokenPart(tuple(spoken), not is_open or ahead is not None)
 
 
 def spoken_at(path: Path, start: int, line: int) -> Spoken | None:
@@ -175,20 +174,20 @@ def spoken_around(path: Path, entry: str, count: int) -> list[Spoken]:
     Empty if there is no such entry. Line numbers count from the start of the search. Raises OSError.
     """
     size = path.stat().st_size
-    at = _place_of(path, entry.encode(), size) if entry else size
+    at = _offset_of(path, entry.encode(), size) if entry else size
     if at is None:
         return []
-    said: Sequence[Spoken] = ()
+    lines: Sequence[Spoken] = ()
     near = 0
     for reach in (_NEAR_BYTES, 8 * _NEAR_BYTES, size):
-        said = spoken_part(path, max(0, at - reach), min(size, at + reach)).said
-        near = next((place for place, one in enumerate(said) if one.entry == entry), len(said) if not entry else -1)
-        if near >= count and (not entry or len(said) - near > count):
+        lines = spoken_part(path, max(0, at - reach), min(size, at + reach)).lines
+        near = next((index for index, one in enumerate(lines) if one.entry == entry), len(lines) if not entry else -1)
+        if near >= count and (not entry or len(lines) - near > count):
             break
-    return list(said[max(0, near - count) : near + count + 1]) if near >= 0 else []
+    return list(lines[max(0, near - count) : near + count + 1]) if near >= 0 else []
 
 
-def _place_of(path: Path, entry: bytes, size: int) -> int | None:
+def _offset_of(path: Path, entry: bytes, size: int) -> int | None:
     """The byte offset of `"id":"…"` of an entry, whichever program wrote it."""
     if not entry.isalnum():
         return None
@@ -201,12 +200,12 @@ def _place_of(path: Path, entry: bytes, size: int) -> int | None:
     return None
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     offset: int
     entry: MessageEntry
 
 
-def _messages(source: ByteSource, start: int, end: int) -> Iterator[tuple[_Place, Message]]:
+def _messages(source: ByteSource, start: int, end: int) -> Iterator[tuple[_Position, Message]]:
     """The messages between two line starts, in file order. Silent replies are empty."""
     spans = list(itertools.takewhile(lambda span: span.start >= start, spans_backwards(source, end)))
     for span in reversed(spans):
@@ -215,10 +214,10 @@ def _messages(source: ByteSource, start: int, end: int) -> Iterator[tuple[_Place
             message = entry.message
             if isinstance(message, AssistantMessage):
                 message = spoken_message(message) or structs.replace(message, content=[])
-            yield _Place(span.start, entry), message
+            yield _Position(span.start, entry), message
 
 
-def _asks_for_silence(turn: Sequence[tuple[_Place, Message]]) -> bool:
+def _asks_for_silence(turn: Sequence[tuple[_Position, Message]]) -> bool:
     """Whether a turn without an answer may ask for a silent one."""
     asked = [names_token(users_text(message)) for _, message in turn if isinstance(message, UserMessage)]
     return any(asked) and not any(isinstance(message, AssistantMessage) for _, message in turn)
@@ -236,16 +235,16 @@ def _spoken(entry: MessageEntry, message: Message, line: int, text: str) -> Spok
 
 def _paragraphs(text: str) -> Sequence[str]:
     """`text` with whitespace collapsed: in one line, or if long in as few as its paragraphs allow."""
-    whole = " ".join(text.split())
-    if len(whole) <= LINE_CHARS:
-        return [whole] if whole else []
+    line = " ".join(text.split())
+    if len(line) <= LINE_CHARS:
+        return [line] if line else []
     found: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
-        told = " ".join(paragraph.split())
-        if found and len(found[-1]) + len(told) < LINE_CHARS:
-            found[-1] = f"{found[-1]} {told}".strip()
-        elif told:
-            found.append(told)
+        clean = " ".join(paragraph.split())
+        if found and len(found[-1]) + len(clean) < LINE_CHARS:
+            found[-1] = f"{found[-1]} {clean}".strip()
+        elif clean:
+            found.append(clean)
     return found
 
 
@@ -268,7 +267,7 @@ def last_said(
     All text of a message counts as one. References stand for what is left out of an answer; refusals of the offline
     model are left out too.
     """
-    found = itertools.islice(_remembered(_said_backwards(transcript, role), transcript.path), limit)
+    found = itertools.islice(_remembered(_texts_backwards(transcript, role), transcript.path), limit)
     return _clean(list(found)[::-1], known)
 
 
@@ -308,7 +307,7 @@ class UserWords:
                 self._begin(transcript.path)
             unread: list[SaidText] = []
             for turn in _turns((item, item.message) for item in items if item.message is not None):
-                unread += _said_in(turn, "user")
+                unread += _texts_in(turn, "user")
                 if len(unread) > _BATCH:
                     self._take(unread[:-1])
                     del unread[:-1]
@@ -324,7 +323,7 @@ class UserWords:
                 self._kept.append(_shortened(text))
             self._count += 1
             self._settled = text.entry_id
-            if len(self._kept) > _MOST_WORDS:
+            if len(self._kept) > _MAX_TEXTS:
                 self._kept = self._kept[::2]
                 self._stride *= 2
 
@@ -332,11 +331,11 @@ class UserWords:
 def _clean(texts: Sequence[SaidText], known: Collection[str]) -> tuple[list[SaidText], frozenset[str]]:
     """`texts` with secrets redacted, and all secrets, including the `known` ones."""
     clean, secrets = clean_talk((text.text for text in texts), known)
-    return [structs.replace(text, text=told) for text, told in zip(texts, clean, strict=True)], secrets
+    return [structs.replace(text, text=redacted) for text, redacted in zip(texts, clean, strict=True)], secrets
 
 
 def _shortened(text: SaidText) -> SaidText:
-    return structs.replace(text, text=text.text[:_LONGEST_WORDS])
+    return structs.replace(text, text=text.text[:_MAX_TEXT_CHARS])
 
 
 def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
@@ -349,21 +348,21 @@ def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
 def last_words_at(transcript: Transcript) -> int:
     """The time of the user's last message, in milliseconds since the epoch; 0 if there is none or it is unknown.
     Blocks. Raises SessionStoreError."""
-    return next((text.timestamp for text in _said_backwards(transcript, "user")), 0)
+    return next((text.timestamp for text in _texts_backwards(transcript, "user")), 0)
 
 
-def _said_backwards(transcript: Transcript, role: str) -> Iterator[SaidText]:
+def _texts_backwards(transcript: Transcript, role: str) -> Iterator[SaidText]:
     """The texts of the conversation, of one `role` if given, the last one first."""
     turn: list[tuple[HistoryItem, Message]] = []
     for item in itertools.chain(_items(transcript), (None,)):
         if item is not None and item.message is not None:
             turn.append((item, item.message))
         if item is None or (isinstance(item.message, UserMessage) and item.message.text.strip()):
-            yield from _said_in(turn[::-1], role)[::-1]
+            yield from _texts_in(turn[::-1], role)[::-1]
             turn = []
 
 
-def _said_in(turn: Sequence[tuple[HistoryItem, Message]], role: str) -> list[SaidText]:
+def _texts_in(turn: Sequence[tuple[HistoryItem, Message]], role: str) -> list[SaidText]:
     return [
         SaidText("user" if isinstance(message, UserMessage) else "assistant", text, item.timestamp, item.entry_id)
         for item, message, text in _texts_of(turn, role)
@@ -384,8 +383,8 @@ def _items(transcript: Transcript) -> Iterator[HistoryItem]:
 
 
 def _begins_at(path: Path) -> str:
-    """The entry with which a fork's own part begins: what stands before is told of the session where it was said; ""
-    for any other transcript. Raises SessionStoreError."""
+    """The entry with which a fork's own part begins: what precedes it belongs to the other session; "" for any other
+    transcript. Raises SessionStoreError."""
     with store_errors("read", path):
         header = read_header(path)
     return (header.fork if header else None) or ""

@@ -42,8 +42,8 @@ from clawbot.sessions.offsets import (
     read_path,
     spans_backwards,
     tail,
+    valid_end,
     walk,
-    whole_end,
 )
 
 # A result is stored up to the first number of characters, and each of its blocks at least up to the second.
@@ -78,9 +78,9 @@ def _cut(text: str, limit: int) -> str:
 E = TypeVar("E", bound=Entry)
 
 # Further problems of one file give no more information.
-MOST_PROBLEMS = 100
+MAX_PROBLEMS = 100
 # Positions of the last entries read, from which a reader may continue: more than a screen needs.
-MOST_PLACES = 256
+MAX_POSITIONS = 256
 # An odd factor, so that different places in a file of up to 4 GiB never give the same id.
 _SPREAD = 0x9E3779B1
 
@@ -113,7 +113,7 @@ class Transcript:
         self._problems: dict[int, str] = {}  # by byte offset; below 0 those of the whole file
         self._read_to = 0
         self._ids: set[str] = set()  # of `entries`
-        self._places: dict[str, tuple[int, str | UnsetType | None]] = {}
+        self._positions: dict[str, tuple[int, str | UnsetType | None]] = {}
 
     @classmethod
     def create(
@@ -208,7 +208,7 @@ class Transcript:
     def problems(self) -> list[Problem]:
         """The problems survived so far, in file order. Counts lines, so it may have to read the file up to there."""
         with self._lock:
-            shown = sorted(self._problems, key=lambda offset: (offset >= 0, abs(offset)))[:MOST_PROBLEMS]
+            shown = sorted(self._problems, key=lambda offset: (offset >= 0, abs(offset)))[:MAX_PROBLEMS]
             numbers = line_numbers(self._source, [offset for offset in shown if offset >= 0])
             found = [Problem(str(self.path), self._problems[offset], numbers.get(offset)) for offset in shown]
             more = len(self._problems) - len(shown)
@@ -233,10 +233,10 @@ class Transcript:
         with self._lock:
             if self._appender is None:
                 raise SessionStoreError(f"{self.path} is closed, or open read-only.", hint="Open the session to write.")
-            placed = structs.replace(
+            linked = structs.replace(
                 entry, id=self._new_id(), parent_id=self.leaf_id, timestamp=iso_utc(self._clock.now())
             )
-            stored, line = encode_entry(placed)
+            stored, line = encode_entry(linked)
             self._appender.append(line, sync=sync)
             self.entries.append(stored)
             self._ids.add(stored.id)
@@ -340,7 +340,7 @@ class Transcript:
     def _load_end(self) -> None:
         """Handle an unfinished last line, and set the end of the valid lines."""
         size = self._source.size
-        start = self._read_to = whole_end(self._source, size)
+        start = self._read_to = valid_end(self._source, size)
         try:
             if start < size and self._appender is not None:
                 self.torn = self._appender.cut_off(start)
@@ -388,21 +388,21 @@ class Transcript:
         for span in self._path_before(before):
             item = history_item(read_entry(self._source, span, self._report))
             if item is not None:
-                self._remember_place(item.entry_id, span)
+                self._remember_position(item.entry_id, span)
                 yield item
 
-    def _remember_place(self, entry_id: str, span: EntrySpan) -> None:
-        self._places.pop(entry_id, None)
-        self._places[entry_id] = (span.start, span.parent_id)
-        if len(self._places) > MOST_PLACES:
-            del self._places[next(iter(self._places))]
+    def _remember_position(self, entry_id: str, span: EntrySpan) -> None:
+        self._positions.pop(entry_id, None)
+        self._positions[entry_id] = (span.start, span.parent_id)
+        if len(self._positions) > MAX_POSITIONS:
+            del self._positions[next(iter(self._positions))]
 
     def _path_before(self, before: str | None) -> Iterator[EntrySpan]:
         """The path from the entry before `before` to the root, last entry first."""
         if before is None:
             return self._walk(self._end, UNSET)
-        if before in self._places:
-            return self._walk(*self._places[before])
+        if before in self._positions:
+            return self._walk(*self._positions[before])
         path = self._walk(self._end, UNSET)
         for span in path:
             if span.id == before:

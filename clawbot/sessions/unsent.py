@@ -26,7 +26,7 @@ from clawbot.sessions.names import short_name
 
 SUFFIX = ".unsent"
 # A file name has at most 255 bytes, and an escaped key may be longer.
-_LONGEST_STEM = 150
+_MAX_STEM = 150
 
 
 class Unsent(Struct, frozen=True, omit_defaults=True):
@@ -53,7 +53,7 @@ class UnsentFile:
 
     def __init__(self, folder: Path, key: str) -> None:
         stem = quote(short_name(key), safe="")
-        if len(stem) > _LONGEST_STEM:
+        if len(stem) > _MAX_STEM:
             stem = hashlib.sha256(key.encode()).hexdigest()
         self.path = folder / f"{stem}{SUFFIX}"
 
@@ -100,7 +100,7 @@ class UnsentFile:
             appender.append(data, sync=sync)
 
 
-def said_before(texts: Iterable[Unsent], entries: Iterable[Entry]) -> set[str]:
+def stored_ids(texts: Iterable[Unsent], entries: Iterable[Entry]) -> set[str]:
     """The ids of `texts` that are in `entries` of the transcript."""
     ids = {unsent.id for unsent in texts}
     return {

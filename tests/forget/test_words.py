@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.forget.words import Everything, Mentions, Phrase, WholeLines, plain, stands_in, taken_out
+from clawbot.forget.files import Everything, Mentions, Phrase, WholeLines, is_in, plain, taken_out
 from clawbot.sessions.forgotten import MARK
 
 
@@ -43,7 +43,7 @@ def test_each_text_holds_itself(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", " ", "x", "\u00ad", "\u3000x"])
 def test_nothing_and_a_single_letter_are_not_telling(text: str) -> None:
-    assert not Phrase(text).is_telling
+    assert not Phrase(text).is_long_enough
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_lines_that_hold_it_are_marked_and_the_others_stay() -> None:
 def test_a_result_that_is_json_is_looked_into_and_goes_as_a_whole() -> None:
     text = '{"results": [{"snippet": "- \\u82b1\\u751f\\n- bread"}]}'
     assert not Phrase("花生").holds(text)
-    assert stands_in(text, Phrase("花生"))
+    assert is_in(text, Phrase("花生"))
     assert taken_out(text, Phrase("花生")) == MARK
 
 

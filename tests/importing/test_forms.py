@@ -36,7 +36,7 @@ def test_directives_of_openclaw_are_no_words(program: str, stored: str, shown: s
     place.run()
     for path in paths(place):
         assert said(path)[-1].strip() == shown
-        assert spoken_part(path).said[-1].text == shown
+        assert spoken_part(path).lines[-1].text == shown
 
 
 def _user(program: str, content: Any, **more: Any) -> Any:

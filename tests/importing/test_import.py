@@ -108,7 +108,7 @@ def test_conversations_arrive_with_their_words_times_models_and_tools(
         assert summary.ended == "imported"
         assert homes.BEGAN <= summary.created_at <= summary.updated_at < homes.BEGAN + timedelta(hours=2)
         assert summary.title
-        found = "\n".join(line.text for line in spoken_part(summary.path).said)
+        found = "\n".join(line.text for line in spoken_part(summary.path).lines)
         assert spoken[0] in found
         assert spoken[-1] in found
         everything = messages(summary.path)
@@ -328,7 +328,7 @@ def test_a_job_of_openclaw_is_no_conversation_of_the_user(tmp_path: Path) -> Non
     place = place_of("openclaw", tmp_path)
     place.run()
     job = next(each for each in place.store.list() if ":cron:" in each.key)
-    assert not any("Read the feeds" in line.text for line in spoken_part(job.path).said)
+    assert not any("Read the feeds" in line.text for line in spoken_part(job.path).lines)
 
 
 def test_a_name_that_the_other_program_gave_last_stays_when_the_conversation_grows(tmp_path: Path) -> None:

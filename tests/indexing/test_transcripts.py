@@ -215,8 +215,8 @@ def test_the_parts_together_say_what_the_whole_says(tmp_path: Path, sizes: list[
     )
     whole = spoken_part(path)
     parts = [spoken_part(path, start, start + part) for start in range(0, path.stat().st_size, part)]
-    assert [one.text for each in parts for one in each.said] == [one.text for one in whole.said]
-    assert [one.text for one in whole.said] == [*texts, "last"]
+    assert [one.text for each in parts for one in each.lines] == [one.text for one in whole.lines]
+    assert [one.text for one in whole.lines] == [*texts, "last"]
     assert all(each.settled for each in parts)
 
 

@@ -41,8 +41,8 @@ def result(call: str, text: str = "ok") -> ToolResultMessage:
 
 def spoken_lines(path: Path) -> tuple[list[str], list[int]]:
     """What was said in a whole transcript, and the lines of the file that it stands in."""
-    said = spoken_part(path).said
-    return [one.told for one in said], [one.line for one in said]
+    said = spoken_part(path).lines
+    return [one.labelled for one in said], [one.line for one in said]
 
 
 def failing(number: int) -> Callable[..., Any]:

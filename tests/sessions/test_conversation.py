@@ -21,7 +21,7 @@ from clawbot.sessions.entries import (
     Phase,
     offer_of,
 )
-from clawbot.sessions.summary import read_title, survey
+from clawbot.sessions.summary import read_summary, read_title
 from clawbot.sessions.text import last_said
 from clawbot.sessions.transcript import Transcript
 
@@ -67,7 +67,7 @@ def test_nothing_of_the_notes_is_taken_for_the_users_words(tmp_path: Path) -> No
         assert [text.text for text in last_said(transcript, 9)[0]] == ["你好"]
     assert spoken_lines(transcript.path) == (["User: 你好"], [3])
     assert read_title(transcript.path) == "你好"
-    facts = survey(transcript.path)
+    facts = read_summary(transcript.path)
     assert (facts.turns, facts.title) == (1, "你好")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from clawbot.sessions.envelopes import BEHIND, JOB_FORMS, WRAPPINGS, users_words
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.summary import last_spoken, read_title, survey
+from clawbot.sessions.summary import last_spoken, read_summary, read_title
 from clawbot.sessions.text import last_said, spoken_part
 from tests.clocks import StillClock
 
@@ -115,13 +115,13 @@ def test_a_jobs_turn_is_not_the_users(tmp_path: Path, text: str) -> None:
     assert users_words(text) is None
     path = talk(tmp_path, text)
     assert read_title(path) == ""
-    assert [one.text for one in spoken_part(path).said if one.who == "user"] == []
-    assert (survey(path).spoke, last_spoken(path)) == (0, 0)
+    assert [one.text for one in spoken_part(path).lines if one.who == "user"] == []
+    assert (read_summary(path).spoke, last_spoken(path)) == (0, 0)
     with opened(path, writable=False) as transcript:
         assert last_said(transcript, 5, "user")[0] == []
     again = talk(tmp_path, "the user's words", text)
-    assert (read_title(again), survey(again).title) == ("the user's words", "the user's words")
-    assert survey(again).spoke == last_spoken(again) == 1_772_359_200_000
+    assert (read_title(again), read_summary(again).title) == ("the user's words", "the user's words")
+    assert read_summary(again).spoke == last_spoken(again) == 1_772_359_200_000
 
 
 @pytest.mark.parametrize(("text", "words"), SAID)
@@ -129,7 +129,7 @@ def test_the_users_words_are_without_what_is_around_them(tmp_path: Path, text: s
     assert users_words(text) == words
     path = talk(tmp_path, text)
     assert read_title(path) == " ".join(words.split())
-    assert [one.text for one in spoken_part(path).said if one.who == "user"] == [" ".join(words.split())]
+    assert [one.text for one in spoken_part(path).lines if one.who == "user"] == [" ".join(words.split())]
     with opened(path, writable=False) as transcript:
         assert [one.text for one in last_said(transcript, 5, "user")[0]] == [words]
     assert last_spoken(path) == 1_772_359_200_000

@@ -465,7 +465,7 @@ def test_listing_reads_a_transcript_whole_only_once(
     for number in range(5):
         write(folder / f"s{number}.jsonl", {**HEADER, "id": f"s{number}"}, entry(1, f"talk {number}"))
     first = store.list()
-    monkeypatch.setattr(module, "survey", lambda _: pytest.fail("read again"))
-    monkeypatch.setattr("clawbot.sessions.summary.survey", lambda _: pytest.fail("read again"))
+    monkeypatch.setattr(module, "read_summary", lambda _: pytest.fail("read again"))
+    monkeypatch.setattr("clawbot.sessions.summary.read_summary", lambda _: pytest.fail("read again"))
     assert store.list() == first
     assert opened(folder / "s1.jsonl", writable=False).session_id == "s1"

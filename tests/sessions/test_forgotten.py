@@ -20,7 +20,7 @@ from clawbot.sessions.forgotten import (
     session_of,
 )
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.summary import read_title, survey
+from clawbot.sessions.summary import read_summary, read_title
 from clawbot.sessions.text import UserWords, last_said, spoken_around, spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.sessions.helpers import CLOCK, result, said, user
@@ -83,7 +83,7 @@ def test_entries_are_in_no_list_of_what_was_said(store: SessionStore) -> None:
         forget(path.parent, [], {session_of(path.name): [ids[3], ids[4]]})
         assert [text.text for text in last_said(transcript, 9)[0]] == ["the first thing", "fine"]
         assert [text.text for text in words.read(transcript).texts] == ["the first thing"]
-    assert [one.text for one in spoken_part(path).said] == ["the first thing", "fine"]
+    assert [one.text for one in spoken_part(path).lines] == ["the first thing", "fine"]
     assert spoken_around(path, ids[3], 3) == []
     assert [one.name for one in list_transcripts(path.parent)] == [path.name]
 
@@ -92,7 +92,7 @@ def test_what_is_forgotten_gives_no_title(store: SessionStore) -> None:
     path, ids = talk(store)
     assert read_title(path) == "the first thing"
     forget(path.parent, [], {session_of(path.name): ids[:1]})
-    assert read_title(path) == survey(path).title == SECOND
+    assert read_title(path) == read_summary(path).title == SECOND
     assert store.list()[0].title == SECOND
 
 
@@ -114,7 +114,7 @@ def test_a_session_is_listed_ended_and_unnamed_and_nobody_goes_on_in_it(store: S
     forget(path.parent, [old], {})
     assert store.pending() == []
     assert list_transcripts(path.parent) == []
-    assert spoken_part(path).said == ()
+    assert spoken_part(path).lines == ()
     [listed] = store.list()
     assert (listed.session_id, listed.ended, listed.title) == (old, "forgotten", "")
     with pytest.raises(ForgottenSessionError):

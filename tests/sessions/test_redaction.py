@@ -102,14 +102,14 @@ def test_quotes_alone_go_where_the_words_were_said_as_well(tmp_path: Path) -> No
 
 def test_of_a_whole_talk_the_pictures_go_too(tmp_path: Path) -> None:
     path = written(tmp_path)
-    data, count = redacted(path, lambda _: "[gone]", whole=True)
+    data, count = redacted(path, lambda _: "[gone]", images=True)
     replace(path, data)
     assert count == 6
     assert lines(path)[1]["message"]["content"] == [
         {"type": "text", "text": "[gone]"},
         {"type": "text", "text": "[forgotten]"},
     ]
-    assert redacted(path, lambda _: "[gone]", whole=True)[1] <= 1
+    assert redacted(path, lambda _: "[gone]", images=True)[1] <= 1
 
 
 def test_lines_that_cannot_be_read_and_entries_without_an_id_stay_where_they_are(tmp_path: Path) -> None:

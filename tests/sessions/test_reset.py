@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clawbot.clock import epoch_ms
 from clawbot.config.schema import ResetSettings, SessionSettings
-from clawbot.sessions.reset import Expiry, ResetPolicy, boundary_after, expiry, next_look, policy_of, type_of
+from clawbot.sessions.reset import Expiry, ResetPolicy, boundary_after, expiry, next_check, policy_of, type_of
 
 FOUR = time(4)
 DAILY = ResetPolicy(daily_at=FOUR, idle_minutes=None)
@@ -168,23 +168,23 @@ def test_a_clock_that_is_set_back_over_the_boundary_makes_no_second_reset() -> N
 def test_nothing_ends_without_a_policy() -> None:
     now = berlin("2026-07-01T12:00")
     assert ask(NEVER, now, now - 99 * DAY, now - 99 * DAY) is None
-    assert next_look(NEVER, now, started_ms=1, last_ms=1) is None
+    assert next_check(NEVER, now, started_ms=1, last_ms=1) is None
 
 
 def test_when_to_look_next() -> None:
     now = berlin("2026-07-01T12:00")
     started, last = epoch_ms(now - HOUR), epoch_ms(now - 10 * MINUTE)
     boundary, idle = berlin("2026-07-02T04:00"), now + 50 * MINUTE + timedelta(milliseconds=1)
-    assert next_look(DAILY, now, started_ms=started, last_ms=last) == boundary
-    assert next_look(IDLE, now, started_ms=started, last_ms=last) == idle
-    assert next_look(BOTH, now, started_ms=started, last_ms=last) == idle
-    assert next_look(BOTH, now + HOUR, started_ms=started, last_ms=last) == boundary
-    assert next_look(IDLE, now + HOUR, started_ms=started, last_ms=last) is None
-    assert next_look(IDLE, now, started_ms=started, last_ms=None) is None
-    assert next_look(DAILY, now, started_ms=None, last_ms=None) == boundary
-    assert next_look(DAILY, boundary, started_ms=started, last_ms=None) == boundary + DAY
+    assert next_check(DAILY, now, started_ms=started, last_ms=last) == boundary
+    assert next_check(IDLE, now, started_ms=started, last_ms=last) == idle
+    assert next_check(BOTH, now, started_ms=started, last_ms=last) == idle
+    assert next_check(BOTH, now + HOUR, started_ms=started, last_ms=last) == boundary
+    assert next_check(IDLE, now + HOUR, started_ms=started, last_ms=last) is None
+    assert next_check(IDLE, now, started_ms=started, last_ms=None) is None
+    assert next_check(DAILY, now, started_ms=None, last_ms=None) == boundary
+    assert next_check(DAILY, boundary, started_ms=started, last_ms=None) == boundary + DAY
     forever = policy_of(ResetSettings(mode="idle", idle_minutes=10**12))
-    assert next_look(forever, now, started_ms=started, last_ms=last) is not None
+    assert next_check(forever, now, started_ms=started, last_ms=last) is not None
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_the_next_look_is_when_something_changes(
     def over(moment: datetime) -> Expiry | None:
         return expiry(policy, moment.astimezone(local.tzinfo), started_ms=started_ms, last_ms=last_ms)
 
-    look = next_look(policy, local, started_ms=started_ms, last_ms=last_ms)
+    look = next_check(policy, local, started_ms=started_ms, last_ms=last_ms)
     assert look is not None
     assert look > now
     assert over(look) is not None

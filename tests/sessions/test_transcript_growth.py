@@ -11,7 +11,7 @@ import pytest
 from clawbot.sessions.entries import CompactionEntry, Entry
 from clawbot.sessions.lines import FIRST_BLOCK, LARGEST_BLOCK, ByteSource
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.transcript import MOST_PLACES, Transcript
+from clawbot.sessions.transcript import MAX_POSITIONS, Transcript
 
 from .helpers import CLOCK, HEADER, entry, opened, said, user, write
 
@@ -58,14 +58,14 @@ def test_an_id_that_the_file_has_is_not_given_again(tmp_path: Path) -> None:
 
 
 def test_scrolling_through_all_keeps_few_places_and_reads_little_for_a_page(transcript: Transcript) -> None:
-    number = 20 * MOST_PLACES // PAGE * PAGE
+    number = 20 * MAX_POSITIONS // PAGE * PAGE
     for at in range(number):
         transcript.append_message(user(f"{at} {'x' * 80}"))
     before = transcript.bytes_read
     pages = [transcript.history(limit=PAGE)]
     while page := transcript.history(before=pages[-1][0].entry_id, limit=PAGE):
         pages.append(page)
-        assert len(transcript._places) <= MOST_PLACES
+        assert len(transcript._places) <= MAX_POSITIONS
     seen = [item.message.text.split()[0] for page in reversed(pages) for item in page if item.message]
     assert seen == [f"{at}" for at in range(number)]
     assert transcript.bytes_read - before <= (len(pages) + 1) * 2 * FIRST_BLOCK

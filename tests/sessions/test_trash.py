@@ -11,7 +11,7 @@ import pytest
 
 from clawbot.sessions.errors import SessionLockedError, UnknownSessionError
 from clawbot.sessions.store import SessionStore
-from clawbot.sessions.summary import LONGEST_TITLE, given_title
+from clawbot.sessions.summary import MAX_TITLE_CHARS, given_title
 from tests.clocks import StillClock
 from tests.faults import count_steps, run_killed
 
@@ -191,5 +191,5 @@ def is_listed(home: Path, session_id: str, *, rebuilt: bool) -> bool:
 
 def test_a_title_is_one_short_line_without_secrets() -> None:
     assert given_title(" a\nb\x1b[2J  c ") == "a b [2J c"
-    assert len(given_title("x" * 999)) == LONGEST_TITLE
+    assert len(given_title("x" * 999)) == MAX_TITLE_CHARS
     assert "hunter2secret" not in given_title("password: hunter2secret")

@@ -13,7 +13,7 @@ from clawbot.messages import UserMessage
 from clawbot.sessions.entries import MessageEntry
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.rotation import transcripts_in
-from clawbot.sessions.unsent import Unsent, UnsentFile, said_before
+from clawbot.sessions.unsent import Unsent, UnsentFile, stored_ids
 
 MAIN = "agent:main:main"
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
@@ -102,4 +102,4 @@ def test_a_disk_that_takes_no_more_leaves_the_file_as_it_was(tmp_path: Path, mon
 def test_what_a_transcript_holds_is_known_by_its_id() -> None:
     texts = [Unsent("a", "same words"), Unsent("b", "same words"), Unsent("c", "others")]
     entries = [MessageEntry(message=UserMessage("same words", unsent_id=ident)) for ident in ("b", "z")]
-    assert said_before(texts, [*entries, MessageEntry(message=UserMessage("others"))]) == {"b"}
+    assert stored_ids(texts, [*entries, MessageEntry(message=UserMessage("others"))]) == {"b"}

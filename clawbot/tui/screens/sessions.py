@@ -19,7 +19,7 @@ from clawbot.clock import Clock, SystemClock, age
 from clawbot.errors import ClawbotError
 from clawbot.memory.values import session_of
 from clawbot.messages import AssistantMessage, BashExecutionMessage, UserMessage
-from clawbot.sessions.summary import LONGEST_TITLE, ended_words
+from clawbot.sessions.summary import MAX_TITLE_CHARS, ended_words
 from clawbot.text.interface import N_, _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.finding import marks
@@ -78,7 +78,7 @@ class TitleScreen(OverScreen[str]):
         with Vertical(id="frame") as frame:
             frame.border_title = _("Title")
             yield Static(_("Title"), id="title")
-            yield Line(self.now, compact=True, max_length=LONGEST_TITLE, id="key")
+            yield Line(self.now, compact=True, max_length=MAX_TITLE_CHARS, id="key")
             yield KeyLine([KeyHint("enter", N_("save"), "screen.take"), KeyHint("esc", N_("back"), "screen.back")])
 
     @on(Input.Submitted, "#key")
