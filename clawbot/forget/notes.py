@@ -38,10 +38,8 @@ Pick = Callable[[Sequence[str]], Collection[int]]
 
 
 def without_lines(text: str, pick: Pick) -> tuple[str, list[int]]:
-    """`text` without the lines selected by `pick`, and their numbers (from 1); "" if nothing worth keeping remains.
-
-    The program's own headings that become empty are removed too, and blank lines are not doubled.
-    """
+    """`text` without the lines selected by `pick`, and their numbers (from 1); "" if nothing worth keeping remains. The
+    program's own headings that become empty are removed too, and blank lines are not doubled."""
     lines = text.split("\n")
     bare = [line.rstrip("\r") for line in lines]
     gone = sorted(pick(bare))

@@ -269,10 +269,8 @@ CHECK_SECONDS = 2.0
 
 
 class VectorProbe:
-    """Probes the `memories` (by agent id; `agent_id` is the active one) in the background.
-
-    Belongs to the event loop. Nothing waits for it.
-    """
+    """Probes the `memories` (by agent id; `agent_id` is the active one) in the background. Belongs to the event loop.
+    Nothing waits for it."""
 
     def __init__(self, agent_id: str, memories: Mapping[str, MemoryBackend]) -> None:
         self._agent_id = agent_id
@@ -350,10 +348,8 @@ _HINT = "Update or repair the package, or set memory.backend to builtin."
 
 
 def open_configured(context: BackendContext) -> MemoryBackend:
-    """The backend of the settings, other than the builtin one. Imports it: blocks.
-
-    Raises IndexUnavailableError with the reason if it can't be opened.
-    """
+    """The backend of the settings, other than the builtin one. Imports it: blocks. Raises IndexUnavailableError with
+    the reason if it can't be opened."""
     if (broken := context.memory.broken) is not None:
         raise IndexUnavailableError(f"{broken.reason}.", hint="`clawbot config check` checks the settings.")
     name = context.memory.backend

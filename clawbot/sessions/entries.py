@@ -24,12 +24,9 @@ FORMAT_VERSION = 3
 
 
 class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
-    """The first line of a transcript: metadata outside the tree.
-
-    `session_key` and `fork` are our additions (other programs ignore them). With the key the index can be rebuilt from
-    the transcripts alone. `fork` is the entry with which the part of a fork begins that is its own; what stands before
-    was said in the session of `parent_session`.
-    """
+    """The first line of a transcript: metadata outside the tree. `session_key` and `fork` are our additions (other
+    programs ignore them). With the key the index can be rebuilt from the transcripts alone. `fork` is the entry with
+    which the part of a fork begins that is its own; what stands before was said in the session of `parent_session`."""
 
     version: int
     id: str
@@ -150,11 +147,8 @@ ENTRY_TYPES: dict[str, type[Entry]] = {
 
 
 class EntryHead(Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a line that form the tree, so that it can be walked without decoding the rest.
-
-    `parent_id` is UNSET if the line has none, as in files of version 1 (plain lists) and in lines added by other
-    programs.
-    """
+    """The fields of a line that form the tree, so that it can be walked without decoding the rest. `parent_id` is UNSET
+    if the line has none, as in files of version 1 (plain lists) and in lines added by other programs."""
 
     type: str
     id: str | None = None
@@ -248,10 +242,8 @@ def as_object(raw: bytes) -> dict[str, Any] | None:
 
 
 def mend(raw: bytes) -> bytes | None:
-    """`raw` as valid JSON if only its characters are broken, else None.
-
-    Invalid UTF-8 and lone surrogates become U+FFFD; a BOM and NUL bytes around the line are removed.
-    """
+    """`raw` as valid JSON if only its characters are broken, else None. Invalid UTF-8 and lone surrogates become
+    U+FFFD; a BOM and NUL bytes around the line are removed."""
     try:
         value = json.loads(raw.strip(PADDING).decode("utf-8", "replace"), strict=False)
         return msgspec.json.encode(scrub(value)) if isinstance(value, dict) else None
@@ -265,10 +257,8 @@ def encode_header(header: Header) -> bytes:
 
 
 def encode_entry(entry: E) -> tuple[E, bytes]:
-    """The entry as one line with its line break, and the entry as it will be read back.
-
-    They differ only if the entry contains characters that UTF-8 can't encode (a terminal may send some).
-    """
+    """The entry as one line with its line break, and the entry as it will be read back. They differ only if the entry
+    contains characters that UTF-8 can't encode (a terminal may send some)."""
     value = msgspec.to_builtins(entry, enc_hook=str, str_keys=True)
     try:
         return entry, _entry_line(value)

@@ -165,11 +165,8 @@ _GREP_LINE = lazy_re(r"(?P<path>[^:\n]{1,400}\.\w{1,8}):(?P<line>\d{1,7}):(?P<te
 
 def without_echo(message: AssistantMessage, turn: Sequence[Message], *, quotes_only: bool = False) -> str:
     """The text of `message`, an answer in `turn`, with quotes of notes and tool input or output replaced by references.
-    `quotes_only`: the answer was made by rules, and every quote in it is replaced.
-
-    A quote is recognised if it names its note, or if all its lines are lines of a result; for code nearly all lines
-    suffice.
-    """
+    `quotes_only`: the answer was made by rules, and every quote in it is replaced. A quote is recognised if it names
+    its note, or if all its lines are lines of a result; for code nearly all lines suffice."""
     text = message.text
     if ">" not in text and "```" not in text and "~~~" not in text:
         return text

@@ -30,11 +30,8 @@ class AmbiguousSessionError(SessionStoreError):
 
 
 class SessionLockedError(ClawbotError):
-    """Another live process holds the session.
-
-    `pid` is None until the holder has recorded itself; `since` is ISO 8601 in UTC, `command` and `tty` are as the
-    holder recorded them.
-    """
+    """Another live process holds the session. `pid` is None until the holder has recorded itself; `since` is ISO 8601
+    in UTC, `command` and `tty` are as the holder recorded them."""
 
     def __init__(self, name: str, *, pid: int | None, since: str = "", command: str = "", tty: str = "") -> None:
         self.name = name
@@ -61,10 +58,8 @@ class SessionLockedError(ClawbotError):
 
 
 class Problem(Struct, frozen=True):
-    """Damage in a file that was survived; nothing that the file still holds is lost.
-
-    `line` counts from 1; None for the file as a whole.
-    """
+    """Damage in a file that was survived; nothing that the file still holds is lost. `line` counts from 1; None for the
+    file as a whole."""
 
     path: str
     text: str

@@ -42,11 +42,8 @@ _PROBE = "end-of-message"
 def to_markdown(
     items: Iterable[HistoryItem], title: str, zone: tzinfo | None, redactor: Redactor | None = None
 ) -> Iterator[str]:
-    """The conversation as blocks of Markdown, each with its line break. Times are in `zone`.
-
-    User messages are quoted and tool calls folded; no message can break out of its block. Secrets are redacted unless
-    `redactor` keeps them.
-    """
+    """The conversation as blocks of Markdown, each with its line break. Times are in `zone`. User messages are quoted
+    and tool calls folded; no message can break out of its block. Secrets are redacted unless `redactor` keeps them."""
     yield from map((redactor or Redactor()).text, _markdown(items, title, zone))
 
 
@@ -67,10 +64,7 @@ def _markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -> 
 
 def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
     """The transcript at `path` as a JSON array, in pieces: its lines unchanged, including unknown fields, but with
-    secrets redacted unless `redactor` keeps them.
-
-    Lines that are not JSON are left out. Raises SessionStoreError.
-    """
+    secrets redacted unless `redactor` keeps them. Lines that are not JSON are left out. Raises SessionStoreError."""
     clean = redactor or Redactor()
     with store_errors("read", path), ByteSource.open(path) as source:
         spans = [(line.start, line.end) for line in lines_backwards(source, source.size)][::-1]
@@ -166,11 +160,8 @@ def write_export(
     transcript: Path, target: Path, form: str, clock: Clock, below: Path, *, title: str = "", with_secrets: bool = False
 ) -> int:
     """Write the session at `transcript`, called `title`, to `target` as "md" or "json"; returns the number of redacted
-    secrets. Blocks.
-
-    Raises ClawbotError if `target` exists or can't be written: an export never replaces a file, and follows no link
-    in the folder `below`.
-    """
+    secrets. Blocks. Raises ClawbotError if `target` exists or can't be written: an export never replaces a file, and
+    follows no link in the folder `below`."""
     redactor = Redactor(keep=with_secrets)
     if form == "json":
         data = b"".join(to_json(transcript, redactor))

@@ -159,11 +159,9 @@ MAX_SIDE_FILES = 1000
 
 
 class LineAppender:
-    """The writing end of a transcript. For one thread at a time; the caller holds the session's lock.
-
-    A line is a single `write` to an O_APPEND descriptor. If it fails, the file is truncated to its old size; if that
-    fails too, the next line starts on a new line, so that a partial line never damages its neighbour.
-    """
+    """The writing end of a transcript. For one thread at a time; the caller holds the session's lock. A line is a
+    single `write` to an O_APPEND descriptor. If it fails, the file is truncated to its old size; if that fails too, the
+    next line starts on a new line, so that a partial line never damages its neighbour."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -186,10 +184,8 @@ class LineAppender:
             self._descriptor = -1
 
     def append(self, line: bytes, *, sync: bool = False) -> int:
-        """Write `line` and return its byte offset. `sync`: it is on disk when this returns.
-
-        Raises SessionStoreError; then the line is not in the file, and later calls work once the cause is fixed.
-        """
+        """Write `line` and return its byte offset. `sync`: it is on disk when this returns. Raises SessionStoreError;
+        then the line is not in the file, and later calls work once the cause is fixed."""
         self._check_unmoved()
         before = self.size
         data = line if self._is_complete(before) else b"\n" + line
@@ -223,10 +219,8 @@ class LineAppender:
             self.append(b"")
 
     def cut_off(self, start: int) -> Path:
-        """Move everything from byte `start` into a side file `<name>.partial`, and return its path.
-
-        The side file is on disk before the transcript is truncated. Raises SessionStoreError; nothing is lost then.
-        """
+        """Move everything from byte `start` into a side file `<name>.partial`, and return its path. The side file is on
+        disk before the transcript is truncated. Raises SessionStoreError; nothing is lost then."""
         partial = os.pread(self._descriptor, self.size - start, start)
         with store_errors("cut the partial end off", self.path):
             side = _set_aside(self.path, partial)

@@ -33,10 +33,8 @@ def is_session_id(text: str) -> bool:
 
 
 def key_for(agent_id: str, name: str) -> str:
-    """The key of the session called `name`; a complete key is kept. Keys are lower-case.
-
-    Raises SessionStoreError for invalid names, and for keys of other agents.
-    """
+    """The key of the session called `name`; a complete key is kept. Keys are lower-case. Raises SessionStoreError for
+    invalid names, and for keys of other agents."""
     name = name.strip().lower()
     if _KEY.fullmatch(name):
         owner = name.split(":", 2)[1]

@@ -37,11 +37,9 @@ Report = Callable[[int, str], object]
 
 
 class EntrySpan(Struct, frozen=True, gc=False):
-    """The position of an entry (bytes `start` to `end`) and its links.
-
-    `id` is derived from the position if the entry has none. `parent_id` None is a root, UNSET means "the entry before
-    it in the file" (files of version 1 are plain lists).
-    """
+    """The position of an entry (bytes `start` to `end`) and its links. `id` is derived from the position if the entry
+    has none. `parent_id` None is a root, UNSET means "the entry before it in the file" (files of version 1 are plain
+    lists)."""
 
     start: int
     end: int
@@ -143,11 +141,9 @@ def read_at(source: ByteSource, start: int, end: int) -> Entry:
 
 
 def valid_end(source: ByteSource, size: int) -> int:
-    """The byte offset at which the complete lines of a file of `size` bytes end and an unfinished last one begins.
-
-    A line is torn if it is not an entry and lacks its line break, or if it contains zero bytes: a block that did not
-    reach the disk before a power cut.
-    """
+    """The byte offset at which the complete lines of a file of `size` bytes end and an unfinished last one begins. A
+    line is torn if it is not an entry and lacks its line break, or if it contains zero bytes: a block that did not
+    reach the disk before a power cut."""
     last = next(lines_backwards(source, size), None)
     if last is None or decode_head(last.raw) is not None:
         return size
@@ -157,10 +153,8 @@ def valid_end(source: ByteSource, size: int) -> int:
 
 
 def nth_span(source: ByteSource, end: int, index: int) -> EntrySpan | None:
-    """The entry number `index`, counted from the header (0): the references of version 1.
-
-    Unreadable lines don't count. Reads everything before byte `end`.
-    """
+    """The entry number `index`, counted from the header (0): the references of version 1. Unreadable lines don't count.
+    Reads everything before byte `end`."""
     spans = list(spans_backwards(source, end))[::-1]
     return spans[index] if 0 < index < len(spans) and spans[index].kind != HEADER else None
 
@@ -177,11 +171,8 @@ COMPACTION = "compaction"
 
 
 class Tail(Struct, frozen=True):
-    """The part of the path that forms the model's context, oldest entry first.
-
-    After a compaction, it begins with the first entry that was kept; `missing` is that entry's id if it is not on the
-    path.
-    """
+    """The part of the path that forms the model's context, oldest entry first. After a compaction, it begins with the
+    first entry that was kept; `missing` is that entry's id if it is not on the path."""
 
     spans: list[EntrySpan]
     compaction: EntrySpan | None = None
@@ -224,9 +215,7 @@ def _next(spans: Iterator[EntrySpan], wanted: str | UnsetType | None, skipped: l
 
 def tail(path: Iterable[EntrySpan], first_kept: Callable[[EntrySpan], str | None]) -> Tail:
     """Collect `path` (last entry first) back to the first entry kept by its last compaction, or to the root.
-
-    `first_kept` returns the id that a compaction names.
-    """
+    `first_kept` returns the id that a compaction names."""
     taken: list[EntrySpan] = []
     compaction: EntrySpan | None = None
     since = 0

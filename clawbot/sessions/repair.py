@@ -40,9 +40,7 @@ class RepairReport(Struct, frozen=True, rename="camel"):
 
 def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_run: bool = False) -> RepairReport:
     """Cut off torn ends, list bad lines, complete the index, remove stale locks: of all transcripts, or `only` one.
-
-    Raises SessionStoreError.
-    """
+    Raises SessionStoreError."""
     cleaned: Sequence[Problem] = []
     with store_errors("read", store.folder):
         locks = _left_over_locks(store.folder, only)
@@ -61,10 +59,8 @@ def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_r
 
 
 def check(path: Path) -> Sequence[Problem]:
-    """The problems in the lines of the transcript at `path`, except an unfinished last one.
-
-    Raises SessionStoreError.
-    """
+    """The problems in the lines of the transcript at `path`, except an unfinished last one. Raises
+    SessionStoreError."""
     found: dict[int, str] = {}
     with store_errors("read", path), ByteSource.open(path) as source:
         for span in spans_backwards(source, valid_end(source, source.size), found.setdefault):

@@ -56,11 +56,9 @@ def policy_of(settings: ResetSettings) -> ResetPolicy:
 
 
 def expiry(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_ms: int | None) -> Expiry | None:
-    """Whether the session is over at `now` (in the user's zone); of two reasons the earlier one.
-
-    `started_ms` is when it began or was resumed (`SessionRecord.began_at`), `last_ms` when the user last wrote in it,
-    both in milliseconds since the epoch; None if unknown or never.
-    """
+    """Whether the session is over at `now` (in the user's zone); of two reasons the earlier one. `started_ms` is when
+    it began or was resumed (`SessionRecord.began_at`), `last_ms` when the user last wrote in it, both in milliseconds
+    since the epoch; None if unknown or never."""
     now_ms = epoch_ms(now)
     found: list[Expiry] = []
     if policy.daily_at is not None and started_ms and 0 < started_ms <= now_ms:
@@ -74,10 +72,8 @@ def expiry(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_m
 
 
 def next_check(policy: ResetPolicy, now: datetime, *, started_ms: int | None, last_ms: int | None) -> datetime | None:
-    """The first time after `now` (UTC) at which `expiry` may change; None for never.
-
-    Call it right after `expiry`: a session that is already over is not considered.
-    """
+    """The first time after `now` (UTC) at which `expiry` may change; None for never. Call it right after `expiry`: a
+    session that is already over is not considered."""
     now_ms = epoch_ms(now)
     found: list[datetime] = []
     if policy.daily_at is not None:
@@ -89,11 +85,9 @@ def next_check(policy: ResetPolicy, now: datetime, *, started_ms: int | None, la
 
 
 def boundary_after(moment: datetime, at: time) -> datetime:
-    """The first time after `moment` (in the user's zone) when clocks there reach the time of day `at`, in UTC.
-
-    A skipped time is reached at the end of the gap, a repeated one at its first occurrence. A day that the zone skipped
-    has none.
-    """
+    """The first time after `moment` (in the user's zone) when clocks there reach the time of day `at`, in UTC. A
+    skipped time is reached at the end of the gap, a repeated one at its first occurrence. A day that the zone skipped
+    has none."""
     after = moment.astimezone(UTC)
     return next(instant for instant in _boundaries(moment, at) if instant > after)
 
@@ -133,10 +127,8 @@ def _local(instant: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _idle_until(policy: ResetPolicy, now_ms: int, started_ms: int | None, last_ms: int | None) -> int | None:
-    """Until when the session is not idle, in milliseconds; None if it never becomes idle or that is unknown.
-
-    Messages from before a resume don't count.
-    """
+    """Until when the session is not idle, in milliseconds; None if it never becomes idle or that is unknown. Messages
+    from before a resume don't count."""
     if policy.idle_minutes is None or not last_ms or not 0 < last_ms <= now_ms:
         return None
     resumed_ms = started_ms if started_ms is not None and started_ms <= now_ms else 0

@@ -63,11 +63,9 @@ def parent_of(folder: Path, header: Header | None) -> Path | None:
 
 
 def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[SessionRecord]:
-    """A record for each session transcript in `folder`. Raises SessionStoreError.
-
-    The newest open transcript that claims a key gets it; the others get new keys. If no header names a key (transcripts
-    of other programs), the one in which the user spoke last becomes the main session: it was the one in use.
-    """
+    """A record for each session transcript in `folder`. Raises SessionStoreError. The newest open transcript that
+    claims a key gets it; the others get new keys. If no header names a key (transcripts of other programs), the one in
+    which the user spoke last becomes the main session: it was the one in use."""
     with store_errors("read", folder):
         summaries = {path: read_summary(path) for path in transcripts_in(folder)}
         found = [
@@ -91,11 +89,9 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
 
 
 def adopt(state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None) -> None:
-    """Add the transcripts in `folder` that the settled `state` lacks and whose key is free, as a rebuild would.
-
-    So a readable index that has lost records (emptied, of another version, without file names) does not start
-    conversations over. If it has no session at all, transcripts without a key are added too. Raises SessionStoreError.
-    """
+    """Add the transcripts in `folder` that the settled `state` lacks and whose key is free, as a rebuild would. So a
+    readable index that has lost records (emptied, of another version, without file names) does not start conversations
+    over. If it has no session at all, transcripts without a key are added too. Raises SessionStoreError."""
     own = [record for key, record in state.records.items() if key.startswith(f"agent:{agent_id}:")]
     listed = {file_of(record): record.key for record in own}
     unlisted = {path: header for path, header in state.strays.items() if path.name not in listed}
@@ -242,12 +238,9 @@ def pass_key(state: IndexState, old: SessionRecord, heir: SessionRecord, end: En
 def settle(
     state: IndexState, folder: Path, agent_id: str, zone: tzinfo | None, *, busy: Callable[[Path], bool]
 ) -> None:
-    """List `folder`, and complete rotations in it that a kill interrupted.
-
-    The successor of a marked session gets its key, unless it is `busy`. Files that are not sessions are recorded as
-    unused. Records of files that are no transcripts are left out, those of copies go to the file that is used. Raises
-    SessionStoreError.
-    """
+    """List `folder`, and complete rotations in it that a kill interrupted. The successor of a marked session gets its
+    key, unless it is `busy`. Files that are not sessions are recorded as unused. Records of files that are no
+    transcripts are left out, those of copies go to the file that is used. Raises SessionStoreError."""
     with store_errors("read", folder):
         state.names = names_in(folder)
         content = read_folder(folder, state.names)
@@ -378,7 +371,6 @@ class Trash:
 
     def settle(self, state: IndexState) -> None:
         """Complete deletions that a kill interrupted: drop from the settled `state` what lies here and no longer there.
-
         Otherwise a list shows an empty session, which starts over under the old name when it is opened."""
         for record in [record for record in state.records.values() if file_of(record) not in state.names]:
             if self._record(self.folder / record.session_id) is not None:

@@ -78,11 +78,8 @@ def _words(name: str) -> frozenset[str]:
 
 
 def end_of(text: str, *, ended: bool, before: str = "") -> int:
-    """The number of characters of `text` for the user; the rest is tokens and spaces.
-
-    With `ended` false more text may follow, and the result holds whatever it is. `before` is the preceding text, or its
-    last `CONTEXT` characters.
-    """
+    """The number of characters of `text` for the user; the rest is tokens and spaces. With `ended` false more text may
+    follow, and the result holds whatever it is. `before` is the preceding text, or its last `CONTEXT` characters."""
     full = before + text
     at = len(full)
     while at > len(before):
@@ -173,9 +170,7 @@ def _labels() -> tuple[tuple[str, ...], re.Pattern[str]]:
 
 def _reasoning_end(text: str, *, ended: bool) -> int | None:
     """The end of reasoning written as text, a line `thinking: …`; 0 without any. Blocks in tags were removed before.
-
-    None while more of `text` may follow and the result is open.
-    """
+    None while more of `text` may follow and the result is open."""
     labels, line = _labels()
     if found := line.match(text):
         return found.end() if found[1] else 0 if ended else None
@@ -197,10 +192,7 @@ _MAX_TOKENS = 64
 
 def start_of(text: str, *, ended: bool) -> int | None:
     """The number of characters at the start of `text` that are not for the user: all of a silent reply, 0 of an
-    ordinary one.
-
-    With `ended` false more may follow, and the result holds whatever it is; None while it is open.
-    """
+    ordinary one. With `ended` false more may follow, and the result holds whatever it is; None while it is open."""
     start = 0
     for _ in range(_MAX_TOKENS):
         body = text[start:].lstrip()
@@ -260,10 +252,8 @@ _ASKS_WITHIN = 2_000
 
 
 def spoken(text: str, *, cut: bool = False) -> str:
-    """The part of the reply `text` for the user, stripped; "" if the reply is silent.
-
-    `cut`: the reply was truncated, so an incomplete token at its end (`NO_RE`) counts as one.
-    """
+    """The part of the reply `text` for the user, stripped; "" if the reply is silent. `cut`: the reply was truncated,
+    so an incomplete token at its end (`NO_RE`) counts as one."""
     if not _HINT.search(text):
         return text.strip()
     full = completed(text) if cut else text
@@ -279,11 +269,9 @@ def is_silent(text: str, *, cut: bool = False) -> bool:
 
 
 def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
-    """`message` for the reader, without tokens; None if no text, call or error remains.
-
-    Reasoning before a silent reply is removed too. A reply that was cut off before its first word stays, one that was
-    cut off within a token does not.
-    """
+    """`message` for the reader, without tokens; None if no text, call or error remains. Reasoning before a silent reply
+    is removed too. A reply that was cut off before its first word stays, one that was cut off within a token does
+    not."""
     text = message.text
     cut = was_cut(message)
     kept = spoken(text, cut=cut)

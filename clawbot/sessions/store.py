@@ -56,10 +56,8 @@ class OpenSession:
 
 
 class SessionStore:
-    """The sessions of the agent `agent_id` in `folder`. `cwd` is recorded in new transcripts.
-
-    Every call may raise SessionStoreError; `open` and `rotate` may raise SessionLockedError.
-    """
+    """The sessions of the agent `agent_id` in `folder`. `cwd` is recorded in new transcripts. Every call may raise
+    SessionStoreError; `open` and `rotate` may raise SessionLockedError."""
 
     def __init__(self, folder: Path, clock: Clock, *, agent_id: str = MAIN, cwd: Path | None = None) -> None:
         self.folder = folder
@@ -84,10 +82,8 @@ class SessionStore:
         return SessionStore(folder, self._clock, agent_id=self.agent_id, cwd=self._cwd)
 
     def open(self, name: str = MAIN, *, fresh: bool = False) -> OpenSession:
-        """Open the session `name` (as in `pick`, an id prefix has six characters or more), or create it.
-
-        `fresh`: create a new session under an unused key, which begins with `name` unless that is the main session.
-        """
+        """Open the session `name` (as in `pick`, an id prefix has six characters or more), or create it. `fresh`:
+        create a new session under an unused key, which begins with `name` unless that is the main session."""
         with ExitStack() as undo:
             with self._editing() as state:
                 rotation.clean_up(state, self.folder)
@@ -122,10 +118,8 @@ class SessionStore:
 
     def rotate(self, opened: OpenSession, reason: str, *, pending: bool = False) -> OpenSession:
         """End `opened` for `reason` ("/new", "daily"); returns a new session under its key, with the user's choices
-        (model, label). `pending`: memory must still be offered the rest of the old one, which gets a new key.
-
-        If this raises, `opened` is still open; if the process dies, either the old session or the new one exists.
-        """
+        (model, label). `pending`: memory must still be offered the rest of the old one, which gets a new key. If this
+        raises, `opened` is still open; if the process dies, either the old session or the new one exists."""
         with ExitStack() as undo:
             with self._editing() as state:
                 old = state.records.get(opened.record.key)
@@ -165,9 +159,7 @@ class SessionStore:
 
     def borrow(self, record: SessionRecord) -> OpenSession:
         """Lock the ended session of `record` to add records to its transcript, without changing its state and age.
-
-        Raises SessionLockedError while it is in use.
-        """
+        Raises SessionLockedError while it is in use."""
         with ExitStack() as undo:
             borrowed = self._resume(record, undo)
             undo.pop_all()
@@ -221,11 +213,8 @@ class SessionStore:
 
     def fork(self, name: str, at: str = "", title: str = "") -> ForkedSession:
         """Create a session that begins with the messages of the session `name` up to `at` (`plan_fork`), with the
-        user's `title`, or one derived from the other's.
-
-        It exists once its transcript does, which is written atomically; an index without it is completed by the next
-        start. The other session may be open.
-        """
+        user's `title`, or one derived from the other's. It exists once its transcript does, which is written
+        atomically; an index without it is completed by the next start. The other session may be open."""
         record = self.find(name)
         self._check_remembered(record)
         old_title = self.summary(record).title
@@ -250,9 +239,7 @@ class SessionStore:
 
     def delete(self, name: str) -> Path:
         """Move the session `name` to the trash; returns the folder there. Raises SessionLockedError while it is open.
-
-        The index may be restored from the transcripts at any time, so they go first.
-        """
+        The index may be restored from the transcripts at any time, so they go first."""
         record = self.find(name)
         path = self.path_of(record)
         with ExitStack() as undo, self._editing() as state:

@@ -146,10 +146,7 @@ def read_title(path: Path) -> str:
 
 def read_end(path: Path) -> End | None:
     """How the session in the transcript at `path` ended; None while it is open. Reads only its last entry and the
-    offers after it.
-
-    Raises OSError.
-    """
+    offers after it. Raises OSError."""
     with ByteSource.open(path) as source:
         for span in spans_backwards(source, valid_end(source, source.size)):
             entry = decode_entry(source.read(span.start, span.end), span.kind)
@@ -359,10 +356,8 @@ def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> Session
 
 
 def pick(name: str, agent_id: str, records: Mapping[str, SessionRecord]) -> SessionRecord:
-    """The one of `records` (by key) with the key, short name, id or unique id prefix `name`.
-
-    Raises UnknownSessionError, AmbiguousSessionError.
-    """
+    """The one of `records` (by key) with the key, short name, id or unique id prefix `name`. Raises
+    UnknownSessionError, AmbiguousSessionError."""
     wanted = name.strip().lower()
     # Other programs may use short names as keys.
     for key in (f"agent:{agent_id}:{wanted}", wanted):

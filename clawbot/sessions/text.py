@@ -98,11 +98,9 @@ def _texts_of(
 
 
 class Spoken(Struct, frozen=True):
-    """One line of a message: `text` is without the speaker.
-
-    `line` is its line in the file, counted from 1 at the start of the search; `timestamp` is in milliseconds since the
-    epoch, 0 if unknown; `by` is the other program whose assistant spoke. A long message yields several.
-    """
+    """One line of a message: `text` is without the speaker. `line` is its line in the file, counted from 1 at the start
+    of the search; `timestamp` is in milliseconds since the epoch, 0 if unknown; `by` is the other program whose
+    assistant spoke. A long message yields several."""
 
     line: int
     entry: str
@@ -125,11 +123,9 @@ class SpokenPart(Struct, frozen=True):
 
 
 def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPart:
-    """The messages of user and model in the transcript at `path`, oldest first. Blocks.
-
-    `start` and `end` are byte offsets: the lines that begin between them count entirely. All branches and compacted
-    entries are included; unreadable lines are left out. Whitespace is collapsed. Raises OSError.
-    """
+    """The messages of user and model in the transcript at `path`, oldest first. Blocks. `start` and `end` are byte
+    offsets: the lines that begin between them count entirely. All branches and compacted entries are included;
+    unreadable lines are left out. Whitespace is collapsed. Raises OSError."""
     forgotten = read_forgotten(path.parent)
     with ByteSource.open(path) as source:
         size = source.size
@@ -169,10 +165,7 @@ def spoken_at(path: Path, start: int, line: int) -> Spoken | None:
 
 def spoken_around(path: Path, entry: str, count: int) -> list[Spoken]:
     """The messages up to `count` lines before and after the entry `entry`; without one, the end of the conversation.
-    Blocks.
-
-    Empty if there is no such entry. Line numbers count from the start of the search. Raises OSError.
-    """
+    Blocks. Empty if there is no such entry. Line numbers count from the start of the search. Raises OSError."""
     size = path.stat().st_size
     at = _offset_of(path, entry.encode(), size) if entry else size
     if at is None:
@@ -262,11 +255,8 @@ def last_said(
     transcript: Transcript, limit: int, role: str = "", *, known: Collection[str] = ()
 ) -> tuple[list[SaidText], frozenset[str]]:
     """The last `limit` texts in `transcript`, of one `role` if given, oldest first; and the secrets redacted in them:
-    those `known`, and those found in a text. Blocks. Raises SessionStoreError.
-
-    All text of a message counts as one. References stand for what is left out of an answer; refusals of the offline
-    model are left out too.
-    """
+    those `known`, and those found in a text. Blocks. Raises SessionStoreError. All text of a message counts as one.
+    References stand for what is left out of an answer; refusals of the offline model are left out too."""
     found = itertools.islice(_remembered(_texts_backwards(transcript, role), transcript.path), limit)
     return _clean(list(found)[::-1], known)
 

@@ -95,11 +95,8 @@ class TranscriptBranch(NamedTuple):
 
 
 class Transcript:
-    """An open transcript.
-
-    `entries` is the path of the conversation from the first entry kept by the last compaction, oldest first; `problems`
-    are those survived while reading; `torn` is the side file with an unfinished last line.
-    """
+    """An open transcript. `entries` is the path of the conversation from the first entry kept by the last compaction,
+    oldest first; `problems` are those survived while reading; `torn` is the side file with an unfinished last line."""
 
     def __init__(self, path: Path, source: ByteSource, clock: Clock) -> None:
         self.path = path
@@ -126,10 +123,8 @@ class Transcript:
         parent: Path | None = None,
         key: str | None = None,
     ) -> Transcript:
-        """A new transcript in `folder`, with its header on disk. `parent` is its predecessor.
-
-        Raises SessionStoreError.
-        """
+        """A new transcript in `folder`, with its header on disk. `parent` is its predecessor. Raises
+        SessionStoreError."""
         header = Header(
             version=FORMAT_VERSION,
             id=session_id or str(uuid.uuid4()),
@@ -144,10 +139,8 @@ class Transcript:
 
     @classmethod
     def open(cls, path: Path, *, clock: Clock, writable: bool = True) -> Transcript:
-        """Open `path` and read what follows its last compaction. Raises SessionStoreError.
-
-        With `writable` an unfinished last line is moved to a side file; otherwise nothing in the folder changes.
-        """
+        """Open `path` and read what follows its last compaction. Raises SessionStoreError. With `writable` an
+        unfinished last line is moved to a side file; otherwise nothing in the folder changes."""
         return cls._opened(path, clock, partial(cls._load, writable=writable))
 
     @classmethod
@@ -220,10 +213,8 @@ class Transcript:
             return context_items(self.entries)
 
     def append_message(self, message: Message, *, sync: bool = False) -> MessageEntry:
-        """Store `message` (tool results truncated, timestamp added if missing); returns its entry.
-
-        `sync`: it is on disk when this returns. Raises SessionStoreError; then nothing was stored.
-        """
+        """Store `message` (tool results truncated, timestamp added if missing); returns its entry. `sync`: it is on
+        disk when this returns. Raises SessionStoreError; then nothing was stored."""
         if not message.timestamp:
             message = structs.replace(message, timestamp=epoch_ms(self._clock.now()))
         return self.append(MessageEntry(message=capped(message)), sync=sync)
@@ -281,11 +272,9 @@ class Transcript:
                 self._ids = {entry.id for entry in self.entries}
 
     def history(self, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
-        """The last `limit` items before the entry `before` (None: the end) for the screen, oldest first.
-
-        Reads the file backwards, so it reaches beyond compactions. Empty at the start, and for an id that is not on the
-        path. Raises SessionStoreError.
-        """
+        """The last `limit` items before the entry `before` (None: the end) for the screen, oldest first. Reads the file
+        backwards, so it reaches beyond compactions. Empty at the start, and for an id that is not on the path. Raises
+        SessionStoreError."""
         with self._lock, store_errors("read", self.path):
             if self._source.is_closed:  # the session ended while its screen is drawn
                 with Transcript.open(self.path, clock=self._clock, writable=False) as again:
