@@ -10,15 +10,7 @@ from clawbot.messages import AssistantMessage, Message
 from clawbot.sessions.conversation import context_items, without_forgotten
 from clawbot.sessions.errors import ForgottenSessionError, SessionStoreError
 from clawbot.sessions.folder import list_transcripts
-from clawbot.sessions.forgotten import (
-    FILE_NAME,
-    MARK,
-    Forgotten,
-    finish,
-    forget,
-    read_forgotten,
-    session_of,
-)
+from clawbot.sessions.forgotten import FILE_NAME, MARK, Forgotten, finish, forget, read_forgotten, session_of
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import read_summary, read_title
 from clawbot.sessions.text import UserWords, last_said, spoken_around, spoken_part

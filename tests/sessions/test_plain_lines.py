@@ -41,10 +41,7 @@ def test_what_was_compacted_and_other_branches_are_there(tmp_path: Path) -> None
     with Transcript.open(path, clock=CLOCK) as transcript:
         transcript.append(CompactionEntry(summary="a summary", first_kept_entry_id=transcript.leaf_id or ""))
         transcript.append_message(user("after"))
-    assert spoken_lines(path) == (
-        ["User: first", "User: left behind", "User: taken", "User: after"],
-        [2, 3, 4, 6],
-    )
+    assert spoken_lines(path) == (["User: first", "User: left behind", "User: taken", "User: after"], [2, 3, 4, 6])
 
 
 @pytest.mark.parametrize("text", ["/new", "/model openai/gpt-5", "  /STATUS  ", "/remember 用户不喝咖啡"])

@@ -15,12 +15,7 @@ from msgspec import structs
 
 from clawbot.messages import TextBlock, UserMessage
 from clawbot.sessions.entries import CompactionEntry, ModelChangeEntry, SessionInfoEntry
-from clawbot.sessions.errors import (
-    AmbiguousSessionError,
-    SessionLockedError,
-    SessionStoreError,
-    UnknownSessionError,
-)
+from clawbot.sessions.errors import AmbiguousSessionError, SessionLockedError, SessionStoreError, UnknownSessionError
 from clawbot.sessions.forgotten import forget
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import SessionSummary
