@@ -47,7 +47,7 @@ class Left(Struct, frozen=True):
 
 
 class StubbornFileError(Exception):
-    """A file that must not be changed; the text says why."""
+    """A file that must not be changed; the text is the reason."""
 
 
 class FileEditor:
@@ -226,7 +226,7 @@ class Phrase:
 
 
 class WholeLines:
-    """Lines of a note or of messages, matched as whole lines, whatever their prefix."""
+    """Lines of a note or of messages, matched as complete lines, whatever their prefix."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.keys = frozenset(key for text in texts for line in text.splitlines() if (key := _key(line)))
@@ -282,7 +282,7 @@ def is_in(text: str, wanted: ForgetTarget) -> bool:
 
 
 def taken_out(text: str, wanted: ForgetTarget) -> str:
-    """`text` with each matching line replaced by a mark; the whole text if the match spans lines or is inside JSON."""
+    """`text` with each matching line replaced by a mark; the entire text if the match spans lines or is inside JSON."""
     if not is_in(text, wanted):
         return text
     lines = text.split("\n")

@@ -32,7 +32,7 @@ from clawbot.forget.files import (
     still_there,
 )
 from clawbot.forget.notes import ForgottenPart, Notes, NoteWork
-from clawbot.forget.talks import Talks, row_text, without_rows
+from clawbot.forget.transcripts import Transcripts, row_text, without_rows
 from clawbot.indexing import memory_documents, open_index
 from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments
 from clawbot.memory.documents.walking import SUFFIXES
@@ -98,7 +98,7 @@ class _Work(Struct, frozen=True):
 class _Ground(Struct, frozen=True):
     """The input of the steps; `held` are the entries that contain the phrase."""
 
-    talks: Talks
+    transcripts: Transcripts
     notes: Notes
     work: _Work
     held: Held
@@ -106,7 +106,7 @@ class _Ground(Struct, frozen=True):
     @property
     def own(self) -> list[Path]:
         """The transcripts of the sessions to forget."""
-        return [path for session in self.work.sessions for path in self.talks.of_session(session)]
+        return [path for session in self.work.sessions for path in self.transcripts.of_session(session)]
 
 
 def _position(part: ForgottenPart | Left) -> str:
@@ -128,12 +128,12 @@ class Forgetting:
     def run(self) -> ForgetOutcome:
         """Raises NothingFoundError if nothing matches, SessionLockedError if the session is open."""
         with ExitStack() as locks:
-            talks = Talks(self._store, self._clock, locks)
+            transcripts = Transcripts(self._store, self._clock, locks)
             documents = memory_documents(self._settings, self._agent_id, self._paths)
             notes = Notes(self._workspace, documents)
-            work = self._work(talks, notes, documents)
-            held = talks.holding(work.phrase) if work.phrase is not None else {}
-            ground = _Ground(talks, notes, work, held)
+            work = self._work(transcripts, notes, documents)
+            held = transcripts.holding(work.phrase) if work.phrase is not None else {}
+            ground = _Ground(transcripts, notes, work, held)
             plan = FileEditor(self._workspace, dry_run=True)
             found = list(self._steps(ground, plan))
             if not found and not read_forgotten(self._store.folder).unfinished:
@@ -160,9 +160,9 @@ class Forgetting:
 
     # -- what goes ----------------------------------------------------------------------------------------------------
 
-    def _work(self, talks: Talks, notes: Notes, documents: MemoryDocuments) -> _Work:
+    def _work(self, transcripts: Transcripts, notes: Notes, documents: MemoryDocuments) -> _Work:
         if self._request.session:
-            return self._session_work(talks, notes)
+            return self._session_work(transcripts, notes)
         path = _note_at(documents, self._request.text)
         if path is not None:
             return self._note_work(notes, path)
@@ -177,26 +177,26 @@ class Forgetting:
         shown = next((each for each in notes.paths if notes.absolute(each) == path), None)
         if shown is not None:
             lines = WholeLines([notes.text(shown)])
-            return _Work(NoteWork(whole=(shown,), quoted=lines), Mentions(lines), quoted=lines)
+            return _Work(NoteWork(removed=(shown,), quoted=lines), Mentions(lines), quoted=lines)
         if read_forgotten(self._store.folder).unfinished:
             # An interrupted run has already removed it, as its last note.
             return _Work(NoteWork(), WholeLines([]))
         raise NothingFoundError(
             f"There is no note {self._request.text} that can be read.",
-            hint="`clawbot memory search` finds notes, and `clawbot memory status` says what can't be read.",
+            hint="`clawbot memory search` finds notes, and `clawbot memory status` lists what can't be read.",
         )
 
-    def _session_work(self, talks: Talks, notes: Notes) -> _Work:
+    def _session_work(self, transcripts: Transcripts, notes: Notes) -> _Work:
         session_id = self._store.find(self._request.session).session_id
-        transcripts = talks.of_session(session_id)
-        for path in transcripts:
-            talks.lock(path, dry_run=self._request.dry_run)
-        kept, writes = notes.of_session(session_id), talks.writes(transcripts)
+        own = transcripts.of_session(session_id)
+        for path in own:
+            transcripts.lock(path, dry_run=self._request.dry_run)
+        kept, writes = notes.of_session(session_id), transcripts.writes(own)
         gone = WholeLines([*map(notes.text, kept), *notes.written(writes)])
-        texts, users = talks.said(transcripts)
+        texts, users = transcripts.texts(own)
         seen = Mentions(WholeLines([*map(notes.text, kept), *notes.written(writes), *texts]))
         is_new = session_id not in read_forgotten(self._store.folder).sessions
-        note_work = NoteWork(whole=tuple(kept), writes=tuple(writes), quoted=gone, is_new=is_new)
+        note_work = NoteWork(removed=tuple(kept), writes=tuple(writes), quoted=gone, is_new=is_new)
         return _Work(note_work, seen, (session_id,), typed=_Typed(users), quoted=gone)
 
     # -- the steps ----------------------------------------------------------------------------------------------------
@@ -204,16 +204,16 @@ class Forgetting:
     def _steps(self, ground: _Ground, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
         yield from self._note_down(ground.work, ground.held, editor)
         if not editor.dry_run:
-            ground.talks.sweep()
+            ground.transcripts.sweep()
         yield from ground.notes.take_out(ground.work.notes, editor)
         if ground.work.typed is not None:
-            yield from self._typed(ground.work.typed, ground.talks, editor)
+            yield from self._typed(ground.work.typed, ground.transcripts, editor)
         if self._request.transcripts:
             yield from self._redact_others(ground, editor)
         yield from ground.notes.remove(ground.work.notes, editor)
         # Last, because the earlier steps read them.
         for path in ground.own if self._request.transcripts else ():
-            yield from ground.talks.redact(path, Everything(), editor, quotes=False)
+            yield from ground.transcripts.redact(path, Everything(), editor, quotes=False)
 
     def _note_down(self, work: _Work, held: Held, editor: FileEditor) -> Iterator[ForgottenPart]:
         """Record what is forgotten of the conversations, before anything else."""
@@ -237,24 +237,26 @@ class Forgetting:
         if labelled and editor.dry_run:
             editor.planned[self._store.folder / INDEX_FILE] = index
 
-    def _typed(self, wanted: ForgetTarget, talks: Talks, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
+    def _typed(
+        self, wanted: ForgetTarget, transcripts: Transcripts, editor: FileEditor
+    ) -> Iterator[ForgottenPart | Left]:
         """Matching texts in the prompt's history."""
         if isinstance(wanted, Phrase):
-            yield from talks.unsent(wanted, editor)
+            yield from transcripts.unsent(wanted, editor)
         try:
             yield from without_rows(self._paths.history_file, lambda row: wanted.holds(row_text(row)), editor)
         except StubbornFileError as error:
             yield Left(str(self._paths.history_file), str(error), failed=True)
 
     def _redact_others(self, ground: _Ground, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        work, talks = ground.work, ground.talks
+        work, transcripts = ground.work, ground.transcripts
         if work.phrase is not None:
             for path in ground.held:
-                yield from talks.redact(path, work.phrase, editor, quotes=False)
+                yield from transcripts.redact(path, work.phrase, editor, quotes=False)
         elif work.quoted is not None:
-            for path in talks.holding(work.quoted):
+            for path in transcripts.holding(work.quoted):
                 if path not in ground.own:
-                    yield from talks.redact(path, work.quoted, editor, quotes=True)
+                    yield from transcripts.redact(path, work.quoted, editor, quotes=True)
 
     # -- what is left -------------------------------------------------------------------------------------------------
 

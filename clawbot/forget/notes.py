@@ -1,5 +1,5 @@
-"""Removes text from an agent's notes: lines with a phrase, text written by memory for a session, whole notes, and
-quotes of these. The rest of each note stays well-formed. Functions that take a path block."""
+"""Removes text from an agent's notes: lines with a phrase, text written by memory for a session, entire notes, and
+quotes of these. The rest of each note remains well-formed. Functions that take a path block."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _substitute(lines: Sequence[str], number: int, drop: Collection[int]) -> str
         return fence[0]
     if _TABLE_RULE.match(below) and "|" in line:
         return re.sub(r"[^|]+", " ", line)
-    said = _SPEAKER.match(line)
-    return said[1] if said and below.startswith(">") and number + 1 not in drop else ""
+    speaker = _SPEAKER.match(line)
+    return speaker[1] if speaker and below.startswith(">") and number + 1 not in drop else ""
 
 
 def _is_text(line: str) -> bool:
@@ -147,7 +147,7 @@ _CITATION = re.compile(
 
 
 class ForgottenPart(Struct, frozen=True):
-    """What was removed (or would be): the file, and its lines (from 1; none: the whole file)."""
+    """What was removed (or would be): the file, and its lines (from 1; none: the entire file)."""
 
     path: str
     what: str
@@ -155,11 +155,11 @@ class ForgottenPart(Struct, frozen=True):
 
 
 class NoteWork(Struct, frozen=True):
-    """What to remove: lines that contain `phrase`; the notes `whole`; the `writes` of memory; quotes of `quoted` lines.
-    `is_new` is false if an earlier run has already begun to remove memory's writes."""
+    """What to remove: lines that contain `phrase`; the notes `removed`; the `writes` of memory; quotes of `quoted`
+    lines. `is_new` is false if an earlier run has already begun to remove memory's writes."""
 
     phrase: Phrase | None = None
-    whole: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     writes: tuple[MemoryWrite, ...] = ()
     quoted: ForgetTarget | None = None
     is_new: bool = True
@@ -205,14 +205,14 @@ class Notes:
     def take_out(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
         """Remove lines that contain the phrase, and quotes."""
         for path in self.paths:
-            if path not in work.whole:
+            if path not in work.removed:
                 yield from self._take_lines(path, lambda before: _picked(before, work), editor)
                 if work.phrase is not None:
                     yield from self._rename(path, work.phrase, editor)
 
     def remove(self, work: NoteWork, editor: FileEditor) -> Iterator[ForgottenPart | Left]:
-        """Remove memory's writes and whole notes. Must come last: the quotes are found by them."""
-        for path in sorted({write.path for write in work.writes} & set(self.paths) - set(work.whole)):
+        """Remove memory's writes and entire notes. Must come last: the quotes are found by them."""
+        for path in sorted({write.path for write in work.writes} & set(self.paths) - set(work.removed)):
             missed: list[MemoryWrite] = []
 
             def picked(before: bytes, path: str = path, missed: list[MemoryWrite] = missed) -> set[int]:
@@ -223,7 +223,7 @@ class Notes:
             for write in missed if work.is_new else ():
                 lines = tuple(range(write.line, write.end_line + 1))
                 yield Left(path, "memory's text about it has been edited since; check there", lines)
-        for path in work.whole:
+        for path in work.removed:
             with _reporting(path) as trouble:
                 if editor.change(self.absolute(path), lambda _: None):
                     yield ForgottenPart(path, "removed, the whole note")
@@ -294,7 +294,7 @@ def _picked(data: bytes, work: NoteWork) -> set[int]:
     speakers = who_says(lines) if is_note else iter([""] * len(lines))
     for number, (line, who) in enumerate(zip(lines, speakers, strict=True)):
         is_quote = line.lstrip(" -*").startswith(">") or who == "assistant"
-        if (is_quote and work.quoted.holds(line)) or _cites(line, work.whole):
+        if (is_quote and work.quoted.holds(line)) or _cites(line, work.removed):
             found.add(number)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -43,10 +43,10 @@ NONE = "none"
 
 
 class Listener(Struct, frozen=True):
-    """Whom a memory tells its problems, each once (`tell`), and which conversations are open (`conversations`)."""
+    """Receives each problem of a memory once (`report`), and names the open sessions (`sessions`)."""
 
-    tell: Callable[[str], None] = lambda _: None
-    conversations: Callable[[], frozenset[str]] = frozenset
+    report: Callable[[str], None] = lambda _: None
+    sessions: Callable[[], frozenset[str]] = frozenset
 
 
 SILENT = Listener()
@@ -62,12 +62,12 @@ def open_index(
     rerank: Reranker | None = None,
     listener: Listener = SILENT,
 ) -> MemoryBackend | None:
-    """The memory of `agent_id` with the configured backend; None if `memory_search.enabled` is off. Touches no file
-    yet.
+    """The memory of `agent_id` with the configured backend; None if `memory_search.enabled` is off. Opens no file.
 
     `long_lived`: more than one search is expected. `rerank` orders results if the settings ask for it. An embedding
-    provider that can't be used is not an error: search falls back to words, and search and status say why. While
-    another backend than the builtin one can't be opened or fails, the builtin one answers, and `listener` is told.
+    provider that can't be used is not an error: search falls back to words, and search and status give the reason.
+    While another backend than the builtin one can't be opened or fails, the builtin one answers, and `listener` is
+    notified.
     Raises ConfigError for an unknown agent.
     """
     agent = settings.agent(agent_id)
@@ -127,11 +127,9 @@ def open_reranker(query: QuerySettings, paths: Paths, complete: Complete | None 
 
     context = RerankerContext(query, paths.models / "rerank", complete)
     opened: Reranker | BrokenExtension = find(RERANKER_GROUP, query.rerank).use(lambda point: point.load()(context))
-    return (
-        BrokenReranker(f"No model orders the results: {opened.problem}.")
-        if isinstance(opened, BrokenExtension)
-        else opened
-    )
+    if isinstance(opened, BrokenExtension):
+        return BrokenReranker(f"No model orders the results: {opened.problem}.")
+    return opened
 
 
 _POOL = BackendPool()
@@ -153,17 +151,23 @@ def _self_healing(name: str, context: BackendContext, listener: Listener) -> Mem
         Primary(name, lambda: open_configured(context), key, _POOL),
         lambda: open_builtin(context),
         ScopeGuard(context.documents, context.sources, query.max_injected_chars, has_others=name == MILVUS_BACKEND),
-        Surroundings(
-            clock=context.clock, limit=query.timeout, tell=listener.tell, conversations=listener.conversations
-        ),
+        Surroundings(clock=context.clock, limit=query.timeout, tell=listener.report, conversations=listener.sessions),
     )
 
 
 def embedder_handle(context: BackendContext, cache: CurrentCache) -> EmbedderHandle:
-    """The embedding provider of the settings, opened when it is used; `cache` serves the vectors that are known."""
-    clock = context.clock
-    opener = _opener(context.agent, context.paths, clock, cache)
-    return EmbedderHandle(context.agent.memory_search.provider, opener, clock)
+    """Return the handle of the configured embedding provider, opened when it is used; `cache` serves known vectors."""
+    search = context.agent.memory_search
+
+    async def opener() -> Embedder | None:
+        if search.provider == NONE:
+            return None
+        if search.provider in (AUTO, OFFLINE):
+            return await asyncio.to_thread(_offline)
+        embedder = await _remote(context)
+        return CachedEmbedder(embedder, cache) if search.cache.enabled else embedder
+
+    return EmbedderHandle(search.provider, opener, context.clock)
 
 
 def open_builtin(context: BackendContext) -> MemoryBackend:
@@ -188,13 +192,13 @@ def memory_documents(settings: Settings, agent_id: str, paths: Paths) -> MemoryD
     """The memory files of `agent_id`, with or without an index. Raises ConfigError."""
     agent = settings.agent(agent_id)
     search = agent.memory_search
-    closed = _closed(settings, agent_id, paths)
     zone = None
     if agent.timezone is not None:
         # Deferred import: most go by the machine's zone.
         from zoneinfo import ZoneInfo
 
         zone = ZoneInfo(agent.timezone)
+    closed = _closed(settings, agent_id, paths)
     return MemoryDocuments(agent.workspace, search.extra_paths, closed, watch=search.sync.watch, zone=zone)
 
 
@@ -224,22 +228,6 @@ def _transcripts(agent: AgentSettings, agent_id: str, paths: Paths, clock: Clock
     return (TranscriptDocuments(paths.sessions(agent_id), agent.memory_search.sync.sessions, clock.now().tzinfo),)
 
 
-def _opener(
-    agent: AgentSettings, paths: Paths, clock: Clock, cache: CurrentCache
-) -> Callable[[], Awaitable[Embedder | None]]:
-    provider = agent.memory_search.provider
-
-    async def opener() -> Embedder | None:
-        if provider == NONE:
-            return None
-        if provider in (AUTO, OFFLINE):
-            return await asyncio.to_thread(_offline)
-        embedder = await _remote(agent, paths, clock)
-        return CachedEmbedder(embedder, cache) if agent.memory_search.cache.enabled else embedder
-
-    return opener
-
-
 def _offline() -> Embedder:
     """Blocks. Raises EmbeddingError."""
     files = find_offline()
@@ -248,18 +236,18 @@ def _offline() -> Embedder:
     return OfflineEmbedder(files)
 
 
-async def _remote(agent: AgentSettings, paths: Paths, clock: Clock) -> Embedder:
+async def _remote(context: BackendContext) -> Embedder:
     """Raises ModelError."""
-    open_embedder = await asyncio.to_thread(_remote_opener)
-    return RemoteEmbedder(open_embedder(agent.memory_search, agent, clock=clock, log_path=paths.log_file))
 
+    def imported() -> Callable[..., LiteLLMEmbedder]:
+        # Deferred import: local embeddings do without the llm package.
+        from clawbot.llm.embedding import open_embedder
 
-def _remote_opener() -> Callable[..., LiteLLMEmbedder]:
-    """Blocks."""
-    # Deferred import: local embeddings do without the llm package.
-    from clawbot.llm.embedding import open_embedder
+        return open_embedder
 
-    return open_embedder
+    open_embedder, agent = await asyncio.to_thread(imported), context.agent
+    log_path = context.paths.log_file
+    return RemoteEmbedder(open_embedder(agent.memory_search, agent, clock=context.clock, log_path=log_path))
 
 
 log = logging.getLogger(__name__)
@@ -286,11 +274,11 @@ class VectorProbe:
         memory = self._memories.get(self._agent_id)
         return memory.problem if memory is not None else ""
 
-    def start(self, tell: Callable[[str], None], *, deep: bool) -> None:
-        """Probe in the background and `tell` about each memory whose provider can't work. `deep`: send it one word;
+    def start(self, report: Callable[[str], None], *, deep: bool) -> None:
+        """Probe in the background, and `report` each memory whose provider can't work. `deep`: send it one word;
         otherwise only local problems are found."""
         self._patience = 0.0 if deep else CHECK_SECONDS
-        self._report = tell
+        self._report = report
         self._task = asyncio.get_running_loop().create_task(self._run(deep=deep))
 
     async def close(self) -> None:
@@ -310,8 +298,7 @@ class VectorProbe:
             self.report(agent_id, problem)
 
     def report(self, agent_id: str, problem: str) -> None:
-        """Tell a problem of the memory of `agent_id`, unless it has been told. Before `start` it waits for the
-        probe."""
+        """Report a problem of the memory of `agent_id` once. Before `start` this is left to the probe."""
         if problem and self._report is not None and (agent_id, problem) not in self._reported:
             self._reported.add((agent_id, problem))
             self._report(f"{'memory' if agent_id == self._agent_id else f'memory of {agent_id}'}: {problem}")

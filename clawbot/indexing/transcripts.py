@@ -1,5 +1,4 @@
-"""The transcripts of an agent as documents of the memory index: what was said, under the line numbers of the JSONL
-file."""
+"""The transcripts of an agent as documents of the memory index, under the line numbers of the JSONL file."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ PART_BYTES = 256 * 1024
 """Transcripts are indexed in parts of this size. They are append-only, so only the last part is read again."""
 
 TEXT_VERSION = 1
-"""Changes with what counts as said, so that all transcripts are read again."""
+"""Changes with the texts that count, so that all transcripts are read again."""
 
 _END = END_MARK.encode()
 _DAY = re.compile(r"# \d{4}-\d{2}-\d{2}")
@@ -87,11 +86,11 @@ class TranscriptDocuments:
 
     def read(self, state: FileState) -> Document | None:
         """The text of a part of a transcript; None if it is gone. Blocks. Raises UnreadableDocumentError."""
-        # Deferred, here and below: a command without new talks and without hits in them reads none.
+        # Deferred, here and below: a command without new messages and without hits in them reads none.
         from clawbot.sessions.text import spoken_part
 
-        whole, number = split_part(state.path)
-        name = whole.removeprefix(TRANSCRIPTS)
+        transcript, number = split_part(state.path)
+        name = transcript.removeprefix(TRANSCRIPTS)
         path = self._folder / name
         try:
             # Stat before reading: a later write makes the next listing differ.
@@ -102,7 +101,7 @@ class TranscriptDocuments:
             if error.errno in _GONE:
                 return None
             reason = error.strerror or type(error).__name__
-            raise UnreadableDocumentError(whole, f"it can't be read ({reason})") from error
+            raise UnreadableDocumentError(transcript, f"it can't be read ({reason})") from error
         self._shown[name] = found
         read = next((one for one in _parts(found, mark) if one.path == state.path), None)
         if read is None:
@@ -115,22 +114,24 @@ class TranscriptDocuments:
         """`hit` with the line numbers of the file, the speaker and the time. Blocks."""
         from clawbot.sessions.text import spoken_at
 
-        whole, number = split_part(hit.path)
-        path = self._folder / whole.removeprefix(TRANSCRIPTS)
+        transcript, number = split_part(hit.path)
+        path = self._folder / transcript.removeprefix(TRANSCRIPTS)
         try:
             before = self._before(path, number)
-            said = spoken_at(path, number * PART_BYTES, hit.line)
+            speaker = spoken_at(path, number * PART_BYTES, hit.line)
         except OSError:
             # Deleted since; the hit still contains the text.
-            before, said = 0, None
+            before, speaker = 0, None
         return msgspec.structs.replace(
             hit,
-            path=whole,
+            path=transcript,
             start_line=before + hit.start_line,
             end_line=before + hit.end_line,
             line=before + hit.line,
             snippet="\n".join(line for line in hit.snippet.split("\n") if line.strip() and not _DAY.fullmatch(line)),
-            said=SaidBy(said.entry, said.who, moment_of(said.timestamp, self._zone), said.by) if said else None,
+            said=SaidBy(speaker.entry, speaker.who, moment_of(speaker.timestamp, self._zone), speaker.by)
+            if speaker
+            else None,
         )
 
     def is_gone(self, path: str) -> bool:
@@ -155,8 +156,8 @@ class TranscriptDocuments:
             return True
         return shown is None or self._is_due(shown, now, over=False)
 
-    def _document(self, state: FileState, said: tuple[Spoken, ...]) -> Document:
-        kept = [one for one in said if one.who == "user" or not is_refusal(one.text)]
+    def _document(self, state: FileState, spoken: tuple[Spoken, ...]) -> Document:
+        kept = [one for one in spoken if one.who == "user" or not is_refusal(one.text)]
         days: list[DayMark] = []
         lines: list[str] = []
         numbers: list[int] = []
@@ -171,7 +172,7 @@ class TranscriptDocuments:
             numbers.append(one.line)
         text = "\n".join(lines)
         digest = hashlib.blake2b(f"{numbers}\n{text}".encode("utf-8", "replace"), digest_size=16).digest()
-        last = next((one.timestamp for one in reversed(said) if one.timestamp), 0)
+        last = next((one.timestamp for one in reversed(spoken) if one.timestamp), 0)
         marks = tuple(days) if len(days) > 1 else ()
         return Document(state, text, digest, self._day(last) if last else None, tuple(numbers), marks)
 
@@ -206,7 +207,7 @@ class TranscriptDocuments:
                 stream.seek(shown.size)
                 new = stream.read(bounds[0])
         except OSError:
-            # Gone or unreadable; reading it as a document tells which.
+            # Gone or unreadable; reading it as a document shows which.
             return True
         return new.count(b"\n") >= bounds[1] or _END in new
 

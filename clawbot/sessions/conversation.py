@@ -163,8 +163,8 @@ def written_note(writes: Sequence[MemoryWrite]) -> str:
     lines: dict[str, int] = {}
     for write in writes:
         lines[write.path] = lines.get(write.path, 0) + write.end_line - write.line + 1
-    places = (f"{count} {'line' if count == 1 else 'lines'} to {path}" for path, count in lines.items())
-    return f"memory: {', '.join(places)}"
+    parts = (f"{count} {'line' if count == 1 else 'lines'} to {path}" for path, count in lines.items())
+    return f"memory: {', '.join(parts)}"
 
 
 def model_ref(entry: ModelChangeEntry) -> str:
@@ -174,21 +174,17 @@ def model_ref(entry: ModelChangeEntry) -> str:
 
 def _silent_entries(entries: Sequence[Entry]) -> set[str]:
     """The ids of entries of turns that are left out of the context."""
-    marks = [
-        (end, entry.data.get("first"))
-        for end, entry in enumerate(entries)
-        if isinstance(entry, CustomEntry) and entry.custom_type == SILENT and isinstance(entry.data, dict)
-    ]
-    places = {entry.id: place for place, entry in enumerate(entries)} if marks else {}
+    positions = {entry.id: position for position, entry in enumerate(entries)}
     found: set[str] = set()
-    for end, first in marks:
-        start = places.get(str(first), end)
-        found.update(each.id for each in entries[start:end] if isinstance(each, MessageEntry))
+    for end, entry in enumerate(entries):
+        if isinstance(entry, CustomEntry) and entry.custom_type == SILENT and isinstance(entry.data, dict):
+            start = positions.get(str(entry.data.get("first")), end)
+            found.update(each.id for each in entries[start:end] if isinstance(each, MessageEntry))
     return found
 
 
 def _message_item(entry: Entry, message: Message) -> HistoryItem | None:
-    """None for a silent reply; tokens beside an answer are removed."""
+    """None for a silent reply; tokens next to an answer are removed."""
     moment = message.timestamp or entry.moment
     if not isinstance(message, AssistantMessage):
         return HistoryItem(entry.id, moment, message)
@@ -248,11 +244,13 @@ class _Turn:
         """The message and one result for each call, in the order of the calls."""
         yield self.message
         for call, result in zip(self.message.tool_calls, self.results, strict=True):
-            yield result or _missing(call, self.message.timestamp)
+            yield result or ToolResultMessage(
+                call.id, call.name, [TextBlock(MISSING)], is_error=True, timestamp=self.message.timestamp
+            )
 
 
 class Pairing:
-    """`repair_pairs` of messages that mostly grow at their end: only what was added since the last call is looked at.
+    """`repair_pairs` of messages that mostly grow at their end: only additions since the last call are read.
     For one thread at a time."""
 
     def __init__(self) -> None:
@@ -310,10 +308,4 @@ def _without_broken_calls(message: AssistantMessage) -> AssistantMessage:
         return message
     return structs.replace(
         message, content=[block for block in message.content if not isinstance(block, ToolCallBlock)]
-    )
-
-
-def _missing(call: ToolCallBlock, timestamp: int) -> ToolResultMessage:
-    return ToolResultMessage(
-        tool_call_id=call.id, tool_name=call.name, content=[TextBlock(MISSING)], is_error=True, timestamp=timestamp
     )

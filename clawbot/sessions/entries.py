@@ -26,7 +26,7 @@ FORMAT_VERSION = 3
 class Header(Struct, frozen=True, tag_field="type", tag="session", rename="camel", omit_defaults=True):
     """The first line of a transcript: metadata outside the tree. `session_key` and `fork` are our additions (other
     programs ignore them). With the key the index can be rebuilt from the transcripts alone. `fork` is the entry with
-    which the part of a fork begins that is its own; what stands before was said in the session of `parent_session`."""
+    which the part of a fork begins that is its own; what precedes it belongs to the session of `parent_session`."""
 
     version: int
     id: str

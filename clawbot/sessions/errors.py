@@ -59,7 +59,7 @@ class SessionLockedError(ClawbotError):
 
 class Problem(Struct, frozen=True):
     """Damage in a file that was survived; nothing that the file still holds is lost. `line` counts from 1; None for the
-    file as a whole."""
+    file itself."""
 
     path: str
     text: str
@@ -77,8 +77,8 @@ REMEDIES = {
     errno.EROFS: "The file system is read-only: mount it writable, or set CLAWBOT_HOME to another folder.",
     errno.EACCES: "Give yourself write permission there, or set CLAWBOT_HOME to another folder.",
     errno.EPERM: "Give yourself write permission there, or set CLAWBOT_HOME to another folder.",
-    errno.ENOTDIR: "A file stands where a folder should be: move it away, or set CLAWBOT_HOME to another folder.",
-    errno.EEXIST: "A file stands where a folder should be: move it away, or set CLAWBOT_HOME to another folder.",
+    errno.ENOTDIR: "A file is where a folder should be: move it away, or set CLAWBOT_HOME to another folder.",
+    errno.EEXIST: "A file is where a folder should be: move it away, or set CLAWBOT_HOME to another folder.",
     errno.EIO: "The disk reports an error: check it, and copy the file to another one.",
 }
 

@@ -63,7 +63,7 @@ def _markdown(items: Iterable[HistoryItem], title: str, zone: tzinfo | None) -> 
 
 
 def to_json(path: Path, redactor: Redactor | None = None) -> Iterator[bytes]:
-    """The transcript at `path` as a JSON array, in pieces: its lines unchanged, including unknown fields, but with
+    """The transcript at `path` as a JSON array, in parts: its lines unchanged, including unknown fields, but with
     secrets redacted unless `redactor` keeps them. Lines that are not JSON are left out. Raises SessionStoreError."""
     clean = redactor or Redactor()
     with store_errors("read", path), ByteSource.open(path) as source:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Related programs rename a transcript like this, followed by the time, when a session is reset.
 _ARCHIVED = f"{SUFFIX}.reset."
-# Files of this program beside the transcripts. A link, a pipe or a folder of such a name is listed all the same.
+# Files of this program among the transcripts. A link, a pipe or a folder of such a name is listed all the same.
 _OWN_FILE = re.compile(
     rf"sessions\.json(?:\.lock|\.bad-.*)?|{re.escape(FORGOTTEN_FILE)}(?:\.lock)?|.*\.unsent(?:\.lock)?"
     r"|\..*\.(?:[0-9a-f]{32}|import)\.tmp"
@@ -43,8 +43,8 @@ class TranscriptFile(NamedTuple):
 
 class FolderContent(NamedTuple):
     """The files in a folder of sessions. `headers` are those of the transcripts by file name, including archived ones
-    (None: the header is lost); `copies` names for each copy of a session the file that is used; `foreign` says what
-    each of the others is."""
+    (None: the header is lost); `copies` names for each copy of a session the file that is used; `foreign` is the
+    kind of each of the others."""
 
     headers: dict[str, Header | None]
     copies: dict[str, str]
@@ -175,7 +175,7 @@ def contains(longer: Path, shorter: Path) -> bool:
         with ByteSource.open(longer) as long, ByteSource.open(shorter) as short:
             start = max(0, short.size - _COMPARED_BYTES)
             end = short.read(start, start + _COMPARED_BYTES)
-            whole = end[: end.rfind(b"\n") + 1] or end
-            return long.read(start, start + len(whole)) == whole
+            lines = end[: end.rfind(b"\n") + 1] or end
+            return long.read(start, start + len(lines)) == lines
     except OSError:
         return False

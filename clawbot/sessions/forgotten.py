@@ -1,4 +1,4 @@
-"""The ids of forgotten sessions and entries, in `forgotten.json` beside the transcripts; it contains no text.
+"""The ids of forgotten sessions and entries, in `forgotten.json` next to the transcripts; it contains no text.
 
 Everything else is derived from transcripts. So all that reads them (the index, notes, offers to memory, titles, the
 model's context) checks here what the user had forgotten. All calls block; they raise OSError.
@@ -38,7 +38,7 @@ class Forgotten(Struct, frozen=True, omit_defaults=True):
         return session in self.sessions or entry in self.entries.get(session, ())
 
     def is_whole(self, transcript: str) -> bool:
-        """Whether the whole file `transcript` is forgotten."""
+        """Whether all of the file `transcript` is forgotten."""
         return session_of(transcript) in self.sessions
 
     def mark(self, transcript: str) -> int:

@@ -1,8 +1,7 @@
-"""A fork: a new transcript that begins with the talk of another one, up to a place in it.
+"""A fork: a new transcript that begins with the messages of another one, up to an entry of it.
 
-The lines are copied as they are, so their entries keep their ids. Left out is what belongs to the other session alone:
-its end, its names, and the records of what memory was offered, and of the notes that were kept. The other session
-answers for memory: nothing of what is copied is offered once more.
+The lines are copied as they are, so their entries keep their ids. What belongs to the other session alone is
+left out: its end, its names, its offers to memory and the notes kept. No copied entry is offered to memory again.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from clawbot.text.interface import _
 FORKED = "fork"
 """Who gave a fork its title, if the user did not."""
 
-_ROOM = 20  # characters of a title for the word that tells a fork
+_ROOM = 20  # characters of a title for the word that marks a fork
 _OWN_RECORDS = frozenset({OFFER, NOTE, END_MARK})
 
 
@@ -92,8 +91,8 @@ class NewFork(Struct, frozen=True):
 
 
 def plan_fork(transcript: Transcript, at: str = "") -> ForkPlan:
-    """The fork of the talk in `transcript` that ends before the user's message `at`, after the answer `at`, or ("")
-    where the talk ends. Blocks. Raises SessionStoreError, also for any other entry."""
+    """The fork of `transcript` that ends before the user's message `at`, after the answer `at`, or ("")
+    where the conversation ends. Blocks. Raises SessionStoreError, also for any other entry."""
     branch = transcript.branch_before(at)
     text = ""
     if at:
@@ -117,7 +116,7 @@ def _after(transcript: Transcript, branch: TranscriptBranch) -> TranscriptBranch
 
 
 def _is_own(entry: Entry) -> bool:
-    """Whether `entry` belongs to the session in which it stands, and not to the talk."""
+    """Whether `entry` belongs to its session alone, and not to the conversation."""
     return isinstance(entry, SessionInfoEntry) or (isinstance(entry, CustomEntry) and entry.custom_type in _OWN_RECORDS)
 
 
@@ -149,8 +148,8 @@ def fork_record(new: NewFork, plan: ForkPlan, parent: SessionRecord, now: int) -
 
 
 def put_fork(folder: Path, transcript: Transcript, plan: ForkPlan, new: NewFork) -> None:
-    """Write the fork into `folder`, all of it or nothing. What was forgotten of the talk is forgotten of its fork
-    before there is one. Blocks. Raises SessionStoreError."""
+    """Write the fork into `folder`, all of it or nothing. What was forgotten of the other session is forgotten of its
+    fork before there is one. Blocks. Raises SessionStoreError."""
     data = fork_file(transcript, plan, new)
     path = folder / f"{new.session_id}{SUFFIX}"
     with store_errors("write", path):
@@ -161,7 +160,7 @@ def put_fork(folder: Path, transcript: Transcript, plan: ForkPlan, new: NewFork)
 
 
 def fork_file(transcript: Transcript, plan: ForkPlan, new: NewFork) -> bytes:
-    """The whole file of the fork `new` of `transcript`, as `plan` says. Blocks. Raises SessionStoreError."""
+    """The content of the file of the fork `new` of `transcript` by `plan`. Blocks. Raises SessionStoreError."""
     ids = {entry.id for entry in plan.entries}
     mark, named = _fresh_ids(ids)
     header = Header(

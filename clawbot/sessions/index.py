@@ -1,6 +1,6 @@
 """The index of an agent's sessions, `sessions.json`: one object that maps keys to records.
 
-It is derived: if missing or unreadable, it is rebuilt from the transcripts, and the bad file is kept beside it. Fields
+It is derived: if missing or unreadable, it is rebuilt from the transcripts, and the bad file is kept next to it. Fields
 of other programs are preserved.
 """
 
@@ -33,13 +33,12 @@ class SessionRecord(Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     """The index entry of a session. Times are in milliseconds since the epoch.
 
     `model_override` and `label` are the model and name that the user chose, `title` is the one that a model gave. The
-    tokens are those of the last call
-    (`context_tokens`: the model's window), `cost` is the session's in US dollars, `turns` counts user messages (None:
-    unknown). `last_interaction_at` is the time of the last user message, `resumed_at` when the user returned to the
-    session. `ended_reason` says why it no longer has the key `previous_key`. `memory_pending`: nobody uses the session
-    any more, but parts of it may still have to be offered to memory. `first_words` are those of the transcript when a
-    list last read it; `seen` is how it was then: its size in bytes, its modification time, and what was forgotten of it
-    (`Forgotten.mark`).
+    tokens are those of the last call (`context_tokens`: the model's window), `cost` is the session's in US dollars,
+    `turns` counts user messages (None: unknown). `last_interaction_at` is the time of the last user message,
+    `resumed_at` when the user returned to the session. `ended_reason` is why it no longer has the key `previous_key`.
+    `memory_pending`: nobody uses the session any more, but parts of it may still have to be offered to memory.
+    `first_words` are those of the transcript when a list last read it; `seen` is how it was then: its size in bytes,
+    its modification time, and what was forgotten of it (`Forgotten.mark`).
     """
 
     key: str = ""
@@ -98,7 +97,7 @@ Rebuild = Callable[[], list[SessionRecord]]
 
 
 class IndexState:
-    """The index as read. `records` are by key; `names` are the files beside it and `strays` the transcripts among them
+    """The index as read. `records` are by key; `names` are the files next to it and `strays` the transcripts among them
     that have no record, with their headers, known once it was settled; `problems` were survived while reading; `unused`
     are empty transcripts left by a kill."""
 

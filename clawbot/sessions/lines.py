@@ -247,7 +247,7 @@ class LineAppender:
 
 
 def _set_aside(path: Path, partial: bytes) -> Path:
-    """Store `partial` in a file of its own beside `path`, unless a crash has already left it there."""
+    """Store `partial` in a side file of `path`, unless a crash has already left one."""
     for number in range(1, MAX_SIDE_FILES):
         side = path.with_name(f"{path.name}.partial" if number == 1 else f"{path.name}.partial.{number}")
         if create_whole(side, partial) or side.read_bytes() == partial:

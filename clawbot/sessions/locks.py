@@ -38,7 +38,7 @@ class Holder(Struct, frozen=True):
 
 class SessionLock:
     """The lock of the transcript `path`, `<path>.lock`; the holder is recorded in `<path>.lock.json`. The lock file
-    stays when the lock is released: removing it would let two processes lock two files of the same name."""
+    remains when the lock is released: removing it would let two processes lock two files of the same name."""
 
     def __init__(self, path: Path) -> None:
         self._lock_file = lock_file(path)
@@ -96,7 +96,7 @@ def holder_of(path: Path) -> Holder | None:
 
 
 def is_free(path: Path) -> bool:
-    """Whether the transcript `path` is not locked; acquires the lock for a moment to find out."""
+    """Whether the transcript `path` is not locked; acquires the lock for a moment to check."""
     if not lock_file(path).exists():
         return True
     try:
@@ -108,14 +108,14 @@ def is_free(path: Path) -> bool:
 
 def is_left_over(path: Path) -> bool:
     """Whether the lock of the transcript `path` belongs to a dead process or a deleted transcript. A lock file alone is
-    normal: it stays after a session was closed."""
+    normal: it remains after a session was closed."""
     there = holder_file(path).exists() or (lock_file(path).exists() and not path.exists())
     return there and is_free(path)
 
 
 def remove_left_over(path: Path) -> bool:
     """Remove what `is_left_over` finds, if nobody holds the lock; returns whether anything was removed. The lock file
-    of an existing transcript stays. Raises SessionStoreError."""
+    of an existing transcript is kept. Raises SessionStoreError."""
     if not is_left_over(path):
         return False
     try:

@@ -18,7 +18,7 @@ memory may follow it."""
 JOBS = "cron:"
 """Before the name of a session in which only jobs speak."""
 SUBAGENTS = "subagents"
-"""The folder beside the transcripts with what sub-agents did: for each session one of its id."""
+"""The folder among the transcripts with what sub-agents did: for each session one of its id."""
 # An id becomes a file name, so it must not lead out of the folder.
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.IGNORECASE)
 _KEY = re.compile(r"agent:[^:\s/]+:\S+")

@@ -29,7 +29,7 @@ from clawbot.sessions.names import SUFFIX
 
 HEADER = "session"
 # The start of an entry as written by related programs. Quotes inside strings are escaped, so this only matches where an
-# entry was appended to a torn one without a line break.
+# entry was appended to a partial one without a line break.
 ENTRY_START = re.compile(rb'\{"type":"[a-z_]+","id":"([0-9a-f]{8})","parentId":')
 
 Report = Callable[[int, str], object]
@@ -142,8 +142,8 @@ def read_at(source: ByteSource, start: int, end: int) -> Entry:
 
 def valid_end(source: ByteSource, size: int) -> int:
     """The byte offset at which the complete lines of a file of `size` bytes end and an unfinished last one begins. A
-    line is torn if it is not an entry and lacks its line break, or if it contains zero bytes: a block that did not
-    reach the disk before a power cut."""
+    line is unfinished if it is not an entry and lacks its line break, or if it contains zero bytes: a block that did
+    not reach the disk before a power cut."""
     last = next(lines_backwards(source, size), None)
     if last is None or decode_head(last.raw) is not None:
         return size
@@ -298,7 +298,7 @@ def recognise(source: ByteSource, size: int, name: str) -> SeenFile:
 
 
 def _entry_id(raw: bytes, value: dict[str, Any] | None, header: Header | None) -> str:
-    """The id of the entry in a line with the JSON `value`, or behind a torn one; "" if there is none."""
+    """The id of the entry in a line with the JSON `value`, or after a partial one; "" if there is none."""
     if value is None:
         entry = ENTRY_START.search(raw)
         return entry[1].decode() if entry else ""

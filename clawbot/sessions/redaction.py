@@ -56,7 +56,7 @@ def texts_of(value: dict[str, Any]) -> Iterator[str]:
 
 def redacted(path: Path, clean: Clean, *, images: bool = False, quotes: bool = False) -> tuple[bytes, int]:
     """The transcript at `path` with each text replaced by `clean(text)`, and the number of changed entries. `images`:
-    remove pictures too. `quotes`: keep what the user and the agent said themselves."""
+    remove pictures too. `quotes`: keep the messages of the user and the agent."""
     changed = 0
     parts: list[bytes] = []
     with ByteSource.open(path) as source:

@@ -19,8 +19,8 @@ from clawbot.sessions.transcript import Transcript
 
 
 class TranscriptReport(Struct, frozen=True, rename="camel"):
-    """One transcript: its problems, the side file with its torn end, and whether it is open elsewhere (then it was only
-    checked)."""
+    """One transcript: its problems, the side file with its partial end, and whether it is open elsewhere (then it was
+    only checked)."""
 
     path: str
     problems: list[Problem]
@@ -39,7 +39,7 @@ class RepairReport(Struct, frozen=True, rename="camel"):
 
 
 def repair(store: SessionStore, clock: Clock, *, only: Path | None = None, dry_run: bool = False) -> RepairReport:
-    """Cut off torn ends, list bad lines, complete the index, remove stale locks: of all transcripts, or `only` one.
+    """Cut off partial ends, list bad lines, complete the index, remove stale locks: of all transcripts, or `only` one.
     Raises SessionStoreError."""
     cleaned: Sequence[Problem] = []
     with store_errors("read", store.folder):
@@ -81,13 +81,13 @@ def _repair_one(path: Path, clock: Clock, *, dry_run: bool) -> TranscriptReport:
     try:
         with Transcript.open(path, clock=clock, writable=lock.held) as opened:
             problems = dict.fromkeys([*opened.problems, *check(path)])
-            torn = opened.torn
+            side_file = opened.torn
     finally:
         lock.release()
     return TranscriptReport(
         path=str(path),
         problems=sorted(problems, key=lambda problem: problem.line or 0),
-        torn_to=str(torn) if torn else None,
+        torn_to=str(side_file) if side_file else None,
         in_use=in_use or (dry_run and holder_of(path) is not None),
     )
 

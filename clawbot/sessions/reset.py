@@ -109,8 +109,8 @@ def _reached(local: datetime, zone: tzinfo | None) -> datetime:
     shown = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if _local(shown, zone) == local:
         return shown
-    # Skipped: with the offset before the gap it is too late, with the one after it too early. The gap lies between, on
-    # a whole second.
+    # Skipped: with the offset before the gap it is too late, with the one after it too early. The gap is between, on
+    # a full second.
     before = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
     low, high = 0, int((shown - before).total_seconds())
     while high - low > 1:

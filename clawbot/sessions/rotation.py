@@ -2,7 +2,7 @@
 
 A rotation creates the new transcript, marks the end in the old one, and writes the index, in this order. The mark is
 decisive: before it, the old session owns the key and the empty new transcript is not a session; after it, the new one
-owns the key, whatever the index says. So the transcripts alone lead to the same result as the index: it can be rebuilt
+owns the key, whatever the index has. So the transcripts alone lead to the same result as the index: it can be rebuilt
 from them, the keys from their headers, the rest from their content.
 """
 
@@ -75,9 +75,9 @@ def rebuild_records(folder: Path, agent_id: str, zone: tzinfo | None) -> list[Se
         ]
     found.sort(key=lambda record: (record.ended_reason is None, record.used_at), reverse=True)
     main = key_for(agent_id, MAIN)
-    talks = [at for at, each in enumerate(found) if each.ended_reason is None and each.last_interaction_at]
-    if talks and all(record.key == "" for record in found):
-        found[talks[0]] = structs.replace(found[talks[0]], key=main)
+    used = [at for at, each in enumerate(found) if each.ended_reason is None and each.last_interaction_at]
+    if used and all(record.key == "" for record in found):
+        found[used[0]] = structs.replace(found[used[0]], key=main)
     taken: dict[str, SessionRecord] = {}
     for record in found:
         key = record.key
@@ -162,7 +162,7 @@ def with_choices_of(record: SessionRecord, other: SessionRecord) -> SessionRecor
 
 
 def completed(record: SessionRecord, found: SessionRecord, agent_id: str) -> SessionRecord:
-    """`record` completed with `found`, the record of its whole transcript."""
+    """`record` completed with `found`, the record of its entire transcript."""
     last = max(record.last_interaction_at or 0, found.last_interaction_at or 0) or None
     is_job = record.key == f"agent:{agent_id}:{record.session_id.lower()}" and found.turns and not last
     return structs.replace(
@@ -266,7 +266,7 @@ def settle(
 
 def _recognise(state: IndexState, folder: Path, content: FolderContent) -> None:
     """Point the records of `state` to the transcripts in the `content` of `folder`: copies are one session, and a file
-    of another program is none. What the index says of these stays in its file."""
+    of another program is none. Their entries remain in the file of the index."""
     own = {header.id: name for name, header in content.headers.items() if header and session_id_of(name, header)}
     listed = {file_of(record): record for record in state.records.values()}
     for key, record in list(state.records.items()):
@@ -356,22 +356,22 @@ class Trash:
 
     def take(self, record: SessionRecord, transcript: Path) -> Path:
         """Move `transcript` with `record` here; returns the folder that holds them."""
-        place = self.folder / record.session_id
+        stored = self.folder / record.session_id
         with store_errors("move away", transcript):
             ensure_private_dir(self.folder)
-            ensure_private_dir(place)
-            write_atomic(place / _RECORD, msgspec.json.encode(record) + b"\n", mode=PRIVATE_FILE)
-            # Copies of it would be listed in its place.
+            ensure_private_dir(stored)
+            write_atomic(stored / _RECORD, msgspec.json.encode(record) + b"\n", mode=PRIVATE_FILE)
+            # Otherwise its copies would be listed.
             copies = read_folder(transcript.parent).copies
             for name in (*(copy for copy, used in copies.items() if used == transcript.name), transcript.name):
-                (transcript.parent / name).rename(place / name)
-            _move(transcript.parent / SUBAGENTS / record.session_id, place / SUBAGENTS)
-            sync_dir(place)
-        return place
+                (transcript.parent / name).rename(stored / name)
+            _move(transcript.parent / SUBAGENTS / record.session_id, stored / SUBAGENTS)
+            sync_dir(stored)
+        return stored
 
     def settle(self, state: IndexState) -> None:
-        """Complete deletions that a kill interrupted: drop from the settled `state` what lies here and no longer there.
-        Otherwise a list shows an empty session, which starts over under the old name when it is opened."""
+        """Complete deletions that a kill interrupted: drop from the settled `state` what is here and no longer there,
+        or it would be listed as an empty session."""
         for record in [record for record in state.records.values() if file_of(record) not in state.names]:
             if self._record(self.folder / record.session_id) is not None:
                 state.drop(record.key)
@@ -384,27 +384,26 @@ class Trash:
 
     def restore(self, session_id: str, target: Path) -> SessionRecord:
         """Move the transcript of `session_id` back into the folder `target`; returns its record."""
-        place = self.folder / session_id
-        record = self._record(place) if is_session_id(session_id) else None
-        transcript = place / f"{session_id}{SUFFIX}"
+        stored = self.folder / session_id
+        record = self._record(stored) if is_session_id(session_id) else None
+        transcript = stored / f"{session_id}{SUFFIX}"
         if record is None:
             raise UnknownSessionError(f"No deleted session {session_id!r}.", hint=f"They are in {self.folder}.")
         with store_errors("bring back", transcript):
-            for file in list(place.glob(f"*{SUFFIX}*")) or [transcript]:
+            for file in list(stored.glob(f"*{SUFFIX}*")) or [transcript]:
                 file.rename(target / file.name)
-            _move(place / SUBAGENTS, target / SUBAGENTS / session_id)
-            (place / _RECORD).unlink()
-            place.rmdir()
+            _move(stored / SUBAGENTS, target / SUBAGENTS / session_id)
+            (stored / _RECORD).unlink()
+            stored.rmdir()
         return record
 
-    def _record(self, place: Path) -> SessionRecord | None:
-        """The record in `place`; None without its transcript: a kill came before that was here, or behind it was
-        back."""
+    def _record(self, stored: Path) -> SessionRecord | None:
+        """The record in `stored`; None without its transcript: a kill came before it was here, or after its return."""
         try:
-            record = msgspec.json.decode((place / _RECORD).read_bytes(), type=SessionRecord)
+            record = msgspec.json.decode((stored / _RECORD).read_bytes(), type=SessionRecord)
         except (FileNotFoundError, ValueError):
             return None
-        return record if next(place.glob(f"*{SUFFIX}"), None) is not None else None
+        return record if next(stored.glob(f"*{SUFFIX}"), None) is not None else None
 
 
 def _move(folder: Path, target: Path) -> None:

@@ -35,7 +35,7 @@ def begun(*parts: str) -> str:
 _LINE = r"\\?"
 TOKEN = rf"(?:NO{_LINE}_REPLY|HEARTBEAT{_LINE}_OK)"
 TOKEN_BEGUN = f"(?:{begun(*'NO', _LINE, *'_REPLY')}|{begun(*'HEARTBEAT', _LINE, *'_OK')})"
-# Markdown and punctuation close around a token. What may stand on either side of the next one belongs to the one before
+# Markdown and punctuation close around a token. What may be on either side of the next one belongs to the one before
 # it, so that there is one way only to read a row of tokens: with several for each, a long row would never end.
 OPENING = "[*_\"'“”`]{0,3}"
 _CLOSES = "[*_\"'“”`.!。！…]"
@@ -65,7 +65,7 @@ _ONE = lazy_re(rf"(?P<opening>{OPENING})(?P<token>{TOKEN})(?P<closing>{CLOSING})
 _LIST_MARK = lazy_re(r"(?:\A|\n)[ \t]*\d+[.)]\Z")
 _LAST_WORD = lazy_re(r"[^\s,;:()\"'“”]+\Z")
 
-# Punctuation that announces a token on this or the next line: `the answer is:`.
+# Punctuation that introduces a token on this or the next line: `the answer is:`.
 _INTRODUCES = frozenset(":：,，、;；(（")
 _ENDS_SENTENCE = frozenset(".!?。！？…~～\ufe0f")
 
@@ -270,7 +270,7 @@ def is_silent(text: str, *, cut: bool = False) -> bool:
 
 def spoken_message(message: AssistantMessage) -> AssistantMessage | None:
     """`message` for the reader, without tokens; None if no text, call or error remains. Reasoning before a silent reply
-    is removed too. A reply that was cut off before its first word stays, one that was cut off within a token does
+    is removed too. A reply that was cut off before its first word is kept, one that was cut off within a token does
     not."""
     text = message.text
     cut = was_cut(message)
@@ -293,7 +293,7 @@ def names_token(text: str) -> bool:
 
 
 def asks_for_silence(text: str) -> bool:
-    """Whether `text` looks like a prompt by which a program asks for a silent reply."""
+    """Whether `text` is probably a prompt by which a program asks for a silent reply."""
     return _ASKS.search(text[:_ASKS_WITHIN]) is not None
 
 

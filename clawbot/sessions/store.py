@@ -166,7 +166,7 @@ class SessionStore:
             return borrowed
 
     def offered(self, record: SessionRecord) -> None:
-        """Record that memory was offered the whole borrowed session of `record`."""
+        """Record that memory was offered all of the borrowed session of `record`."""
         at, count = record.memory_flush_at, record.memory_flush_compaction_count
         done = {"memory_pending": False, "memory_flush_at": at, "memory_flush_compaction_count": count}
         with self._editing() as state:
@@ -198,7 +198,7 @@ class SessionStore:
         return self._put(structs.replace(record, updated_at=epoch_ms(self._clock.now())))
 
     def rename(self, name: str, title: str) -> SessionRecord:
-        """Give the session `name` the title `title`, as `named` does; returns its record. Its age stays. Raises
+        """Give the session `name` the title `title`, as `named` does; returns its record. Its age is kept. Raises
         SessionLockedError while it is open elsewhere."""
         record = self.find(name)
         with self.borrow(record) as opened:

@@ -77,7 +77,7 @@ def title_of(text: str) -> str:
 
 # How far to read for the user's first message: a picture or a pasted book may come before.
 TITLE_BYTES = 4 * 1024 * 1024
-# The start of a torn header.
+# The start of a partial header.
 _HEADER_START = b'{"type":"session",'
 
 
@@ -138,8 +138,8 @@ def read_title(path: Path) -> str:
         glance = _glance(raw)
         if glance is None or forgotten.holds(path.name, glance.id or ""):
             continue
-        said = _users_entry(raw, glance)
-        if said is not None and (title := _title(said)):
+        entry = _users_entry(raw, glance)
+        if entry is not None and (title := _title(entry)):
             return title
     return ""
 
@@ -200,15 +200,15 @@ def _note(summary: TranscriptSummary, glance: _Glance, raw: bytes, *, nameless: 
         return
     summary.started = summary.started or moment
     if glance.type != "session_info":
-        # Who gives a session a name does not talk in it.
+        # A new name is no use of the session.
         summary.updated = max(summary.updated, moment)
     if glance.type != "session":
         summary.ended, summary.pending = "", False
     match glance.type:
-        case "message" if (said := _users_entry(raw, glance)) is not None:
+        case "message" if (asked := _users_entry(raw, glance)) is not None:
             summary.turns += 1
-            summary.spoke = max(summary.spoke, user_spoke_at((said,)))
-            summary.title = summary.title or ("" if nameless else _title(said))
+            summary.spoke = max(summary.spoke, user_spoke_at((asked,)))
+            summary.title = summary.title or ("" if nameless else _title(asked))
         case "compaction":
             summary.compactions += 1
         case "model_change" | "custom" | "session_info" if not (nameless and glance.type == "session_info"):
@@ -255,9 +255,8 @@ def _users_entry(raw: bytes, glance: _Glance) -> MessageEntry | None:
     return entry if isinstance(entry, MessageEntry) else None
 
 
-def _title(said: MessageEntry) -> str:
-    message = said.message
-    return title_of(users_text(message)) if isinstance(message, UserMessage) else ""
+def _title(entry: MessageEntry) -> str:
+    return title_of(users_text(entry.message)) if isinstance(entry.message, UserMessage) else ""
 
 
 def _glance(raw: bytes) -> _Glance | None:
@@ -307,7 +306,7 @@ class SessionSummary(Struct, frozen=True, rename="camel"):
 
 
 def ended_words(ended: str) -> str:
-    """Whether a session is open, or why it `ended`, for the user; commands stay as they are typed."""
+    """Whether a session is open, or why it `ended`, for the user; commands are shown as typed."""
     return _(_ENDED.get(ended, ended))
 
 
@@ -315,21 +314,21 @@ def observed(record: SessionRecord, path: Path) -> SessionRecord:
     """`record` with what a list shows of the transcript `path`, which is not read again while it is as it was. Raises
     OSError."""
     state = path.stat()
-    changed_at, said = state.st_mtime_ns // 1_000_000, record.last_interaction_at or 0
+    changed_at, last = state.st_mtime_ns // 1_000_000, record.last_interaction_at or 0
     seen = state.st_size, changed_at, read_forgotten(path.parent).mark(path.name)
     if record.seen != seen:
         # The index is outdated if the program died during a turn, or if another one wrote.
-        if not said or changed_at > max(record.updated_at, record.ended_at or 0):
-            said = last_spoken(path) or said
-        record = structs.replace(record, seen=seen, first_words=None, last_interaction_at=said or None)
+        if not last or changed_at > max(record.updated_at, record.ended_at or 0):
+            last = last_spoken(path) or last
+        record = structs.replace(record, seen=seen, first_words=None, last_interaction_at=last or None)
     if not record.name and record.first_words is None:
         record = structs.replace(record, first_words=read_title(path))
     return record
 
 
 def summarise(record: SessionRecord, path: Path, zone: tzinfo | None) -> SessionSummary:
-    """The summary of `record` with the transcript `path`, with times in `zone`; if that can't be read, what the index
-    says."""
+    """The summary of `record` with the transcript `path`, with times in `zone`; that of the index if
+    it can't be read."""
     try:
         turns = read_summary(path).turns if record.turns is None else record.turns
         record = observed(record, path)

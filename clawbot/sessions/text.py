@@ -46,7 +46,7 @@ _READ_AHEAD_BYTES = 1024 * 1024
 _NEAR_BYTES = 64 * 1024
 # The size of an id with its key, which may cross a block boundary.
 _ID_BYTES = 64
-_BATCH = 200  # texts looked at together: of a long talk only some are kept
+_BATCH = 200  # texts read together: of a long session only some are kept
 _PAGE = 60  # items of history read together: a turn with tools has a handful
 _MAX_TEXTS = 128  # maximum user texts kept of a session
 _MAX_TEXT_CHARS = 2_000  # maximum characters of each: more is pasted text
@@ -256,7 +256,7 @@ def last_said(
 ) -> tuple[list[SaidText], frozenset[str]]:
     """The last `limit` texts in `transcript`, of one `role` if given, oldest first; and the secrets redacted in them:
     those `known`, and those found in a text. Blocks. Raises SessionStoreError. All text of a message counts as one.
-    References stand for what is left out of an answer; refusals of the offline model are left out too."""
+    References replace what is left out of an answer; refusals of the offline model are left out too."""
     found = itertools.islice(_remembered(_texts_backwards(transcript, role), transcript.path), limit)
     return _clean(list(found)[::-1], known)
 

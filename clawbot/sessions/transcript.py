@@ -81,13 +81,13 @@ E = TypeVar("E", bound=Entry)
 MAX_PROBLEMS = 100
 # Positions of the last entries read, from which a reader may continue: more than a screen needs.
 MAX_POSITIONS = 256
-# An odd factor, so that different places in a file of up to 4 GiB never give the same id.
+# An odd factor, so that different positions in a file of up to 4 GiB never give the same id.
 _SPREAD = 0x9E3779B1
 
 
 class TranscriptBranch(NamedTuple):
-    """A `path` from the root to the last entry, and the place `at` in it before which another branch begins; `kept` are
-    the entries that are read of that branch."""
+    """A `path` from the root to the last entry, and the position `at` in it before which another branch begins; `kept`
+    are the entries that are read of that branch."""
 
     path: list[Entry]
     at: int
@@ -107,7 +107,7 @@ class Transcript:
         self._appender: LineAppender | None = None
         self._clock = clock
         self._lock = threading.RLock()
-        self._problems: dict[int, str] = {}  # by byte offset; below 0 those of the whole file
+        self._problems: dict[int, str] = {}  # by byte offset; below 0 those of the file itself
         self._read_to = 0
         self._ids: set[str] = set()  # of `entries`
         self._positions: dict[str, tuple[int, str | UnsetType | None]] = {}
@@ -145,7 +145,7 @@ class Transcript:
 
     @classmethod
     def open_history(cls, path: Path, *, clock: Clock) -> Transcript:
-        """Open `path` only for its `history`: reads on demand, and `entries` stays empty. Raises SessionStoreError."""
+        """Open `path` only for its `history`: reads on demand, and `entries` is empty. Raises SessionStoreError."""
         return cls._opened(path, clock, cls._load_end)
 
     @classmethod
@@ -237,7 +237,7 @@ class Transcript:
 
     def branch_before(self, entry_id: str) -> TranscriptBranch:
         """The path of the conversation, and what of it would be read if it ended before the entry `entry_id` ("": where
-        it ends). Reads the whole path. Raises SessionStoreError, also for an entry that is not on it."""
+        it ends). Reads the entire path. Raises SessionStoreError, also for an entry that is not on it."""
         with self._lock, store_errors("read", self.path):
             spans = list(self._walk(self._end, UNSET))
             ends = {"": -1, **{span.id: index for index, span in enumerate(spans)}}
@@ -248,7 +248,7 @@ class Transcript:
             return TranscriptBranch(path, len(spans) - 1 - at, self._decoded(found.spans))
 
     def lines(self) -> Iterator[tuple[EntrySpan, bytes]]:
-        """The lines of the path, oldest first. What a compaction kept is told by its id, also in files of version 1.
+        """The lines of the path, oldest first. What a compaction kept is named by its id, also in files of version 1.
         Raises OSError, also while it is read."""
         with self._lock:
             spans = list(self._walk(self._end, UNSET))
@@ -259,7 +259,8 @@ class Transcript:
 
     def go_on_from(self, branch: TranscriptBranch, mark: E) -> E:
         """Go on at the end of `branch` with `mark`, which is on disk when this returns: from then on the last line of
-        the file belongs to it. What followed stays in the file. Raises SessionStoreError; then nothing has changed."""
+        the file belongs to it. What followed remains in the file. Raises SessionStoreError; then nothing has
+        changed."""
         with self._lock:
             left = self.entries
             self.entries = branch.kept
@@ -410,5 +411,5 @@ class Transcript:
         self._problems.setdefault(offset, text)
 
     def _report_file(self, text: str) -> None:
-        """Report a problem of the whole file; these come first, in order."""
+        """Report a problem of the file itself; these come first, in order."""
         self._problems[min((0, *self._problems)) - 1] = text

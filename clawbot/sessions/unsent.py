@@ -1,4 +1,4 @@
-"""User messages that are not in a transcript yet: a small file for each session key, beside the transcripts.
+"""User messages that are not in a transcript yet: a small file for each session key, next to the transcripts.
 
 A message that waits for its turn, and the text after a `/new`, are stored here from the time when the screen shows them
 until they are in a transcript. The message in the transcript has the same id, so after a kill in between it is
@@ -58,8 +58,8 @@ class UnsentFile:
         self.path = folder / f"{stem}{SUFFIX}"
 
     def read(self) -> list[Unsent]:
-        """The texts in the order in which they were typed. Damaged lines are skipped: they were torn while being
-        written, before anybody was told that they are stored. Raises SessionStoreError."""
+        """The texts in the order in which they were typed. Damaged lines are skipped: they were not written
+        completely, and nobody was notified that they are stored. Raises SessionStoreError."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What to forget in an agent's conversations: the entries, memory's records, and the texts stored beside the
+"""What to forget in an agent's conversations: the entries, memory's records, and the texts stored next to the
 transcripts. Everything blocks."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clawbot.sessions.unsent import UnsentFile
 WRITING_TOOLS = frozenset(("write", "edit", "append"))
 
 
-class Talks:
+class Transcripts:
     """The conversations of `store`. `locks` holds the session locks until it is closed."""
 
     def __init__(self, store: SessionStore, clock: Clock, locks: ExitStack) -> None:
@@ -40,12 +40,12 @@ class Talks:
         self._copies = content.copies
         found = [folder / name for name in sorted((*content.headers, *content.copies))]
         found += sorted(path for path in folder.glob(f"{SUBAGENTS}/*/*") if is_transcript(path.name))
-        self.transcripts = [path for path in found if path.is_file()]
+        self.paths = [path for path in found if path.is_file()]
 
     def of_session(self, session_id: str) -> list[Path]:
         """The transcripts of a session: its own, copies, those that resets of other programs renamed, and its
         sub-agents'."""
-        used = {path: self._copies.get(path.name, path.name) for path in self.transcripts}
+        used = {path: self._copies.get(path.name, path.name) for path in self.paths}
         return [path for path, name in used.items() if session_id in (session_of(name), path.parent.name)]
 
     def lock(self, path: Path, *, dry_run: bool) -> None:
@@ -67,18 +67,18 @@ class Talks:
         folder = self._store.folder
         for path in [*folder.glob(".*.jsonl.*.tmp"), *folder.glob(f"{SUBAGENTS}/*/.*.jsonl.*.tmp")]:
             transcript = path.with_name(path.name[1:].rsplit(".", 2)[0])
-            if transcript in self.transcripts and (transcript in self._held or is_free(transcript)):
+            if transcript in self.paths and (transcript in self._held or is_free(transcript)):
                 path.unlink(missing_ok=True)
 
     def holding(self, wanted: ForgetTarget) -> dict[Path, list[str]]:
         """The ids of matching entries, by transcript. Raises OSError."""
-        found = {path: holding(path, lambda text: is_in(text, wanted)) for path in self.transcripts}
+        found = {path: holding(path, lambda text: is_in(text, wanted)) for path in self.paths}
         return {path: ids for path, ids in found.items() if ids}
 
     def redact(
         self, path: Path, wanted: ForgetTarget, editor: FileEditor, *, quotes: bool
     ) -> Iterator[ForgottenPart | Left]:
-        """Remove matching text from a transcript; with `quotes`, only where it was not said in the conversation."""
+        """Remove matching text from a transcript; with `quotes`, only outside of messages."""
         shown = f"sessions/{path.relative_to(self._store.folder).as_posix()}"
         try:
             self.lock(path, dry_run=editor.dry_run)
@@ -109,8 +109,8 @@ class Talks:
                     continue
             yield from without_rows(path, _held_by(wanted), editor)
 
-    def said(self, paths: Sequence[Path]) -> tuple[list[str], list[str]]:
-        """What was said, or written by tools, in the transcripts `paths`; and the user's texts alone."""
+    def texts(self, paths: Sequence[Path]) -> tuple[list[str], list[str]]:
+        """The texts of messages, and those written by tools, in the transcripts `paths`; and the user's texts alone."""
         texts: list[str] = []
         users: list[str] = []
         for entry in self._entries(paths):
