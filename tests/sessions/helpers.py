@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -95,3 +96,8 @@ def answer(number: int, text: str) -> dict[str, Any]:
     """What the model said, with the id `number`."""
     message = {"role": "assistant", "content": [{"type": "text", "text": text}], "stopReason": "stop", "timestamp": 1}
     return entry(number, "", message=message)
+
+
+def cases(name: str) -> dict[str, Any]:
+    """The cases in the file `name`.toml of this folder."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
