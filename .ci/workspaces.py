@@ -31,7 +31,7 @@ ALLOWED = {
     "agent/request_builder.py": ((".touch",), "no file, the time of a prompt"),
     "context/workspace.py": ((".read_bytes",), "the templates, which are shipped"),
     "forget/forgetting.py": ((".glob",), "the sessions and the index, in the state folder"),
-    "forget/talks.py": ((".glob", ".unlink"), "the sessions, in the state folder"),
+    "forget/transcripts.py": ((".glob", ".unlink"), "the sessions, in the state folder"),
     "memory/documents/indexed_text.py": ((".glob", ".read_text"), "the templates, which are shipped"),
     "memory/documents/kept_listing.py": ((".read_bytes", "os.open"), "the mounts of the system"),
     "tools/fence.py": (("os.open",), "what is shut, to know its hard links; nothing is read"),

@@ -298,15 +298,14 @@ def _inside(text: str) -> Iterator[str]:
             return
 
 
-def strings_in(value: Any, wants: Callable[[str], bool] = lambda _name: True) -> Iterator[str]:
-    """All strings in JSON data, names included; fields whose name `wants` rejects are skipped."""
+def strings_in(value: Any) -> Iterator[str]:
+    """All strings in JSON data, names included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for item in value:
-            yield from strings_in(item, wants)
+            yield from strings_in(item)
     elif isinstance(value, dict):
         for name, item in value.items():
-            if wants(name):
-                yield name
-                yield from strings_in(item, wants)
+            yield name
+            yield from strings_in(item)

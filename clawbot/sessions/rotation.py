@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping
 from datetime import tzinfo
 from pathlib import Path
 
@@ -30,11 +30,10 @@ from clawbot.sessions.offsets import EMPTY, ZEROED
 from clawbot.sessions.summary import End, TranscriptSummary, is_blank, read_end, read_summary
 
 
-def transcripts_in(folder: Path, names: Iterable[str] | None = None) -> dict[Path, Header | None]:
-    """The transcripts of sessions in `folder`, or those among its `names`, with their headers, sorted by name. Raises
-    OSError."""
-    found = read_folder(folder, names_in(folder) if names is None else names).headers
-    return {folder / name: header for name, header in found.items() if session_id_of(name, header)}
+def transcripts_in(folder: Path) -> dict[Path, Header | None]:
+    """The transcripts of sessions in `folder` with their headers, sorted by name. Raises OSError."""
+    found = read_folder(folder).headers.items()
+    return {folder / name: header for name, header in found if session_id_of(name, header)}
 
 
 def session_id_of(name: str, header: Header | None) -> str:
