@@ -50,13 +50,12 @@ from clawbot.sessions.reset import policy_of, type_of
 from clawbot.sessions.store import SessionStore
 from clawbot.skills.discovery import SkillShelf
 from clawbot.text.interface import _
-from clawbot.tools.agent_fence import agent_fence, hook_places
 from clawbot.tools.changing import AskedFiles
-from clawbot.tools.fence import Fence
 from clawbot.tools.memory import AgentMemory, memory_tools
+from clawbot.tools.paths import Fence, agent_fence, hook_places
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox, build_toolbox
-from clawbot.tools.sandbox.journal import recover
+from clawbot.tools.sandbox.recovery import recover
 from clawbot.tools.sessions import session_tools
 from clawbot.tools.skills import FEW_SKILLS, SkillsSearchTool
 

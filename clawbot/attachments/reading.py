@@ -21,9 +21,9 @@ from clawbot.messages import ImageBlock, TextBlock, UserBlock
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.names import on_disk
 from clawbot.text.visible import one_line
-from clawbot.tools.fence import Fence
 from clawbot.tools.folder import MissingFileError, WorkspaceFolder, WorkspacePath, explained
 from clawbot.tools.listing import hidden_from, walk
+from clawbot.tools.paths import Fence
 from clawbot.tools.protocol import ApprovalQuestion, Approver, SessionAccess, ToolError
 from clawbot.tools.text import PROBE_BYTES, describe_binary, in_utf8, is_binary, read_window
 

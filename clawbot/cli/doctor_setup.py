@@ -45,7 +45,7 @@ from clawbot.llm.staying import staying
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
-from clawbot.tools.sandbox.walls import Missing, Walls, probe
+from clawbot.tools.sandbox.bwrap import Missing, Walls, probe
 
 
 async def sandbox(here: Here) -> Findings:

@@ -210,8 +210,7 @@ def _closed(settings: Settings, agent_id: str, paths: Paths) -> Callable[[], Clo
     def closed() -> Closed:
         """Blocks."""
         # Deferred import: one agent alone needs no fence.
-        from clawbot.tools.agent_fence import foreign_fence
-        from clawbot.tools.fence import Bounds
+        from clawbot.tools.paths import Bounds, foreign_fence
 
         fence = foreign_fence(settings, agent_id, paths)
         return Bounds(settings.agent(agent_id).workspace, fence).why_denied

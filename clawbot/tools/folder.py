@@ -19,7 +19,7 @@ from msgspec import Struct
 from clawbot import guarded
 from clawbot.guarded import LINK_ERRORS, OPEN_APPEND, OPEN_READ, GuardedFolder, SpecialFileError, hold_folder
 from clawbot.text.names import fold_name, on_disk
-from clawbot.tools.fence import Bounds, Fence, Verdict
+from clawbot.tools.paths import Bounds, Fence, Verdict
 from clawbot.tools.protocol import ToolError
 from clawbot.trees import DEEPEST
 

@@ -16,8 +16,8 @@ from clawbot.messages import ToolSpec
 from clawbot.text.globs import Glob, GlobError, compile_glob
 from clawbot.text.visible import visible_name
 from clawbot.tools.arguments import Arguments, ArgumentTool, TypedTool
-from clawbot.tools.fence import Barred, Fence
 from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.paths import Barred, Fence
 from clawbot.tools.protocol import SessionAccess, ToolError, ToolOutcome
 from clawbot.trees import MOST_ENTRIES, TreeWalk
 

@@ -18,14 +18,14 @@ from clawbot.text.interface import _
 from clawbot.text.visible import one_line
 from clawbot.tools.arguments import Arguments, ignorable
 from clawbot.tools.changing import AskedFiles
-from clawbot.tools.environment import SecretNames
-from clawbot.tools.fence import Fence
 from clawbot.tools.files import AppendTool, EditTool, ReadTool, WriteTool
 from clawbot.tools.folder import WorkspaceFolder, well_formed
 from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
 from clawbot.tools.packages import PackageApprovals, ToolContext, ask_to_run, package_tools
+from clawbot.tools.paths import Fence
 from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool, TellingTool
+from clawbot.tools.process import SecretNames
 from clawbot.tools.protocol import (
     IGNORED,
     AnyTool,

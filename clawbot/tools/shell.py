@@ -24,11 +24,18 @@ from clawbot.messages import ToolSpec
 from clawbot.text.interface import _
 from clawbot.text.visible import title_of, unwritten, visible
 from clawbot.tools.arguments import Arguments, parse, schema_of
-from clawbot.tools.environment import SecretNames, command_environment, is_below, search_path
-from clawbot.tools.fence import Fence
 from clawbot.tools.listing import hidden_from
+from clawbot.tools.paths import Fence
 from clawbot.tools.permissions import Permissions
-from clawbot.tools.process import Finished, LiveOutput, run_command
+from clawbot.tools.process import (
+    Finished,
+    LiveOutput,
+    SecretNames,
+    command_environment,
+    is_below,
+    run_command,
+    search_path,
+)
 from clawbot.tools.protocol import (
     ApprovalQuestion,
     Approver,
@@ -41,8 +48,8 @@ from clawbot.tools.protocol import (
     to_nobody,
 )
 from clawbot.tools.risks import risks_of
-from clawbot.tools.sandbox.enclosing import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
-from clawbot.tools.sandbox.walls import Missing
+from clawbot.tools.sandbox.bwrap import Missing
+from clawbot.tools.sandbox.command import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
 from clawbot.tools.shell_calls import known_programs
 from clawbot.tools.shell_policy import REACH, ShellRule, fits, offered_rule, reads_within
 from clawbot.tools.shell_syntax import plain_commands, simple_command

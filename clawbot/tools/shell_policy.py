@@ -21,10 +21,9 @@ from msgspec import Struct
 
 from clawbot.guarded import GuardedFolder
 from clawbot.text.interface import N_
-from clawbot.tools.environment import is_below, search_path
-from clawbot.tools.fence import Bounds, Fence
-from clawbot.tools.sandbox.places import PACKED
-from clawbot.tools.secret_places import is_secret_path
+from clawbot.tools.paths import Bounds, Fence, is_secret_path
+from clawbot.tools.process import is_below, search_path
+from clawbot.tools.sandbox.mounts import PACKED
 from clawbot.tools.shell_reading import Reading, is_listed, reading, reading_list, stays_inside
 from clawbot.tools.shell_syntax import simple_command
 from clawbot.trees import TreeWalk

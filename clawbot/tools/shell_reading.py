@@ -18,7 +18,7 @@ from msgspec import Struct
 from clawbot.text.names import fold_name
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
-from clawbot.tools.secret_places import is_secret_path
+from clawbot.tools.paths import is_secret_path
 from clawbot.tools.shell_syntax import ScriptWord, simple_command
 
 MOST_WORDS_OF_A_NAME = 3  # `git stash list`

@@ -45,11 +45,11 @@ from clawbot.messages import (
 )
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.tools.append_only import is_on_disk
-from clawbot.tools.environment import SecretNames
 from clawbot.tools.files import AppendTool, ReadTool, WriteTool
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
+from clawbot.tools.process import SecretNames
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.shell import ShellTool
 from tests.agent.fakes import Answer, FakeModel, FakeTool, Stalling, calls, says, time_is_up

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.tools.sandbox.walls import Missing, probe
+from clawbot.tools.sandbox.bwrap import Missing, probe
 from tests.e2e.conftest import Machine
 from tests.e2e.terminal import Terminal
 

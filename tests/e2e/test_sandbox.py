@@ -97,7 +97,7 @@ def test_without_one_the_command_runs_and_the_user_is_told_how_to_have_one(
 ) -> None:
     """With a program in place of Python that finds no bubblewrap."""
     (seen_machine.home / "sitecustomize.py").write_text(
-        "from clawbot.tools.sandbox import walls\nwalls.PROGRAM_FOLDERS = '/nowhere'\n", encoding="utf-8"
+        "from clawbot.tools.sandbox import bwrap\nbwrap.PROGRAM_FOLDERS = '/nowhere'\n", encoding="utf-8"
     )
     path = os.pathsep.join([str(seen_machine.home), str(ROOT)])
     seen_machine.configure(ALLOWED)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.text.secret_names import is_secret_name, is_secret_variable
-from clawbot.tools.environment import command_environment
+from clawbot.tools.process import command_environment
 
 SECRET = """
     OPENAI_API_KEY ANTHROPIC_API_KEY API_KEY APIKEY OPENAI_KEY AZURE_OPENAI_KEY STRIPE_KEY STRIPE_SECRET_KEY TOKEN

@@ -13,7 +13,7 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.messages import ToolCallBlock
 from clawbot.tools.changing import AskedFiles
-from clawbot.tools.fence import Fence
+from clawbot.tools.paths import Fence
 from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, ToolOutcome
 from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.seen import Views

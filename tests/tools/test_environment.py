@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.tools.environment import command_environment
+from clawbot.tools.process import command_environment
 from tests.tools.test_repositories import make_bare
 
 

@@ -13,8 +13,7 @@ import clawbot
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.context.privacy import privacy_of
-from clawbot.tools.agent_fence import agent_fence, foreign_fence
-from clawbot.tools.fence import Barred, Bounds, Fence
+from clawbot.tools.paths import Barred, Bounds, Fence, agent_fence, foreign_fence
 from clawbot.tools.protocol import ToolOutcome
 from tests import workspace_watch
 from tests.tools.conftest import box_of, call, move, nobody
@@ -462,7 +461,7 @@ def test_a_workspace_that_differs_by_case_alone_does_not_close_this_one(tmp_path
 def test_too_many_barred_files_make_every_hard_link_one_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clawbot.tools.fence.MAX_TWINS_VISITED", 1)
+    monkeypatch.setattr("clawbot.tools.paths.MAX_TWINS_VISITED", 1)
     for name in ("a", "b"):
         _put(tmp_path / "other" / name, name)
     one = _put(tmp_path / "work" / "one", "x")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.tools.danger import Risk, danger_of
-from clawbot.tools.risks import risks_of
+from clawbot.tools.risks import Risk, danger_of, risks_of
 
 WORKSPACE = Path("/home/ada/w")
 D, N, NC, OUT, MADE = Risk.DELETES, Risk.NETWORK, Risk.NETWORK_CODE, Risk.OUTSIDE, Risk.MADE_UP

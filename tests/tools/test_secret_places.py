@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.tools.fence import Fence
-from clawbot.tools.sandbox.places import Mount, access_at
-from clawbot.tools.sandbox.survey import Reach, survey
-from clawbot.tools.secret_places import is_secret_path, mentions_secret
+from clawbot.tools.paths import Fence, is_secret_path, mentions_secret
+from clawbot.tools.sandbox.mounts import Mount, access_at
+from clawbot.tools.sandbox.policy import Reach, survey
 from clawbot.tools.shell_reading import reading, stays_inside
 
 IN_HOME = """

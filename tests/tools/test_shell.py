@@ -13,8 +13,7 @@ import pytest
 
 from clawbot.config.schema_agent import AgentSettings, ShellSettings, ToolSettings
 from clawbot.text.visible import visible
-from clawbot.tools.environment import SecretNames, command_environment
-from clawbot.tools.process import BoundedOutput, CommandLine, run_command
+from clawbot.tools.process import BoundedOutput, CommandLine, SecretNames, command_environment, run_command
 from clawbot.tools.protocol import ApprovalAnswer
 from clawbot.tools.registry import Toolbox
 from tests.tools.conftest import User, box_of, call, move, names, nobody

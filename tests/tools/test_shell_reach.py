@@ -11,7 +11,7 @@ import pytest
 
 from clawbot.config.schema_agent import AgentSettings, ShellSettings, ToolSettings
 from clawbot.context.privacy import privacy_of
-from clawbot.tools.fence import Barred, Fence
+from clawbot.tools.paths import Barred, Fence
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.shell_policy import reads_within
 from clawbot.tools.shell_reading import reading

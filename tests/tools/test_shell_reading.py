@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clawbot.tools.environment import command_environment
+from clawbot.tools.process import command_environment
 from clawbot.tools.shell_policy import ShellRule, offered_rule
 from clawbot.tools.shell_policy import fits as fits_as_found
 from clawbot.tools.shell_reading import ANSWERS_ITSELF, options_of, programs, reading

@@ -18,13 +18,12 @@ from msgspec import Struct
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import ShellSettings
-from clawbot.tools.agent_fence import agent_fence
+from clawbot.tools.paths import COMMANDS, agent_fence
 from clawbot.tools.protocol import ToolOutcome
-from clawbot.tools.sandbox import enclosing
-from clawbot.tools.sandbox.journal import FOLDER
-from clawbot.tools.sandbox.places import Mount
-from clawbot.tools.sandbox.survey import Reach, SandboxView, survey
-from clawbot.tools.sandbox.walls import Missing, probe
+from clawbot.tools.sandbox import command as commands
+from clawbot.tools.sandbox.bwrap import Missing, probe
+from clawbot.tools.sandbox.mounts import Mount
+from clawbot.tools.sandbox.policy import Reach, SandboxView, survey
 from tests.tools.conftest import box_of, call, nobody
 
 SECRET = "s3cr3t-of-the-user"
@@ -78,7 +77,7 @@ class World(Struct, frozen=True):
         for folder, folders, names in os.walk(self.home.parent):
             here = Path(folder)
             for path in (here / name for name in (*folders, *names)):
-                if path.is_relative_to(self.state / FOLDER):
+                if path.is_relative_to(self.state / COMMANDS):
                     continue
                 if (
                     path != self.workspace
@@ -100,7 +99,7 @@ def fails_once(monkeypatch: pytest.MonkeyPatch, world: World) -> list[Mount]:
         view = survey(reach)
         return msgspec.structs.replace(view, places=(*view.places, *([gone.pop()] if gone else [])))
 
-    monkeypatch.setattr(enclosing, "survey", surveying)
+    monkeypatch.setattr(commands, "survey", surveying)
     return gone
 
 

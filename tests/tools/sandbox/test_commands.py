@@ -18,10 +18,10 @@ import pytest
 from clawbot.config.schema_agent import AgentSettings, LimitSettings, ShellSettings, ToolSettings
 from clawbot.tools.protocol import ApprovalAnswer
 from clawbot.tools.registry import Toolbox
-from clawbot.tools.sandbox import enclosing
-from clawbot.tools.sandbox.enclosing import limited
-from clawbot.tools.sandbox.places import SCRATCH, SHARED_MEMORY
-from clawbot.tools.sandbox.walls import NAMESPACES, Missing, Walls, probe
+from clawbot.tools.sandbox import command as commands
+from clawbot.tools.sandbox.bwrap import NAMESPACES, Missing, Walls, probe
+from clawbot.tools.sandbox.command import limited
+from clawbot.tools.sandbox.mounts import SCRATCH, SHARED_MEMORY
 from tests.tools.conftest import User, box_of, call, nobody
 from tests.tools.sandbox.conftest import KEPT, PYTHON, SECRET, World, was_called, write
 
@@ -313,7 +313,7 @@ class TestWithoutOne:
             looked.append("")
             return Missing("bubblewrap is not installed", "sudo apt-get install bubblewrap")
 
-        monkeypatch.setattr(enclosing, "probe", probe)
+        monkeypatch.setattr(commands, "probe", probe)
         return looked
 
     async def test_auto_goes_on_and_says_so_once(self, none: list[str], workspace: Path) -> None:

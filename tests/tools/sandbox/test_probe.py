@@ -6,9 +6,8 @@ import pytest
 
 from clawbot.cli.doctor_setup import judged
 from clawbot.tools.process import Finished
-from clawbot.tools.sandbox import walls as probing
-from clawbot.tools.sandbox.enclosing import was_never_started
-from clawbot.tools.sandbox.walls import (
+from clawbot.tools.sandbox import bwrap as probing
+from clawbot.tools.sandbox.bwrap import (
     Failure,
     Missing,
     Walls,
@@ -19,6 +18,7 @@ from clawbot.tools.sandbox.walls import (
     probe_seatbelt,
     remedy,
 )
+from clawbot.tools.sandbox.command import was_never_started
 
 
 def failing(*problems: str) -> Failure:

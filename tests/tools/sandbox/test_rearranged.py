@@ -21,10 +21,11 @@ from pydantic import ValidationError
 
 from clawbot.config.paths import Paths
 from clawbot.config.schema_agent import ShellSettings
-from clawbot.tools.agent_fence import agent_fence
-from clawbot.tools.sandbox import enclosing, places
-from clawbot.tools.sandbox.journal import Watched, journal, put_right, recover, watched
-from clawbot.tools.sandbox.places import walk
+from clawbot.tools.paths import agent_fence
+from clawbot.tools.sandbox import command as commands
+from clawbot.tools.sandbox import mounts
+from clawbot.tools.sandbox.mounts import walk
+from clawbot.tools.sandbox.recovery import Watched, journal, put_right, recover, watched
 from tests.tools.conftest import box_of, call, nobody
 from tests.tools.sandbox.conftest import KEPT, PYTHON, SECRET, World, fails_once, write
 
@@ -299,7 +300,7 @@ class TestLooking:
         toolbox = box_of(world.workspace, settings.agent("main"))
         read = call("shell", {"command": "cat node_modules/a/.env"})
         assert SECRET not in (await toolbox.run(read, nobody)).text
-        monkeypatch.setattr(places, "MAX_PACKED", 0)
+        monkeypatch.setattr(mounts, "MAX_PACKED", 0)
         assert SECRET not in (await toolbox.run(read, nobody)).text
 
     async def test_what_was_not_searched_is_open_to_no_command(self, world: World) -> None:
@@ -347,7 +348,7 @@ class TestLooking:
         assert SECRET not in (await world.run("cat ~/dotfiles/key")).text
 
     async def test_too_much_to_hide_is_said(self, world: World) -> None:
-        for number in range(enclosing.MAX_HIDDEN_FILES + 1):
+        for number in range(commands.MAX_HIDDEN_FILES + 1):
             (world.workspace / f".env.{number}").touch()
         outcome = await world.run("echo ran")
         assert outcome.is_error
@@ -367,7 +368,7 @@ class TestLooking:
         monkeypatch.setattr("os.open", open_some)
         monkeypatch.setattr("os.close", closed.append)
         with pytest.raises(OSError, match="Too many"):
-            enclosing._nothing(5)
+            commands._nothing(5)
         assert closed == opened == [0, 1, 2]
 
     @pytest.mark.parametrize("name", [b"a\nb.sock", b"a  b.sock", b"a\xff.sock", b"plain.sock"])

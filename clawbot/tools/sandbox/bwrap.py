@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from clawbot.tools.process import CommandLine, run_command
-from clawbot.tools.sandbox.places import SHARED_MEMORY, Mount, by_custom
+from clawbot.tools.sandbox.mounts import SHARED_MEMORY, Mount, by_custom
 
 # Own processes, messages, names and users; no privileges, and no way to new ones.
 NAMESPACES = [

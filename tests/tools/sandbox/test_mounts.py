@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from clawbot.tools.sandbox.places import Access, Mount, access_at, arrange
-from clawbot.tools.sandbox.walls import bubblewrap_arguments, hidden_files, seatbelt_profile
+from clawbot.tools.sandbox.bwrap import bubblewrap_arguments, hidden_files, seatbelt_profile
+from clawbot.tools.sandbox.mounts import Access, Mount, access_at, arrange
 
 HOME = Mount("/h", "read")
 

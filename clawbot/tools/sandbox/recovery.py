@@ -24,6 +24,7 @@ from msgspec import Struct
 from clawbot.deadline import deadline
 from clawbot.files import ensure_private_dir
 from clawbot.locks import try_lock
+from clawbot.tools.paths import COMMANDS
 from clawbot.tools.protocol import ToolError
 
 ASIDE = ".sandboxed"
@@ -162,7 +163,6 @@ def _free_name(name: str, folder: int) -> str:
     return plain if _seen(plain, folder) is None else f"{plain}-{uuid.uuid4().hex}"
 
 
-FOLDER = "commands"  # in clawbot's own state
 PAUSE = 0.05  # seconds between two looks at a lock that others hold
 
 
@@ -221,7 +221,7 @@ def recover(state: Path, workspace: Path) -> str:
 
 def _file(state: Path, workspace: Path) -> Path:
     name = hashlib.sha256(os.fsencode(os.path.realpath(workspace))).hexdigest()[:24]
-    return state / FOLDER / f"{name}.json"
+    return state / COMMANDS / f"{name}.json"
 
 
 def _open(state: Path, workspace: Path) -> FileIO:

@@ -16,9 +16,8 @@ from msgspec import Struct
 
 from clawbot.text.names import fold_name
 from clawbot.text.tables import packaged_table
-from clawbot.tools.fence import is_within
 from clawbot.tools.folder import HEAD, STORES
-from clawbot.tools.secret_places import is_env_file, is_secret_file, is_secret_folder
+from clawbot.tools.paths import is_env_file, is_secret_file, is_secret_folder, is_within
 
 
 class Cause(Struct, frozen=True):
@@ -48,8 +47,8 @@ class _ByCustom(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def by_custom() -> _ByCustom:
-    """The lists of `places.toml`. Blocks at the first call."""
-    return packaged_table("clawbot.tools.sandbox", "places.toml", _ByCustom)
+    """The lists of `sandbox.toml`. Blocks at the first call."""
+    return packaged_table("clawbot.tools.sandbox", "sandbox.toml", _ByCustom)
 
 
 def homes_of_user(home: Path) -> tuple[Path, ...]:

@@ -17,13 +17,13 @@ from msgspec import Struct
 from clawbot.config.schema_agent import LimitSettings, ShellSettings
 from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
-from clawbot.tools.fence import Fence
+from clawbot.tools.paths import Fence
 from clawbot.tools.process import CommandLine, Finished
 from clawbot.tools.protocol import ToolError
-from clawbot.tools.sandbox.journal import PutRight, journal
-from clawbot.tools.sandbox.places import SCRATCH, Contents, by_custom
-from clawbot.tools.sandbox.survey import Reach, SandboxView, survey
-from clawbot.tools.sandbox.walls import Missing, Walls, bubblewrap_arguments, hidden_files, probe, seatbelt_profile
+from clawbot.tools.sandbox.bwrap import Missing, Walls, bubblewrap_arguments, hidden_files, probe, seatbelt_profile
+from clawbot.tools.sandbox.mounts import SCRATCH, Contents, by_custom
+from clawbot.tools.sandbox.policy import Reach, SandboxView, survey
+from clawbot.tools.sandbox.recovery import PutRight, journal
 
 _KILOBYTE = 1024
 # What POSIX counts sizes of files in.

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.tools.paths import COMMANDS
 from clawbot.tools.protocol import ToolError
-from clawbot.tools.sandbox.journal import FOLDER, journal, put_right, recover, watched
+from clawbot.tools.sandbox.recovery import journal, put_right, recover, watched
 from tests.tools.sandbox.conftest import World, fails_once
 
 KILLED = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from clawbot.tools.sandbox.journal import journal
-from clawbot.tools.sandbox.journal import watched
+from clawbot.tools.sandbox.recovery import journal
+from clawbot.tools.sandbox.recovery import watched
 async def run(state, workspace):
     async with journal(state, workspace, 10) as record:
         record.record(watched([f"{workspace}/BOOT.md", f"{workspace}/AGENTS.md"], removable=""))
@@ -71,13 +72,13 @@ async def test_what_was_put_right_is_not_looked_at_again(tmp_path: Path) -> None
         assert record.put_right(before).moved == []
     async with journal(tmp_path, tmp_path, 10) as record:
         assert record.found is None
-    [file] = (tmp_path / FOLDER).iterdir()
+    [file] = (tmp_path / COMMANDS).iterdir()
     assert (file.stat().st_size, file.stat().st_mode & 0o777) == (0, 0o600)
 
 
 def test_a_record_that_was_cut_off_is_none(tmp_path: Path) -> None:
     killed(tmp_path, tmp_path)
-    [file] = (tmp_path / FOLDER).iterdir()
+    [file] = (tmp_path / COMMANDS).iterdir()
     file.write_bytes(file.read_bytes()[:-3])
     assert recover(tmp_path, tmp_path) == ""
 

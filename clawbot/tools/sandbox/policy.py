@@ -16,10 +16,9 @@ from msgspec import Struct
 from clawbot.config.paths import INSTRUCTIONS, is_instruction
 from clawbot.config.schema_agent import ShellSettings
 from clawbot.text.names import fold_name
-from clawbot.tools.fence import Barred, Fence, is_within
 from clawbot.tools.folder import HEAD
-from clawbot.tools.sandbox.journal import Watched, watched
-from clawbot.tools.sandbox.places import (
+from clawbot.tools.paths import Barred, Fence, is_secret_file, is_within, secret_globs, secret_places
+from clawbot.tools.sandbox.mounts import (
     SCRATCH,
     Access,
     Contents,
@@ -32,7 +31,7 @@ from clawbot.tools.sandbox.places import (
     stores_above,
     walk,
 )
-from clawbot.tools.secret_places import is_secret_file, secret_globs, secret_places
+from clawbot.tools.sandbox.recovery import Watched, watched
 
 # The ritual of the first start ends with `rm BOOTSTRAP.md`: this one may go, and is otherwise what it was.
 REMOVABLE = "BOOTSTRAP.md"
