@@ -52,7 +52,7 @@ from clawbot.skills.discovery import SkillShelf
 from clawbot.text.interface import _
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.memory import AgentMemory, memory_tools
-from clawbot.tools.paths import Fence, agent_fence, hook_places
+from clawbot.tools.paths import Fence, agent_fence, hook_paths
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.sandbox.recovery import recover
@@ -386,7 +386,7 @@ class SharedServices:
         """The folders with the code of enabled hooks, and the hook folders of the last read settings."""
         if self.hooks is None:
             return []
-        places = hook_places(self._hook_settings, self.workspace)
+        places = hook_paths(self._hook_settings, self.workspace)
         return [*(hook.folder for hook in self.hooks.hooks if hook.enabled or hook.off_because), *places]
 
     def _agents(self) -> Iterator[AgentInfo]:

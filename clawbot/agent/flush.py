@@ -51,7 +51,15 @@ from clawbot.text.interface import _
 from clawbot.text.secrets import consented_in, redact, secret_values
 from clawbot.tools.append_only import AppendOnlyFile, BeforeWrite
 from clawbot.tools.folder import WorkspaceFolder
-from clawbot.tools.protocol import AnyTool, ApprovalAnswer, ApprovalQuestion, Approver, AskingTool, Tell, ToolOutcome
+from clawbot.tools.protocol import (
+    AnyTool,
+    ApprovalAnswer,
+    ApprovalQuestion,
+    Approver,
+    AskingTool,
+    OnOutput,
+    ToolOutcome,
+)
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
@@ -209,10 +217,10 @@ class _FlushTools:
         """One line that names the call."""
         return self._box.title(call)
 
-    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
+    async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
         """Run one call, or refuse it."""
         if call.name not in self._refused:
-            return await self._box.run(call, approve, tell)
+            return await self._box.run(call, approve, on_output)
         text = f"`{call.name}` is refused in this turn: look with tools that read, and write {self._path} by `append`."
         return ToolOutcome(text, is_error=True, summary="refused")
 

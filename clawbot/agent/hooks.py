@@ -45,7 +45,7 @@ from clawbot.sessions.text import SaidText, UserWords, last_said, last_words_at
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
-from clawbot.tools.protocol import Approver, Tell, ToolOutcome
+from clawbot.tools.protocol import Approver, OnOutput, ToolOutcome
 from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
@@ -324,7 +324,7 @@ class HookedTools:
         """One line that names the call; never raises."""
         return self._tools.title(call)
 
-    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
+    async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
         """Run one call, unless a hook refuses it. Raises nothing but CancelledError."""
         hooks, clock = self._hooks, self._hooks.deps.clock
         called = {"call_id": call.id, "tool": call.name}
@@ -332,7 +332,7 @@ class HookedTools:
         if refusal := (await hooks.ask(asked)).refusal:
             return ToolOutcome(f"The call was refused by a hook: {refusal}", is_error=True, summary="refused")
         began = clock.monotonic()
-        outcome = await self._tools.run(call, approve, tell)
+        outcome = await self._tools.run(call, approve, on_output)
         took = round((clock.monotonic() - began) * 1000)
         done = {"output": outcome.text, "is_error": outcome.is_error, "duration_ms": took}
         hooks.emit(ToolAfter, **called, arguments=dict(call.arguments), **done)

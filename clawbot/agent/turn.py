@@ -59,7 +59,7 @@ from clawbot.messages import (
 from clawbot.sessions.silence import CONTEXT, completed, end_of, spoken, start_of
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
-from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, Tell, ToolOutcome
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, OnOutput, ToolOutcome
 
 log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class TurnTools(Protocol):
         """One line that names the call; never raises."""
         ...
 
-    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
+    async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
         """Run one call, and tell what it prints meanwhile. Raises nothing but CancelledError."""
         ...
 

@@ -45,7 +45,7 @@ from clawbot.llm.staying import staying
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
-from clawbot.tools.sandbox.bwrap import Missing, Walls, probe
+from clawbot.tools.sandbox.bwrap import Backend, Missing, probe
 
 
 async def sandbox(here: Here) -> Findings:
@@ -57,9 +57,9 @@ async def sandbox(here: Here) -> Findings:
     return [judged(await probe(), required=wanted == "required")]
 
 
-def judged(found: Walls | Missing, *, required: bool) -> Finding:
+def judged(found: Backend | Missing, *, required: bool) -> Finding:
     """The finding about the available sandbox; `required`: no command runs without it."""
-    if isinstance(found, Walls):
+    if isinstance(found, Backend):
         weaker = found.kind == "bubblewrap" and not found.nesting_off
         note = " (older than 0.8: namespaces inside can't be forbidden)" if weaker else ""
         return Finding("sandbox", "ok", f"shell commands run in {found.kind} ({found.program}){note}")

@@ -71,7 +71,7 @@ class MemoryAppendTool(TypedTool[AppendArguments]):
     def act(self, arguments: AppendArguments) -> ToolOutcome:
         """Add the text. Blocks; raises ToolError."""
         note = AppendOnlyFile(self._folder, f"memory/{self._clock.now():%Y-%m-%d}.md", lambda _: None)
-        return note.add("", arguments.content, whole=False)
+        return note.add("", arguments.content, complete=False)
 
 
 async def _nobody(_: ApprovalQuestion) -> ApprovalAnswer:

@@ -213,7 +213,7 @@ class SubagentRunner:
 
         below = SubagentRunner(self._settings, self._depth + 1, self._together)
         denied = {TASK, *self._settings.deny}
-        tools = deps.tools.handed_over(denied, [tool for tool in below.tools if TASK not in self._settings.deny])
+        tools = deps.tools.for_subagent(denied, [tool for tool in below.tools if TASK not in self._settings.deny])
         deps = structs.replace(deps, tools=tools)
         below.serve(deps, own, on_event)
         hooks = SessionHooks(deps, own, on_event)

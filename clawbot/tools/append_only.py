@@ -87,7 +87,7 @@ def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWri
     )
 
 
-def last_place(data: bytes, added: bytes) -> int | None:
+def last_position(data: bytes, added: bytes) -> int | None:
     """The last position in `data` of the lines `added`, as whole lines; None if there is none."""
     encoding = encoding_of(data)
     line_break = "\n".encode(encoding.name)
@@ -118,7 +118,7 @@ ATTEMPTS = 5  # give up on a file that another program keeps changing
 TOTAL_BYTES = 256 * 1024  # more than that in one turn is a transcript, not notes
 
 
-def note_place(path: str) -> WorkspacePath:
+def note_path(path: str) -> WorkspacePath:
     """The workspace path of `path`, relative and without `..`; raises ToolError otherwise. Unlike
     `WorkspaceFolder.locate` it resolves no links, so opening it refuses every link."""
     parts = PurePosixPath(path).parts
@@ -130,7 +130,7 @@ def note_place(path: str) -> WorkspacePath:
 def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
     """Whether the bytes of `write` are where it says. Blocks; False if they can't be read."""
     try:
-        with folder.reading(note_place(write.path)) as stream:
+        with folder.reading(note_path(write.path)) as stream:
             stream.seek(write.offset)
             found = stream.read(write.size)
     except (ToolError, OSError, ValueError):
@@ -165,13 +165,13 @@ class AppendOnlyFile:
         consented: Collection[str] = (),
     ) -> None:
         self._folder = folder
-        self._place = note_place(path)
+        self._location = note_path(path)
         self._before_write = before_write
         self._known = known
         self._consented = consented
         self._texts: set[str] = set()
         self._writes: list[MemoryWrite] = []
-        self.path = self._place.shown
+        self.path = self._location.shown
         self._judge = judge
         self.trouble = ""
         self.refused_junk = False
@@ -184,10 +184,10 @@ class AppendOnlyFile:
     @property
     def tools(self) -> tuple[AnyTool, ...]:
         """`append`, and a `write` that appends too."""
-        return (_NoteTool(self, "append", whole=False), _NoteTool(self, "write", whole=True))
+        return (_NoteTool(self, "append", complete=False), _NoteTool(self, "write", complete=True))
 
-    def add(self, asked: str, text: str, *, whole: bool) -> ToolOutcome:
-        """Append `text`; if it is a `whole` new content that starts with the present one, only the rest.
+    def add(self, asked: str, text: str, *, complete: bool) -> ToolOutcome:
+        """Append `text`; if it is a `complete` new content that starts with the present one, only the rest.
 
         `asked` is the path given by the model, "" for none. Blocks. Raises ToolError with the reason for the model.
         """
@@ -196,7 +196,7 @@ class AppendOnlyFile:
         if text.strip() in self._texts:
             return ToolOutcome(f"{self.path} holds that already: it was added in this turn.", summary="+0")
         try:
-            write = self._write(text, whole=whole)
+            write = self._write(text, complete=complete)
         except _JunkError:
             self.refused_junk = True
             raise
@@ -211,9 +211,9 @@ class AppendOnlyFile:
         count = write.end_line - write.line + 1
         without = ""
         if write.secrets:
-            looks = " and ".join(KINDS[kind] for kind in write.kinds)
+            kinds = " and ".join(KINDS[kind] for kind in write.kinds)
             secrets = f"{write.secrets:,} {'secret' if write.secrets == 1 else 'secrets'}"
-            without = f", {secrets} left out: looks like {looks}; only the user keeps it, by typing `remember --keep …`"
+            without = f", {secrets} left out: looks like {kinds}; only the user keeps it, by typing `remember --keep …`"
         return ToolOutcome(
             f"Added lines {write.line}-{write.end_line} to {self.path}{without}.",
             summary=f"+{count}",
@@ -241,12 +241,12 @@ class AppendOnlyFile:
                 "Keep to what must be remembered."
             )
 
-    def _write(self, text: str, *, whole: bool) -> MemoryWrite | None:
+    def _write(self, text: str, *, complete: bool) -> MemoryWrite | None:
         """Append `text`; returns its position, None if there was nothing new."""
         for _ in range(ATTEMPTS):
-            present = self._look()
+            present = self._read()
             before = present or b""
-            rest = remainder(before, text) if whole else text
+            rest = remainder(before, text) if complete else text
             if not rest.strip():
                 return None
             if useless := self._judge(rest):
@@ -254,7 +254,7 @@ class AppendOnlyFile:
             clean, secrets = cleaned(rest, self._known, self._consented)
             added = addition(before, clean)
             left = {"secrets": len(secrets), "kinds": tuple(dict.fromkeys(secret.kind for secret in secrets))}
-            self._announce(structs.replace(described(self.path, before, len(before), added), **left))
+            self._record(structs.replace(described(self.path, before, len(before), added), **left))
             if not self._append(before, added):
                 continue
             if present is None:
@@ -263,11 +263,11 @@ class AppendOnlyFile:
                 return structs.replace(write, **left)
         raise ToolError(f"Another program keeps changing {self.path}: nothing was added. Try again later.")
 
-    def _look(self) -> bytes | None:
+    def _read(self) -> bytes | None:
         """The current content, None if the file does not exist. Raises ToolError if it can't be read, or if appending
         would change another file."""
         try:
-            with self._folder.reading(self._place) as stream:
+            with self._folder.reading(self._location) as stream:
                 status = os.fstat(stream.fileno())
                 data = stream.read(CHANGE_BYTES + 1)
         except MissingFileError:
@@ -283,7 +283,7 @@ class AppendOnlyFile:
             raise ToolError(f"{self.path} is no text: refused.")
         return data
 
-    def _announce(self, write: MemoryWrite) -> None:
+    def _record(self, write: MemoryWrite) -> None:
         try:
             self._before_write(write)
         except Exception as error:
@@ -291,7 +291,7 @@ class AppendOnlyFile:
 
     def _append(self, before: bytes, added: bytes) -> bool:
         """Append the bytes if the file is unchanged since `before`; returns whether it was."""
-        with self._folder.appending(self._place) as handle:
+        with self._folder.appending(self._location) as handle:
             if os.fstat(handle).st_nlink > 1 or os.pread(handle, len(before) + 1, 0) != before:
                 return False
             append_whole(handle, added)
@@ -300,16 +300,16 @@ class AppendOnlyFile:
     def _prove(self, before: bytes, added: bytes) -> MemoryWrite | None:
         """Reread the file: the position of the new bytes after the old content `before`. None if they are gone because
         another program replaced the file."""
-        after = self._look() or b""
+        after = self._read() or b""
         if not after.startswith(before):
             # Appending can't cause this: another program wrote its own version meanwhile.
             log.warning("%s was changed by another program while a note was added to it", self.path)
-        offset = last_place(after, added)
+        offset = last_position(after, added)
         return None if offset is None else described(self.path, after, offset, added)
 
     def _keep_name(self) -> None:
         """Sync the names of a new file and its new folder to disk, where the file system supports it."""
-        parents = self._place.parts[:-1]
+        parents = self._location.parts[:-1]
         for depth in range(len(parents), -1, -1):
             # A deleted folder is noticed when the file is reread.
             with contextlib.suppress(OSError, ToolError), self._folder.folder(parents[:depth]) as handle:
@@ -324,16 +324,16 @@ class NoteArguments(Arguments, frozen=True):
 
 
 class _NoteTool(TypedTool[NoteArguments]):
-    """`append` or `write`, bound to the file. With `whole`, present content is not written twice."""
+    """`append` or `write`, bound to the file. With `complete`, present content is not written twice."""
 
     read_only = False
     needs = frozenset({"notes"})
     arguments = NoteArguments
 
-    def __init__(self, file: AppendOnlyFile, name: str, *, whole: bool) -> None:
+    def __init__(self, file: AppendOnlyFile, name: str, *, complete: bool) -> None:
         self._file = file
         self._name = name
-        self._whole = whole
+        self._complete = complete
 
     @property
     def spec(self) -> ToolSpec:
@@ -350,4 +350,4 @@ class _NoteTool(TypedTool[NoteArguments]):
 
     def act(self, arguments: NoteArguments) -> ToolOutcome:
         """Add the text."""
-        return self._file.add(arguments.path, arguments.content, whole=self._whole)
+        return self._file.add(arguments.path, arguments.content, complete=self._complete)

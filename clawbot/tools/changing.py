@@ -25,7 +25,7 @@ from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.listing import FolderTool
 from clawbot.tools.permissions import Permissions, Ruling
 from clawbot.tools.protocol import ApprovalQuestion, Approver, ToolError, ToolOutcome, refused
-from clawbot.tools.text import FileChange, whole_diff
+from clawbot.tools.text import FileChange, full_diff
 
 OBEYED = "what stands in it is obeyed in every later session"
 EVERY = "tools.files.ask has `all`"
@@ -58,23 +58,23 @@ class AskedFiles:
         system prompt."""
         self._prompted |= set(names)
 
-    def why(self, place: WorkspacePath) -> Reason | None:
-        """Why a change of `place` needs approval; None if it does not, or was always allowed."""
-        if _folded(place.parts) in self._allowed:
+    def why(self, path: WorkspacePath) -> Reason | None:
+        """Why a change of `path` needs approval; None if it does not, or was always allowed."""
+        if _folded(path.parts) in self._allowed:
             return None
-        if "instructions" in self._words and (name := self._instruction(place)):
+        if "instructions" in self._words and (name := self._instruction(path)):
             return Reason(OBEYED, name)
-        if "all" in self._words and fold_name(place.parts[0]) not in _NOTES:
+        if "all" in self._words and fold_name(path.parts[0]) not in _NOTES:
             return Reason(EVERY)
         return None
 
-    def allow(self, place: WorkspacePath) -> None:
-        """Always allow changes of `place`."""
-        self._allowed.add(_folded(place.parts))
+    def allow(self, path: WorkspacePath) -> None:
+        """Always allow changes of `path`."""
+        self._allowed.add(_folded(path.parts))
 
-    def is_allowed(self, place: WorkspacePath) -> bool:
-        """Whether changes of `place` were always allowed."""
-        return _folded(place.parts) in self._allowed
+    def is_allowed(self, path: WorkspacePath) -> bool:
+        """Whether changes of `path` were always allowed."""
+        return _folded(path.parts) in self._allowed
 
     def grants(self) -> list[str]:
         """The files whose changes were always allowed."""
@@ -84,20 +84,20 @@ class AskedFiles:
         """Ask about changes of this file again."""
         self._allowed.discard(tuple(grant.split("/")))
 
-    def _instruction(self, place: WorkspacePath) -> str:
-        """The known name of the instruction file at `place`; "" for none."""
-        if is_instruction(place.parts):
-            return place.shown
+    def _instruction(self, path: WorkspacePath) -> str:
+        """The known name of the instruction file at `path`; "" for none."""
+        if is_instruction(path.parts):
+            return path.shown
         root = os.path.realpath(self._root)
-        real = str(Path(root, *place.parts))
+        real = str(Path(root, *path.parts))
         found = _identity(real)
         names = (*INSTRUCTIONS, *sorted(name for name in self._prompted if not _is_known(name)))
         return next((name for name in names if _is_file(os.path.realpath(Path(root, name)), real, found)), "")
 
 
-def ends_ritual(place: WorkspacePath, after: bytes) -> bool:
-    """Whether writing `after` to `place` ends the first-run ritual: an emptied BOOTSTRAP.md counts as deleted."""
-    return _folded(place.parts) == _RITUAL and not after.strip()
+def ends_ritual(path: WorkspacePath, after: bytes) -> bool:
+    """Whether writing `after` to `path` ends the first-run ritual: an emptied BOOTSTRAP.md counts as deleted."""
+    return _folded(path.parts) == _RITUAL and not after.strip()
 
 
 def _is_known(name: str) -> bool:
@@ -132,14 +132,14 @@ A = TypeVar("A", bound=PathArguments)
 
 
 class PlannedChange(Struct, frozen=True):
-    """A planned change: the bytes of `place` now (None: no file) and `after` it, the difference, and the text for the
+    """A planned change: the bytes of `path` now (None: no file) and `after` it, the difference, and the text for the
     model. Whoever has seen all of `known` has then seen all of `after`; None: that is not known."""
 
-    place: WorkspacePath
+    path: WorkspacePath
     before: bytes | None
     after: bytes
     change: FileChange
-    told: str
+    message: str
     known: bytes | None = None
 
 
@@ -169,18 +169,18 @@ class ChangingTool(FolderTool[A]):
         answer = await approve(question)
         if answer.decision == "deny":
             otherwise = "Do not try it in another way: say what you would have changed, and ask."
-            raise refused(answer, f"{planned.place.shown} was not changed.", otherwise)
+            raise refused(answer, f"{planned.path.shown} was not changed.", otherwise)
         if answer.command not in (None, question.command):
-            raise ToolError(f"{planned.place.shown} was not changed: what is written there can't be edited first.")
+            raise ToolError(f"{planned.path.shown} was not changed: what is written there can't be edited first.")
         return await completed(functools.partial(self._make_as_shown, planned, always=answer.decision == "always"))
 
     @abstractmethod
-    def plan(self, place: WorkspacePath, arguments: A) -> PlannedChange:
-        """Plan the change of `place`. Blocks; raises ToolError with a text for the model."""
+    def plan(self, path: WorkspacePath, arguments: A) -> PlannedChange:
+        """Plan the change of `path`. Blocks; raises ToolError with a text for the model."""
 
-    def act(self, place: WorkspacePath, arguments: A) -> ToolOutcome:
-        """Make the change of the file at `place`. Blocks; raises ToolError."""
-        return self._make(self.plan(place, arguments))
+    def act(self, path: WorkspacePath, arguments: A) -> ToolOutcome:
+        """Make the change of the file at `path`. Blocks; raises ToolError."""
+        return self._make(self.plan(path, arguments))
 
     def grants(self) -> list[str]:
         """The files whose changes were always allowed, the same for all tools that change files."""
@@ -194,28 +194,28 @@ class ChangingTool(FolderTool[A]):
     def _begin(self, arguments: A, permissions: Permissions) -> ToolOutcome | tuple[PlannedChange, Reason]:
         """Make the change, or plan it and say why it needs approval. The path is resolved once: later changes of links
         don't matter."""
-        place = self._folder.locate_for_change(arguments.path)
-        why = self._why(place, permissions.of_file(self.name, place.parts))
+        path = self._folder.locate_for_change(arguments.path)
+        why = self._why(path, permissions.of_file(self.name, path.parts))
         if why is None:
-            return self.act(place, arguments)
-        planned = self.plan(place, arguments)
-        if planned.before == planned.after or ends_ritual(place, planned.after):
+            return self.act(path, arguments)
+        planned = self.plan(path, arguments)
+        if planned.before == planned.after or ends_ritual(path, planned.after):
             return self._make(planned)
         return planned, why
 
-    def _why(self, place: WorkspacePath, ruling: Ruling) -> Reason | None:
-        """Why a change of `place` needs approval under `ruling`; None if it does not. Raises ToolError if it is denied.
+    def _why(self, path: WorkspacePath, ruling: Ruling) -> Reason | None:
+        """Why a change of `path` needs approval under `ruling`; None if it does not. Raises ToolError if it is denied.
         What is obeyed in every later session is asked about whatever a rule allows."""
         if ruling.way == "deny":
             raise ToolError(ruling.reason)
         asked = self._asked
-        why = asked.why(place) if asked is not None else None
-        if why is None and ruling.way == "ask" and not (asked is not None and asked.is_allowed(place)):
+        why = asked.why(path) if asked is not None else None
+        if why is None and ruling.way == "ask" and not (asked is not None and asked.is_allowed(path)):
             return Reason(ruling.reason)
         return None if why is not None and not why.name and ruling.way == "allow" else why
 
     def _question(self, planned: PlannedChange, why: Reason) -> ApprovalQuestion:
-        shown = planned.place.shown
+        shown = planned.path.shown
         return ApprovalQuestion(
             tool=self.name,
             command=f"{self.name} {shown}",
@@ -223,7 +223,7 @@ class ChangingTool(FolderTool[A]):
             pattern=shown,
             reach=_("it is {name} by another name").format(name=why.name) if why.name not in ("", shown) else "",
             risks=(INSTRUCTION_RISK,) if why.name else (),
-            diff=whole_diff(planned.before, planned.after, shown),
+            diff=full_diff(planned.before, planned.after, shown),
             remedy=f"The user sees such a change before it is made, as {why.text}. They can be asked in the chat, or "
             "set tools.files.ask or permissions in the config.",
         )
@@ -232,25 +232,25 @@ class ChangingTool(FolderTool[A]):
         """Make the change as shown."""
         outcome = self._make(planned)
         if always and self._asked is not None:
-            self._asked.allow(planned.place)
+            self._asked.allow(planned.path)
         return outcome
 
     def _make(self, planned: PlannedChange) -> ToolOutcome:
         demand_unchanged = functools.partial(self._demand_unchanged, planned)
         if planned.before is None:
             demand_unchanged()
-            while not self._folder.create(planned.place, planned.after):
+            while not self._folder.create(planned.path, planned.after):
                 demand_unchanged()  # there is one now
         else:
-            self._folder.replace(planned.place, planned.after, demand_unchanged)
+            self._folder.replace(planned.path, planned.after, demand_unchanged)
         return changed(planned)
 
     def _demand_unchanged(self, planned: PlannedChange) -> None:
         """Raise ToolError if the file has changed since the change was planned."""
-        place = self._folder.locate_for_change(self._folder.real(planned.place))
-        if place != planned.place or self._folder.read(place, CHANGE_BYTES) != planned.before:
+        path = self._folder.locate_for_change(self._folder.real(planned.path))
+        if path != planned.path or self._folder.read(path, CHANGE_BYTES) != planned.before:
             raise ToolError(
-                f"{planned.place.shown} was not changed: it has become another one since you called. Read it again."
+                f"{planned.path.shown} was not changed: it has become another one since you called. Read it again."
             )
 
 
@@ -258,5 +258,5 @@ def changed(made: PlannedChange) -> ToolOutcome:
     """The outcome of a change, with the diff for the screen, and what the model has seen by it."""
     seen = {} if made.known is None else {"seen": {"was": version_of(made.known), "digest": version_of(made.after)}}
     return ToolOutcome(
-        made.told, summary=made.change.summary, details={"path": made.place.shown, "diff": made.change.diff, **seen}
+        made.message, summary=made.change.summary, details={"path": made.path.shown, "diff": made.change.diff, **seen}
     )

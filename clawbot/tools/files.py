@@ -57,22 +57,22 @@ class ReadTool(ReadingTool[ReadArguments]):
 
     def act(self, arguments: ReadArguments) -> ToolOutcome:
         """Read the requested lines. Raises ToolError."""
-        place = self._folder.locate(arguments.path)
-        with self._folder.reading(place) as stream:
+        path = self._folder.locate(arguments.path)
+        with self._folder.reading(path) as stream:
             size = os.fstat(stream.fileno()).st_size
-            _demand_text(place, stream.peek(PROBE_BYTES), size)
+            _demand_text(path, stream.peek(PROBE_BYTES), size)
             # Read at once where `write` is possible: the digest is of what is shown.
             data = stream.read(CHANGE_BYTES) if size < CHANGE_BYTES else b""
             text, size = in_utf8(BufferedReader(BytesIO(data)) if data else stream, len(data) or size)
             window = read_window(text, size, arguments.offset, arguments.limit, self._max_chars)
-        return _shown(place, arguments.offset, window, version_of(data) if data else "")
+        return _shown(path, arguments.offset, window, version_of(data) if data else "")
 
 
-def _shown(place: WorkspacePath, offset: int, window: LineWindow, digest: str) -> ToolOutcome:
+def _shown(path: WorkspacePath, offset: int, window: LineWindow, digest: str) -> ToolOutcome:
     if window.last < offset:
         if offset == 1:
-            return ToolOutcome(f"[{place.shown} is empty]", summary="empty")
-        raise ToolError(f"{place.shown} has {window.last:,} lines; offset={offset} is behind its end.")
+            return ToolOutcome(f"[{path.shown} is empty]", summary="empty")
+        raise ToolError(f"{path.shown} has {window.last:,} lines; offset={offset} is behind its end.")
     total = "many" if window.total is None else f"{window.total:,}"
     notices = []
     if window.first > 1 or window.more:
@@ -85,7 +85,7 @@ def _shown(place: WorkspacePath, offset: int, window: LineWindow, digest: str) -
     if notices:
         text = f"{text}{'' if text.endswith(chr(10)) else chr(10)}[{'; '.join(notices)}]"
     count = window.last - window.first + 1
-    record = Shown(place.shown, digest, len(text), window.first, window.last, window.total or count, window.cut)
+    record = Shown(path.shown, digest, len(text), window.first, window.last, window.total or count, window.cut)
     details = {"seen": to_builtins(record)} if digest else None
     return ToolOutcome(text, summary=f"{count:,} {'line' if count == 1 else 'lines'}", details=details)
 
@@ -103,36 +103,36 @@ class WriteTool(ChangingTool[ContentArguments]):
     description = "Write a whole file; `read` all that is in it before. `append` adds to notes, `edit` changes."
     arguments = ContentArguments
 
-    def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
+    def plan(self, path: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
         """Replace the content of the file. Raises ToolError if the model has not seen all of it."""
-        before = self._folder.read(place, CHANGE_BYTES)
+        before = self._folder.read(path, CHANGE_BYTES)
         data = encode(arguments.content)
         old = decode(before or b"")[0]
-        if before and old and before != data and not ends_ritual(place, data):
-            _demand_seen(place, before, data)
-        change = compare(old, arguments.content, place.shown)
+        if before and old and before != data and not ends_ritual(path, data):
+            _demand_seen(path, before, data)
+        change = compare(old, arguments.content, path.shown)
         what = "Created" if before is None else "Replaced"
-        told = f"{what} {place.shown} ({change.summary} lines, {len(data):,} bytes)."
-        return PlannedChange(place, before, data, change, told, known=b"")
+        message = f"{what} {path.shown} ({change.summary} lines, {len(data):,} bytes)."
+        return PlannedChange(path, before, data, change, message, known=b"")
 
 
-def _demand_seen(place: WorkspacePath, before: bytes, after: bytes) -> None:
+def _demand_seen(path: WorkspacePath, before: bytes, after: bytes) -> None:
     """Raise ToolError if the model has not seen all of `before` in its last view of the file, with what has changed
     since. If that is all told, the model has seen it then."""
     views = VIEWS.get()()
-    if views.has_seen(place.shown, before, after):
+    if views.has_seen(path.shown, before, after):
         return
-    _demand_text(place, before, len(before))
-    now, known = decode(before)[0].replace("\r\n", "\n"), views.known.get(place.shown)
-    change = compare(known or "", now, place.shown)
+    _demand_text(path, before, len(before))
+    now, known = decode(before)[0].replace("\r\n", "\n"), views.known.get(path.shown)
+    change = compare(known or "", now, path.shown)
     diff = change.diff.partition("+++")[2].partition("\n")[2]
     if not change.added + change.removed:
         diff = "(only line breaks, the end of the file or its encoding)"
-    text = f"{place.shown} was not written: "
+    text = f"{path.shown} was not written: "
     if known is not None and 0 < len(diff) <= DIFFERENCE_CHARS:
         text += f"it has changed since you saw it ({change.summary} lines):\n{diff}\n"
         text += "Write it again with these changes in it, or use `edit` or `append`."
-        record = Difference(place.shown, version_of(before), len(text), views.version(place.shown), version_of(after))
+        record = Difference(path.shown, version_of(before), len(text), views.version(path.shown), version_of(after))
         raise ToolError(text, details={"seen": to_builtins(record)})
     if seen := views.count(before):
         total = len(now.removesuffix("\n").split("\n"))
@@ -144,9 +144,9 @@ def _demand_seen(place: WorkspacePath, before: bytes, after: bytes) -> None:
     raise ToolError(f"{text} Read all of it, then `write` it with what should stay; or use `edit` or `append`.")
 
 
-def _demand_text(place: WorkspacePath, head: bytes, size: int) -> None:
+def _demand_text(path: WorkspacePath, head: bytes, size: int) -> None:
     if is_binary(head):
-        raise ToolError(f"{place.shown} is no text: {describe_binary(place.shown, size)}.")
+        raise ToolError(f"{path.shown} is no text: {describe_binary(path.shown, size)}.")
 
 
 class AppendTool(ChangingTool[ContentArguments]):
@@ -157,18 +157,18 @@ class AppendTool(ChangingTool[ContentArguments]):
     description = "Add lines at the end of a file, which is made if missing: the way to write daily notes."
     arguments = ContentArguments
 
-    def plan(self, place: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
+    def plan(self, path: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
         """The file with the text appended."""
-        before = self._folder.read(place, CHANGE_BYTES)
+        before = self._folder.read(path, CHANGE_BYTES)
         addition = _fitted(as_utf8(before or b""), _content(arguments))
-        change, told = _told(place, addition, new=not before)
+        change, message = _appended(path, addition, new=not before)
         after = (before or b"") + _as_in(addition, before or b"")
-        return PlannedChange(place, before, after, change, told, known=before or b"")
+        return PlannedChange(path, before, after, change, message, known=before or b"")
 
-    def act(self, place: WorkspacePath, arguments: ContentArguments) -> ToolOutcome:
+    def act(self, path: WorkspacePath, arguments: ContentArguments) -> ToolOutcome:
         """Append in place."""
         content = _content(arguments)
-        with self._folder.appending(place) as handle:
+        with self._folder.appending(path) as handle:
             status = os.fstat(handle)
             before = os.pread(handle, CHANGE_BYTES, 0)
             addition = _fitted(_end_of(handle, status.st_size, encoding_of(before)), content)
@@ -177,9 +177,9 @@ class AppendTool(ChangingTool[ContentArguments]):
                 append_whole(handle, added)
         if status.st_nlink > 1:
             # Another hard link may be outside the workspace: give this name its own file.
-            return self._make(self.plan(place, arguments))
-        change, told = _told(place, addition, new=status.st_size == 0)
-        return changed(PlannedChange(place, before, before + added, change, told, before))
+            return self._make(self.plan(path, arguments))
+        change, message = _appended(path, addition, new=status.st_size == 0)
+        return changed(PlannedChange(path, before, before + added, change, message, before))
 
 
 def _content(arguments: ContentArguments) -> bytes:
@@ -188,10 +188,10 @@ def _content(arguments: ContentArguments) -> bytes:
     return encode(arguments.content)
 
 
-def _told(place: WorkspacePath, addition: bytes, *, new: bool) -> tuple[FileChange, str]:
+def _appended(path: WorkspacePath, addition: bytes, *, new: bool) -> tuple[FileChange, str]:
     """The change by `addition`, and the text for the model."""
-    change = compare("", decode(addition)[0].strip("\n"), place.shown)
-    return change, f"{'Created' if new else 'Appended to'} {place.shown} (+{change.added} lines)."
+    change = compare("", decode(addition)[0].strip("\n"), path.shown)
+    return change, f"{'Created' if new else 'Appended to'} {path.shown} (+{change.added} lines)."
 
 
 def encode(text: str) -> bytes:
@@ -263,17 +263,17 @@ class EditTool(ChangingTool[EditArguments]):
     description = "Replace text in a file. `old` must match exactly and once, unless replace_all is set."
     arguments = EditArguments
 
-    def plan(self, place: WorkspacePath, arguments: EditArguments) -> PlannedChange:
+    def plan(self, path: WorkspacePath, arguments: EditArguments) -> PlannedChange:
         """The file with the replacement. Raises ToolError."""
-        before = self._folder.read(place, CHANGE_BYTES)
+        before = self._folder.read(path, CHANGE_BYTES)
         if before is None:
-            raise ToolError(f"{place.shown} does not exist. Use `write` to make it.")
-        _demand_text(place, before, len(before))
-        after, count = _replaced(before, arguments, place.shown)
-        change = compare(decode(before)[0], decode(after)[0], place.shown)
-        places = "" if count == 1 else f" in {count} places"
-        told = f"Edited {place.shown}{places} ({change.summary} lines)."
-        return PlannedChange(place, before, after, change, told, known=before)
+            raise ToolError(f"{path.shown} does not exist. Use `write` to make it.")
+        _demand_text(path, before, len(before))
+        after, count = _replaced(before, arguments, path.shown)
+        change = compare(decode(before)[0], decode(after)[0], path.shown)
+        times = "" if count == 1 else f" in {count} places"
+        message = f"Edited {path.shown}{times} ({change.summary} lines)."
+        return PlannedChange(path, before, after, change, message, known=before)
 
 
 def _replaced(before: bytes, arguments: EditArguments, shown: str) -> tuple[bytes, int]:

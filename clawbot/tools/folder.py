@@ -28,7 +28,7 @@ STORES = {".git": "git", "git~1": "git", ".hg": "hg", ".jj": "jj"}
 # A folder with HEAD and these is a git repository even without `.git` (setup.c: is_git_directory; `commondir` names
 # another folder with the other two).
 HEAD = "HEAD"
-BESIDE_HEAD = frozenset({"objects", "refs", "commondir"})
+STORE_PARTS = frozenset({"objects", "refs", "commondir"})
 
 
 def why_kept(root: Path, parts: Sequence[str]) -> str:
@@ -47,7 +47,7 @@ def why_kept(root: Path, parts: Sequence[str]) -> str:
         folder = root.joinpath(*parts[:depth])
         if not (folder / HEAD).exists() and not (folder / HEAD).is_symlink():
             continue
-        if folded[depth] in BESIDE_HEAD or _is_repository(folder):
+        if folded[depth] in STORE_PARTS or _is_repository(folder):
             where = "/".join(parts[:depth]) or "the workspace"
             return (
                 f"{where} holds a file HEAD, and with it this would be part of a Git repository, changed by git alone"
@@ -112,9 +112,9 @@ class WorkspaceFolder:
         """The fence evaluated now, for one call of a tool."""
         return Bounds(self.root, self.fence)
 
-    def real(self, place: WorkspacePath) -> str:
-        """The absolute path of `place`, without links in it."""
-        return str(Path(place.base or os.path.realpath(self.root), *place.parts))
+    def real(self, path: WorkspacePath) -> str:
+        """The absolute path of `path`, without links in it."""
+        return str(Path(path.base or os.path.realpath(self.root), *path.parts))
 
     def locate(self, path: str) -> WorkspacePath:
         """The real location of `path` (relative to the workspace, absolute or `~/…`); refused if out of reach. If it
@@ -123,18 +123,18 @@ class WorkspaceFolder:
 
     def locate_for_change(self, path: str) -> WorkspacePath:
         """Like `locate`, but refuses files that a tool must not change. Raises ToolError."""
-        place, verdict = self._locate(path)
+        found, verdict = self._locate(path)
         if verdict.access != "write":
-            raise ToolError(f"{place.shown} is refused: {verdict.why}.")
-        if not place.parts:
+            raise ToolError(f"{found.shown} is refused: {verdict.why}.")
+        if not found.parts:
             raise ToolError("The path names the workspace itself. Name a file in it.")
-        if (depth := len(place.parts) - 1) > DEEPEST:
+        if (depth := len(found.parts) - 1) > DEEPEST:
             raise ToolError(f"The path has {depth:,} folders inside each other; {DEEPEST} are the most. Use fewer.")
-        with explained(place.shown):
-            why = why_kept(Path(os.path.realpath(self.root)), place.parts)
+        with explained(found.shown):
+            why = why_kept(Path(os.path.realpath(self.root)), found.parts)
         if why:
-            raise ToolError(f"{place.shown} is refused: {why}.")
-        return place
+            raise ToolError(f"{found.shown} is refused: {why}.")
+        return found
 
     def _locate(self, path: str) -> tuple[WorkspacePath, Verdict]:
         bounds = self.bounds()
@@ -178,46 +178,46 @@ class WorkspaceFolder:
             yield folder
 
     @contextmanager
-    def reading(self, place: WorkspacePath) -> Iterator[BufferedReader]:
-        """The regular file at `place`, open for reading. Raises ToolError."""
-        with self.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
-            if not place.parts:
+    def reading(self, path: WorkspacePath) -> Iterator[BufferedReader]:
+        """The regular file at `path`, open for reading. Raises ToolError."""
+        with self.folder(path.parts[:-1], base=path.base) as parent, explained(path.shown):
+            if not path.parts:
                 raise IsADirectoryError
-            handle = open_regular(parent, place.parts[-1], OPEN_READ, self.bounds)
-        with os.fdopen(handle, "rb") as stream, explained(place.shown):
+            handle = open_regular(parent, path.parts[-1], OPEN_READ, self.bounds)
+        with os.fdopen(handle, "rb") as stream, explained(path.shown):
             yield stream
 
-    def read(self, place: WorkspacePath, limit: int) -> bytes | None:
+    def read(self, path: WorkspacePath, limit: int) -> bytes | None:
         """The whole content, None if the file does not exist. Raises ToolError for more than `limit` bytes."""
         try:
-            with self.reading(place) as stream:
+            with self.reading(path) as stream:
                 data = stream.read(limit + 1)
         except MissingFileError:
             return None
         if len(data) > limit:
-            raise ToolError(f"{place.shown} is larger than {limit:,} bytes: too large to be changed by this tool.")
+            raise ToolError(f"{path.shown} is larger than {limit:,} bytes: too large to be changed by this tool.")
         return data
 
-    def create(self, place: WorkspacePath, data: bytes) -> bool:
+    def create(self, path: WorkspacePath, data: bytes) -> bool:
         """Write a new file with mode 0600. Returns False and changes nothing if there is one."""
-        with explained(place.shown):
-            return GuardedFolder(self.root).create(Path(*place.parts), data)
+        with explained(path.shown):
+            return GuardedFolder(self.root).create(Path(*path.parts), data)
 
-    def replace(self, place: WorkspacePath, data: bytes, check: Callable[[], None] | None = None) -> None:
+    def replace(self, path: WorkspacePath, data: bytes, check: Callable[[], None] | None = None) -> None:
         """Replace the file with `data` atomically; its mode is kept, a new one is 0600. `check` may raise right before.
 
         A temporary file is renamed, so other hard links keep the old content.
         """
-        with explained(place.shown):
-            GuardedFolder(self.root).replace(Path(*place.parts), data, check=check)
+        with explained(path.shown):
+            GuardedFolder(self.root).replace(Path(*path.parts), data, check=check)
 
     @contextmanager
-    def appending(self, place: WorkspacePath) -> Iterator[int]:
-        """A descriptor of the file at `place`, created if missing, for appending and reading its end; nothing of ours
+    def appending(self, path: WorkspacePath) -> Iterator[int]:
+        """A descriptor of the file at `path`, created if missing, for appending and reading its end; nothing of ours
         replaces the file meanwhile."""
-        with self.folder(place.parts[:-1], create=True) as parent, explained(place.shown):
+        with self.folder(path.parts[:-1], create=True) as parent, explained(path.shown):
             hold_folder(parent)
-            handle = open_regular(parent, place.parts[-1], OPEN_APPEND, self.bounds)
+            handle = open_regular(parent, path.parts[-1], OPEN_APPEND, self.bounds)
             try:
                 yield handle
             finally:

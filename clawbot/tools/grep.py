@@ -199,7 +199,7 @@ class GrepTool(ReadingTool[GrepArguments]):
         """Search until the end, the maximum number of matches, or the deadline. Raises ToolError."""
         if len(arguments.pattern) > PATTERN_CHARS:
             raise ToolError(f"The pattern is longer than {PATTERN_CHARS} characters.")
-        place = self._folder.locate(arguments.path)
+        path = self._folder.locate(arguments.path)
         until = self._clock.monotonic() + self._seconds
         hits: list[str] = []
         problems: list[str] = []
@@ -208,7 +208,7 @@ class GrepTool(ReadingTool[GrepArguments]):
             with matcher(
                 arguments.pattern, ignore_case=arguments.ignore_case, clock=self._clock, until=until
             ) as matching:
-                for hit in _Search(arguments.glob, self._folder, matching, problems).run(place):
+                for hit in _Search(arguments.glob, self._folder, matching, problems).run(path):
                     if len(hits) == MAX_MATCHES:
                         notice = f"[stopped after {MAX_MATCHES} matches: narrow the pattern, path or glob]"
                         break
@@ -235,23 +235,23 @@ class _Search:
         self._by_path = "/" in glob
         self._problems = problems
 
-    def run(self, place: WorkspacePath) -> Iterator[str]:
-        """The matches in the file or folder at `place`; raises TimeoutError when time is up."""
-        hides = self._bounds.hides(self._folder.real(place))
-        if not place.parts:
-            with self._folder.folder((), base=place.base) as handle:
-                yield from self._below(handle, f"{place.base}/" if place.base else "", hides)
+    def run(self, path: WorkspacePath) -> Iterator[str]:
+        """The matches in the file or folder at `path`; raises TimeoutError when time is up."""
+        hides = self._bounds.hides(self._folder.real(path))
+        if not path.parts:
+            with self._folder.folder((), base=path.base) as handle:
+                yield from self._below(handle, f"{path.base}/" if path.base else "", hides)
             return
-        with self._folder.folder(place.parts[:-1], base=place.base) as parent, explained(place.shown):
+        with self._folder.folder(path.parts[:-1], base=path.base) as parent, explained(path.shown):
             try:
-                handle = self._open(parent, place.parts[-1])
+                handle = self._open(parent, path.parts[-1])
             except IsADirectoryError:
                 handle = -1
         if handle >= 0:
-            yield from self._in_file(handle, place.shown)
+            yield from self._in_file(handle, path.shown)
             return
-        with self._folder.folder(place.parts, base=place.base) as folder:
-            yield from self._below(folder, f"{place.shown}/", hides)
+        with self._folder.folder(path.parts, base=path.base) as folder:
+            yield from self._below(folder, f"{path.shown}/", hides)
 
     def _below(self, folder: int, prefix: str, hides: Callable[[str], bool]) -> Iterator[str]:
         found = walk(folder, hides)

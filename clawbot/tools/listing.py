@@ -106,9 +106,9 @@ class ListTool(ReadingTool[ListArguments]):
 
     def act(self, arguments: ListArguments) -> ToolOutcome:
         """List the folder, or what in it fits the pattern."""
-        place = self._folder.locate(arguments.path)
-        hides = self._folder.bounds().hides(self._folder.real(place))
-        with self._folder.folder(place.parts, base=place.base) as handle:
+        path = self._folder.locate(arguments.path)
+        hides = self._folder.bounds().hides(self._folder.real(path))
+        with self._folder.folder(path.parts, base=path.base) as handle:
             if arguments.pattern:
                 found = walk(handle, hides)
                 glob = glob_of(arguments.pattern.rstrip("/"))
@@ -118,7 +118,7 @@ class ListTool(ReadingTool[ListArguments]):
                 entries, problems = _plain(handle, hides)
         if not entries and not problems:
             return ToolOutcome(
-                "Nothing fits." if arguments.pattern else f"[{place.shown} is empty]", summary="0 entries"
+                "Nothing fits." if arguments.pattern else f"[{path.shown} is empty]", summary="0 entries"
             )
         lines = [visible_name(entry) for entry in entries[:MAX_ENTRIES]] or ["Nothing fits."]
         if len(entries) > MAX_ENTRIES:

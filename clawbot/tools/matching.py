@@ -43,20 +43,20 @@ def fitting_lines(stream: BufferedReader, find: Callable[[str], Match[str] | Non
     """The number and text, truncated around the match of `find`, of each matching line; none for a binary file. Stops
     at a read error. Blocks; raises what `find` raises."""
     number = 1
-    for piece in _pieces(stream):
-        line = decode(piece)[0].rstrip("\r\n")
+    for part in _parts(stream):
+        line = decode(part)[0].rstrip("\r\n")
         if found := find(line):
             yield number, _cut(line, found.start())
-        number += piece.endswith(b"\n")
+        number += part.endswith(b"\n")
 
 
-def _pieces(stream: BufferedReader) -> Iterator[bytes]:
+def _parts(stream: BufferedReader) -> Iterator[bytes]:
     """The lines of a text, those that are too long in pieces."""
     with contextlib.suppress(OSError):
         if not is_binary(stream.peek(PROBE_BYTES)[:PROBE_BYTES]):
             text, _ = in_utf8(stream, 0)
-            while piece := text.readline(LINE_BYTES):
-                yield piece
+            while part := text.readline(LINE_BYTES):
+                yield part
 
 
 def _cut(line: str, start: int) -> str:

@@ -43,7 +43,7 @@ recall."""
 
 log = logging.getLogger(__name__)
 
-LEAST_ROOM = 200
+MIN_ROOM = 200
 """Characters for the results of memory_search, however few its answer may have."""
 
 GET_LINES = 120
@@ -74,13 +74,13 @@ async def searched(
     *,
     cite: bool,
     snippets: int,
-    whole: int,
+    total: int,
     output_max_chars: int,
 ) -> ToolOutcome:
     """The matching hits; if `index` can't answer, the reason is returned as `disabled`. A session that may know none of
     the sources gets no hits, and `index` is not asked.
 
-    `snippets` limits the characters of all snippets, `whole` those of the answer. The escaped text must not exceed
+    `snippets` limits the characters of all snippets, `total` those of the answer. The escaped text must not exceed
     `output_max_chars`, or the toolbox would truncate the JSON.
     """
     try:
@@ -91,15 +91,15 @@ async def searched(
     except Exception as error:
         log.exception("the memory index failed")
         return outcome_of(failure_text(f"{type(error).__name__}: {error}".rstrip(": "), ""), "unavailable")
-    most, room = min(whole, output_max_chars), whole
+    most, room = min(total, output_max_chars), total
     while True:
         shown = fit(result.hits, snippets, room, cite=cite)
         text = results_text(result, shown, citations, cite=cite)
-        is_least = room <= LEAST_ROOM and len(text) <= output_max_chars
+        is_least = room <= MIN_ROOM and len(text) <= output_max_chars
         if len(text) <= most or is_least or not shown:
             return outcome_of(text, counted(len(shown), "hit") if shown else "no hits")
         # The frame of the answer takes a part of it.
-        room = max(room - len(text) + most, LEAST_ROOM) if room > LEAST_ROOM else room // 2
+        room = max(room - len(text) + most, MIN_ROOM) if room > MIN_ROOM else room // 2
 
 
 class SearchArguments(Arguments, frozen=True):
@@ -178,7 +178,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
             self._citations,
             cite=cite,
             snippets=request.max_chars or most,
-            whole=most,
+            total=most,
             output_max_chars=self._output_max_chars,
         )
 
@@ -232,7 +232,7 @@ class MemoryGetTool(AsyncTool[GetArguments]):
 
     async def act(self, arguments: GetArguments) -> ToolOutcome:
         """Read; refusals and read errors are returned as `disabled`."""
-        path, first = _place(arguments)
+        path, first = _position(arguments)
         try:
             excerpt = await self._index.read(path, first, arguments.lines)
         except ClawbotError as error:
@@ -266,7 +266,7 @@ def _seen(excerpt: Excerpt, answer: str) -> dict[str, Any]:
     return {"seen": msgspec.to_builtins(record)} if excerpt.digest else {}
 
 
-def _place(arguments: GetArguments) -> tuple[str, int | None]:
+def _position(arguments: GetArguments) -> tuple[str, int | None]:
     """The path and first line of a request, also from a citation: `MEMORY.md#L12-L20`."""
     cited = _CITED.fullmatch(arguments.path.strip())
     if cited is None:

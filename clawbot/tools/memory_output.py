@@ -92,23 +92,23 @@ class Shown(Struct, frozen=True):
     cut: bool = False
 
 
-def fit(hits: Sequence[Hit], snippets: int, whole: int, *, cite: bool = False) -> list[Shown]:
+def fit(hits: Sequence[Hit], snippets: int, total: int, *, cite: bool = False) -> list[Shown]:
     """Whole results, each once, until one does not fit; that one is truncated, and the rest left out.
 
-    `snippets` limits the characters of all snippets, `whole` those of all results as JSON. If the location of the first
+    `snippets` limits the characters of all snippets, `total` those of all results as JSON. If the location of the first
     one uses most of these, its snippet may still have half of them.
     """
     shown: list[Shown] = []
     for hit in without_copies(hits):
         one = Shown(hit, well_formed(hit.snippet))
         size = len(_json(_result(one, cite=cite)))
-        if len(one.snippet) > snippets or size > whole:
-            place = len(_json(_result(Shown(hit, "", cut=True), cite=cite)))
-            part = _cut_to(one.snippet, snippets, max(whole - place, 0 if shown else whole // 2))
+        if len(one.snippet) > snippets or size > total:
+            taken = len(_json(_result(Shown(hit, "", cut=True), cite=cite)))
+            part = _cut_to(one.snippet, snippets, max(total - taken, 0 if shown else total // 2))
             return [*shown, Shown(hit, part, cut=True)] if part else shown
         shown.append(one)
         snippets -= len(one.snippet)
-        whole -= size
+        total -= size
     return shown
 
 
@@ -225,17 +225,17 @@ def excerpt_text(excerpt: Excerpt, max_chars: int) -> str:
         "to": last,
         "totalLines": excerpt.total_lines,
     }
-    whole_line = part == text or text[len(part)] == "\n"
-    if following is not None or not whole_line:
+    ends_line = part == text or text[len(part)] == "\n"
+    if following is not None or not ends_line:
         answer |= {"truncated": True} | ({"nextFrom": following} if following is not None else {})
-        answer["continuation"] = _continuation(path, last, excerpt.total_lines, following, whole_line=whole_line)
+        answer["continuation"] = _continuation(path, last, excerpt.total_lines, following, ends_line=ends_line)
     elif not text and excerpt.total_lines:
         answer["continuation"] = f"The file ends before that line: it has {excerpt.total_lines}."
     return _json(answer)
 
 
-def _continuation(path: str, last: int, total: int, following: int | None, *, whole_line: bool) -> str:
-    cut = "" if whole_line else f"Line {last} is too long and was cut. "
+def _continuation(path: str, last: int, total: int, following: int | None, *, ends_line: bool) -> str:
+    cut = "" if ends_line else f"Line {last} is too long and was cut. "
     more = f"Shown up to line {last} of {total}. Go on with path {path} and from {following}." if following else ""
     return (cut + more).strip()
 

@@ -292,7 +292,7 @@ def agent_fence(
         readable=readable,
         denied=(*foreign, *_state(settings, paths, workspace), *_configuration(files)),
         unwritable=(
-            *(Barred(folder, RUNNING_HOOK) for folder in hook_places(settings.hooks, workspace)),
+            *(Barred(folder, RUNNING_HOOK) for folder in hook_paths(settings.hooks, workspace)),
             *(Barred(folder, SKILL) for folder in (paths.skills, *settings.skills.dirs)),
             *_scripts(settings, model),
             *_program(workspace),
@@ -324,7 +324,7 @@ def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred
         # Only the following entries are worth detecting by other names (hard links).
         yield Barred(paths.home, _STATE, twins=False)
     folders = (paths.agents, paths.hooks, paths.logs, paths.mcp_tools, paths.workspaces, paths.home / COMMANDS)
-    yield from (Barred(place, _STATE) for place in folders)
+    yield from (Barred(path, _STATE) for path in folders)
     # Including editors' backup copies and lock files.
     programs = (paths.config_file, paths.switches_file, paths.skills_file, paths.mcp_file)
     files = (paths.env_file, *programs, paths.schedule_file, paths.history_file)
@@ -366,11 +366,11 @@ def _texts(value: Any) -> Iterator[str]:
 def _program(workspace: Path) -> Iterator[Barred]:
     """The code of the next start: the package, its settings, and the Python environment, possibly inside the
     workspace."""
-    places = (Path(clawbot.__file__).parent, shipped("config.yaml"), Path(sys.prefix))
-    yield from (Barred(place, _PROGRAM) for place in places if not _same_folder(place, workspace))
+    code = (Path(clawbot.__file__).parent, shipped("config.yaml"), Path(sys.prefix))
+    yield from (Barred(path, _PROGRAM) for path in code if not _same_folder(path, workspace))
 
 
-def hook_places(hooks: HookSettings, workspace: Path) -> list[Path]:
+def hook_paths(hooks: HookSettings, workspace: Path) -> list[Path]:
     """The locations of hook code: the configured folders, and in `workspace` the hooks enabled by name, existing or
     not."""
     entries = hooks.entries.__pydantic_extra__
@@ -390,14 +390,14 @@ _BETWEEN = lazy_re(r"[\s\"'=@~:;,()<>|&]+")
 
 
 @cache
-def secret_places() -> dict[str, list[str]]:
+def secret_paths() -> dict[str, list[str]]:
     """The lists of `secret_paths.toml`. Blocks at the first call."""
     return packaged_table("clawbot.tools", "secret_paths.toml", dict[str, Any])
 
 
 @cache
 def _like(*lists: str) -> re.Pattern[str]:
-    return any_glob(glob for name in lists for glob in secret_places()[name])
+    return any_glob(glob for name in lists for glob in secret_paths()[name])
 
 
 def is_env_file(name: str) -> bool:
@@ -412,7 +412,7 @@ def is_secret_file(name: str) -> bool:
 
 def is_secret_folder(name: str) -> bool:
     """Whether `name` is that of a folder in a project that holds keys by custom."""
-    return fold_name(name) in secret_places()["folders"]
+    return fold_name(name) in secret_paths()["folders"]
 
 
 def is_secret_path(path: str) -> bool:
@@ -432,9 +432,9 @@ def mentions_secret(text: str) -> bool:
 
 def secret_globs(homes: tuple[Path, ...], environment: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
     """Folders with globs of secrets below them: in each of `homes`, and where `environment` has the folders of XDG."""
-    globs = secret_places()["home"]
+    globs = secret_paths()["home"]
     yield from ((home, glob) for home in homes for glob in globs)
-    for variable, _, prefix in (entry.partition("=") for entry in secret_places()["xdg_folders"]):
+    for variable, _, prefix in (entry.partition("=") for entry in secret_paths()["xdg_folders"]):
         folder = Path(environment.get(variable, ""))
         if folder.is_absolute():
             yield from ((folder, glob.removeprefix(prefix)) for glob in globs if glob.startswith(prefix))
@@ -443,6 +443,4 @@ def secret_globs(homes: tuple[Path, ...], environment: Mapping[str, str]) -> Ite
 @cache
 def _below_home() -> re.Pattern[str]:
     """What a path is matched by from its first part with a dot on: `.config/gh/hosts.yml`."""
-    return any_glob(
-        f"{glob.lower()}{rest}" for glob in secret_places()["home"] if glob[0] == "." for rest in ("", "/*")
-    )
+    return any_glob(f"{glob.lower()}{rest}" for glob in secret_paths()["home"] if glob[0] == "." for rest in ("", "/*"))

@@ -18,7 +18,7 @@ from clawbot.messages import ToolCallBlock
 from clawbot.text.globs import compile_glob
 from clawbot.text.interface import N_
 from clawbot.text.names import fold_name
-from clawbot.tools.protocol import Approver, Tell, ToolOutcome
+from clawbot.tools.protocol import Approver, OnOutput, ToolOutcome
 from clawbot.tools.shell_calls import commands_in, without_folder
 from clawbot.tools.shell_policy import ShellRule, fits
 from clawbot.tools.shell_reading import Reading
@@ -142,13 +142,13 @@ class RuledTool(Protocol):
 
 
 @runtime_checkable
-class TellingTool(Protocol):
+class StreamingTool(Protocol):
     """A ruled tool that tells what it prints while it runs."""
 
-    async def run_telling(
-        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, tell: Tell
+    async def run_streaming(
+        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput
     ) -> ToolOutcome:
-        """As `RuledTool.run_ruled`; what is printed is handed to `tell` piece by piece."""
+        """As `RuledTool.run_ruled`; what is printed is handed to `on_output` piece by piece."""
 
 
 @runtime_checkable

@@ -135,7 +135,7 @@ CHUNK = 65536
 LIVE_EVERY = 0.1  # seconds between two pieces that are told while it runs
 LIVE_CHARS = 4000  # at most of each, the last ones
 _POLL = 0.002  # seconds; the end of a namespace takes some milliseconds
-_MOST_TOLD = 4096
+_MAX_INFO = 4096
 _CHILD = re.compile(rb'"child-pid":\s*(\d{1,9})\b')
 # The last of at least two numbers is that of a process in its own namespace.
 _LEADER = re.compile(r"^State:\s+(?P<state>\w).*?^NSpid:(?:\s+\d+)+\s+1$", re.MULTILINE | re.DOTALL)
@@ -191,14 +191,14 @@ class BoundedOutput:
 
 
 class CommandLine(Struct, frozen=True):
-    """What is started: `argv` with `environment`, and with the file `descriptors` beside the usual ones. `told`: what
+    """What is started: `argv` with `environment`, and with the file `descriptors` beside the usual ones. `info`: what
     is started is the keeper of a process namespace, in which the command lives as a child of its first process; in the
     file behind this descriptor it says which one that is."""
 
     argv: list[str]
     environment: Mapping[str, str]
     descriptors: tuple[int, ...] = ()
-    told: int | None = None
+    info: int | None = None
 
 
 class LiveOutput:
@@ -207,8 +207,8 @@ class LiveOutput:
     A context manager: nothing is told behind its end.
     """
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, on_output: Callable[[str], None]) -> None:
+        self._on_output = on_output
         self._decoder = getincrementaldecoder("utf-8")(errors="replace")
         self._text = ""
         self._timer: asyncio.TimerHandle | None = None
@@ -221,7 +221,7 @@ class LiveOutput:
             self._timer.cancel()
             self._timer = None
 
-    def hear(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """The next piece."""
         self._text = (self._text + self._decoder.decode(data))[-LIVE_CHARS:]
         if self._timer is None:
@@ -231,10 +231,10 @@ class LiveOutput:
         self._timer = None
         text, self._text = self._text, ""
         if text:
-            self._tell(text)
+            self._on_output(text)
 
 
-def _heard_by_nobody(_data: bytes) -> None:
+def _ignore(_data: bytes) -> None:
     """Nobody listens to a command."""
 
 
@@ -244,9 +244,9 @@ async def run_command(
     folder: Path,
     seconds: float,
     max_bytes: int,
-    heard: Callable[[bytes], None] = _heard_by_nobody,
+    on_output: Callable[[bytes], None] = _ignore,
 ) -> Finished:
-    """Run `command` in `folder`, without input, for at most `seconds`; `heard` receives its output as it comes.
+    """Run `command` in `folder`, without input, for at most `seconds`; `on_output` receives its output as it comes.
 
     stdout and stderr are combined. However it ends (by itself, timeout, cancellation), its whole process group is gone
     when this returns, and with a namespace all its processes. Raises OSError if it cannot be started.
@@ -259,9 +259,9 @@ async def run_command(
             process = await _start(command, folder, write_end)
         finally:
             os.close(write_end)
-        reading = asyncio.create_task(_collect(reader, output, heard))
+        reading = asyncio.create_task(_collect(reader, output, on_output))
         try:
-            timed_out = await _wait(process, seconds, told=command.told)
+            timed_out = await _wait(process, seconds, info=command.info)
             with contextlib.suppress(TimeoutError):
                 async with deadline(DRAIN):
                     await asyncio.shield(reading)
@@ -291,7 +291,7 @@ async def _start(command: CommandLine, folder: Path, output: int) -> Process:
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        await _terminate(await starting, told=command.told)
+        await _terminate(await starting, info=command.info)
         raise
 
 
@@ -310,13 +310,13 @@ async def _open_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int
     return reader, transport, write_end
 
 
-async def _collect(reader: asyncio.StreamReader, output: BoundedOutput, heard: Callable[[bytes], None]) -> None:
+async def _collect(reader: asyncio.StreamReader, output: BoundedOutput, on_output: Callable[[bytes], None]) -> None:
     while data := await reader.read(CHUNK):
         output.add(data)
-        heard(data)
+        on_output(data)
 
 
-async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:
+async def _wait(process: Process, seconds: float, *, info: int | None) -> bool:
     """Wait for the end of `process` and its group; returns whether the time limit stopped it."""
     try:
         # Not `wait_for`: that of Python 3.11 loses a cancellation that comes together with the end.
@@ -324,25 +324,25 @@ async def _wait(process: Process, seconds: float, *, told: int | None) -> bool:
             await process.wait()
         return False
     except TimeoutError:
-        await _terminate(process, told=told)
+        await _terminate(process, info=info)
         return True
     except asyncio.CancelledError:
-        await _terminate(process, told=told)
+        await _terminate(process, info=info)
         raise
     finally:
         # Also after a normal end: kill its background processes.
         signal_group(process.pid, signal.SIGKILL)
-        if told is not None:
-            await asyncio.to_thread(_end_namespace, told)
+        if info is not None:
+            await asyncio.to_thread(_end_namespace, info)
 
 
-async def _terminate(process: Process, *, told: int | None) -> None:
+async def _terminate(process: Process, *, info: int | None) -> None:
     """SIGTERM to the group, then SIGKILL to the rest.
 
     In a namespace the group gets SIGTERM, since the first process ignores it; killing the first one kills all others,
     including those that left the group. Its keeper ends with it.
     """
-    group = process.pid if told is None else _first_inside(told)
+    group = process.pid if info is None else _first_inside(info)
     signal_group(group or process.pid, signal.SIGTERM)
     with contextlib.suppress(TimeoutError):
         async with deadline(GRACE):
@@ -354,10 +354,10 @@ async def _terminate(process: Process, *, told: int | None) -> None:
     await process.wait()
 
 
-def _end_namespace(told: int) -> None:
+def _end_namespace(info: int) -> None:
     """Kill the first process of a namespace, and wait for its end: then all others are gone. Its keeper ends once it
     has the command's exit status. Blocks."""
-    first = _first_inside(told)
+    first = _first_inside(info)
     if first is not None and _leads_namespace(first):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(first, signal.SIGKILL)
@@ -365,9 +365,9 @@ def _end_namespace(told: int) -> None:
             time.sleep(_POLL)
 
 
-def _first_inside(told: int) -> int | None:
+def _first_inside(info: int) -> int | None:
     """The first process of a namespace, as reported by its keeper; None before there is one."""
-    found = _CHILD.search(os.pread(told, _MOST_TOLD, 0))
+    found = _CHILD.search(os.pread(info, _MAX_INFO, 0))
     return int(found[1]) if found else None
 
 

@@ -102,7 +102,7 @@ class SessionAccess(Protocol):
 
 
 Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
-Tell = Callable[[str], None]
+OnOutput = Callable[[str], None]
 """Receives the next piece of what a call prints while it runs."""
 
 

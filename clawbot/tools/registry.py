@@ -24,7 +24,7 @@ from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
 from clawbot.tools.packages import PackageApprovals, ToolContext, ask_to_run, package_tools
 from clawbot.tools.paths import Fence
-from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool, TellingTool
+from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool, StreamingTool
 from clawbot.tools.process import SecretNames
 from clawbot.tools.protocol import (
     IGNORED,
@@ -33,9 +33,9 @@ from clawbot.tools.protocol import (
     ApprovalQuestion,
     Approver,
     AskingTool,
+    OnOutput,
     SessionAccess,
     SessionTool,
-    Tell,
     ToolDeclinedError,
     ToolError,
     ToolOutcome,
@@ -90,7 +90,7 @@ class Toolbox:
         tool = self._tools.get(call.name)
         return tool is not None and not tool.read_only
 
-    def handed_over(self, without: Container[str], also: Sequence[AnyTool] = ()) -> Toolbox:
+    def for_subagent(self, without: Container[str], also: Sequence[AnyTool] = ()) -> Toolbox:
         """The tools for somebody else, under the same permissions: those of now but `without`, and `also` these."""
         kept = [tool for name, tool in self._tools.items() if name not in without]
         return Toolbox([*kept, *also], self._limit, self._approvals, permissions=self.permissions)
@@ -102,13 +102,13 @@ class Toolbox:
             self._by_access[access] = Toolbox(tools, self._limit, self._approvals, permissions=self.permissions)
         return self._by_access[access]
 
-    async def run_for_user(self, command: str, tell: Tell) -> UserRun:
+    async def run_for_user(self, command: str, on_output: OnOutput) -> UserRun:
         """Run a command that the user typed, as `ShellTool.run_for_user` does. Raises ToolError, also where commands
         are no part of the session."""
         shell = self._tools.get(ShellTool.name)
         if not isinstance(shell, ShellTool):
             raise ToolError("Not run: there are no commands in this conversation (tools.deny, or a shared session).")
-        return await shell.run_for_user(command, tell)
+        return await shell.run_for_user(command, on_output)
 
     @property
     def read_only(self) -> tuple[AnyTool, ...]:
@@ -126,11 +126,11 @@ class Toolbox:
             log.exception("tool %s gave no title", call.name)
             return one_line(call.name)
 
-    async def run(self, call: ToolCallBlock, approve: Approver, tell: Tell = to_nobody) -> ToolOutcome:
-        """Run one call; `tell` receives what it prints meanwhile. Raises only CancelledError: every failure becomes an
-        error that the model can act on."""
+    async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput = to_nobody) -> ToolOutcome:
+        """Run one call; `on_output` receives its output as it is printed. Raises only CancelledError: every failure
+        becomes an error that the model can act on."""
         try:
-            return await self.attempt(call, approve, tell)
+            return await self.attempt(call, approve, on_output)
         except ToolDeclinedError as error:
             outcome = ToolOutcome(str(error), is_error=True, summary="declined", details={"declined": True})
         except ToolError as error:
@@ -141,12 +141,12 @@ class Toolbox:
             outcome = ToolOutcome(f"The tool {call.name} failed: {what}", is_error=True, summary="failed")
         return self._fitting(outcome)
 
-    async def attempt(self, call: ToolCallBlock, approve: Approver, tell: Tell = to_nobody) -> ToolOutcome:
+    async def attempt(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput = to_nobody) -> ToolOutcome:
         """Run one call. Raises ToolError for a call that can't succeed, and whatever else a tool raises."""
         ignored = self._ignored(call)
         if ignored:
             call = replace(call, arguments={key: call.arguments[key] for key in call.arguments if key not in ignored})
-        outcome = await self._run(call, approve, tell)
+        outcome = await self._run(call, approve, on_output)
         if not isinstance(outcome, ToolOutcome):
             raise TypeError(f"it returned {type(outcome).__name__}, not a ToolOutcome")
         if ignored:
@@ -168,7 +168,7 @@ class Toolbox:
             text = cut_middle(text, max(self._limit - NOTICE_CHARS, 1), "Ask for less.")
         return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details, outcome.notice)
 
-    async def _run(self, call: ToolCallBlock, approve: Approver, tell: Tell) -> ToolOutcome:
+    async def _run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
         tool = self._tools.get(call.name)
         if tool is None:
             near = difflib.get_close_matches(call.name, self._tools, n=1)
@@ -180,8 +180,8 @@ class Toolbox:
         if isinstance(tool, DelegatingTool):
             await self._ruled(tool, call, approve)
             return await tool.run_delegated(call, approve, self.permissions)
-        if isinstance(tool, TellingTool):
-            return await tool.run_telling(call.arguments, approve, self.permissions, tell)
+        if isinstance(tool, StreamingTool):
+            return await tool.run_streaming(call.arguments, approve, self.permissions, on_output)
         if isinstance(tool, RuledTool):
             return await tool.run_ruled(call.arguments, approve, self.permissions)
         approve = await self._ruled(tool, call, approve)

@@ -124,15 +124,15 @@ HARMLESS_DEVICE = lazy_re(r"/dev/(?:null|zero|stdout|stderr|stdin|tty|full|fd/\d
 
 def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
     """What `command`, which starts in `workspace`, seems to do, the worst first; empty when it seems to read only."""
-    found = set(_Look(str(workspace)).at(command))
-    if any(piece.kind == "odd" for piece in pieces(visible(command))):
+    found = set(_RiskFinder(str(workspace)).at(command))
+    if any(part.kind == "odd" for part in pieces(visible(command))):
         found.add(Risk.UNSEEN)
     if ALIKE.search(command):
         found.add(Risk.ALIKE)
     return tuple(risk.value for risk in Risk if risk in found)
 
 
-class _Look:
+class _RiskFinder:
     """One look at a command and at the commands in it."""
 
     def __init__(self, workspace: str) -> None:
@@ -175,7 +175,7 @@ class _Look:
         """Where it writes, as far as it says so by its arguments."""
         plain, known = [word for word in words[1:] if not (word.known and word.text.startswith("-"))], known_programs()
         if name in ("cd", "pushd"):
-            self._folder = self._place(plain[0]) if plain else str(Path("~").expanduser())
+            self._folder = self._path(plain[0]) if plain else str(Path("~").expanduser())
         targets = (
             plain if known.holds("writes_all", name) else plain[1:][-1:] if known.holds("writes_last", name) else []
         )
@@ -214,7 +214,7 @@ class _Look:
         if base in known.languages and (given or not set(known.languages[base].split(",")).isdisjoint(arguments)):
             yield Risk.OTHER_CODE
 
-    def _place(self, word: ScriptWord) -> str | None:
+    def _path(self, word: ScriptWord) -> str | None:
         """The path that `word` names, by its text alone; None where only the shell knows."""
         text = re.sub(r"^(?:~|\$HOME|\$\{HOME\})(?=/|$)", str(Path("~").expanduser()), word.text)
         if "$" in text or "`" in text or "<(" in text:
@@ -224,11 +224,11 @@ class _Look:
         return "/" + os.path.normpath(f"{self._folder}/{text}" if not text.startswith("/") else text).lstrip("/")
 
     def _writes(self, word: ScriptWord) -> Iterator[Risk]:
-        place = self._place(word)
-        if place is None:
+        path = self._path(word)
+        if path is None:
             yield Risk.SOMEWHERE
-        elif place.startswith("/dev/"):
-            if not HARMLESS_DEVICE.fullmatch(place):
+        elif path.startswith("/dev/"):
+            if not HARMLESS_DEVICE.fullmatch(path):
                 yield Risk.DISKS
-        elif not is_within(self._workspace, place):
+        elif not is_within(self._workspace, path):
             yield Risk.OUTSIDE

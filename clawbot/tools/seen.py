@@ -60,7 +60,7 @@ class Views:
         since: Sequence[Message] = (),
         prompt: Iterable[tuple[str, str, str]] = (),
     ) -> None:
-        self._whole: dict[str, int] = {NOTHING: 0}  # digest -> when all of the version was seen last
+        self._complete: dict[str, int] = {NOTHING: 0}  # digest -> when all of the version was seen last
         self._lines = defaultdict[str, dict[int, str]](dict)
         self._last: dict[str, tuple[int, str]] = {}  # path -> when which version was seen last
         self.known: dict[str, str] = {}
@@ -76,7 +76,7 @@ class Views:
         What it has seen only as the difference in a refusal is not replaced with just what was refused."""
         now = version_of(before)
         at, last = self._last.get(path, (0, now))
-        seen_at = self._whole.get(now, -1)
+        seen_at = self._complete.get(now, -1)
         is_last = last == now or seen_at > at
         return seen_at >= 0 and is_last and self._refused.get(now) != version_of(after)
 
@@ -107,7 +107,7 @@ class Views:
             self._show(at, shown, _text_in(message, shown.chars))
         elif (difference := _converted(record, Difference)) and difference.known == self.version(difference.path):
             self._last[difference.path] = at, difference.digest
-            self._whole.setdefault(difference.digest, at)
+            self._complete.setdefault(difference.digest, at)
             self._refused[difference.digest] = difference.refused
 
     def _show(self, at: int, shown: Shown, text: str) -> None:
@@ -119,7 +119,7 @@ class Views:
             self._see(at, shown.path, shown.digest, "\n".join(lines[number] for number in sorted(lines)))
 
     def _see(self, at: int, path: str, digest: str, text: str) -> None:
-        self._whole[digest] = at
+        self._complete[digest] = at
         self._refused.pop(digest, None)
         self._last[path] = at, digest
         self.known[path] = text.replace("\r\n", "\n").rstrip("\r")
@@ -127,8 +127,8 @@ class Views:
     def _change(self, at: int, path: str, was: str, now: str, call: ToolCallBlock | None) -> None:
         """Take a change from the version `was` to `now`: who has seen the one has seen the other."""
         self._last[path] = at, now
-        if was in self._whole:
-            self._whole[now] = at
+        if was in self._complete:
+            self._complete[now] = at
             self._refused.pop(now, None)
         if call is not None and (was == NOTHING or path in self.known):
             self.known[path] = _text_after(self.known.get(path, ""), call)

@@ -40,8 +40,8 @@ from clawbot.tools.protocol import (
     ApprovalQuestion,
     Approver,
     Need,
+    OnOutput,
     SessionAccess,
-    Tell,
     ToolError,
     ToolOutcome,
     refused,
@@ -49,7 +49,7 @@ from clawbot.tools.protocol import (
 )
 from clawbot.tools.risks import risks_of
 from clawbot.tools.sandbox.bwrap import Missing
-from clawbot.tools.sandbox.command import Enclosed, Sandbox, explained, reach_text, told_of, was_never_started
+from clawbot.tools.sandbox.command import Enclosed, Sandbox, changes_text, explained, reach_text, was_never_started
 from clawbot.tools.shell_calls import known_programs
 from clawbot.tools.shell_policy import REACH, ShellRule, fits, offered_rule, reads_within
 from clawbot.tools.shell_syntax import plain_commands, simple_command
@@ -131,7 +131,7 @@ class _Ended(Struct, frozen=True):
 
 
 class ShellTool:
-    """`shell`, a `RuledTool`, a `TellingTool` and a `SessionTool`. What the user allows for always holds in all
+    """`shell`, a `RuledTool`, a `StreamingTool` and a `SessionTool`. What the user allows for always holds in all
     sessions as long as this object lives. `fence` is that of the file tools: what only reads runs unasked within it.
     `state` is clawbot's own folder, which commands don't see."""
 
@@ -202,22 +202,22 @@ class ShellTool:
 
     async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
         """Ask if necessary, run, and report. Raises ToolError if it is refused or can't be started."""
-        return await self.run_telling(arguments, approve, permissions, to_nobody)
+        return await self.run_streaming(arguments, approve, permissions, to_nobody)
 
-    async def run_telling(
-        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, tell: Tell
+    async def run_streaming(
+        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput
     ) -> ToolOutcome:
-        """The same; what the command prints is handed to `tell` meanwhile."""
+        """The same; what the command prints is handed to `on_output` meanwhile."""
         asked = parse(ShellArguments, arguments)
         if not asked.command.strip():
             raise ToolError("`command` is empty.")
         check_readable(asked.command)
-        found = await self._sandbox.look()
+        found = await self._sandbox.backend()
         sandboxed = self._is_sandboxed(found)
         judge = functools.partial(self._judge, permissions=permissions, sandboxed=sandboxed)
         approved = await self._approved(asked.command, approve, judge)
         seconds = min(asked.timeout or self._settings.timeout, MAX_TIMEOUT)
-        with LiveOutput(tell) as live:
+        with LiveOutput(on_output) as live:
             ended = await self._run(approved, seconds, sandboxed, live)
         outcome = report(ended.finished, seconds)
         details = None
@@ -227,7 +227,7 @@ class ShellTool:
             details = {"command": approved.command}
         return ToolOutcome(text, outcome.is_error, outcome.summary, details, self._sandbox.notice(found))
 
-    async def run_for_user(self, command: str, tell: Tell) -> UserRun:
+    async def run_for_user(self, command: str, on_output: OnOutput) -> UserRun:
         """Run what the user typed at the prompt. Raises ToolError where it may not run or can't be started.
 
         Nothing is asked: typing it is the consent that a question would get, so it has the network. Everything else
@@ -238,10 +238,10 @@ class ShellTool:
         if self._settings.approval == "deny":
             raise ToolError("Shell commands are switched off (tools.shell.approval: deny).")
         check_readable(command)
-        found = await self._sandbox.look()
+        found = await self._sandbox.backend()
         sandboxed = self._is_sandboxed(found)
         approved = Approved(command, network=True, git=await asyncio.to_thread(self._sets_up_git, command))
-        with LiveOutput(tell) as live:
+        with LiveOutput(on_output) as live:
             ended = await self._run(approved, MAX_TIMEOUT, sandboxed, live)
         finished = ended.finished
         return UserRun(
@@ -271,7 +271,7 @@ class ShellTool:
             return _Ended(finished)
         outcome = report(finished, seconds)
         why = explained(outcome.text, outcome.is_error, network=approved.network, outer=enclosed.outer)
-        return _Ended(finished, tuple(filter(None, (told_of(made), why))))
+        return _Ended(finished, tuple(filter(None, (changes_text(made), why))))
 
     async def _attempt(self, approved: Approved, seconds: float, live: LiveOutput) -> tuple[Finished, Enclosed]:
         secret = await asyncio.to_thread(self._secrets.read)
@@ -289,7 +289,7 @@ class ShellTool:
             async with enclosing as enclosed:
                 most = self._max_chars - NOTICE_CHARS
                 finished = await run_command(
-                    enclosed.command, folder=self._workspace, seconds=seconds, max_bytes=most, heard=live.hear
+                    enclosed.command, folder=self._workspace, seconds=seconds, max_bytes=most, on_output=live.receive
                 )
         except OSError as error:
             raise ToolError(f"The command could not be started: {error.strerror} ({error.filename}).") from error

@@ -234,9 +234,9 @@ def given_texts(
     if name in ("eval", "trap", "env"):
         arguments = arguments[name != "env" and [word.text for word in arguments[:1]] == ["--"] :]
         begin = next((n for n, word in enumerate(arguments) if name != "env" or ENV_TEXT.match(word.text)), None)
-        said = [] if begin is None else arguments[begin : 1 if name == "trap" else None]
-        text = " ".join(word.text for word in said)
-        return [ScriptWord(ENV_TEXT.sub("", text), all(word.known for word in said))] if said else [], True
+        parts = [] if begin is None else arguments[begin : 1 if name == "trap" else None]
+        text = " ".join(word.text for word in parts)
+        return [ScriptWord(ENV_TEXT.sub("", text), all(word.known for word in parts))] if parts else [], True
     if not known_programs().holds("shells", name):
         return [], True
     option = next((n for n, word in enumerate(arguments) if re.fullmatch(r"-\w*c", word.text)), None)

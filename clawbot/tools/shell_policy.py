@@ -24,14 +24,14 @@ from clawbot.text.interface import N_
 from clawbot.tools.paths import Bounds, Fence, is_secret_path
 from clawbot.tools.process import is_below, search_path
 from clawbot.tools.sandbox.mounts import PACKED
-from clawbot.tools.shell_reading import Reading, is_listed, reading, reading_list, stays_inside
+from clawbot.tools.shell_reading import Reading, is_inside, is_listed, reading, reading_list
 from clawbot.tools.shell_syntax import simple_command
 from clawbot.trees import TreeWalk
 
-MOST_SETTINGS = 100_000  # bytes of a repository's settings
+MAX_SETTINGS = 100_000  # bytes of a repository's settings
 
 IsSecret = Callable[[os.stat_result], bool]
-MOST_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
+MAX_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
 
 
 def reads_within(command: str, workspace: Path, fence: Fence) -> Reading | None:
@@ -49,7 +49,7 @@ def reads_within(command: str, workspace: Path, fence: Fence) -> Reading | None:
         return None
     is_secret = _secret_twins(bounds.root)
     for number, path in enumerate(_paths(found, bounds.root), start=1):
-        if number > MOST_PATHS or not _is_readable(path, found, bounds, is_secret):
+        if number > MAX_PATHS or not _is_readable(path, found, bounds, is_secret):
             return None
     return found
 
@@ -71,7 +71,7 @@ def _is_own_repository(root: Path) -> bool:
         store = folder.state(".git")
         if store is None or not stat.S_ISDIR(store.st_mode) or folder.state(".git/config.worktree") is not None:
             return False
-        text = folder.read(".git/config", MOST_SETTINGS).decode("utf-8", "replace")
+        text = folder.read(".git/config", MAX_SETTINGS).decode("utf-8", "replace")
     except OSError:
         return False
     sections = {name.lower() for name in re.findall(r"\[\s*([^\s\]\".]+)", text)}
@@ -83,7 +83,7 @@ def _is_readable(path: str, found: Reading, bounds: Bounds, is_secret: IsSecret)
     try:
         real = os.path.realpath(Path(bounds.root, path))
         inside = os.path.relpath(real, bounds.root)
-        if not stays_inside(path) or (real != bounds.root and not stays_inside(inside)):
+        if not is_inside(path) or (real != bounds.root and not is_inside(inside)):
             return False
         if bounds.verdict(real).access == "none":
             return False
@@ -106,7 +106,7 @@ def _secret_twins(root: str) -> IsSecret:
     @cache
     def identities() -> set[tuple[int, int]]:
         with GuardedFolder(Path(root), real=True).folder(".") as top:
-            walk = TreeWalk(top, ignored=PACKED | {".git"}, most=MOST_PATHS)
+            walk = TreeWalk(top, ignored=PACKED | {".git"}, most=MAX_PATHS)
             found = [os.lstat(entry.name, dir_fd=entry.parent) for entry in walk if is_secret_path(entry.path)]
         return {(each.st_dev, each.st_ino) for each in found} if walk.is_whole else {(0, 0)}
 
@@ -118,7 +118,7 @@ def _holds_secret(root: str, folder: str, dotted: bool, is_secret: IsSecret) -> 
     with GuardedFolder(Path(root), real=True).folder(folder) as top:
         # What others packed holds certificates of theirs.
         skips = None if dotted else lambda path: "/." in f"/{path}"
-        walk = TreeWalk(top, skips=skips, ignored=PACKED | {".git"}, most=MOST_PATHS)
+        walk = TreeWalk(top, skips=skips, ignored=PACKED | {".git"}, most=MAX_PATHS)
         named = (
             is_secret_path(f"{folder}/{entry.path}")
             or (not entry.is_folder and is_secret(os.lstat(entry.name, dir_fd=entry.parent)))

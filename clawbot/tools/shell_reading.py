@@ -21,7 +21,7 @@ from clawbot.text.tables import packaged_table
 from clawbot.tools.paths import is_secret_path
 from clawbot.tools.shell_syntax import ScriptWord, simple_command
 
-MOST_WORDS_OF_A_NAME = 3  # `git stash list`
+MAX_NAME_WORDS = 3  # `git stash list`
 GIT_BEFORE_SUBCOMMAND = ("--no-pager", "--no-optional-locks")
 ANSWERS_ITSELF = ("--version", "--help")
 
@@ -117,7 +117,7 @@ def _program(words: Sequence[ScriptWord]) -> tuple[str, Program, list[ScriptWord
     if rest and rest[0].text == "git":
         while len(rest) > 1 and rest[1].text in GIT_BEFORE_SUBCOMMAND:
             del rest[1]
-    for count in range(min(MOST_WORDS_OF_A_NAME, len(rest)), 0, -1):
+    for count in range(min(MAX_NAME_WORDS, len(rest)), 0, -1):
         name = " ".join(word.text for word in rest[:count])
         # A word with a space in it is another program's name.
         program = programs().get(name) if name.count(" ") == count - 1 else None
@@ -174,7 +174,7 @@ class _Arguments:
             elif word.text in ("-", "") or not word.text.startswith("-"):
                 self._operands.append(word)
             elif program.find or word.text.startswith("--"):
-                self._whole(word, left)
+                self._long(word, left)
             else:
                 self._short(word, left)
         self._check_operands()
@@ -187,7 +187,7 @@ class _Arguments:
     def _does(self, options: tuple[str, ...]) -> bool:
         return options == ("always",) or not self._seen.isdisjoint(options)
 
-    def _whole(self, word: ScriptWord, left: Iterator[ScriptWord]) -> None:
+    def _long(self, word: ScriptWord, left: Iterator[ScriptWord]) -> None:
         """`--option`, `--option=value`, or an option of find with its value as the next word."""
         name, equals, _ = word.text.partition("=")
         if name in ANSWERS_ITSELF and word.text == name and not self._name.startswith("git"):
@@ -268,12 +268,12 @@ class _Arguments:
             _demand(word.text.startswith("+") and len(self._operands) == 1)
         elif kind != "text":
             # `HEAD:path` names a path as well; `A..B` is no way up; `:(top)x` and its like begin elsewhere.
-            _demand(all(stays_inside(part) for part in [word.text, *word.text.split(":")]))
+            _demand(all(is_inside(part) for part in [word.text, *word.text.split(":")]))
             # Outside of a repository `git diff` compares files.
             self._paths.append(word.text)
 
     def _path(self, word: ScriptWord) -> None:
-        _demand(stays_inside(word.text))
+        _demand(is_inside(word.text))
         if not word.is_inert():
             # Where the number of words counts, one must not become two; and `[` in quotes is none to the shell.
             _demand(self._program.most is None and "[" not in word.text and not _UNSAFE_GLOB.search(word.bare))
@@ -287,7 +287,7 @@ def _demand(condition: bool) -> None:
         raise _NotOnTheListError
 
 
-def stays_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
     """Whether `path` is relative, goes nowhere up, and names no place where secrets lie: a rule for reading was not
     given with these in mind, so the user is asked."""
     if not path or path.startswith(("/", "~")) or is_secret_path(path):

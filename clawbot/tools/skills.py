@@ -31,7 +31,7 @@ class SkillsSearchArguments(Arguments, frozen=True):
 
 
 class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
-    """`skills_search`: the skills nearest to a task, with their descriptions and files. `look` finds all; `shown` is
+    """`skills_search`: the skills nearest to a task, with their descriptions and files. `find` finds all; `shown` is
     the path of one for `read`."""
 
     name = SKILLS_SEARCH
@@ -41,13 +41,13 @@ class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
     subject = "query"
     arguments = SkillsSearchArguments
 
-    def __init__(self, look: Callable[[], Sequence[FoundSkill]], shown: Callable[[FoundSkill], str]) -> None:
-        self._look = look
+    def __init__(self, find: Callable[[], Sequence[FoundSkill]], shown: Callable[[FoundSkill], str]) -> None:
+        self._find = find
         self._shown = shown
 
     def act(self, arguments: SkillsSearchArguments) -> ToolOutcome:
         """Search the skills that the model may use. Blocks."""
-        found = nearest_skills([skill for skill in self._look() if skill.listed], arguments.query)[:_MOST]
+        found = nearest_skills([skill for skill in self._find() if skill.listed], arguments.query)[:_MOST]
         lines = [f"- {skill.name}: {clean_line(skill.manifest.description)} ({self._shown(skill)})" for skill in found]
         return ToolOutcome("\n".join(lines) or "No skill has these words.", summary=", ".join(s.name for s in found))
 
@@ -60,9 +60,9 @@ def _words(text: str) -> frozenset[str]:
 _words_of_skill = lru_cache(maxsize=4096)(_words)
 
 
-def nearest_skills(skills: Sequence[FoundSkill], said: str) -> list[FoundSkill]:
-    """Those of `skills` that share words with `said`, the nearest first; rare words count more. Blocks: tokenises."""
-    wanted = _words(said)
+def nearest_skills(skills: Sequence[FoundSkill], text: str) -> list[FoundSkill]:
+    """Those of `skills` that share words with `text`, the nearest first; rare words count more. Blocks: tokenises."""
+    wanted = _words(text)
     named = [_words_of_skill(skill.name) for skill in skills]
     about = [name | _words_of_skill(skill.manifest.description) for name, skill in zip(named, skills, strict=True)]
     rows = Counter(word for words in about for word in words & wanted)

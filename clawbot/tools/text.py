@@ -88,7 +88,7 @@ def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_c
     room = max_chars
     number = skipped
     while number - skipped < limit and room > 0:
-        line, whole = _next_line(stream, max_chars)
+        line, complete = _next_line(stream, max_chars)
         if not line:
             break
         chars = len(line.decode(errors="replace"))
@@ -96,7 +96,7 @@ def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_c
             stream.seek(-len(line), 1)
             break
         number += 1
-        if chars > room or not whole:
+        if chars > room or not complete:
             line = line.decode(errors="replace")[:room].encode()
             cut.append(number)
         kept.append(line)
@@ -110,18 +110,18 @@ def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_c
 def _next_line(stream: BufferedReader, max_chars: int) -> tuple[bytes, bool]:
     """The next line, and whether it is whole: the rest of a line beyond `max_chars` is passed over."""
     line = stream.readline(max(max_chars * 4, LINE_BYTES))
-    whole = line.endswith(b"\n") or len(line) < max(max_chars * 4, LINE_BYTES)
-    if not whole:
+    complete = line.endswith(b"\n") or len(line) < max(max_chars * 4, LINE_BYTES)
+    if not complete:
         _skip_lines(stream, 1)
-    return line, whole
+    return line, complete
 
 
 def _skip_lines(stream: BufferedReader, count: int) -> int:
     """Skip `count` lines; returns how many there were."""
     done = 0
     began = False
-    while done < count and (piece := stream.readline(LINE_BYTES)):
-        began = not piece.endswith(b"\n")
+    while done < count and (block := stream.readline(LINE_BYTES)):
+        began = not block.endswith(b"\n")
         done += not began
     return done + began
 
@@ -130,9 +130,9 @@ def _count_lines(stream: BufferedReader) -> int:
     """The number of lines from here to the end."""
     lines = 0
     last = b"\n"
-    while piece := stream.read(1 << 20):
-        lines += piece.count(b"\n")
-        last = piece[-1:]
+    while block := stream.read(1 << 20):
+        lines += block.count(b"\n")
+        last = block[-1:]
     return lines + (last != b"\n")
 
 
@@ -150,14 +150,14 @@ def compare(before: str, after: str, name: str) -> FileChange:
     return FileChange(added, removed, cut_middle("\n".join(lines), DIFF_CHARS))
 
 
-def whole_diff(before: bytes | None, after: bytes, name: str) -> str:
+def full_diff(before: bytes | None, after: bytes, name: str) -> str:
     """The unified diff from `before` (None: there is no file) to `after`, complete whatever its size: what it says,
     applied to `before`, is `after`. Where there are bytes that are no UTF-8, these are written as `\\xff`, and a
     backslash as two. UTF-16 is shown as the text that it is."""
     before, after = None if before is None else as_utf8(before), as_utf8(after)
-    old, new = _pieces(before or b""), _pieces(after)
+    old, new = _with_breaks(before or b""), _with_breaks(after)
     if not (_is_utf8(before or b"") and _is_utf8(after)):
-        old, new = (_pieces(data.replace(b"\\", b"\\\\")) for data in (before or b"", after))
+        old, new = (_with_breaks(data.replace(b"\\", b"\\\\")) for data in (before or b"", after))
     source, target = "/dev/null" if before is None else f"a/{_printable(name)}", f"b/{_printable(name)}"
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
@@ -183,7 +183,7 @@ def _one_hunk(old: list[str], new: list[str], head: int, tail: int) -> list[str]
     ]
 
 
-def _pieces(data: bytes) -> list[str]:
+def _with_breaks(data: bytes) -> list[str]:
     """The lines of `data` with their line breaks, whose carriage returns belong to the line."""
     lines = data.decode(errors="backslashreplace").split("\n")
     return [f"{line}\n" for line in lines[:-1]] + [line for line in lines[-1:] if line]

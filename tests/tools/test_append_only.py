@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.secrets import MARK, consented_in, secret_values
-from clawbot.tools.append_only import AppendOnlyFile, addition, described, is_on_disk, note_place, remainder
+from clawbot.tools.append_only import AppendOnlyFile, addition, described, is_on_disk, note_path, remainder
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import ToolError, ToolOutcome
 from clawbot.tools.registry import Toolbox
@@ -114,7 +114,7 @@ def test_ways_to_name_the_file(notes: Notes, day: Path, path: str | None) -> Non
 @pytest.mark.parametrize("path", ["", "/etc/passwd", "../x.md", "memory/../../x.md", "a\0b"])
 def test_a_path_that_leads_elsewhere_is_no_place_of_a_note(path: str) -> None:
     with pytest.raises(ToolError):
-        note_place(path)
+        note_path(path)
 
 
 @pytest.mark.parametrize("linked", ["folder", "file", "dangling", "inside"])
@@ -339,7 +339,7 @@ def test_two_programs_that_add_at_the_same_time_lose_nothing(workspace: Path, da
         begin.wait()
         for number in range(30):
             with contextlib.suppress(ToolError):  # the other one was faster five times
-                file.add("", f"- {name} {number}", whole=False)
+                file.add("", f"- {name} {number}", complete=False)
         return list(file.writes)
 
     with ThreadPoolExecutor(2) as pool:
@@ -456,7 +456,7 @@ def test_only_what_the_user_consented_to_keep_stays(workspace: Path, day: Path) 
     assert consented == {"4711"}
     known = secret_values(["the door code is 4711", "my password is hunter22"])
     file = AppendOnlyFile(WorkspaceFolder(workspace), NOTE, lambda _write: None, known, consented=consented)
-    outcome = file.add("", "- door code: 4711, password: hunter22. `remember --keep` PIN 9921", whole=False)
+    outcome = file.add("", "- door code: 4711, password: hunter22. `remember --keep` PIN 9921", complete=False)
     assert day.read_text().endswith(f"- door code: 4711, password: {MARK}. `remember --keep` PIN {MARK}\n")
     assert "looks like a password and a lock code or a PIN; only the user keeps it" in outcome.text
     assert file.writes[0].kinds == ("password", "code")
@@ -485,7 +485,7 @@ def test_consent_in_usual_words(message: str) -> None:
 
 def test_a_secret_of_the_talk_is_left_out_in_other_words_too(workspace: Path, day: Path) -> None:
     file = AppendOnlyFile(WorkspaceFolder(workspace), NOTE, lambda _write: None, secret_values(["my PIN is 4711"]))
-    file.add("", "- Opens the gate with 4711, not with 14711", whole=False)
+    file.add("", "- Opens the gate with 4711, not with 14711", complete=False)
     assert day.read_text().endswith(f"- Opens the gate with {MARK}, not with 14711\n")
 
 
@@ -567,7 +567,7 @@ def test_no_calls_change_what_was_there(before: bytes, wanted: list[tuple[str, s
         digest = hashlib.sha256(before).hexdigest()
         for name, path, text in wanted:
             try:
-                file.add(path, text, whole=name == "write")
+                file.add(path, text, complete=name == "write")
             except ToolError:
                 continue
             finally:

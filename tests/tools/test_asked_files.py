@@ -18,7 +18,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, ToolOutcome
 from clawbot.tools.registry import Toolbox
-from clawbot.tools.text import whole_diff
+from clawbot.tools.text import full_diff
 from tests.tools.conftest import User, box_of, call, nobody
 
 pytestmark = pytest.mark.usefixtures("all_seen")
@@ -304,7 +304,7 @@ FILES = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_f
 
 @given(before=FILES, after=FILES)
 def test_the_diff_says_all_that_changes(before: str, after: str) -> None:
-    assert apply(before, whole_diff(before.encode(), after.encode(), "AGENTS.md")) == after
+    assert apply(before, full_diff(before.encode(), after.encode(), "AGENTS.md")) == after
 
 
 @pytest.mark.parametrize("after", ["{}end\n", "new\n{}", "{}"])
@@ -312,15 +312,15 @@ def test_the_diff_of_a_large_change_is_complete(after: str) -> None:
     old = "".join(f"old {number}\n" for number in range(3_000))
     new = after.format("".join(f"new {number}\n" for number in range(3_000)))
     for before in (old, f"same\n{old}same too\n"):
-        assert apply(before, whole_diff(before.encode(), new.encode(), "AGENTS.md")) == new
+        assert apply(before, full_diff(before.encode(), new.encode(), "AGENTS.md")) == new
 
 
 def test_a_name_can_not_pass_for_a_line_of_the_diff() -> None:
-    diff = whole_diff(None, b"x\n", "AGENTS.md\n+++ b/harmless.md")
+    diff = full_diff(None, b"x\n", "AGENTS.md\n+++ b/harmless.md")
     assert diff == "--- /dev/null\n+++ b/AGENTS.md\\n+++ b/harmless.md\n@@ -0,0 +1 @@\n+x"
 
 
 def test_bytes_that_are_no_text_show_in_the_diff() -> None:
-    assert "-\\xff" in whole_diff(b"\xff\n", b"\xfe\n", "SOUL.md")
-    assert "-\\xff\n+\\\\xff" in whole_diff(b"\xff\n", b"\\xff\n", "SOUL.md")
-    assert "+\ufeffa" in whole_diff(b"a\n", b"\xef\xbb\xbfa\n", "SOUL.md")
+    assert "-\\xff" in full_diff(b"\xff\n", b"\xfe\n", "SOUL.md")
+    assert "-\\xff\n+\\\\xff" in full_diff(b"\xff\n", b"\\xff\n", "SOUL.md")
+    assert "+\ufeffa" in full_diff(b"a\n", b"\xef\xbb\xbfa\n", "SOUL.md")

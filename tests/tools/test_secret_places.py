@@ -10,8 +10,8 @@ import pytest
 
 from clawbot.tools.paths import Fence, is_secret_path, mentions_secret
 from clawbot.tools.sandbox.mounts import Mount, access_at
-from clawbot.tools.sandbox.policy import Reach, survey
-from clawbot.tools.shell_reading import reading, stays_inside
+from clawbot.tools.sandbox.policy import Reach, sandbox_view
+from clawbot.tools.shell_reading import is_inside, reading
 
 IN_HOME = """
     .ssh/id_ed25519 .gnupg/private-keys-v1.d .netrc .pgpass .my.cnf .aws/credentials .azure/msal.json .kube/config
@@ -60,7 +60,7 @@ def home() -> Iterator[Path]:
 
 def seen(home: Path) -> tuple[Mount, ...]:
     """What a command in the workspace sees."""
-    return survey(Reach(workspace=home / "work", home=home, state=home / ".clawbot", fence=Fence())).places
+    return sandbox_view(Reach(workspace=home / "work", home=home, state=home / ".clawbot", fence=Fence())).places
 
 
 def put(path: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_lies_in_the_home_is_hidden_and_not_read(path: str, home: Path) -> 
     put(home / path)
     places = seen(home)
     assert access_at(places, str(home / path)) == "hidden"
-    assert not stays_inside(path)
+    assert not is_inside(path)
     assert is_secret_path(f"x/{path}")
     assert mentions_secret(f"~/{path}")
 
@@ -84,7 +84,7 @@ def test_what_lies_in_a_project_is_hidden_and_not_read(home: Path) -> None:
     places = seen(home)
     hidden = {path for path in FILES if access_at(places, str(home / "work" / path)) == "hidden"}
     assert hidden == set(PROJECT)
-    assert {path for path in FILES if not stays_inside(path)} == set(PROJECT)
+    assert {path for path in FILES if not is_inside(path)} == set(PROJECT)
 
 
 @pytest.mark.parametrize(

@@ -33,19 +33,19 @@ _CLOSED = "0111"
 
 
 def bubblewrap_arguments(
-    places: Sequence[Mount],
+    mounts: Sequence[Mount],
     *,
     folder: str,
     network: bool,
     nesting_off: bool,
     scratch_bytes: int,
     empty: Iterable[int],
-    told: int | None = None,
+    info: int | None = None,
 ) -> list[str]:
     """The arguments of bwrap up to the command, which starts in `folder`.
 
-    `places` are arranged. `scratch_bytes` is how much /tmp and /dev/shm hold each. `empty` yields a file descriptor
-    with nothing to read for each hidden file; in `told` bwrap says which process is the first one inside. Everything
+    `mounts` are arranged. `scratch_bytes` is how much /tmp and /dev/shm hold each. `empty` yields a file descriptor
+    with nothing to read for each hidden file; in `info` bwrap says which process is the first one inside. Everything
     else of the disk can be read.
 
     /proc is mounted read-only: for root, the kernel's settings belong to whoever has the user id 0, capabilities or
@@ -54,61 +54,61 @@ def bubblewrap_arguments(
     descriptors = iter(empty)
     size = str(scratch_bytes)
     result = [*NAMESPACES]
-    result += [] if told is None else ["--info-fd", str(told)]
+    result += [] if info is None else ["--info-fd", str(info)]
     result += [NO_NESTING] if nesting_off else []
     result += [] if network else ["--unshare-net"]
     result += ["--ro-bind", "/", "/"]
-    if places and places[0].path == "/":
-        result += _mount(places[0], size, descriptors)
-        places = places[1:]
+    if mounts and mounts[0].path == "/":
+        result += _mount(mounts[0], size, descriptors)
+        mounts = mounts[1:]
     result += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", SHARED_MEMORY, "--proc", "/proc"]
-    for place in places:
-        result += _mount(place, size, descriptors)
+    for mount in mounts:
+        result += _mount(mount, size, descriptors)
     # What was written to only to make room for what lies below it.
-    closed = [place.path for place in places if place.access == "empty" or (place.access == "hidden" and place.folder)]
+    closed = [mount.path for mount in mounts if mount.access == "empty" or (mount.access == "hidden" and mount.folder)]
     for path in ("/proc", "/dev", *closed):
         result += ["--remount-ro", path]
     return [*result, "--chdir", folder, "--"]
 
 
-def hidden_files(places: Iterable[Mount]) -> int:
-    """For how many of `places` a file descriptor is needed."""
-    return sum(place.access == "hidden" and not place.folder for place in places)
+def hidden_files(mounts: Iterable[Mount]) -> int:
+    """For how many of `mounts` a file descriptor is needed."""
+    return sum(mount.access == "hidden" and not mount.folder for mount in mounts)
 
 
-def _mount(place: Mount, size: str, empty: Iterator[int]) -> list[str]:
-    match place.access:
+def _mount(mount: Mount, size: str, empty: Iterator[int]) -> list[str]:
+    match mount.access:
         case "write" | "owned":
-            return ["--bind", place.path, place.path]
+            return ["--bind", mount.path, mount.path]
         case "read":
-            return ["--ro-bind", place.path, place.path]
+            return ["--ro-bind", mount.path, mount.path]
         case "scratch":
-            return ["--size", size, "--perms", "1777", "--tmpfs", place.path]
+            return ["--size", size, "--perms", "1777", "--tmpfs", mount.path]
         case "empty":
-            return ["--perms", "0755", "--tmpfs", place.path]
+            return ["--perms", "0755", "--tmpfs", mount.path]
         case "hidden":
-            if place.folder:
-                return ["--perms", _CLOSED, "--tmpfs", place.path]
-            return ["--ro-bind-data", str(next(empty)), place.path]
+            if mount.folder:
+                return ["--perms", _CLOSED, "--tmpfs", mount.path]
+            return ["--ro-bind-data", str(next(empty)), mount.path]
 
 
 SEATBELT = "/usr/bin/sandbox-exec"
 
 
-def seatbelt_profile(places: Sequence[Mount], *, network: bool) -> str:
-    """The profile for `places`, which are arranged: of rules that fit the last one counts, so the innermost does."""
+def seatbelt_profile(mounts: Sequence[Mount], *, network: bool) -> str:
+    """The profile for `mounts`, which are arranged: of rules that fit the last one counts, so the innermost does."""
     lines = [by_custom().seatbelt.strip()]
-    for place in places:
-        lines += _rules(place)
+    for mount in mounts:
+        lines += _rules(mount)
     if not network:
         # Unix sockets too: an agent or a server would do what the command can't.
         lines.append("(deny network*)")
     return "\n".join(lines) + "\n"
 
 
-def _rules(place: Mount) -> list[str]:
-    where = f"({'subpath' if place.folder else 'literal'} {_quoted(place.path)})"
-    match place.access:
+def _rules(mount: Mount) -> list[str]:
+    where = f"({'subpath' if mount.folder else 'literal'} {_quoted(mount.path)})"
+    match mount.access:
         case "write" | "owned" | "scratch":
             return [f"(allow file-read* file-write* {where})"]
         case "read":
@@ -127,7 +127,7 @@ def _quoted(path: str) -> str:
 # Not $PATH: a folder in it may be one that a command can write to.
 PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/opt/homebrew/bin"
 PATIENCE = 10.0  # seconds; it takes some milliseconds
-MOST_WORDS = 1000  # bytes of what a failing one says
+MAX_BYTES = 1000  # bytes of what a failing one says
 _OS_RELEASE = Path("/etc/os-release")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
@@ -135,7 +135,7 @@ _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 Failure = Callable[[list[str]], Awaitable[str]]
 
 
-class Walls(Struct, frozen=True):
+class Backend(Struct, frozen=True):
     """What the system offers: `program` puts the walls up. `nesting_off`: it can forbid namespaces inside."""
 
     kind: Literal["bubblewrap", "seatbelt"]
@@ -150,7 +150,7 @@ class Missing(Struct, frozen=True):
     remedy: str
 
 
-async def probe(platform: str = sys.platform) -> Walls | Missing:
+async def probe(platform: str = sys.platform) -> Backend | Missing:
     """What this system offers."""
     await asyncio.to_thread(by_custom)  # read once, and not on the event loop
     if platform == "darwin":
@@ -161,7 +161,7 @@ async def probe(platform: str = sys.platform) -> Walls | Missing:
     return Missing(f"there is none for {platform}", "run clawbot on Linux, in WSL, or on macOS")
 
 
-async def probe_bubblewrap(program: str | None, failure: Failure) -> Walls | Missing:
+async def probe_bubblewrap(program: str | None, failure: Failure) -> Backend | Missing:
     """What the bwrap at `program` offers, where `failure` tries it."""
     if program is None:
         return Missing("bubblewrap is not installed", install_command(await _read(_OS_RELEASE)))
@@ -172,18 +172,18 @@ async def probe_bubblewrap(program: str | None, failure: Failure) -> Walls | Mis
         )
         problem = await failure([program, *arguments, "/bin/sh", "-c", ":"])
         if not problem:
-            return Walls("bubblewrap", program, nesting_off)
+            return Backend("bubblewrap", program, nesting_off)
         if NO_NESTING not in problem:
             break
     return Missing(f"bubblewrap can't work here: {problem}", remedy(problem, (await _read(_APPARMOR)).strip() == "1"))
 
 
-async def probe_seatbelt(failure: Failure) -> Walls | Missing:
+async def probe_seatbelt(failure: Failure) -> Backend | Missing:
     """What Seatbelt offers, where `failure` tries it."""
     problem = await failure([SEATBELT, "-p", seatbelt_profile((), network=False), "/bin/sh", "-c", ":"])
     if problem:
         return Missing(f"Seatbelt can't work here: {problem}", "start clawbot outside of another sandbox")
-    return Walls("seatbelt", SEATBELT)
+    return Backend("seatbelt", SEATBELT)
 
 
 def install_command(os_release: str) -> str:
@@ -215,7 +215,7 @@ async def failure_of(argv: list[str]) -> str:
     """Why `argv` fails, on one line; "" when it does not."""
     try:
         done = await run_command(
-            CommandLine(argv, {"PATH": os.defpath}), folder=Path("/"), seconds=PATIENCE, max_bytes=MOST_WORDS
+            CommandLine(argv, {"PATH": os.defpath}), folder=Path("/"), seconds=PATIENCE, max_bytes=MAX_BYTES
         )
     except OSError as error:
         return f"{error.strerror}"

@@ -20,9 +20,9 @@ from clawbot.text.patterns import lazy_re
 from clawbot.tools.paths import Fence
 from clawbot.tools.process import CommandLine, Finished
 from clawbot.tools.protocol import ToolError
-from clawbot.tools.sandbox.bwrap import Missing, Walls, bubblewrap_arguments, hidden_files, probe, seatbelt_profile
+from clawbot.tools.sandbox.bwrap import Backend, Missing, bubblewrap_arguments, hidden_files, probe, seatbelt_profile
 from clawbot.tools.sandbox.mounts import SCRATCH, Contents, by_custom
-from clawbot.tools.sandbox.policy import Reach, SandboxView, survey
+from clawbot.tools.sandbox.policy import Reach, SandboxView, sandbox_view
 from clawbot.tools.sandbox.recovery import PutRight, journal
 
 _KILOBYTE = 1024
@@ -57,7 +57,7 @@ _GONE = lazy_re(
     r"|bind mount [^\n]*: No such file or directory)\n?"
 )
 # What bubblewrap and the limit for open files of most systems have room for.
-MAX_PLACES = 2_000
+MAX_MOUNTS = 2_000
 MAX_HIDDEN_FILES = 500
 
 
@@ -78,11 +78,11 @@ class Sandbox:
         self._workspace = workspace
         self._state = state
         self._settings = settings
-        self._found: Walls | Missing | None = None
-        self._told = settings.sandbox == "off"
+        self._found: Backend | Missing | None = None
+        self._notified = settings.sandbox == "off"
         self._known = Contents()
 
-    async def look(self) -> Walls | Missing:
+    async def backend(self) -> Backend | Missing:
         """What the system offers; `Missing` also where the settings want none."""
         if self._found is None:
             if self._settings.sandbox == "off":
@@ -91,11 +91,11 @@ class Sandbox:
                 self._found = await probe()
         return self._found
 
-    def notice(self, found: Walls | Missing) -> str:
+    def notice(self, found: Backend | Missing) -> str:
         """What the user is told of a sandbox that is not there, once in the life of the program; else ""."""
-        if isinstance(found, Walls) or self._told:
+        if isinstance(found, Backend) or self._notified:
             return ""
-        self._told = True
+        self._notified = True
         return _(
             "Commands run without a sandbox: {reason}. To have one: {remedy} "
             "(`clawbot doctor` looks again; tools.shell.sandbox: off in the config ends this notice)."
@@ -117,31 +117,31 @@ class Sandbox:
         the command has ended. `fence` is that of the file tools; with `git` git may change its own settings. Raises
         ToolError where there is too much to be hidden, or another command runs in the workspace for longer than
         `patience` seconds, and OSError."""
-        walls = await self.look()
-        if isinstance(walls, Missing):
+        backend = await self.backend()
+        if isinstance(backend, Missing):
             yield Enclosed(CommandLine([shell, "-c", command], environment), [])
             return
         async with journal(self._state, self._workspace, patience) as record:
-            view = await asyncio.to_thread(self._survey, fence, git)
+            view = await asyncio.to_thread(self._view, fence, git)
             inner = limited(shell, command, self._settings.limits)
             kept = {name: value for name, value in environment.items() if name not in by_custom().socket_variables}
             kept["TMPDIR"] = SCRATCH
             made = [record.found] if record.found else []
-            nested = walls.kind == "bubblewrap"
-            empty = _nothing(hidden_files(view.places)) if nested else ()
-            told = _memory_file("namespace") if nested else None
-            descriptors = (*empty, *([] if told is None else [told]))
+            nested = backend.kind == "bubblewrap"
+            empty = _nothing(hidden_files(view.mounts)) if nested else ()
+            info = _memory_file("namespace") if nested else None
+            descriptors = (*empty, *([] if info is None else [info]))
             try:
-                argv = self._wrap(walls, view, empty, told, network)
+                argv = self._wrap(backend, view, empty, info, network)
                 await asyncio.to_thread(record.record, view.watched)
-                ready = CommandLine([*argv, *inner], kept, descriptors, told)
+                ready = CommandLine([*argv, *inner], kept, descriptors, info)
                 yield Enclosed(ready, made, view.outer)
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
                 made.append(await asyncio.shield(asyncio.to_thread(record.put_right, view.watched)))
 
-    def _survey(self, fence: Fence, git: bool) -> SandboxView:
+    def _view(self, fence: Fence, git: bool) -> SandboxView:
         reach = Reach(
             workspace=self._workspace,
             home=Path.home(),
@@ -151,7 +151,7 @@ class Sandbox:
             known=self._known,
             git=git,
         )
-        view = survey(reach)
+        view = sandbox_view(reach)
         # What was hidden once stays hidden, whatever else a command puts in the way of who looks for it.
         self._known = view.known
         if view.folder in view.known.shut:
@@ -164,29 +164,29 @@ class Sandbox:
                 hint="For the user: raise tools.shell.sandbox_folders, move or remove folders, or set "
                 "tools.shell.sandbox: off.",
             )
-        if len(view.places) > MAX_PLACES or hidden_files(view.places) > MAX_HIDDEN_FILES:
+        if len(view.mounts) > MAX_MOUNTS or hidden_files(view.mounts) > MAX_HIDDEN_FILES:
             raise ToolError(
                 f"Not run: in {view.folder} there are more than {MAX_HIDDEN_FILES} files with variables (.env) or "
-                f"{MAX_PLACES:,} places that commands must not change.",
+                f"{MAX_MOUNTS:,} places that commands must not change.",
                 hint="The user has to remove some: they can't be hidden from commands all at once.",
             )
         return view
 
     def _wrap(
-        self, walls: Walls, view: SandboxView, empty: tuple[int, ...], told: int | None, network: bool
+        self, backend: Backend, view: SandboxView, empty: tuple[int, ...], info: int | None, network: bool
     ) -> list[str]:
-        if told is None:
-            return [walls.program, "-p", seatbelt_profile(view.places, network=network)]
+        if info is None:
+            return [backend.program, "-p", seatbelt_profile(view.mounts, network=network)]
         return [
-            walls.program,
+            backend.program,
             *bubblewrap_arguments(
-                view.places,
+                view.mounts,
                 folder=view.folder,
                 network=network,
-                nesting_off=walls.nesting_off,
+                nesting_off=backend.nesting_off,
                 scratch_bytes=self._settings.limits.scratch,
                 empty=empty,
-                told=told,
+                info=info,
             ),
         ]
 
@@ -206,10 +206,10 @@ def _nothing(count: int) -> tuple[int, ...]:
 def reach_text(*, network: bool, git: bool) -> str:
     """What a command in the sandbox can touch, for the question to the user."""
     writes = _("in the workspace, there git's settings as well") if git else _("in the workspace")
-    said = _("Sandboxed: it writes only {writes}, has no network, and sees none of your keys.")
+    text = _("Sandboxed: it writes only {writes}, has no network, and sees none of your keys.")
     if network:
-        said = _("Sandboxed: it writes only {writes}, has the network, and sees none of your keys.")
-    return said.format(writes=writes)
+        text = _("Sandboxed: it writes only {writes}, has the network, and sees none of your keys.")
+    return text.format(writes=writes)
 
 
 def explained(output: str, failed: bool, *, network: bool, outer: Sequence[str] = ()) -> str:
@@ -231,17 +231,17 @@ def was_never_started(finished: Finished) -> bool:
     return finished.code == 1 and _GONE.fullmatch(finished.head) is not None
 
 
-def told_of(made: list[PutRight]) -> str:
+def changes_text(made: list[PutRight]) -> str:
     """What the model is told of what the command made where it must not; "" when there is nothing."""
-    said = []
+    parts = []
     if moved := [path for one in made for path in one.moved]:
-        said.append(
+        parts.append(
             f"[Commands don't make or change these, so they were moved aside: {', '.join(moved)}. Change instruction "
             "files with the tool edit.]"
         )
     if stuck := [path for one in made for path in one.stuck]:
-        said.append(f"[Changed where commands must not, and not mended; tell the user to look: {', '.join(stuck)}]")
-    return "\n".join(said)
+        parts.append(f"[Changed where commands must not, and not mended; tell the user to look: {', '.join(stuck)}]")
+    return "\n".join(parts)
 
 
 def _memory_file(name: str) -> int:

@@ -79,28 +79,28 @@ class Mount(Struct, frozen=True):
     folder: bool = True
 
 
-def arrange(places: Iterable[Mount]) -> list[Mount]:
-    """`places` from the outside in, so that of two that lie in each other the innermost counts; one for each path.
+def arrange(mounts: Iterable[Mount]) -> list[Mount]:
+    """`mounts` from the outside in, so that of two that lie in each other the innermost counts; one for each path.
     What nobody could see anyhow is left out."""
     strongest: dict[str, Mount] = {}
-    for place in places:
-        known = strongest.get(place.path)
-        if known is None or _STRONGEST.index(place.access) < _STRONGEST.index(known.access):
-            strongest[place.path] = place
+    for mount in mounts:
+        known = strongest.get(mount.path)
+        if known is None or _STRONGEST.index(mount.access) < _STRONGEST.index(known.access):
+            strongest[mount.path] = mount
     kept: list[Mount] = []
-    for place in sorted(strongest.values(), key=lambda place: (place.path.rstrip("/").count("/"), place.path)):
-        if place.access == "hidden" and access_at(kept, place.path) in _UNSEEN:
+    for mount in sorted(strongest.values(), key=lambda mount: (mount.path.rstrip("/").count("/"), mount.path)):
+        if mount.access == "hidden" and access_at(kept, mount.path) in _UNSEEN:
             continue
-        kept.append(place)
+        kept.append(mount)
     return kept
 
 
 def access_at(arranged: Iterable[Mount], path: str) -> Access:
     """What holds at `path`: the innermost of the `arranged` places, `read` where there is none."""
     access: Access = "read"
-    for place in arranged:
-        if is_within(place.path, path):
-            access = place.access
+    for mount in arranged:
+        if is_within(mount.path, path):
+            access = mount.access
     return access
 
 
@@ -154,11 +154,11 @@ class Contents(Struct):
 def walk(root: str, most: int = MAX_FOLDERS) -> Contents:
     """What lies below `root`, without following links, from its top down, in `most` folders and in some of packages."""
     found = _ContentsWalk(root)
-    found.look_at(most)
+    found.scan(most)
     found.contents.beyond = found.folders[0] if found.folders else ""
     # Packages hold certificates and keys of tests, by which their programs work.
     found.folders, found.is_secret = found.packed, is_env_file
-    found.look_at(MAX_PACKED)
+    found.scan(MAX_PACKED)
     return found.contents
 
 
@@ -171,7 +171,7 @@ class _ContentsWalk:
         self.folders = deque([root])
         self.packed: deque[str] = deque()
 
-    def look_at(self, most: int) -> None:
+    def scan(self, most: int) -> None:
         """Look at the next folders, `most` at most."""
         for _ in range(most):
             if not self.folders:

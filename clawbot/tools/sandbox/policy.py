@@ -17,7 +17,7 @@ from clawbot.config.paths import INSTRUCTIONS, is_instruction
 from clawbot.config.schema_agent import ShellSettings
 from clawbot.text.names import fold_name
 from clawbot.tools.folder import HEAD
-from clawbot.tools.paths import Barred, Fence, is_secret_file, is_within, secret_globs, secret_places
+from clawbot.tools.paths import Barred, Fence, is_secret_file, is_within, secret_globs, secret_paths
 from clawbot.tools.sandbox.mounts import (
     SCRATCH,
     Access,
@@ -62,44 +62,44 @@ class Reach(Struct, frozen=True):
 
 
 class SandboxView(Struct, frozen=True):
-    """What a command sees: it starts in `folder`, with `places` from the outside in, and `watched` is looked at when
+    """What a command sees: it starts in `folder`, with `mounts` from the outside in, and `watched` is looked at when
     it has ended. `known` is what the workspace holds, `outer` the stores of its repository that can't be written to."""
 
     folder: str
-    places: tuple[Mount, ...]
+    mounts: tuple[Mount, ...]
     watched: tuple[Watched, ...]
     known: Contents
     outer: tuple[str, ...] = ()
 
 
-def survey(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
+def sandbox_view(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
     """The view of a command that starts now. `sockets` lists those of the system, as Linux does. Blocks."""
     root = os.path.realpath(reach.workspace)
     found = _Found(reach, root)
-    places = arrange([*_surroundings(), Mount(root, "write"), *found.places()])
+    mounts = arrange([*_surroundings(), Mount(root, "write"), *found.mounts()])
     # What lies outside of what can be written is safe as it is.
-    guarded = [path for path in found.guarded() if _can_change(places, str(Path(path).parent))]
+    guarded = [path for path in found.guarded() if _can_change(mounts, str(Path(path).parent))]
     watched_paths = tuple(watched(guarded, removable=f"{root}/{REMOVABLE}"))
-    places = arrange([*places, *_read_only(guarded, places, root)])
-    held = [place.path for place in places if place.access in ("read", "hidden")]
-    places = arrange([*places, *_pins([*held, *(one.path for one in watched_paths)], places, found.secrets)])
-    places = arrange([*places, *_sockets(sockets, places), *_pipes(homes_of_user(reach.home), places)])
-    outer = [store for store in stores_above(root) if not _can_change(places, store)]
+    mounts = arrange([*mounts, *_read_only(guarded, mounts, root)])
+    held = [mount.path for mount in mounts if mount.access in ("read", "hidden")]
+    mounts = arrange([*mounts, *_pins([*held, *(one.path for one in watched_paths)], mounts, found.secrets)])
+    mounts = arrange([*mounts, *_sockets(sockets, mounts), *_pipes(homes_of_user(reach.home), mounts)])
+    outer = [store for store in stores_above(root) if not _can_change(mounts, store)]
     # What can't be entered any more holds up each later command.
     rights = [Watched(folder, mode=stat.S_IMODE(Path(folder).stat().st_mode)) for folder in found.writable_folders()]
-    return SandboxView(root, tuple(places), (*rights, *watched_paths), found.known, tuple(outer))
+    return SandboxView(root, tuple(mounts), (*rights, *watched_paths), found.known, tuple(outer))
 
 
-def _can_change(places: Iterable[Mount], path: str) -> bool:
-    return access_at(places, path) in ("write", "owned")
+def _can_change(mounts: Iterable[Mount], path: str) -> bool:
+    return access_at(mounts, path) in ("write", "owned")
 
 
-def _pins(held: Iterable[str], places: Sequence[Mount], movable: Collection[str]) -> Iterator[Mount]:
+def _pins(held: Iterable[str], mounts: Sequence[Mount], movable: Collection[str]) -> Iterator[Mount]:
     """The folders above what is `held`, as mount points: those can't be renamed, which would make room for others."""
     seen: set[str] = set()
     for path in held:
         above = str(Path(path).parent)
-        while path not in movable and above not in seen and _can_change(places, above):
+        while path not in movable and above not in seen and _can_change(mounts, above):
             seen.add(above)
             yield Mount(above, "write")
             above = str(Path(above).parent)
@@ -134,23 +134,23 @@ class _Found:
         """The workspace, and the folders beside it that commands write to."""
         return [folder for folder in (self._root, *self._owned) if Path(folder).is_dir()]
 
-    def places(self) -> Iterator[Mount]:
+    def mounts(self) -> Iterator[Mount]:
         """What is hidden, open to be read, and open to be written."""
         reach = self._reach
         shown = set(self._expand(reach.settings.sandbox_show))
         hidden = {path for top, glob in secret_globs(self._homes, os.environ) for path in _fitting(top, [glob])}
-        hidden |= set(self._expand((*secret_places()["system"], *reach.settings.sandbox_hide)))
+        hidden |= set(self._expand((*secret_paths()["system"], *reach.settings.sandbox_hide)))
         hidden |= {target for folder in tuple(hidden) for target in _linked_files(folder, self._homes)}
         hidden |= self.secrets
-        yield from _as_places(hidden - shown - {self._root}, "hidden")
+        yield from _as_mounts(hidden - shown - {self._root}, "hidden")
         # Opened by the command itself, these would show what nobody looked for.
-        yield from _as_places(self.known.shut, "hidden")
+        yield from _as_mounts(self.known.shut, "hidden")
         # What is clawbot's own, and what is another agent's.
         foreign = {os.path.realpath(path) for one in reach.fence.denied for path in _named(one)}
-        yield from _as_places({*foreign, os.path.realpath(reach.state)} - {self._root}, "hidden")
+        yield from _as_mounts({*foreign, os.path.realpath(reach.state)} - {self._root}, "hidden")
         readable = [*reach.fence.readable, *reach.fence.skill_folders()]
-        yield from _as_places((os.path.realpath(folder) for folder in readable), "read")
-        yield from _as_places(self._owned, "owned")
+        yield from _as_mounts((os.path.realpath(folder) for folder in readable), "read")
+        yield from _as_mounts(self._owned, "owned")
 
     def guarded(self) -> list[str]:
         """Paths that no command changes, whether they are there or not: what would be obeyed or run outside."""
@@ -229,23 +229,23 @@ def _linked_files(folder: str, homes: Iterable[Path]) -> Iterator[str]:
                 yield real
 
 
-def _as_places(paths: Iterable[str], access: Access) -> Iterator[Mount]:
+def _as_mounts(paths: Iterable[str], access: Access) -> Iterator[Mount]:
     yield from (Mount(path, access, Path(path).is_dir()) for path in paths if Path(path).exists())
 
 
-def _read_only(guarded: Iterable[str], places: Sequence[Mount], root: str) -> Iterator[Mount]:
+def _read_only(guarded: Iterable[str], mounts: Sequence[Mount], root: str) -> Iterator[Mount]:
     """A command can make a link of what is guarded: what lies where it can't write stays as it is, hidden above all."""
     for path in guarded:
         real = os.path.realpath(path)
-        if real == root or path == f"{root}/{REMOVABLE}" or not _can_change(places, real):
+        if real == root or path == f"{root}/{REMOVABLE}" or not _can_change(mounts, real):
             continue
         if Path(real).exists():
             yield Mount(real, "read", Path(real).is_dir())
 
 
-def _sockets(listing: Path, places: Iterable[Mount]) -> Iterator[Mount]:
+def _sockets(listing: Path, mounts: Iterable[Mount]) -> Iterator[Mount]:
     """The sockets that a command could still reach: behind one there is a process that would act for it."""
-    seen = list(places)
+    seen = list(mounts)
     with contextlib.suppress(OSError):
         for name in _SOCKET_NAME.findall(listing.read_bytes()):
             real = os.path.realpath(os.fsdecode(name))
@@ -253,10 +253,10 @@ def _sockets(listing: Path, places: Iterable[Mount]) -> Iterator[Mount]:
                 yield Mount(real, "hidden", folder=False)
 
 
-def _pipes(homes: Iterable[Path], places: Iterable[Mount]) -> Iterator[Mount]:
+def _pipes(homes: Iterable[Path], mounts: Iterable[Mount]) -> Iterator[Mount]:
     """The named pipes that a command could reach with a process outside at the other end: those that are open, and in
     the first two levels of the `homes` those at which somebody may wait. A mount that is read-only stops no writer."""
-    seen = list(places)
+    seen = list(mounts)
     tops = [str(home) for home in homes]
     tops += [entry.path for top in tops for entry in entries(top) if entry.is_dir(follow_symlinks=False)]
     waiting = [entry.path for top in tops for entry in entries(top) if _is_a(stat.S_IFIFO, entry.path)]

@@ -23,7 +23,7 @@ from clawbot.tools.protocol import ToolOutcome
 from clawbot.tools.sandbox import command as commands
 from clawbot.tools.sandbox.bwrap import Missing, probe
 from clawbot.tools.sandbox.mounts import Mount
-from clawbot.tools.sandbox.policy import Reach, SandboxView, survey
+from clawbot.tools.sandbox.policy import Reach, SandboxView, sandbox_view
 from tests.tools.conftest import box_of, call, nobody
 
 SECRET = "s3cr3t-of-the-user"
@@ -96,10 +96,10 @@ def fails_once(monkeypatch: pytest.MonkeyPatch, world: World) -> list[Mount]:
     gone = [Mount(str(world.outside / "gone.sock"), "hidden", folder=False)]
 
     def surveying(reach: Reach) -> SandboxView:
-        view = survey(reach)
-        return msgspec.structs.replace(view, places=(*view.places, *([gone.pop()] if gone else [])))
+        view = sandbox_view(reach)
+        return msgspec.structs.replace(view, mounts=(*view.mounts, *([gone.pop()] if gone else [])))
 
-    monkeypatch.setattr(commands, "survey", surveying)
+    monkeypatch.setattr(commands, "sandbox_view", surveying)
     return gone
 
 

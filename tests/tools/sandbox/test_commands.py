@@ -19,7 +19,7 @@ from clawbot.config.schema_agent import AgentSettings, LimitSettings, ShellSetti
 from clawbot.tools.protocol import ApprovalAnswer
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.sandbox import command as commands
-from clawbot.tools.sandbox.bwrap import NAMESPACES, Missing, Walls, probe
+from clawbot.tools.sandbox.bwrap import NAMESPACES, Backend, Missing, probe
 from clawbot.tools.sandbox.command import limited
 from clawbot.tools.sandbox.mounts import SCRATCH, SHARED_MEMORY
 from tests.tools.conftest import User, box_of, call, nobody
@@ -228,7 +228,7 @@ class TestLimits:
         )
         user = 65534 if os.getuid() == 0 else None
         walls = await probe()
-        assert isinstance(walls, Walls)
+        assert isinstance(walls, Backend)
         argv = [walls.program, *NAMESPACES, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
         done = await asyncio.to_thread(
             subprocess.run, [*argv, *command], capture_output=True, check=False, user=user, cwd="/", text=True

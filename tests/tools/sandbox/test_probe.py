@@ -8,9 +8,9 @@ from clawbot.cli.doctor_setup import judged
 from clawbot.tools.process import Finished
 from clawbot.tools.sandbox import bwrap as probing
 from clawbot.tools.sandbox.bwrap import (
+    Backend,
     Failure,
     Missing,
-    Walls,
     failure_of,
     install_command,
     probe,
@@ -32,9 +32,9 @@ def failing(*problems: str) -> Failure:
 
 
 async def test_a_bubblewrap_that_works_is_taken_as_far_as_it_goes() -> None:
-    assert await probe_bubblewrap("/b", failing("")) == Walls("bubblewrap", "/b", nesting_off=True)
+    assert await probe_bubblewrap("/b", failing("")) == Backend("bubblewrap", "/b", nesting_off=True)
     old = failing("bwrap: Unknown option --disable-userns", "")
-    assert await probe_bubblewrap("/b", old) == Walls("bubblewrap", "/b", nesting_off=False)
+    assert await probe_bubblewrap("/b", old) == Backend("bubblewrap", "/b", nesting_off=False)
 
 
 async def test_one_that_is_forbidden_is_missing_and_the_reason_is_told() -> None:
@@ -53,7 +53,7 @@ async def test_none_is_missing_and_so_is_one_for_an_unknown_system(monkeypatch: 
 
 
 async def test_seatbelt_is_tried_like_bubblewrap() -> None:
-    assert await probe_seatbelt(failing("")) == Walls("seatbelt", "/usr/bin/sandbox-exec")
+    assert await probe_seatbelt(failing("")) == Backend("seatbelt", "/usr/bin/sandbox-exec")
     assert isinstance(await probe_seatbelt(failing("sandbox_apply: Operation not permitted")), Missing)
 
 
@@ -86,8 +86,8 @@ async def test_why_a_command_fails_is_one_line() -> None:
 
 def test_what_doctor_says() -> None:
     missing = Missing("it rains", "wait")
-    assert judged(Walls("bubblewrap", "/b", nesting_off=True), required=True).state == "ok"
-    assert "older" in judged(Walls("bubblewrap", "/b"), required=False).message
+    assert judged(Backend("bubblewrap", "/b", nesting_off=True), required=True).state == "ok"
+    assert "older" in judged(Backend("bubblewrap", "/b"), required=False).message
     assert (judged(missing, required=False).state, judged(missing, required=True).state) == ("warning", "problem")
     assert judged(missing, required=False).fix == "wait"
 
