@@ -53,7 +53,7 @@ def addition(before: bytes, text: str) -> bytes:
 
 
 def remainder(before: bytes, text: str) -> str:
-    """The part of `text` that is new to a note with the content `before`: its rest if it starts with the whole note,
+    """The part of `text` that is new to a note with the content `before`: its rest if it starts with the complete note,
     else all of it. Whitespace at the note's end is ignored."""
     present = _unified(decode(before)[0]).rstrip()
     given = _unified(text).removeprefix("\ufeff")
@@ -88,7 +88,7 @@ def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWri
 
 
 def last_position(data: bytes, added: bytes) -> int | None:
-    """The last position in `data` of the lines `added`, as whole lines; None if there is none."""
+    """The last position in `data` of the complete lines `added`; None if there is none."""
     encoding = encoding_of(data)
     line_break = "\n".encode(encoding.name)
     begins = added.startswith(("\r".encode(encoding.name), line_break))
@@ -128,7 +128,7 @@ def note_path(path: str) -> WorkspacePath:
 
 
 def is_on_disk(folder: WorkspaceFolder, write: MemoryWrite) -> bool:
-    """Whether the bytes of `write` are where it says. Blocks; False if they can't be read."""
+    """Whether the bytes of `write` are at its position. Blocks; False if they can't be read."""
     try:
         with folder.reading(note_path(write.path)) as stream:
             stream.seek(write.offset)
@@ -146,12 +146,12 @@ class AppendOnlyFile:
     """The workspace file `path`, with the tools that append to it.
 
     `before_write` is called on the tool's thread with the planned write, before the bytes go to disk; if it raises,
-    nothing is written. It is called again if another program changes the file in between. `trouble` says why the last
+    nothing is written. It is called again if another program changes the file in between. `trouble` is the reason why the last
     write failed, unless the model caused it; "" otherwise.
 
     Secrets are redacted, `known` ones in any wording, except those that the user `consented` to keep; each write
     reports how many and of what kinds.
-    `judge` says why a text is useless, "" if it may be kept; a useless one is refused, and `refused_junk` says so.
+    `judge` returns why a text is useless, "" if it may be kept; a useless one is refused, which sets `refused_junk`.
     """
 
     def __init__(
@@ -302,7 +302,7 @@ class AppendOnlyFile:
         another program replaced the file."""
         after = self._read() or b""
         if not after.startswith(before):
-            # Appending can't cause this: another program wrote its own version meanwhile.
+            # Appending can't cause this: another program wrote its own version.
             log.warning("%s was changed by another program while a note was added to it", self.path)
         offset = last_position(after, added)
         return None if offset is None else described(self.path, after, offset, added)

@@ -20,7 +20,7 @@ from clawbot.tools.protocol import Need, ToolError, ToolOutcome
 
 
 class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
-    """The base class of argument structs. Optional fields have a default other than null, so that their schema stays
+    """The base class of argument structs. Optional fields have a default other than null, so that their schema is
     the plain one that every provider understands. `spellings` maps names that other programs have for a field to it."""
 
     spellings: ClassVar[Mapping[str, str]] = {}
@@ -39,7 +39,7 @@ A = TypeVar("A", bound=Arguments)
 T = TypeVar("T")
 
 _BOUNDS = ("minLength", "minimum", "default")
-# Models that learnt other tools explain their calls. What says where or for whom is no such name.
+# Models that learnt other tools explain their calls. Names of a location or a person are different.
 _EXPLAINING = re.compile("comment|description|explanation|intent|justification|purpose|reason|reasoning|thought")
 _LOCATING = re.compile("agent|cwd|dir|directory|folder|host|path|repo|root|user|workdir|workspace")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
@@ -48,8 +48,8 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 @functools.cache
 def schema_of(arguments: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of `arguments`: one flat object without references, closed to unknown names. Every call of a
-    model carries it, so it leaves out what says nothing: least values of 0 and 1, and defaults that are empty; and
-    deprecated arguments, which are accepted all the same. The same object each time: nobody may change it."""
+    model carries it, so it omits minimum values of 0 and 1, empty defaults, and
+    deprecated arguments, which are accepted all the same. The same object each time: don't change it."""
     _, components = msgspec.json.schema_components([arguments], ref_template="{name}")
     schema = dict(components[arguments.__name__])
     schema["properties"] = {key: _plain(each) for key, each in schema["properties"].items() if "deprecated" not in each}
@@ -83,7 +83,7 @@ def parse(arguments: type[A], raw: dict[str, Any]) -> A:
 
 def ignorable(arguments: type[Arguments], given: Iterable[str], *, read_only: bool) -> list[str]:
     """Return the names in `given` without which a call does what was meant: those that explain it; for `read_only`
-    tools also other unknown names, unless they are near a known one or say where."""
+    tools also other unknown names, unless they are near a known one or name a location."""
     known = _fields_of(arguments)
     unknown = [name for name in given if _spelled(name, arguments, ()) not in known]
     far = [
@@ -94,7 +94,7 @@ def ignorable(arguments: type[Arguments], given: Iterable[str], *, read_only: bo
 
 @functools.cache
 def _fields_of(arguments: type[Arguments]) -> dict[str, FieldInfo]:
-    """The fields by the names that a model uses. Looking them up takes longer than most calls."""
+    """The fields by the names that a model uses. Cached, since computing them takes longer than most calls."""
     return {field.encode_name: field for field in msgspec.structs.fields(arguments)}
 
 

@@ -192,7 +192,7 @@ class ChangingTool(FolderTool[A]):
             self._asked.take_back(grant)
 
     def _begin(self, arguments: A, permissions: Permissions) -> ToolOutcome | tuple[PlannedChange, Reason]:
-        """Make the change, or plan it and say why it needs approval. The path is resolved once: later changes of links
+        """Make the change, or plan it with the reason for approval. The path is resolved once: later changes of links
         don't matter."""
         path = self._folder.locate_for_change(arguments.path)
         why = self._why(path, permissions.of_file(self.name, path.parts))

@@ -32,7 +32,7 @@ from clawbot.tools.text import (
 
 READ_LINES = 2000
 DIFFERENCE_CHARS = 4000  # of the difference in a refusal; of a longer one the file is to be read
-NOTICE_CHARS = 500  # reserved for notices beside the content
+NOTICE_CHARS = 500  # reserved for notices after the content
 
 Line = Annotated[int, Meta(ge=1)]
 
@@ -97,7 +97,7 @@ class ContentArguments(PathArguments, frozen=True):
 
 
 class WriteTool(ChangingTool[ContentArguments]):
-    """`write`: a whole file, new or replaced, atomically."""
+    """`write`: a complete file, new or replaced, atomically."""
 
     name = "write"
     description = "Write a whole file; `read` all that is in it before. `append` adds to notes, `edit` changes."
@@ -118,7 +118,7 @@ class WriteTool(ChangingTool[ContentArguments]):
 
 def _demand_seen(path: WorkspacePath, before: bytes, after: bytes) -> None:
     """Raise ToolError if the model has not seen all of `before` in its last view of the file, with what has changed
-    since. If that is all told, the model has seen it then."""
+    since. If the error holds the complete difference, the model has seen it then."""
     views = VIEWS.get()()
     if views.has_seen(path.shown, before, after):
         return
@@ -151,7 +151,7 @@ def _demand_text(path: WorkspacePath, head: bytes, size: int) -> None:
 
 class AppendTool(ChangingTool[ContentArguments]):
     """`append`: add text at the end of a file, on new lines. Existing content is only rewritten after the user approved
-    the whole change."""
+    the complete change."""
 
     name = "append"
     description = "Add lines at the end of a file, which is made if missing: the way to write daily notes."

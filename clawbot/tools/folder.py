@@ -118,7 +118,7 @@ class WorkspaceFolder:
 
     def locate(self, path: str) -> WorkspacePath:
         """The real location of `path` (relative to the workspace, absolute or `~/…`); refused if out of reach. If it
-        does not exist, a file whose name looks the same is used (see `on_disk`)."""
+        does not exist, a file with a visually equal name is used (see `on_disk`)."""
         return self._locate(path)[0]
 
     def locate_for_change(self, path: str) -> WorkspacePath:
@@ -188,7 +188,7 @@ class WorkspaceFolder:
             yield stream
 
     def read(self, path: WorkspacePath, limit: int) -> bytes | None:
-        """The whole content, None if the file does not exist. Raises ToolError for more than `limit` bytes."""
+        """The content, None if the file does not exist. Raises ToolError for more than `limit` bytes."""
         try:
             with self.reading(path) as stream:
                 data = stream.read(limit + 1)
@@ -214,7 +214,7 @@ class WorkspaceFolder:
     @contextmanager
     def appending(self, path: WorkspacePath) -> Iterator[int]:
         """A descriptor of the file at `path`, created if missing, for appending and reading its end; nothing of ours
-        replaces the file meanwhile."""
+        replaces the file during that time."""
         with self.folder(path.parts[:-1], create=True) as parent, explained(path.shown):
             hold_folder(parent)
             handle = open_regular(parent, path.parts[-1], OPEN_APPEND, self.bounds)

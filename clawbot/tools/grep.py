@@ -72,7 +72,7 @@ def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> I
         left = until - clock.monotonic()
         if left <= 0:
             raise TimeoutError
-        # Releases the interpreter lock, so the screen stays responsive.
+        # Releases the interpreter lock, so the screen remains responsive.
         return plain.search(line, timeout=left, concurrent=True)
 
     def search(handle: int) -> Iterator[tuple[int, str]]:

@@ -140,7 +140,7 @@ def _plain(handle: int, hides: Callable[[str], bool]) -> tuple[list[str], list[s
 
 
 def _mode(handle: int, name: str) -> int:
-    """The type of an entry; 0 if it was deleted meanwhile."""
+    """The type of an entry; 0 if it is gone."""
     try:
         return os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode
     except OSError:
@@ -153,4 +153,4 @@ def _with_target(handle: int, name: str, mode: int) -> str:
     try:
         return f"{name} -> {os.readlink(name, dir_fd=handle)}"
     except OSError:
-        return name  # deleted meanwhile, or no longer a link
+        return name  # deleted, or no longer a link

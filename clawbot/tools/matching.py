@@ -51,7 +51,7 @@ def fitting_lines(stream: BufferedReader, find: Callable[[str], Match[str] | Non
 
 
 def _parts(stream: BufferedReader) -> Iterator[bytes]:
-    """The lines of a text, those that are too long in pieces."""
+    """Yield the lines of a text, too long ones in parts."""
     with contextlib.suppress(OSError):
         if not is_binary(stream.peek(PROBE_BYTES)[:PROBE_BYTES]):
             text, _ = in_utf8(stream, 0)

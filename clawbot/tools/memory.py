@@ -1,6 +1,6 @@
 """The recall tools: `memory_search` over the index, and `memory_get` for the lines around a hit.
 
-They never fail: problems are returned as `disabled` with reason and remedy, so that a model tells the user instead of
+They never fail: problems are returned as `disabled` with reason and remedy, so that a model informs the user instead of
 guessing. If the user allows access to other agents' memory (`tools.agents`), both have the argument `agent`.
 """
 
@@ -125,7 +125,7 @@ class SearchArguments(Arguments, frozen=True):
 
 
 class MemorySearchTool(AsyncTool[SearchArguments]):
-    """`memory_search`: the places in the notes that fit best, with file and lines."""
+    """`memory_search`: the passages of the notes that fit best, with file and lines."""
 
     name = "memory_search"
     needs = frozenset({"notes"})
@@ -155,7 +155,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         return tool
 
     def allow(self, *, cite: bool, notes: bool = True, transcripts: bool = False) -> None:
-        """Cite unless the settings say otherwise; search the notes, and the transcripts as well."""
+        """Cite unless the settings forbid it; search the notes, and the transcripts as well."""
         self._may_cite = cite
         allowed: dict[Source, bool] = {"memory": notes, "sessions": transcripts}
         self._sources = tuple(source for source, may in allowed.items() if may)

@@ -93,7 +93,7 @@ class Shown(Struct, frozen=True):
 
 
 def fit(hits: Sequence[Hit], snippets: int, total: int, *, cite: bool = False) -> list[Shown]:
-    """Whole results, each once, until one does not fit; that one is truncated, and the rest left out.
+    """Complete results, each once, until one does not fit; that one is truncated, and the rest left out.
 
     `snippets` limits the characters of all snippets, `total` those of all results as JSON. If the location of the first
     one uses most of these, its snippet may still have half of them.
@@ -129,7 +129,7 @@ def _cut_to(text: str, limit: int, escaped: int) -> str:
 
 
 def cut_at_line(text: str, limit: int) -> str:
-    """The beginning of `text`, at most `limit` characters: whole lines where at least one fits."""
+    """The beginning of `text`, at most `limit` characters: complete lines where at least one fits."""
     if len(text) <= limit:
         return text
     end = text.rfind("\n", 0, limit + 1)
@@ -205,7 +205,7 @@ def failure_text(error: str, remedy: str) -> str:
 
 
 def excerpt_text(excerpt: Excerpt, max_chars: int) -> str:
-    """The answer to a read: at most `max_chars` characters of whole lines, and where to continue."""
+    """The answer to a read: at most `max_chars` characters of complete lines, and where to continue."""
     path = well_formed(excerpt.path)
     if not excerpt.found:
         return _json({"path": path, "text": "", "status": "not_found"})

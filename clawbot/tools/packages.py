@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what all providers take
 
 class ToolContext(Struct, frozen=True):
     """What a tool is made of: the agent's `settings`, and `folder`, the workspace behind the fence that holds for the
-    builtin tools. `asked` says which changes of files the user is asked for; `ChangingTool` takes it."""
+    builtin tools. `asked` decides which changes of files need approval; `ChangingTool` takes it."""
 
     folder: WorkspaceFolder
     asked: AskedFiles

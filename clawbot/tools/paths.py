@@ -60,9 +60,9 @@ class Barred(Struct, frozen=True):
 
 
 class Fence(Struct, frozen=True):
-    """The rules beside the workspace itself, which is readable and writable.
+    """The rules in addition to the workspace itself, which is readable and writable.
 
-    `readable` are additional readable folders, as absolute paths. `denied` places are neither reachable nor listed;
+    `readable` are additional readable folders, as absolute paths. `denied` paths are neither reachable nor listed;
     `unwritable` ones are read-only, as are the folders of enabled hooks, which `hook_folders` returns at each call.
     `skill_folders` returns those of enabled skills: read-only too, and readable wherever they are. Paths need not
     exist, and links in them are followed.
@@ -75,7 +75,7 @@ class Fence(Struct, frozen=True):
     skill_folders: Callable[[], Collection[Path]] = tuple
 
     def deny(self, *barred: Barred) -> Fence:
-        """This fence with more denied places."""
+        """Return this fence with more denied paths."""
         return msgspec.structs.replace(self, denied=(*self.denied, *barred))
 
 
@@ -137,7 +137,7 @@ class Bounds:
         if not holding:
             return Verdict("none", "")
         deepest = max(depth for depth, _ in holding)
-        # The strictest of several rules for the same place applies.
+        # The strictest of several rules for the same path applies.
         rule = min(
             (rule for depth, rule in holding if depth == deepest), key=lambda rule: _STRICTEST.index(rule.access)
         )
@@ -201,7 +201,7 @@ class Bounds:
         try:
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except OSError:
-            return set()  # deleted meanwhile
+            return set()  # deleted
         is_twin = found.st_nlink > 1 and stat.S_ISREG(found.st_mode) and self.why_denied(path)
         return {(found.st_dev, found.st_ino)} if is_twin else set()
 
@@ -329,9 +329,9 @@ def _state(settings: Settings, paths: Paths, workspace: Path) -> Iterator[Barred
     programs = (paths.config_file, paths.switches_file, paths.skills_file, paths.mcp_file)
     files = (paths.env_file, *programs, paths.schedule_file, paths.history_file)
     yield from (Barred(paths.home, _STATE, pattern=f"{file.name}*") for file in files)
-    # If an agent's workspace is the state folder, its notes lie beside the indexes.
+    # If an agent's workspace is the state folder, it holds notes as well as indexes.
     yield Barred(paths.memory_db("main").parent, _STATE, pattern="*.sqlite*")
-    # A workspace may lie inside `agents`; list the sessions again, so that they are the inner rule.
+    # A workspace may be inside `agents`; list the sessions again, so that they are the inner rule.
     yield from (Barred(paths.sessions(agent_id), _STATE) for agent_id in settings.agent_ids)
 
 
@@ -347,7 +347,7 @@ def _configuration(files: Iterable[Path]) -> Iterator[Barred]:
 
 def _scripts(settings: Settings, model: str | None) -> Iterator[Barred]:
     """The scripts of scripted models, which the model must not write: those of all agents, since one agent may be able
-    to write where another's script lies."""
+    to write another's script."""
     for text in (model, *_texts(settings.model_dump())):
         if text and text.startswith(SCRIPT):
             yield Barred(Path(text.removeprefix(SCRIPT)).expanduser().absolute(), _SCRIPT)
@@ -416,7 +416,7 @@ def is_secret_folder(name: str) -> bool:
 
 
 def is_secret_path(path: str) -> bool:
-    """Whether `path` names a secret file or folder, or leads into a place of the home that holds secrets."""
+    """Whether `path` names a secret file or folder, or is below one of the secret paths of the home."""
     parts = [fold_name(part) for part in path.split("/") if part]
     if any(is_secret_file(part) or is_secret_folder(part) for part in parts):
         return True
@@ -424,7 +424,7 @@ def is_secret_path(path: str) -> bool:
 
 
 def mentions_secret(text: str) -> bool:
-    """Whether a word of a command, which may be a text in quotes, names a secret place."""
+    """Whether a word of a command, which may be a text in quotes, names a secret path."""
     parts = [part for part in _BETWEEN.split(text) if part]
     paths = parts if len(parts) == 1 else [part for part in parts if "/" in part or part.startswith(".")]
     return any(is_secret_path(path) or _like("system").match(path) for path in paths)

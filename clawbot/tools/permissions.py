@@ -35,7 +35,7 @@ _NOTES = ("memory", "memory.md")
 
 class Ruling(Struct, frozen=True):
     """What happens with a call: `usual` leaves it to the tool's own settings. `reason` is why, for the model where it
-    is denied, for the user where they are asked; `by_rule`: a rule says so, and not the mode alone."""
+    is denied, for the user where they are asked; `by_rule`: by a rule, and not by the mode alone."""
 
     way: Way
     reason: str = ""
@@ -78,7 +78,7 @@ class Permissions:
         return Ruling("allow") if ruling.way == "ask" and name in self.granted else ruling
 
     def of_file(self, name: str, parts: tuple[str, ...]) -> Ruling:
-        """The ruling on a change by the tool `name` of the file at `parts`, its real place in the workspace."""
+        """The ruling on a change by the tool `name` of the file at `parts`, its real path in the workspace."""
         path = "/".join(parts)
         found = (self._file_rule(rules, name, path) for rules in (self._deny, self._ask, self._allow))
         ruling = self._judged(*found, changes=True)
@@ -97,7 +97,7 @@ class Permissions:
             fitting = [rule for rule in barring if any(one.fits(rule.pattern) for one in started)]
             denied = denied or next((rule for rule in fitting if rule in self._deny), None)
             asked = asked or next((rule for rule in fitting if rule in self._ask), None)
-            # A rule that could not be looked for is one that may hold.
+            # A rule that could not be checked may apply.
             asked = asked or next((rule for rule in barring if any(one.may_fit(rule.pattern) for one in started)), None)
         allowed = self._first(self._allow, "shell")
         for rule in self._allow:
@@ -135,7 +135,7 @@ class Permissions:
 
 @runtime_checkable
 class RuledTool(Protocol):
-    """A tool that looks at the permissions itself, since what holds depends on what a call is about."""
+    """A tool that checks the permissions itself, since they depend on its arguments."""
 
     async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
         """As `AskingTool.run_approved`, under `permissions`."""
@@ -143,12 +143,12 @@ class RuledTool(Protocol):
 
 @runtime_checkable
 class StreamingTool(Protocol):
-    """A ruled tool that tells what it prints while it runs."""
+    """A ruled tool that reports its output while it runs."""
 
     async def run_streaming(
         self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput
     ) -> ToolOutcome:
-        """As `RuledTool.run_ruled`; what is printed is handed to `on_output` piece by piece."""
+        """As `RuledTool.run_ruled`; `on_output` receives the output as it is printed."""
 
 
 @runtime_checkable

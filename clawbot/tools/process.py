@@ -132,7 +132,7 @@ GRACE = 2.0  # seconds between SIGTERM and SIGKILL: enough for git to remove its
 # After the end: how long output is read from a process that left the group and holds the pipe.
 DRAIN = 0.5
 CHUNK = 65536
-LIVE_EVERY = 0.1  # seconds between two pieces that are told while it runs
+LIVE_EVERY = 0.1  # seconds between two calls of `on_output`
 LIVE_CHARS = 4000  # at most of each, the last ones
 _POLL = 0.002  # seconds; the end of a namespace takes some milliseconds
 _MAX_INFO = 4096
@@ -191,9 +191,8 @@ class BoundedOutput:
 
 
 class CommandLine(Struct, frozen=True):
-    """What is started: `argv` with `environment`, and with the file `descriptors` beside the usual ones. `info`: what
-    is started is the keeper of a process namespace, in which the command lives as a child of its first process; in the
-    file behind this descriptor it says which one that is."""
+    """A command to start: `argv` with `environment` and additional file `descriptors`. `info`: `argv` starts the parent
+    of a process namespace (bwrap), which writes the number of its first process to this descriptor."""
 
     argv: list[str]
     environment: Mapping[str, str]
@@ -202,10 +201,8 @@ class CommandLine(Struct, frozen=True):
 
 
 class LiveOutput:
-    """Tells what a command prints while it runs: at most ten times a second, and of a flood only the end.
-
-    A context manager: nothing is told behind its end.
-    """
+    """Reports output while a command runs: at most ten times a second, of too much only the end, and nothing after the
+    end of this context."""
 
     def __init__(self, on_output: Callable[[str], None]) -> None:
         self._on_output = on_output
@@ -248,7 +245,7 @@ async def run_command(
 ) -> Finished:
     """Run `command` in `folder`, without input, for at most `seconds`; `on_output` receives its output as it comes.
 
-    stdout and stderr are combined. However it ends (by itself, timeout, cancellation), its whole process group is gone
+    stdout and stderr are combined. However it ends (by itself, timeout, cancellation), its process group is gone
     when this returns, and with a namespace all its processes. Raises OSError if it cannot be started.
     """
     output = BoundedOutput(max_bytes)
@@ -340,7 +337,7 @@ async def _terminate(process: Process, *, info: int | None) -> None:
     """SIGTERM to the group, then SIGKILL to the rest.
 
     In a namespace the group gets SIGTERM, since the first process ignores it; killing the first one kills all others,
-    including those that left the group. Its keeper ends with it.
+    including those that left the group. bwrap ends with it.
     """
     group = process.pid if info is None else _first_inside(info)
     signal_group(group or process.pid, signal.SIGTERM)
@@ -355,7 +352,7 @@ async def _terminate(process: Process, *, info: int | None) -> None:
 
 
 def _end_namespace(info: int) -> None:
-    """Kill the first process of a namespace, and wait for its end: then all others are gone. Its keeper ends once it
+    """Kill the first process of a namespace, and wait for its end: then all others are gone. bwrap ends once it
     has the command's exit status. Blocks."""
     first = _first_inside(info)
     if first is not None and _leads_namespace(first):
@@ -366,7 +363,7 @@ def _end_namespace(info: int) -> None:
 
 
 def _first_inside(info: int) -> int | None:
-    """The first process of a namespace, as reported by its keeper; None before there is one."""
+    """The first process of a namespace, as reported by bwrap; None before there is one."""
     found = _CHILD.search(os.pread(info, _MAX_INFO, 0))
     return int(found[1]) if found else None
 

@@ -12,7 +12,7 @@ from clawbot.messages import ToolSpec
 
 Decision = Literal["once", "always", "deny"]
 IGNORED = "\n\n(Ignored: "
-"""Begins what is said behind a result of arguments that its tool does not have."""
+"""Begins the note after a result about arguments that the tool does not have."""
 DECLINED = "The user declined."
 """The reason of an answer, when that is the only one."""
 Need = Literal["notes", "transcripts", "files", "shell"]
@@ -20,7 +20,7 @@ Need = Literal["notes", "transcripts", "files", "shell"]
 
 
 class ToolError(ClawbotError):
-    """A call failed. The text goes to the model: it says why, and what would work instead. `details` are those of the
+    """A call failed. The text is for the model: why it failed, and what would work instead. `details` are those of the
     outcome."""
 
     def __init__(self, message: str, *, hint: str = "", details: Any = None) -> None:
@@ -51,9 +51,9 @@ class ApprovalQuestion(Struct, frozen=True):
     """What the user is asked before a tool acts: the `command` as it would run in `folder`, or a change of a file,
     which `command` names and `diff` shows (a unified diff).
 
-    `pattern` is what the answer "always" allows from then on, `reach` says what the command can touch, and `risks`
+    `pattern` is what the answer "always" allows from then on, `reach` describes what the command can touch, and `risks`
     names in words what it seems to do beyond reading. `remedy` is what the user can do where nobody can be asked.
-    `network`: it runs without the network, unless the answer says otherwise. `asks` is the question in words where
+    `network`: it runs without the network, unless the answer allows it. `asks` is the question in words where
     `command` is nothing that runs. `by` names the sub-agent that asks, empty for the agent
     itself.
     """
@@ -103,7 +103,7 @@ class SessionAccess(Protocol):
 
 Approver = Callable[[ApprovalQuestion], Awaitable[ApprovalAnswer]]
 OnOutput = Callable[[str], None]
-"""Receives the next piece of what a call prints while it runs."""
+"""Receives the next output of a running call."""
 
 
 def refused(answer: ApprovalAnswer, what: str, otherwise: str) -> ToolError:
@@ -114,7 +114,7 @@ def refused(answer: ApprovalAnswer, what: str, otherwise: str) -> ToolError:
 
 
 def to_nobody(_text: str) -> None:
-    """Nobody hears what a call prints."""
+    """Ignore the output of a call."""
 
 
 class ToolFace(Protocol):

@@ -74,7 +74,7 @@ class Toolbox:
 
     def replace(self, tools: Sequence[AnyTool]) -> None:
         """Offer `tools` behind all others from the next request on, in place of those of the last call. A name that is
-        taken stays with its owner."""
+        taken remains its owner's."""
         own = {name: tool for name, tool in self._tools.items() if name not in self._added}
         added = {tool.spec.name: tool for tool in tools if tool.spec.name not in own}
         self._tools, self._added = {**own, **added}, set(added)
@@ -82,7 +82,7 @@ class Toolbox:
         self._by_access.clear()
 
     def delegates(self, call: ToolCallBlock) -> bool:
-        """Whether somebody else does `call`, beside others of its kind."""
+        """Whether somebody else does `call`, concurrently with others of its kind."""
         return isinstance(self._tools.get(call.name), DelegatingTool)
 
     def changes(self, call: ToolCallBlock) -> bool:

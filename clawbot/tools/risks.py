@@ -133,7 +133,7 @@ def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
 
 
 class _RiskFinder:
-    """One look at a command and at the commands in it."""
+    """Finds the risks of a command and of the commands in it."""
 
     def __init__(self, workspace: str) -> None:
         self._workspace = workspace
@@ -172,7 +172,7 @@ class _RiskFinder:
             yield Risk.SECRETS
 
     def _files(self, name: str, words: Sequence[ScriptWord]) -> Iterator[Risk]:
-        """Where it writes, as far as it says so by its arguments."""
+        """The risks of the files that it writes, as far as its arguments name them."""
         plain, known = [word for word in words[1:] if not (word.known and word.text.startswith("-"))], known_programs()
         if name in ("cd", "pushd"):
             self._folder = self._path(plain[0]) if plain else str(Path("~").expanduser())

@@ -52,7 +52,7 @@ class Views:
     """The versions of files in the messages `sent` to a model and in its `prompt` (path, digest and text of each file),
     from which it works as long as the messages hold nothing of a file. `since` are the results of the calls in its
     answer, of which only its own changes count: it wrote all calls before it saw any result. `known` is the text of
-    each file that it saw whole, by path, with its own changes since and without line breaks of Windows."""
+    each file that it saw completely, by path, with its own changes since and without line breaks of Windows."""
 
     def __init__(
         self,

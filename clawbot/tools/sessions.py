@@ -34,7 +34,7 @@ AROUND = 6
 MAX_AROUND = 40
 
 LAST = "last"
-"""In the place of a file: the conversation before this one."""
+"""Instead of a file: the conversation before this one."""
 
 MAX_CHECKED = 12
 
@@ -56,7 +56,7 @@ class SessionsSearchArguments(Arguments, frozen=True):
 
 
 class SessionsSearchTool(AsyncTool[SessionsSearchArguments]):
-    """`sessions_search`: the places in earlier conversations that fit best, with who said it and when."""
+    """`sessions_search`: the passages of earlier conversations that fit best, with speaker and time."""
 
     name = "sessions_search"
     needs = frozenset({"transcripts"})
@@ -106,7 +106,7 @@ class SessionsReadArguments(Arguments, frozen=True):
 
 
 class SessionsReadTool(AsyncTool[SessionsReadArguments]):
-    """`sessions_read`: what was said around a place of an earlier conversation."""
+    """`sessions_read`: the messages around a position in an earlier conversation."""
 
     name = "sessions_read"
     needs = frozenset({"transcripts"})
@@ -117,7 +117,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
     arguments = SessionsReadArguments
 
     def __init__(self, folder: Path, current: Current, zone: Callable[[], Any], output_max_chars: int) -> None:
-        """`folder` holds the agent's transcripts; `zone` tells the user's, None for the machine's."""
+        """`folder` holds the agent's transcripts; `zone` returns the user's time zone, None for the machine's."""
         self._folder = folder
         self._current = current
         self._zone = zone
@@ -141,7 +141,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
     def _before(self, current: str | None) -> str:
         """The conversation in which the user spoke last, without the `current` one. Blocks. Raises OSError, ToolError.
 
-        A message may be one that is left out, such as a command: the last ones of them are looked into.
+        A message may be one that is left out, such as a command: the last ones of them are checked.
         """
         others = [one.name for one in list_transcripts(self._folder) if f"sessions/{one.name}" != current]
         newest = sorted(others, key=lambda name: -last_spoken(self._folder / name))
@@ -159,7 +159,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
         return spoken_around(self._folder / file, entry, around)
 
     def _text(self, name: str, spoken: list[Spoken]) -> str:
-        """Whole lines, as many as a model may see: those at the edges go first."""
+        """Complete lines, as many as a model may see: those at the edges go first."""
         lines = [
             {
                 "who": one.who,

@@ -93,7 +93,7 @@ def _is_barred(subcommand: str, word: str) -> bool:
 
 MAX_TIMEOUT = 3600  # a model that asks for more than an hour has lost its way
 COMMAND_CHARS = 20_000
-NOTICE_CHARS = 800  # room for what is said beside the output
+NOTICE_CHARS = 800  # room for notices after the output
 EVERYTHING = "*"  # in `tools.shell.network`
 
 
@@ -114,7 +114,7 @@ class Approved(Struct, frozen=True):
 
 class UserRun(Struct, frozen=True):
     """A command of the user that ended. `code` is its exit status, None where the limit of time stopped it; `ending`
-    says it in words. `truncated`: the middle of the output is left out. `notice` is for the user."""
+    describes it. `truncated`: the middle of the output is left out. `notice` is for the user."""
 
     output: str
     code: int | None
@@ -124,7 +124,7 @@ class UserRun(Struct, frozen=True):
 
 
 class _Ended(Struct, frozen=True):
-    """A command that ended, and what there is to say of its sandbox."""
+    """A command that ended, with notes about its sandbox."""
 
     finished: Finished
     notes: tuple[str, ...] = ()
@@ -207,7 +207,7 @@ class ShellTool:
     async def run_streaming(
         self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput
     ) -> ToolOutcome:
-        """The same; what the command prints is handed to `on_output` meanwhile."""
+        """The same; `on_output` receives the output as it is printed."""
         asked = parse(ShellArguments, arguments)
         if not asked.command.strip():
             raise ToolError("`command` is empty.")
@@ -381,7 +381,7 @@ def check_readable(command: str) -> None:
 
 
 def report(finished: Finished, timeout: float) -> ToolOutcome:
-    """What the model and the screen are told about a command that ended."""
+    """The outcome for the model and the screen of a command that ended."""
     output = _printed(finished)
     ending = _ending(finished, timeout)
     text = f"{output.rstrip()}\n[{ending}]" if output.strip() else f"[no output; {ending}]"

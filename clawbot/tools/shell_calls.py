@@ -21,10 +21,10 @@ from clawbot.text.tables import packaged_table
 from clawbot.tools.shell_reading import reading_of
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
 
-CALLS = 400  # simple commands that are looked at; the rest can't be read
+CALLS = 400  # simple commands that are checked; the rest can't be read
 INNER = 12  # commands inside of commands that are followed
 WRAPPED = 16  # programs that start programs that are followed
-CODE_CHARS = 1000  # of arguments that are code that are looked through
+CODE_CHARS = 1000  # of arguments that are code that are checked
 GIT_WITH_VALUE = {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
 # What `env -S`, also as `-iS` and `--split-string=`, splits into a command.
 ENV_TEXT = lazy_re(r"^(?:-[a-zA-Z]*S|--split-string)=?")
@@ -67,7 +67,7 @@ class Started(Struct, frozen=True):
         return fnmatchcase(text, wanted) or fnmatchcase(text, f"{wanted} *")
 
     def may_fit(self, pattern: str) -> bool:
-        """Whether it could be what `pattern` says, for all that is known of it."""
+        """Whether `pattern` could fit it, for all that is known of it."""
         stem = list(takewhile(lambda word: not re.search(r"[*?\[]", word), without_folder(pattern).split()))
         is_open = not self.words or None in self.words
         if not self.words or not stem or self.words[0] != stem[0]:
@@ -88,8 +88,8 @@ def without_folder(pattern: str) -> str:
 
 def commands_in(command: str, programs: Collection[str]) -> list[Started]:
     """The commands that `command` starts: those of its parts, of what starts others (`sudo`, `xargs`, `find -exec`),
-    and of texts that it gives to a shell. One without words among them stands for what nobody can follow, and for what
-    may be one of `programs`, the names (or globs) of programs that are looked for."""
+    and of texts that it gives to a shell. One without words among them means what nobody can follow, or what
+    may be one of `programs`, the names (or globs) of programs to find."""
     doubt = _Doubt(programs)
     found: list[Started] = []
     # In quotes and comments a line that goes on in the next one ends all the same.
@@ -140,13 +140,13 @@ class _Doubt:
         )
 
     def of_word(self, word: ScriptWord) -> bool:
-        """Whether the word names one of them, or is a text in which nobody can look for it."""
+        """Whether the word names one of them, or is a text that nobody can check for it."""
         base = program_name(word)
         if not word.known or (word.has_globs and ("{" in word.bare or any(fnmatchcase(n, base) for n in self._names))):
             return True
         if re.search(r"[\s;|&<>]", word.text) and re.search(r"[*?\[{]", word.text):
             return True
-        # As it stands without quotes, and where a backslash makes another character.
+        # As it is without quotes, and where a backslash makes another character.
         texts = re.sub(r"['\"\\]", "", word.text), re.sub(r"\\.", " ", word.text)
         return any(map(self._named.search, texts))
 
@@ -219,7 +219,7 @@ def _inner(name: str, words: Sequence[ScriptWord]) -> Iterator[Sequence[ScriptWo
 
 
 def _filled(words: Iterable[ScriptWord], mark: str) -> list[ScriptWord]:
-    """`words`, where `mark` stands for what is known later."""
+    """`words`, where `mark` means what is known later."""
     return [ScriptWord(word.text, word.known and mark not in word.text, word.bare) for word in words]
 
 
@@ -248,7 +248,7 @@ def given_texts(
 
 
 def fed_texts(call: SimpleCommand, script: ParsedScript) -> Iterator[ScriptWord]:
-    """The heredocs that `call` reads, and what the stages of the pipe before it say, as far as that is known."""
+    """The heredocs that `call` reads, and the output of the stages of the pipe before it, as far as that is known."""
     yield from (text for start, text in script.texts if call.is_fed_by(start))
     for other in script.calls[:CALLS]:
         words = [word.text for word in other.words]
@@ -276,7 +276,7 @@ def _behind(words: Sequence[ScriptWord], notation: str) -> Sequence[ScriptWord]:
 
 
 def git_options(words: Sequence[str | None]) -> int:
-    """How many of `words`, which follow `git`, stand before the subcommand."""
+    """How many of `words`, which follow `git`, precede the subcommand."""
     at = 0
     while at < len(words) and (words[at] or "").startswith("-"):
         at += 2 if words[at] in GIT_WITH_VALUE else 1

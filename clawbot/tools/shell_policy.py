@@ -1,5 +1,5 @@
-"""Which shell commands run unasked: decisions over the text of a command, and whether one that only reads stays within
-reach of the file tools, as the disk stands now.
+"""Which shell commands run unasked: decisions over the text of a command, and whether one that only reads is within
+reach of the file tools, by the current state of the disk.
 
 A rule speaks about one simple command, word by word. Whatever a shell might take as more than that (`;`, `&&`, pipes,
 redirections, substitutions, several lines) is allowed in its exact form only: when in doubt, the user is asked. A link,
@@ -31,12 +31,12 @@ from clawbot.trees import TreeWalk
 MAX_SETTINGS = 100_000  # bytes of a repository's settings
 
 IsSecret = Callable[[os.stat_result], bool]
-MAX_PATHS = 10_000  # that a pattern of paths stands for, or that lie below a folder; with more, the user is asked
+MAX_PATHS = 10_000  # that a pattern of paths matches, or below a folder; with more, the user is asked
 
 
 def reads_within(command: str, workspace: Path, fence: Fence) -> Reading | None:
     """What `command` reads where it is on the list of those that only read, its program is none of the workspace, and
-    the file tools could read all of it, as the disk stands now; None for any other. Blocks. Rules of every kind judge
+    the file tools could read all of it now; None for any other. Blocks. Rules of every kind judge
     by this."""
     found = reading(command)
     if found is None:
@@ -114,7 +114,7 @@ def _secret_twins(root: str) -> IsSecret:
 
 
 def _holds_secret(root: str, folder: str, dotted: bool, is_secret: IsSecret) -> bool:
-    """Whether a secret lies below `folder` of `root`, or too much to know; `dotted`: what begins with a dot counts."""
+    """Whether a secret is below `folder` of `root`, or too much to know; `dotted`: what begins with a dot counts."""
     with GuardedFolder(Path(root), real=True).folder(folder) as top:
         # What others packed holds certificates of theirs.
         skips = None if dotted else lambda path: "/." in f"/{path}"
@@ -152,7 +152,7 @@ class ShellRule(Struct, frozen=True):
 def fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
     """Whether `rule` allows `command`; `found` is what it reads if it counts as one that only reads (`reads_within`).
     Blocks at the first call, while the grammar of the shell is loaded."""
-    # A pattern was not given with what lies out of reach in mind, nor for a command of its own text that may read it.
+    # A pattern was not given with what is out of reach in mind, nor for a command of its own text that may read it.
     is_pattern = not rule.exact and re.search(r"[*?\[]", rule.text)
     if found is None and is_pattern and (reading(command) or (command == rule.text and is_listed(command))):
         return False
@@ -166,7 +166,7 @@ def fits(command: str, rule: ShellRule, found: Reading | None) -> bool:
     if pattern[-1] == ANYTHING:
         return bool(stem) and words[: len(stem)] == stem
     if pattern[-1] == READING:
-        # What may stand before the subcommand, as in `git --no-pager log`, is no part of the name.
+        # What may precede the subcommand, as in `git --no-pager log`, is no part of the name.
         return found is not None and stem in (words[: len(stem)], found.name.split()[: len(stem)])
     # What a pattern names for certain: `git status` for `git status*` and for `git status *`.
     if words == certain.split() and not re.search(r"[*?\[]", certain):

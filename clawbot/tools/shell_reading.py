@@ -1,7 +1,7 @@
 """Which commands only read: the list of programs, options and operands in `shell_reading.toml`, applied to a command.
 
 What is not understood to the last word is not on the list: an unknown option, an abbreviated one, a value where a
-program might look for an option, an operand that may lead out of the workspace, and whatever the shell would make other
+program might expect an option, an operand that may lead out of the workspace, and whatever the shell would make other
 words of (`*`, `{a,b}`, `~`), but for files that are only read.
 """
 
@@ -236,7 +236,7 @@ class _Arguments:
             _demand(_FORMAT.fullmatch(value.text) is not None)
         # What begins with `-` might be an option to a program that takes no value here.
         _demand(long or not value.text.startswith("-"))
-        # Behind `--include=` whatever a pattern of the shell stands for is a value again, though not the same.
+        # Behind `--include=` whatever a pattern of the shell expands to is a value again, though not the same.
         any_text = long and option.kind == "text" and not self._program.refuse
         _demand(value.is_inert("*?" if any_text else ""))
         if option.kind == "file":
@@ -288,7 +288,7 @@ def _demand(condition: bool) -> None:
 
 
 def is_inside(path: str) -> bool:
-    """Whether `path` is relative, goes nowhere up, and names no place where secrets lie: a rule for reading was not
+    """Whether `path` is relative, goes nowhere up, and is no secret path: a rule for reading was not
     given with these in mind, so the user is asked."""
     if not path or path.startswith(("/", "~")) or is_secret_path(path):
         return False

@@ -1,7 +1,7 @@
 """What a shell command consists of: its simple commands, what flows into each, and the files that they write.
 
-The grammar is tree-sitter's of bash, which also reads what is broken, and says so. Nothing is run, expanded or looked
-up.
+The grammar is tree-sitter's of bash, which also reads what is broken, and reports that. Nothing is run or
+expanded.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _ESCAPED = re.compile(r"\\(?:\n|(.))", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r'\\(?:\n|(["\\$`]))')
-_QUOTED = "\0"  # stands for each quoted character; no command holds one
-# The shell expands `~` where a word begins, and behind `=` and `:` in what looks like an assignment.
+_QUOTED = "\0"  # replaces each quoted character; no command holds one
+# The shell expands `~` where a word begins, and behind `=` and `:` in a possible assignment.
 _TILDE = re.compile(r"(?:^|[=:])~")
 _FOUND = frozenset({"command", "file_redirect", "heredoc_redirect", "herestring_redirect"})
 _KEPT = frozenset({"variable_assignment", "raw_string", "ansi_c_string"})
@@ -54,7 +54,7 @@ class ScriptWord(Struct, frozen=True):
         return any(mark in bare for mark in "*?[") or ("{" in bare and ("," in bare or ".." in bare))
 
     def is_inert(self, but: str = "") -> bool:
-        """Whether the shell hands it on as it stands, also if the marks in `but` meant nothing to it."""
+        """Whether the shell passes it on unchanged, also if the marks in `but` meant nothing to it."""
         rest = ScriptWord("", self.known, "".join("_" if mark in but else mark for mark in self.bare))
         return self.known and not (rest.has_globs or rest.bare.startswith("#") or _TILDE.search(rest.bare))
 
@@ -165,7 +165,7 @@ def _tree(command: str) -> Node | None:
 
 def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...], tuple[Node, ...]]]:
     """The nodes that matter in the order of the text, each with what flows into it: the stages before it in each pipe
-    that it is in, and the redirections around it; and with its words that stand behind a redirection (`git > x push`).
+    that it is in, and the redirections around it; and with its words behind a redirection (`git > x push`).
     Nesting may be as deep as a command is long."""
     waiting: list[tuple[Node, tuple[Range, ...], tuple[Node, ...], bool]] = [(root, (), (), False)]
     while waiting:
@@ -183,7 +183,7 @@ def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...], tuple[Node, ..
                 words = one.children_by_field_name("destination")[1:] + one.children_by_field_name("argument")
                 behind = (*behind, *words)
         is_word = node.type in ("command", "command_name") or (is_word and node.type == "concatenation")
-        piped = node.type in ("pipeline", "heredoc_redirect")  # the rest of a pipe stands in the heredoc of its stage
+        piped = node.type in ("pipeline", "heredoc_redirect")  # the rest of a pipe is in the heredoc of its stage
         for child in reversed(node.children):
             before = ((node.start_byte, child.start_byte),) if piped else ()
             held = is_word and child.type != "variable_assignment"
@@ -191,7 +191,7 @@ def _found(root: Node) -> Iterator[tuple[Node, tuple[Range, ...], tuple[Node, ..
 
 
 def _word(node: Node) -> ScriptWord:
-    """What the shell makes of a word, as far as its text tells."""
+    """What the shell makes of a word, as far as its text shows that."""
     text = _text(node)
     if node.type in _BARE and not node.named_children:
         bare = _ESCAPED.sub(lambda found: _QUOTED * bool(found[1]), text)

@@ -1,5 +1,5 @@
-"""The tool `skills_search`: what the skills are for whose descriptions find no room in the prompt; which are near what
-somebody said, by the words that their names and descriptions share with it."""
+"""The tool `skills_search`: what the skills are for whose descriptions find no room in the prompt; which are near a
+message, by the words that their names and descriptions share with it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from clawbot.text.encoding import as_utf8, decoded, encoding_of
 
 PROBE_BYTES = 8192  # like git: a NUL in the first 8 KB marks a binary file
-LINE_BYTES = 65536  # longer lines are processed in pieces, to bound memory
+LINE_BYTES = 65536  # longer lines are processed in parts, to bound memory
 COUNT_BYTES = 64 * 1024 * 1024  # up to this size a file's lines are counted, about 0.1 s
 DIFF_LINES = 2000  # difflib is quadratic at worst; larger changes only get counts
 DIFF_CHARS = 20000
@@ -35,8 +35,8 @@ class FileChange(Struct, frozen=True):
 class LineWindow(Struct, frozen=True):
     """Lines `first` to `last` (1-based) of a file: `text` as it is in the file.
 
-    `more` says that the file goes on; `total` is its number of lines, None when it is too large to count; `cut` names
-    lines that are too long and were cut; `lossy` says that bytes were no UTF-8.
+    `more`: the file goes on; `total` is its number of lines, None when it is too large to count; `cut` names
+    lines that are too long and were cut; `lossy`: bytes were no UTF-8.
     """
 
     text: str
@@ -72,13 +72,13 @@ def in_utf8(stream: BufferedReader, size: int) -> tuple[BufferedReader, int]:
     if not encoding_of(stream.peek(4)[:4]).is_wide:
         return stream, size
     text, lossy = decode(stream.read(WIDE_BYTES))
-    # What could not be decoded stays what can't be, so that whoever reads on can tell.
+    # What could not be decoded stays what can't be, so that whoever reads on notices it.
     data = text.encode().replace("\ufffd".encode(), b"\xff") if lossy else text.encode()
     return BufferedReader(BytesIO(data)), len(data)
 
 
 def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_chars: int) -> LineWindow:
-    """At most `limit` lines from line `first` on, whole ones within `max_chars`.
+    """At most `limit` lines from line `first` on, complete ones within `max_chars`.
 
     A single longer line is truncated. `size` is the file's, in bytes.
     """
@@ -108,7 +108,7 @@ def read_window(stream: BufferedReader, size: int, first: int, limit: int, max_c
 
 
 def _next_line(stream: BufferedReader, max_chars: int) -> tuple[bytes, bool]:
-    """The next line, and whether it is whole: the rest of a line beyond `max_chars` is passed over."""
+    """The next line, and whether it is complete: the rest of a line beyond `max_chars` is passed over."""
     line = stream.readline(max(max_chars * 4, LINE_BYTES))
     complete = line.endswith(b"\n") or len(line) < max(max_chars * 4, LINE_BYTES)
     if not complete:
@@ -151,8 +151,8 @@ def compare(before: str, after: str, name: str) -> FileChange:
 
 
 def full_diff(before: bytes | None, after: bytes, name: str) -> str:
-    """The unified diff from `before` (None: there is no file) to `after`, complete whatever its size: what it says,
-    applied to `before`, is `after`. Where there are bytes that are no UTF-8, these are written as `\\xff`, and a
+    """The unified diff from `before` (None: there is no file) to `after`, complete whatever its size: a patch
+    that makes `after` of `before`. Where there are bytes that are no UTF-8, these are written as `\\xff`, and a
     backslash as two. UTF-16 is shown as the text that it is."""
     before, after = None if before is None else as_utf8(before), as_utf8(after)
     old, new = _with_breaks(before or b""), _with_breaks(after)

@@ -1,1 +1,1 @@
-"""Where shell commands run: behind walls that the system puts up (bubblewrap, Seatbelt), not this program."""
+"""Shell commands in a sandbox of the system (bubblewrap, Seatbelt)."""

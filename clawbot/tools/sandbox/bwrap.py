@@ -1,7 +1,6 @@
-"""The walls that a system offers: whether it does, asked by putting some up around a command that does nothing, and how
-each kind is told what a command may see and do.
+"""The sandbox programs: whether one works here, tried with a command that does nothing, and their arguments.
 
-Bubblewrap takes a command line, macOS's Seatbelt a profile, both pure functions of the places. The profile is written
+Bubblewrap takes a command line, macOS's Seatbelt a profile, both pure functions of the mounts. The profile is written
 from Apple's own and what other agents do with them; it is held as text by tests and was never tried on a Mac.
 """
 
@@ -26,7 +25,7 @@ NAMESPACES = [
     "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent",
     "--new-session", "--cap-drop", "ALL",
 ]  # fmt: skip
-# Since 0.8: a namespace of one's own is a way to parts of the kernel that are seldom looked at.
+# Since 0.8: a namespace of one's own exposes parts of the kernel that are seldom reviewed.
 NO_NESTING = "--disable-userns"
 # A folder that can be passed through, to what is open below it, but neither listed nor read.
 _CLOSED = "0111"
@@ -45,7 +44,7 @@ def bubblewrap_arguments(
     """The arguments of bwrap up to the command, which starts in `folder`.
 
     `mounts` are arranged. `scratch_bytes` is how much /tmp and /dev/shm hold each. `empty` yields a file descriptor
-    with nothing to read for each hidden file; in `info` bwrap says which process is the first one inside. Everything
+    with nothing to read for each hidden file; bwrap writes the number of the first process inside to `info`. Everything
     else of the disk can be read.
 
     /proc is mounted read-only: for root, the kernel's settings belong to whoever has the user id 0, capabilities or
@@ -64,7 +63,7 @@ def bubblewrap_arguments(
     result += ["--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", SHARED_MEMORY, "--proc", "/proc"]
     for mount in mounts:
         result += _mount(mount, size, descriptors)
-    # What was written to only to make room for what lies below it.
+    # Writable only until the mounts below it exist.
     closed = [mount.path for mount in mounts if mount.access == "empty" or (mount.access == "hidden" and mount.folder)]
     for path in ("/proc", "/dev", *closed):
         result += ["--remount-ro", path]
@@ -112,7 +111,7 @@ def _rules(mount: Mount) -> list[str]:
         case "write" | "owned" | "scratch":
             return [f"(allow file-read* file-write* {where})"]
         case "read":
-            # Renamed away, another file could take its place.
+            # Renamed away, another file could replace it.
             return [f"(allow file-read* {where})", f"(deny file-write* {where})"]
         case "hidden":
             return [f"(deny file-read* file-write* {where})", f"(allow file-read-metadata {where})"]
@@ -127,7 +126,7 @@ def _quoted(path: str) -> str:
 # Not $PATH: a folder in it may be one that a command can write to.
 PROGRAM_FOLDERS = "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/opt/homebrew/bin"
 PATIENCE = 10.0  # seconds; it takes some milliseconds
-MAX_BYTES = 1000  # bytes of what a failing one says
+MAX_BYTES = 1000  # bytes of the output of a failing one
 _OS_RELEASE = Path("/etc/os-release")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
@@ -136,7 +135,7 @@ Failure = Callable[[list[str]], Awaitable[str]]
 
 
 class Backend(Struct, frozen=True):
-    """What the system offers: `program` puts the walls up. `nesting_off`: it can forbid namespaces inside."""
+    """The sandbox `program` of the system. `nesting_off`: it can forbid namespaces inside."""
 
     kind: Literal["bubblewrap", "seatbelt"]
     program: str
@@ -144,7 +143,7 @@ class Backend(Struct, frozen=True):
 
 
 class Missing(Struct, frozen=True):
-    """Why there are no walls, and the command or step that changes that."""
+    """Why there is no sandbox, and the command or step that changes that."""
 
     reason: str
     remedy: str
@@ -196,7 +195,7 @@ def install_command(os_release: str) -> str:
 
 
 def remedy(problem: str, apparmor: bool) -> str:
-    """What to do about `problem`, the words of bwrap; `apparmor` says that it forbids users namespaces."""
+    """What to do about `problem`, the words of bwrap; `apparmor`: it forbids users namespaces."""
     if apparmor:
         return (
             "allow bwrap in AppArmor: sudo apt-get install apparmor-profiles && sudo ln -s "

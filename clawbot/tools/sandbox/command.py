@@ -51,7 +51,7 @@ def _orders(is_bash: bool, limits: LimitSettings) -> list[str]:
     return orders
 
 
-# What bubblewrap says of a place that is not there any more.
+# The error of bubblewrap for a path that is gone.
 _GONE = lazy_re(
     r"bwrap: Can't (?:(?:mkdir parents for|create file at|find source path|mkdir) [^\n]*"
     r"|bind mount [^\n]*: No such file or directory)\n?"
@@ -71,8 +71,8 @@ class Enclosed(Struct, frozen=True):
 
 
 class Sandbox:
-    """The walls around the commands of the agent with `workspace`; `state` is clawbot's own folder, behind them. The
-    system is asked once for them."""
+    """The sandbox of the agent with `workspace`; `state` is clawbot's own folder, which is hidden. The system is probed
+    once."""
 
     def __init__(self, workspace: Path, settings: ShellSettings, state: Path) -> None:
         self._workspace = workspace
@@ -92,7 +92,7 @@ class Sandbox:
         return self._found
 
     def notice(self, found: Backend | Missing) -> str:
-        """What the user is told of a sandbox that is not there, once in the life of the program; else ""."""
+        """The notice about a missing sandbox, once in the life of the program; else ""."""
         if isinstance(found, Backend) or self._notified:
             return ""
         self._notified = True
@@ -113,7 +113,7 @@ class Sandbox:
         git: bool,
         patience: float,
     ) -> AsyncIterator[Enclosed]:
-        """`command`, ready to be started with `shell`, inside the walls where there are some. When the context is left,
+        """`command`, ready to be started with `shell`, in the sandbox if there is one. When the context is left,
         the command has ended. `fence` is that of the file tools; with `git` git may change its own settings. Raises
         ToolError where there is too much to be hidden, or another command runs in the workspace for longer than
         `patience` seconds, and OSError."""
@@ -152,7 +152,7 @@ class Sandbox:
             git=git,
         )
         view = sandbox_view(reach)
-        # What was hidden once stays hidden, whatever else a command puts in the way of who looks for it.
+        # What was hidden once is hidden for good, whatever a command does to prevent that it is found.
         self._known = view.known
         if view.folder in view.known.shut:
             raise ToolError(f"Not run: the workspace can't be looked into. For the user: chmod u+rwx {view.folder}")
@@ -213,8 +213,8 @@ def reach_text(*, network: bool, git: bool) -> str:
 
 
 def explained(output: str, failed: bool, *, network: bool, outer: Sequence[str] = ()) -> str:
-    """What the model is told beside the `output` of a command that failed where it may have been the walls; else "".
-    `outer` are stores of the workspace's repository that lie where commands can't write."""
+    """The note for the model after the `output` of a command that failed possibly by the sandbox; else "". `outer` are
+    stores of the workspace's repository that commands can't write to."""
     table = by_custom().explanations
     is_stopped = failed and re.search(table.stopped, output)
     if is_stopped and any(store in output for store in outer):
@@ -226,13 +226,12 @@ def explained(output: str, failed: bool, *, network: bool, outer: Sequence[str] 
 
 
 def was_never_started(finished: Finished) -> bool:
-    """Whether the walls could not be put up because something that was found, a socket of a server say, had gone before
-    they stood: all that was said is one line of bubblewrap's."""
+    """Whether bubblewrap failed, with one line, because a path to mount, such as a socket of a server, had gone."""
     return finished.code == 1 and _GONE.fullmatch(finished.head) is not None
 
 
 def changes_text(made: list[PutRight]) -> str:
-    """What the model is told of what the command made where it must not; "" when there is nothing."""
+    """Message to the model about files created where commands must not; "" if there are none."""
     parts = []
     if moved := [path for one in made for path in one.moved]:
         parts.append(

@@ -1,4 +1,4 @@
-"""What a command in the sandbox sees of the disk, as values: places, and which of them counts where they overlap."""
+"""What a command in the sandbox sees of the disk, as values: mounts, and which of them counts where they overlap."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from clawbot.tools.paths import is_env_file, is_secret_file, is_secret_folder, i
 
 
 class Cause(Struct, frozen=True):
-    """The `text` for the model beside a failed command with such an `output`, a regular expression."""
+    """The `text` for the model after a failed command with such an `output`, a regular expression."""
 
     output: str
     text: str
 
 
 class Explanations(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the model is told of failures that the walls may have caused."""
+    """Texts for the model about failures that the sandbox may have caused."""
 
     stopped: str
     outer_store: str
@@ -59,7 +59,7 @@ def homes_of_user(home: Path) -> tuple[Path, ...]:
 
 
 Access = Literal["owned", "hidden", "read", "write", "scratch", "empty"]
-"""`write`: as it is, to be changed; `owned`: the same, by the user's word, which beats what is said otherwise of the
+"""`write`: as it is, to be changed; `owned`: the same, by the user's word, which overrides other entries for the
 very same path; `read`: to be read only; `hidden`: there, without what it holds; `scratch`: an empty folder to write
 to, gone with the command; `empty`: an empty folder."""
 
@@ -80,7 +80,7 @@ class Mount(Struct, frozen=True):
 
 
 def arrange(mounts: Iterable[Mount]) -> list[Mount]:
-    """`mounts` from the outside in, so that of two that lie in each other the innermost counts; one for each path.
+    """`mounts` from the outside in, so that of two nested ones the innermost counts; one for each path.
     What nobody could see anyhow is left out."""
     strongest: dict[str, Mount] = {}
     for mount in mounts:
@@ -96,7 +96,7 @@ def arrange(mounts: Iterable[Mount]) -> list[Mount]:
 
 
 def access_at(arranged: Iterable[Mount], path: str) -> Access:
-    """What holds at `path`: the innermost of the `arranged` places, `read` where there is none."""
+    """The access at `path`: of the innermost of the `arranged` mounts, `read` where there is none."""
     access: Access = "read"
     for mount in arranged:
         if is_within(mount.path, path):
@@ -104,10 +104,10 @@ def access_at(arranged: Iterable[Mount], path: str) -> Access:
     return access
 
 
-MAX_FOLDERS = 20_000  # of a workspace that are looked at before a command, where the settings say nothing else
-MAX_PACKED = 1_000  # folders of packages that are looked at, those at the top first
+MAX_FOLDERS = 20_000  # of a workspace that are scanned before a command, by default
+MAX_PACKED = 1_000  # folders of packages that are scanned, those at the top first
 MAX_STORES = 1_000  # of submodules and worktrees in one repository
-# Made by programs, and large: looked at last, and not all of it.
+# Made by programs, and large: scanned last, and not completely.
 PACKED = frozenset({"node_modules", ".venv", "venv", "site-packages", "__pycache__"})
 MAX_POINTER = 4096  # bytes of the file that `.git` is in a worktree and a submodule
 # What each program takes code or another configuration from, in its store.
@@ -121,7 +121,7 @@ _POINTER = re.compile(r"gitdir: ?(.+?)\s*", re.DOTALL)
 
 class Contents(Struct):
     """Paths of files and folders with secrets, of the stores of repositories by their kind (`git`, `hg`, `jj`), and of
-    what leads to a store elsewhere (the file or link `.git`). `shut` are folders that can't be looked into, and
+    what leads to a store elsewhere (the file or link `.git`). `shut` are unreadable folders, and
     `beyond` is the first that there was no room for, "" for none."""
 
     secrets: set[str] = set()
@@ -137,7 +137,7 @@ class Contents(Struct):
         return Contents(**both, beyond=self.beyond or other.beyond)
 
     def present(self) -> Contents:
-        """What of it is still there; what was shut is looked at again."""
+        """What of it still exists; shut folders are scanned again."""
         return Contents(
             set(filter(os.path.lexists, self.secrets)),
             {store for store in self.stores if Path(store[1]).is_dir() and not Path(store[1]).is_symlink()},
@@ -152,7 +152,7 @@ class Contents(Struct):
 
 
 def walk(root: str, most: int = MAX_FOLDERS) -> Contents:
-    """What lies below `root`, without following links, from its top down, in `most` folders and in some of packages."""
+    """What is below `root`, without following links, from its top down, in `most` folders and in some of packages."""
     found = _ContentsWalk(root)
     found.scan(most)
     found.contents.beyond = found.folders[0] if found.folders else ""
@@ -172,7 +172,6 @@ class _ContentsWalk:
         self.packed: deque[str] = deque()
 
     def scan(self, most: int) -> None:
-        """Look at the next folders, `most` at most."""
         for _ in range(most):
             if not self.folders:
                 return
@@ -198,7 +197,7 @@ class _ContentsWalk:
 
 
 def entries(folder: str) -> list[os.DirEntry[str]]:
-    """What is in `folder`, as far as it may be looked at."""
+    """The entries of `folder`; none if it is unreadable."""
     try:
         with os.scandir(folder) as found:
             return sorted(found, key=lambda entry: entry.name)

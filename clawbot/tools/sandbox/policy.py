@@ -1,4 +1,4 @@
-"""What there is on the disk for the walls to be put around: secrets, code that runs outside, sockets."""
+"""What a command in the sandbox may see and change, by what is on the disk: secrets, code that runs outside, sockets."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from clawbot.tools.sandbox.recovery import Watched, watched
 REMOVABLE = "BOOTSTRAP.md"
 # What would make a repository of the workspace.
 NEW_STORES = (".git", ".hg", ".jj", HEAD)
-MAX_LINKED = 500  # entries of one hidden folder that are looked at for links
+MAX_LINKED = 500  # entries of one hidden folder that are checked for links
 # Of an empty /run these are needed: names of servers (a link leads there), and where NixOS keeps its programs.
 RUN_KEPT = ("/etc/resolv.conf", "/run/current-system", "/run/opengl-driver", "/run/wrappers")
 _SOCKETS = Path("/proc/net/unix")
@@ -50,7 +50,7 @@ _SOCKET_NAME = re.compile(
 class Reach(Struct, frozen=True):
     """Whose commands these are. `home` is the user's, `state` clawbot's own folder; relative globs of the
     `settings` start at the workspace. `known` is what earlier commands found in the workspace, and with `git` the user
-    said yes to a command that is git's work on its own settings."""
+    approved a command by which git changes its own settings."""
 
     workspace: Path
     home: Path
@@ -62,7 +62,7 @@ class Reach(Struct, frozen=True):
 
 
 class SandboxView(Struct, frozen=True):
-    """What a command sees: it starts in `folder`, with `mounts` from the outside in, and `watched` is looked at when
+    """What a command sees: it starts in `folder`, with `mounts` from the outside in, and `watched` is checked when
     it has ended. `known` is what the workspace holds, `outer` the stores of its repository that can't be written to."""
 
     folder: str
@@ -77,7 +77,7 @@ def sandbox_view(reach: Reach, sockets: Path = _SOCKETS) -> SandboxView:
     root = os.path.realpath(reach.workspace)
     found = _Found(reach, root)
     mounts = arrange([*_surroundings(), Mount(root, "write"), *found.mounts()])
-    # What lies outside of what can be written is safe as it is.
+    # What is outside of what can be written is safe as it is.
     guarded = [path for path in found.guarded() if _can_change(mounts, str(Path(path).parent))]
     watched_paths = tuple(watched(guarded, removable=f"{root}/{REMOVABLE}"))
     mounts = arrange([*mounts, *_read_only(guarded, mounts, root)])
@@ -131,7 +131,7 @@ class _Found:
         self.secrets = {os.path.realpath(path) for path in (*self.known.secrets, *self._secrets_above())}
 
     def writable_folders(self) -> list[str]:
-        """The workspace, and the folders beside it that commands write to."""
+        """The workspace, and the other folders that commands write to."""
         return [folder for folder in (self._root, *self._owned) if Path(folder).is_dir()]
 
     def mounts(self) -> Iterator[Mount]:
@@ -143,7 +143,7 @@ class _Found:
         hidden |= {target for folder in tuple(hidden) for target in _linked_files(folder, self._homes)}
         hidden |= self.secrets
         yield from _as_mounts(hidden - shown - {self._root}, "hidden")
-        # Opened by the command itself, these would show what nobody looked for.
+        # Opened by the command itself, these would show secrets that were not found.
         yield from _as_mounts(self.known.shut, "hidden")
         # What is clawbot's own, and what is another agent's.
         foreign = {os.path.realpath(path) for one in reach.fence.denied for path in _named(one)}
@@ -166,7 +166,7 @@ class _Found:
         return list(dict.fromkeys(_first_missing(_with_real_folder(path)) for path in paths))
 
     def _code_of_repositories(self) -> list[str]:
-        """What programs of version control run or obey. Where the user said yes to git, of that the hooks alone."""
+        """What programs of version control run or obey. Where the user approved git, of that the hooks alone."""
         if self._reach.git:
             return [path for path in self.known.code() if Path(path).name == "hooks" and os.path.lexists(path)]
         stores = map(Path(self._root).joinpath, NEW_STORES)
@@ -234,7 +234,7 @@ def _as_mounts(paths: Iterable[str], access: Access) -> Iterator[Mount]:
 
 
 def _read_only(guarded: Iterable[str], mounts: Sequence[Mount], root: str) -> Iterator[Mount]:
-    """A command can make a link of what is guarded: what lies where it can't write stays as it is, hidden above all."""
+    """A command can make a link of what is guarded: what is where it can't write remains as it is, hidden above all."""
     for path in guarded:
         real = os.path.realpath(path)
         if real == root or path == f"{root}/{REMOVABLE}" or not _can_change(mounts, real):
@@ -269,7 +269,7 @@ def _pipes(homes: Iterable[Path], mounts: Iterable[Mount]) -> Iterator[Mount]:
 
 
 def _open_files() -> Iterator[str]:
-    """The files that processes have open, as far as they may be looked at: by Linux's /proc."""
+    """The files that processes have open, as far as Linux's /proc shows them."""
     for process in entries("/proc"):
         if process.name.isdecimal():
             for link in entries(f"{process.path}/fd"):

@@ -1,6 +1,6 @@
-"""One command at a time in a workspace, and a record of what is to be looked at when clawbot is killed with it.
+"""One command at a time in a workspace, and a record of what is to be checked when clawbot is killed with it.
 
-What a command swaps while another one is looked after would lie elsewhere by the time that one starts. The record is
+What a command swaps while another one is prepared would be elsewhere by the time that one starts. The record is
 in clawbot's own state, which commands don't see, in a file of the workspace that is locked as long as a command runs:
 one that is not locked and not empty is that of somebody who could not put right what its command made.
 """
@@ -119,7 +119,7 @@ def _put_right(one: Watched, name: str, folder: int) -> str:
 
 @contextmanager
 def _folder_of(path: str) -> Iterator[int]:
-    """The folder in which `path` lies, reached without following a link. Raises OSError."""
+    """The folder of `path`, reached without following a link. Raises OSError."""
     folder = os.open("/", _PASSING)
     try:
         for part in Path(path).parent.parts[1:]:
@@ -163,7 +163,7 @@ def _free_name(name: str, folder: int) -> str:
     return plain if _seen(plain, folder) is None else f"{plain}-{uuid.uuid4().hex}"
 
 
-PAUSE = 0.05  # seconds between two looks at a lock that others hold
+PAUSE = 0.05  # seconds between two attempts to get a lock that others hold
 
 
 class Journal:
@@ -174,7 +174,7 @@ class Journal:
         self.found = _mended(file)
 
     def record(self, watched: Iterable[Watched]) -> None:
-        """Write down what is to be looked at. Raises OSError. Blocks."""
+        """Record what is to be checked. Raises OSError. Blocks."""
         # `json` keeps the bytes of names that are not UTF-8.
         _write(self._file, json.dumps(msgspec.to_builtins(list(watched))).encode())
 
@@ -204,8 +204,8 @@ async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator
 
 
 def recover(state: Path, workspace: Path) -> str:
-    """Put right what a command left in `workspace` that was killed together with clawbot. Returns what the user is told
-    of it, "" where nothing is to be done or a command runs there now. Blocks."""
+    """Restore what a command that was killed together with clawbot left in `workspace`. Returns a notice for the user, ""
+    where nothing is to be done or a command runs there now. Blocks."""
     try:
         if not _file(state, workspace).exists():
             return ""
@@ -238,7 +238,7 @@ def _write(file: FileIO, record: bytes) -> None:
 
 
 def _mended(file: FileIO) -> PutRight | None:
-    """What the record was of, put right. One that was cut off in the middle is of a command that never started."""
+    """Restore what the interrupted command had swapped. An incomplete record means that the command never started."""
     record = file.readall()
     if not record:
         return None
