@@ -146,12 +146,12 @@ class AppendOnlyFile:
     """The workspace file `path`, with the tools that append to it.
 
     `before_write` is called on the tool's thread with the planned write, before the bytes go to disk; if it raises,
-    nothing is written. It is called again if another program changes the file in between. `trouble` is the reason why the last
+    nothing is written. It is called again if another program changes the file in between. `trouble` is why the last
     write failed, unless the model caused it; "" otherwise.
 
     Secrets are redacted, `known` ones in any wording, except those that the user `consented` to keep; each write
     reports how many and of what kinds.
-    `judge` returns why a text is useless, "" if it may be kept; a useless one is refused, which sets `refused_junk`.
+    `judge` returns why a text is useless, else ""; a useless one is refused, which sets `refused_junk`.
     """
 
     def __init__(
@@ -242,7 +242,6 @@ class AppendOnlyFile:
             )
 
     def _write(self, text: str, *, complete: bool) -> MemoryWrite | None:
-        """Append `text`; returns its position, None if there was nothing new."""
         for _ in range(ATTEMPTS):
             present = self._read()
             before = present or b""
@@ -337,7 +336,6 @@ class _NoteTool(TypedTool[NoteArguments]):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it: its description names the file."""
         description = (
             f"Add text at the end of {self._file.path}, on lines of its own. This tool appends only, and to this file "
             "only: what the file holds stays as it is, and no other file can be written in this turn."
@@ -349,5 +347,4 @@ class _NoteTool(TypedTool[NoteArguments]):
         return title_of(self._name, arguments.get("path") or self._file.path)
 
     def act(self, arguments: NoteArguments) -> ToolOutcome:
-        """Add the text."""
         return self._file.add(arguments.path, arguments.content, complete=self._complete)

@@ -136,11 +136,9 @@ class ArgumentTool(ABC, Generic[A]):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
         return ToolSpec(self.name, self.description, schema_of(self.arguments))
 
     def title(self, arguments: dict[str, Any]) -> str:
-        """`name subject`."""
         return title_of(self.name, arguments.get(self.subject, ""))
 
 
@@ -148,7 +146,6 @@ class AsyncTool(ArgumentTool[A]):
     """A tool that awaits its work. Implements `Tool`."""
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
-        """Check the arguments and do the work."""
         return await self.act(parse(self.arguments, arguments))
 
     @abstractmethod

@@ -24,7 +24,7 @@ from clawbot.tools.arguments import PathArguments, completed, parse
 from clawbot.tools.folder import WorkspaceFolder, WorkspacePath
 from clawbot.tools.listing import FolderTool
 from clawbot.tools.permissions import Permissions, Ruling
-from clawbot.tools.protocol import ApprovalQuestion, Approver, ToolError, ToolOutcome, refused
+from clawbot.tools.protocol import ApprovalQuestion, Approver, OnOutput, ToolError, ToolOutcome, refused, to_nobody
 from clawbot.tools.text import FileChange, full_diff
 
 OBEYED = "what stands in it is obeyed in every later session"
@@ -69,19 +69,15 @@ class AskedFiles:
         return None
 
     def allow(self, path: WorkspacePath) -> None:
-        """Always allow changes of `path`."""
         self._allowed.add(_folded(path.parts))
 
     def is_allowed(self, path: WorkspacePath) -> bool:
-        """Whether changes of `path` were always allowed."""
         return _folded(path.parts) in self._allowed
 
     def grants(self) -> list[str]:
-        """The files whose changes were always allowed."""
         return sorted("/".join(parts) for parts in self._allowed)
 
     def take_back(self, grant: str) -> None:
-        """Ask about changes of this file again."""
         self._allowed.discard(tuple(grant.split("/")))
 
     def _instruction(self, path: WorkspacePath) -> str:
@@ -157,7 +153,9 @@ class ChangingTool(FolderTool[A]):
         """Make the change, after approval where the settings of files want it. Raises ToolError if it is refused."""
         return await self.run_ruled(arguments, approve, Permissions())
 
-    async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
+    async def run_ruled(
+        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput = to_nobody
+    ) -> ToolOutcome:
         """Make the change, after approval where necessary. A started change completes despite a cancellation. Raises
         ToolError if it is refused."""
         parsed = parse(self.arguments, arguments)
@@ -183,11 +181,9 @@ class ChangingTool(FolderTool[A]):
         return self._make(self.plan(path, arguments))
 
     def grants(self) -> list[str]:
-        """The files whose changes were always allowed, the same for all tools that change files."""
         return self._asked.grants() if self._asked is not None else []
 
     def take_back(self, grant: str) -> None:
-        """Ask about changes of this file again."""
         if self._asked is not None:
             self._asked.take_back(grant)
 
@@ -229,7 +225,6 @@ class ChangingTool(FolderTool[A]):
         )
 
     def _make_as_shown(self, planned: PlannedChange, *, always: bool) -> ToolOutcome:
-        """Make the change as shown."""
         outcome = self._make(planned)
         if always and self._asked is not None:
             self._asked.allow(planned.path)
@@ -246,7 +241,6 @@ class ChangingTool(FolderTool[A]):
         return changed(planned)
 
     def _demand_unchanged(self, planned: PlannedChange) -> None:
-        """Raise ToolError if the file has changed since the change was planned."""
         path = self._folder.locate_for_change(self._folder.real(planned.path))
         if path != planned.path or self._folder.read(path, CHANGE_BYTES) != planned.before:
             raise ToolError(

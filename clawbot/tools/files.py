@@ -56,7 +56,6 @@ class ReadTool(ReadingTool[ReadArguments]):
         self._max_chars = max(max_chars - NOTICE_CHARS, NOTICE_CHARS)
 
     def act(self, arguments: ReadArguments) -> ToolOutcome:
-        """Read the requested lines. Raises ToolError."""
         path = self._folder.locate(arguments.path)
         with self._folder.reading(path) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -158,7 +157,6 @@ class AppendTool(ChangingTool[ContentArguments]):
     arguments = ContentArguments
 
     def plan(self, path: WorkspacePath, arguments: ContentArguments) -> PlannedChange:
-        """The file with the text appended."""
         before = self._folder.read(path, CHANGE_BYTES)
         addition = _fitted(as_utf8(before or b""), _content(arguments))
         change, message = _appended(path, addition, new=not before)
@@ -166,7 +164,6 @@ class AppendTool(ChangingTool[ContentArguments]):
         return PlannedChange(path, before, after, change, message, known=before or b"")
 
     def act(self, path: WorkspacePath, arguments: ContentArguments) -> ToolOutcome:
-        """Append in place."""
         content = _content(arguments)
         with self._folder.appending(path) as handle:
             status = os.fstat(handle)
@@ -264,7 +261,6 @@ class EditTool(ChangingTool[EditArguments]):
     arguments = EditArguments
 
     def plan(self, path: WorkspacePath, arguments: EditArguments) -> PlannedChange:
-        """The file with the replacement. Raises ToolError."""
         before = self._folder.read(path, CHANGE_BYTES)
         if before is None:
             raise ToolError(f"{path.shown} does not exist. Use `write` to make it.")

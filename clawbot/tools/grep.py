@@ -129,7 +129,6 @@ class ProcessMatcher:
         os.waitpid(self._pid, 0)
 
     def search(self, handle: int) -> Iterator[tuple[int, str]]:
-        """See `Matching`."""
         self._ask(b".", handle)
         while (found := self._answer()) is not None:
             yield found[0], found[1]
@@ -196,7 +195,6 @@ class GrepTool(ReadingTool[GrepArguments]):
         self._seconds = seconds
 
     def act(self, arguments: GrepArguments) -> ToolOutcome:
-        """Search until the end, the maximum number of matches, or the deadline. Raises ToolError."""
         if len(arguments.pattern) > PATTERN_CHARS:
             raise ToolError(f"The pattern is longer than {PATTERN_CHARS} characters.")
         path = self._folder.locate(arguments.path)

@@ -35,7 +35,6 @@ class FolderTool(ArgumentTool[A]):
         self.use(folder)
 
     def use(self, folder: WorkspaceFolder) -> None:
-        """Work in `folder` from now on."""
         self._folder = folder
 
     @property
@@ -49,7 +48,6 @@ class FolderTool(ArgumentTool[A]):
         return ToolSpec(spec.name, spec.description + more, spec.parameters)
 
     def for_session(self, access: SessionAccess) -> Self:
-        """The tool without the files that are hidden from the session."""
         folder = self._folder
         tool = copy.copy(self)
         tool.use(WorkspaceFolder(folder.root, fence=hidden_from(access, folder.root, folder.fence)))
@@ -105,7 +103,6 @@ class ListTool(ReadingTool[ListArguments]):
     arguments = ListArguments
 
     def act(self, arguments: ListArguments) -> ToolOutcome:
-        """List the folder, or what in it fits the pattern."""
         path = self._folder.locate(arguments.path)
         hides = self._folder.bounds().hides(self._folder.real(path))
         with self._folder.folder(path.parts, base=path.base) as handle:

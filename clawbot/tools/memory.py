@@ -161,7 +161,6 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         self._sources = tuple(source for source, may in allowed.items() if may)
 
     def title(self, arguments: dict[str, Any]) -> str:
-        """`memory_search`, and the first wording."""
         queries = arguments.get("queries")
         first = queries[0] if isinstance(queries, list) and queries else ""
         return title_of(self.name, arguments.get("query") or first)
@@ -316,7 +315,6 @@ class _ByAgent:
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
         own = self._own.spec
         others = ", ".join(agent_id for agent_id in self._tools if agent_id != self._own_id)
         argument = {
@@ -340,13 +338,11 @@ class _ByAgent:
         return _ByAgent(self._own_id, tools)
 
     def title(self, arguments: dict[str, Any]) -> str:
-        """The title of the call, and the agent where it is another one."""
         asked = arguments.get(ARGUMENT) or self._own_id
         title = self._own.title(arguments)
         return title if asked == self._own_id else f"{title} {one_line(f'(agent {asked})')}"
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:
-        """Ask the memory of the named agent. Raises ToolError if that is not allowed."""
         asked = arguments.get(ARGUMENT) or self._own_id
         tool = self._tools.get(asked) if isinstance(asked, str) else None
         if tool is None:

@@ -39,7 +39,6 @@ class ToolContext(Struct, frozen=True):
 
     @property
     def workspace(self) -> Path:
-        """The workspace of the agent."""
         return self.folder.root
 
 
@@ -107,11 +106,9 @@ class PackageApprovals:
             self._granted.add(call.name)
 
     def grants(self) -> list[str]:
-        """The tools that were always allowed."""
         return sorted(self._granted)
 
     def take_back(self, grant: str) -> None:
-        """Ask about this tool again."""
         self._granted.discard(grant)
 
 

@@ -75,7 +75,6 @@ class Fence(Struct, frozen=True):
     skill_folders: Callable[[], Collection[Path]] = tuple
 
     def deny(self, *barred: Barred) -> Fence:
-        """Return this fence with more denied paths."""
         return msgspec.structs.replace(self, denied=(*self.denied, *barred))
 
 
@@ -131,7 +130,6 @@ class Bounds:
         self._twins: frozenset[tuple[int, int]] | None = None
 
     def verdict(self, real: str) -> Verdict:
-        """What is allowed for `real`, a path without links."""
         parts = _parts(real)
         holding = [(depth, rule) for rule in self._rules if (depth := rule.depth(parts)) >= 0]
         if not holding:

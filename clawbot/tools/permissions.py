@@ -137,18 +137,10 @@ class Permissions:
 class RuledTool(Protocol):
     """A tool that checks the permissions itself, since they depend on its arguments."""
 
-    async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
-        """As `AskingTool.run_approved`, under `permissions`."""
-
-
-@runtime_checkable
-class StreamingTool(Protocol):
-    """A ruled tool that reports its output while it runs."""
-
-    async def run_streaming(
+    async def run_ruled(
         self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput
     ) -> ToolOutcome:
-        """As `RuledTool.run_ruled`; `on_output` receives the output as it is printed."""
+        """As `AskingTool.run_approved`, under `permissions`; `on_output` receives the output as it is printed."""
 
 
 @runtime_checkable

@@ -164,7 +164,6 @@ class BoundedOutput:
         self.dropped = 0
 
     def add(self, data: bytes) -> None:
-        """Add the next piece."""
         taken = data[: self._room]
         self._head += taken
         self._room -= len(taken)
@@ -219,7 +218,6 @@ class LiveOutput:
             self._timer = None
 
     def receive(self, data: bytes) -> None:
-        """The next piece."""
         self._text = (self._text + self._decoder.decode(data))[-LIVE_CHARS:]
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(LIVE_EVERY, self._due)

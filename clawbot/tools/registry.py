@@ -24,7 +24,7 @@ from clawbot.tools.grep import GrepTool
 from clawbot.tools.listing import ListTool
 from clawbot.tools.packages import PackageApprovals, ToolContext, ask_to_run, package_tools
 from clawbot.tools.paths import Fence
-from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool, StreamingTool
+from clawbot.tools.permissions import DelegatingTool, GrantingTool, Permissions, RuledTool
 from clawbot.tools.process import SecretNames
 from clawbot.tools.protocol import (
     IGNORED,
@@ -86,7 +86,6 @@ class Toolbox:
         return isinstance(self._tools.get(call.name), DelegatingTool)
 
     def changes(self, call: ToolCallBlock) -> bool:
-        """Whether `call` may change something."""
         tool = self._tools.get(call.name)
         return tool is not None and not tool.read_only
 
@@ -96,7 +95,6 @@ class Toolbox:
         return Toolbox([*kept, *also], self._limit, self._approvals, permissions=self.permissions)
 
     def for_session(self, access: SessionAccess) -> Toolbox:
-        """The tools for a session with `access`: others don't exist there."""
         if access not in self._by_access:
             tools = [tool for each in self._tools.values() if (tool := _offered(each, access)) is not None]
             self._by_access[access] = Toolbox(tools, self._limit, self._approvals, permissions=self.permissions)
@@ -112,11 +110,9 @@ class Toolbox:
 
     @property
     def read_only(self) -> tuple[AnyTool, ...]:
-        """The tools that change nothing."""
         return tuple(tool for tool in self._tools.values() if tool.read_only)
 
     def title(self, call: ToolCallBlock) -> str:
-        """One line that names the call; never raises."""
         tool = self._tools.get(call.name)
         if tool is None or call.malformed is not None:
             return one_line(call.name)
@@ -142,7 +138,6 @@ class Toolbox:
         return self._fitting(outcome)
 
     async def attempt(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput = to_nobody) -> ToolOutcome:
-        """Run one call. Raises ToolError for a call that can't succeed, and whatever else a tool raises."""
         ignored = self._ignored(call)
         if ignored:
             call = replace(call, arguments={key: call.arguments[key] for key in call.arguments if key not in ignored})
@@ -162,7 +157,6 @@ class Toolbox:
         return ignorable(arguments, call.arguments, read_only=tool.read_only)
 
     def _fitting(self, outcome: ToolOutcome) -> ToolOutcome:
-        """`outcome` within the limit of a result."""
         text = well_formed(outcome.text)
         if len(text) > self._limit:
             text = cut_middle(text, max(self._limit - NOTICE_CHARS, 1), "Ask for less.")
@@ -180,10 +174,8 @@ class Toolbox:
         if isinstance(tool, DelegatingTool):
             await self._ruled(tool, call, approve)
             return await tool.run_delegated(call, approve, self.permissions)
-        if isinstance(tool, StreamingTool):
-            return await tool.run_streaming(call.arguments, approve, self.permissions, on_output)
         if isinstance(tool, RuledTool):
-            return await tool.run_ruled(call.arguments, approve, self.permissions)
+            return await tool.run_ruled(call.arguments, approve, self.permissions, on_output)
         approve = await self._ruled(tool, call, approve)
         if self._approvals is not None:
             await self._approvals.ask(tool, call, approve)
@@ -220,7 +212,6 @@ class Toolbox:
         return list(dict.fromkeys([*every, *(("", name) for name in sorted(self.permissions.granted))]))
 
     def take_back(self, grant: str) -> None:
-        """Ask about `grant` again from now on."""
         for tool in self._granting():
             tool.take_back(grant)
         self.permissions.granted.discard(grant)

@@ -81,7 +81,6 @@ class RiskRule(Struct, frozen=True, forbid_unknown_fields=True):
     options: str = ""
 
     def fits(self, words: Sequence[str]) -> bool:
-        """Whether `words`, which follow the program, are such a call."""
         plain = [word for word in words if not word.startswith("-")][:2]
         calls = [words[words.index(name) + 1 :] for name in self.call.split() if name in plain]
         options = self.options.split()
@@ -95,7 +94,6 @@ class _RiskList(Struct, frozen=True, forbid_unknown_fields=True):
     calls: list[RiskRule]
 
     def of(self, name: str, words: Sequence[str]) -> Iterator[Risk]:
-        """What the program `name` does, by its name alone or with `words`."""
         yield from (Risk[risk] for risk, names in self.programs.items() if name in names.split())
         for rule in self.calls:
             if name in rule.of.split() and rule.fits(words):
@@ -142,7 +140,6 @@ class _RiskFinder:
         self._waiting: list[tuple[str, str | None]] = []
 
     def at(self, command: str) -> Iterator[Risk]:
-        """The risks of `command` and of those that it holds."""
         self._waiting.append((command, self._folder))
         for _ in range(INNER):
             if not self._waiting:

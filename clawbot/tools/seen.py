@@ -81,7 +81,6 @@ class Views:
         return seen_at >= 0 and is_last and self._refused.get(now) != version_of(after)
 
     def version(self, path: str) -> str:
-        """The digest of the known text of the file `path`."""
         return version_of(self.known.get(path, "").encode(errors="replace"))
 
     def count(self, before: bytes) -> int:

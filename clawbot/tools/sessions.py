@@ -151,7 +151,6 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
         raise ToolError("There is no conversation before this one.")
 
     def _read(self, name: str, entry: str, around: int) -> list[Spoken]:
-        """Blocks. Raises OSError, ToolError."""
         known = {one.name for one in list_transcripts(self._folder)}
         file = next((each for each in (name, f"{name}.jsonl") if each in known), None)
         if file is None:

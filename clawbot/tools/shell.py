@@ -1,5 +1,4 @@
-"""The tool that runs shell commands: asks for approval, hides secrets, reports output, and lets only git change a
-repository's settings.
+"""The tool that runs shell commands: asks for approval, hides secrets and reports output.
 
 The file tools' fence does not restrict commands. They are restricted by the sandbox, where available, and the user's
 consent.
@@ -13,7 +12,7 @@ import functools
 import os
 import shutil
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -50,46 +49,8 @@ from clawbot.tools.protocol import (
 from clawbot.tools.risks import risks_of
 from clawbot.tools.sandbox.bwrap import Missing
 from clawbot.tools.sandbox.command import Enclosed, Sandbox, changes_text, explained, reach_text, was_never_started
-from clawbot.tools.shell_calls import known_programs
-from clawbot.tools.shell_policy import REACH, ShellRule, fits, offered_rule, reads_within
-from clawbot.tools.shell_syntax import plain_commands, simple_command
-
-# Options that run programs, read settings from elsewhere, or write them there. Git takes any clear beginning of them.
-_BARRED = (
-    "--exec", "--upload-pack", "--receive-pack", "--template", "--config", "--separate-git-dir", "--file", "--edit",
-)  # fmt: skip
-# What makes other words of a word, even where it is quoted: nobody misses these in a plain command.
-_EXPANDED = "$`*?[]{}~!\\\0"
-_BARRED_LETTERS = {"clone": "cu", "config": "ef"}
-# Words that run a program of the command's choice.
-_BARRED_WORDS = {"submodule": ("foreach",), "config": ("edit",)}
-
-
-def sets_up_git(command: str) -> bool:
-    """Whether `command` consists of plain calls of git, at least one of which may have to change the settings of a
-    repository, and none of which names a program to run. Blocks at the first call, while the grammar is loaded."""
-    found = plain_commands(command)
-    if not found or any(mark in command for mark in _EXPANDED):
-        return False
-    calls = [[word.text for word in words] for words in found]
-    return all(map(_is_plain, calls)) and any(known_programs().holds("git_setting", words[1]) for words in calls)
-
-
-def _is_plain(words: Sequence[str]) -> bool:
-    if len(words) < 2 or words[0] != "git":
-        return False
-    is_listed = any(known_programs().holds(group, words[1]) for group in ("git_setting", "git_working"))
-    return is_listed and not any(_is_barred(words[1], word) for word in words[2:])
-
-
-def _is_barred(subcommand: str, word: str) -> bool:
-    if word.startswith("--"):
-        name = word.partition("=")[0]
-        return len(name) > 2 and any(barred.startswith(name) or name.startswith(barred) for barred in _BARRED)
-    if word.startswith("-"):
-        return any(letter in word for letter in _BARRED_LETTERS.get(subcommand, ""))
-    return word in _BARRED_WORDS.get(subcommand, ()) or word.startswith("ext::")
-
+from clawbot.tools.shell_policy import REACH, ShellRule, fits, offered_rule, reads_within, sets_up_git
+from clawbot.tools.shell_syntax import simple_command
 
 MAX_TIMEOUT = 3600  # a model that asks for more than an hour has lost its way
 COMMAND_CHARS = 20_000
@@ -131,7 +92,7 @@ class _Ended(Struct, frozen=True):
 
 
 class ShellTool:
-    """`shell`, a `RuledTool`, a `StreamingTool` and a `SessionTool`. What the user allows for always holds in all
+    """`shell`, a `RuledTool` and a `SessionTool`. What the user allows for always holds in all
     sessions as long as this object lives. `fence` is that of the file tools: what only reads runs unasked within it.
     `state` is clawbot's own folder, which commands don't see."""
 
@@ -162,7 +123,6 @@ class ShellTool:
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
         asks = {
             "ask": "The user is asked first, unless the command is allowed already.",
             "allow": "Commands run without asking.",
@@ -175,7 +135,6 @@ class ShellTool:
         return ToolSpec(self.name, description, schema_of(ShellArguments))
 
     def title(self, arguments: dict[str, Any]) -> str:
-        """`shell command`."""
         return title_of(self.name, arguments.get("command", ""))
 
     def for_session(self, access: SessionAccess) -> Self:
@@ -189,25 +148,18 @@ class ShellTool:
         self._fence = fence
 
     def grants(self) -> list[str]:
-        """The commands that the user allowed for always."""
         return [rule.text for rule in self._granted]
 
     def take_back(self, grant: str) -> None:
-        """Ask about these commands again."""
         self._granted[:] = [rule for rule in self._granted if rule.text != grant]
 
     async def run_approved(self, arguments: dict[str, Any], approve: Approver) -> ToolOutcome:
-        """As `run_ruled`, by the settings of the shell alone."""
         return await self.run_ruled(arguments, approve, Permissions())
 
-    async def run_ruled(self, arguments: dict[str, Any], approve: Approver, permissions: Permissions) -> ToolOutcome:
-        """Ask if necessary, run, and report. Raises ToolError if it is refused or can't be started."""
-        return await self.run_streaming(arguments, approve, permissions, to_nobody)
-
-    async def run_streaming(
-        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput
+    async def run_ruled(
+        self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput = to_nobody
     ) -> ToolOutcome:
-        """The same; `on_output` receives the output as it is printed."""
+        """Ask if necessary, run, and report. Raises ToolError if it is refused or can't be started."""
         asked = parse(ShellArguments, arguments)
         if not asked.command.strip():
             raise ToolError("`command` is empty.")

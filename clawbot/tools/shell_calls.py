@@ -41,7 +41,6 @@ class _Programs(Struct, frozen=True, forbid_unknown_fields=True):
     groups: dict[str, str]
 
     def holds(self, group: str, name: str) -> bool:
-        """Whether the program `name` is of `group`."""
         return name in self.groups[group].split()
 
 

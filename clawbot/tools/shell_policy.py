@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -24,8 +24,9 @@ from clawbot.text.interface import N_
 from clawbot.tools.paths import Bounds, Fence, is_secret_path
 from clawbot.tools.process import is_below, search_path
 from clawbot.tools.sandbox.mounts import PACKED
+from clawbot.tools.shell_calls import known_programs
 from clawbot.tools.shell_reading import Reading, is_inside, is_listed, reading, reading_list
-from clawbot.tools.shell_syntax import simple_command
+from clawbot.tools.shell_syntax import plain_commands, simple_command
 from clawbot.trees import TreeWalk
 
 MAX_SETTINGS = 100_000  # bytes of a repository's settings
@@ -125,6 +126,43 @@ def _holds_secret(root: str, folder: str, dotted: bool, is_secret: IsSecret) -> 
             for entry in walk
         )
         return any(named) or not walk.is_whole
+
+
+# Options that run programs, read settings from elsewhere, or write them there. Git takes any clear beginning of them.
+_BARRED = (
+    "--exec", "--upload-pack", "--receive-pack", "--template", "--config", "--separate-git-dir", "--file", "--edit",
+)  # fmt: skip
+# What makes other words of a word, even where it is quoted: nobody misses these in a plain command.
+_EXPANDED = "$`*?[]{}~!\\\0"
+_BARRED_LETTERS = {"clone": "cu", "config": "ef"}
+# Words that run a program of the command's choice.
+_BARRED_WORDS = {"submodule": ("foreach",), "config": ("edit",)}
+
+
+def sets_up_git(command: str) -> bool:
+    """Whether `command` consists of plain calls of git, at least one of which may have to change the settings of a
+    repository, and none of which names a program to run. Blocks at the first call, while the grammar is loaded."""
+    found = plain_commands(command)
+    if not found or any(mark in command for mark in _EXPANDED):
+        return False
+    calls = [[word.text for word in words] for words in found]
+    return all(map(_is_plain, calls)) and any(known_programs().holds("git_setting", words[1]) for words in calls)
+
+
+def _is_plain(words: Sequence[str]) -> bool:
+    if len(words) < 2 or words[0] != "git":
+        return False
+    is_listed = any(known_programs().holds(group, words[1]) for group in ("git_setting", "git_working"))
+    return is_listed and not any(_is_barred(words[1], word) for word in words[2:])
+
+
+def _is_barred(subcommand: str, word: str) -> bool:
+    if word.startswith("--"):
+        name = word.partition("=")[0]
+        return len(name) > 2 and any(barred.startswith(name) or name.startswith(barred) for barred in _BARRED)
+    if word.startswith("-"):
+        return any(letter in word for letter in _BARRED_LETTERS.get(subcommand, ""))
+    return word in _BARRED_WORDS.get(subcommand, ()) or word.startswith("ext::")
 
 
 # The last word of a rule. No simple command holds one: `<` is a redirection.

@@ -164,7 +164,6 @@ class _Arguments:
         self._paths: list[str] = []
 
     def take(self, words: Sequence[ScriptWord]) -> Reading:
-        """What a command with these arguments reads."""
         program = self._program
         _demand(not any(re.search(refused, word.text, re.DOTALL) for refused in program.refuse for word in words))
         left = iter(words)

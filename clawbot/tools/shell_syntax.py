@@ -44,7 +44,6 @@ class ScriptWord(Struct, frozen=True):
     bare: str = ""
 
     def part(self, begin: int, end: int | None = None) -> ScriptWord:
-        """The characters from `begin` to `end`."""
         return ScriptWord(self.text[begin:end], self.known, self.bare[begin:end])
 
     @property

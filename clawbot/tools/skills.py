@@ -46,7 +46,6 @@ class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
         self._shown = shown
 
     def act(self, arguments: SkillsSearchArguments) -> ToolOutcome:
-        """Search the skills that the model may use. Blocks."""
         found = nearest_skills([skill for skill in self._find() if skill.listed], arguments.query)[:_MOST]
         lines = [f"- {skill.name}: {clean_line(skill.manifest.description)} ({self._shown(skill)})" for skill in found]
         return ToolOutcome("\n".join(lines) or "No skill has these words.", summary=", ".join(s.name for s in found))

@@ -28,7 +28,6 @@ class FileChange(Struct, frozen=True):
 
     @property
     def summary(self) -> str:
-        """`+2 -1`."""
         return f"+{self.added} -{self.removed}"
 
 

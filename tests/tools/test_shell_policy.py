@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.tools.shell import sets_up_git
-from clawbot.tools.shell_policy import ShellRule, offered_rule
+from clawbot.tools.shell_policy import ShellRule, offered_rule, sets_up_git
 from clawbot.tools.shell_policy import fits as fits_as_found
 from clawbot.tools.shell_reading import reading
 from clawbot.tools.shell_syntax import simple_command

@@ -131,7 +131,6 @@ class Contents(Struct):
     beyond: str = ""
 
     def joined(self, other: Contents) -> Contents:
-        """Both together."""
         sets = ("secrets", "stores", "pointers", "shut")
         both = {name: getattr(self, name) | getattr(other, name) for name in sets}
         return Contents(**both, beyond=self.beyond or other.beyond)

@@ -1,4 +1,4 @@
-"""What a command in the sandbox may see and change, by what is on the disk: secrets, code that runs outside, sockets."""
+"""What a command in the sandbox may see and change: no secrets, no code that runs outside, no sockets."""
 
 from __future__ import annotations
 
@@ -131,11 +131,9 @@ class _Found:
         self.secrets = {os.path.realpath(path) for path in (*self.known.secrets, *self._secrets_above())}
 
     def writable_folders(self) -> list[str]:
-        """The workspace, and the other folders that commands write to."""
         return [folder for folder in (self._root, *self._owned) if Path(folder).is_dir()]
 
     def mounts(self) -> Iterator[Mount]:
-        """What is hidden, open to be read, and open to be written."""
         reach = self._reach
         shown = set(self._expand(reach.settings.sandbox_show))
         hidden = {path for top, glob in secret_globs(self._homes, os.environ) for path in _fitting(top, [glob])}

@@ -174,7 +174,6 @@ class Journal:
         self.found = _mended(file)
 
     def record(self, watched: Iterable[Watched]) -> None:
-        """Record what is to be checked. Raises OSError. Blocks."""
         # `json` keeps the bytes of names that are not UTF-8.
         _write(self._file, json.dumps(msgspec.to_builtins(list(watched))).encode())
 
@@ -204,7 +203,7 @@ async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator
 
 
 def recover(state: Path, workspace: Path) -> str:
-    """Restore what a command that was killed together with clawbot left in `workspace`. Returns a notice for the user, ""
+    """Restore what a command killed together with clawbot left in `workspace`. Returns a notice for the user, ""
     where nothing is to be done or a command runs there now. Blocks."""
     try:
         if not _file(state, workspace).exists():
