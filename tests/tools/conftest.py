@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.seen import Views
 
 Run = Callable[..., Awaitable[ToolOutcome]]
+TABLES: dict[str, Any] = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from clawbot.tools.permissions import Permissions
 from clawbot.tools.protocol import ApprovalAnswer, Need, ToolOutcome
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.shell_calls import commands_in
-from tests.tools.conftest import User, box_of, link, names
-from tests.tools.spellings import EVERYDAY, PUSHES
+from tests.tools.conftest import TABLES, User, box_of, link, names
 from tests.tools.test_shell_reach import make_repository
 
 pytestmark = pytest.mark.usefixtures("all_seen")
@@ -57,25 +56,7 @@ class Poke:
 # -- decisions --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("given", "path", "way"),
-    [
-        ({}, "src/a.py", "usual"),
-        ({"deny": ["write"]}, "src/a.py", "deny"),
-        ({"deny": ["write(src/**)"]}, "src/a.py", "deny"),
-        ({"deny": ["write(src/**)"]}, "SRC/A.py", "deny"),
-        ({"deny": ["write(src/**)"]}, "docs/a.py", "usual"),
-        ({"deny": ["edit"]}, "src/a.py", "usual"),
-        ({"deny": ["*(src/**)"]}, "src/a.py", "usual"),
-        ({"allow": ["write"], "deny": ["write(*.env)"]}, "x.env", "deny"),
-        ({"allow": ["write"], "ask": ["write(src/**)"]}, "src/a.py", "ask"),
-        ({"mode": "ask"}, "src/a.py", "ask"),
-        ({"mode": "ask"}, "memory/2026-11-20.md", "usual"),
-        ({"mode": "ask", "ask": ["write(memory/**)"]}, "memory/2026-11-20.md", "ask"),
-        ({"mode": "ask", "allow": ["write(src/**)"]}, "src/a.py", "allow"),
-        ({"mode": "plan", "allow": ["write"]}, "src/a.py", "deny"),
-    ],
-)
+@pytest.mark.parametrize(("given", "path", "way"), TABLES["file_rules"])
 def test_a_change_of_a_file(given: dict[str, Any], path: str, way: str) -> None:
     if "*(src/**)" in given.get("deny", []):
         with pytest.raises(ValueError, match="pattern"):
@@ -87,32 +68,7 @@ def test_a_change_of_a_file(given: dict[str, Any], path: str, way: str) -> None:
 BARRED = ["git push", "rm *"]
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git push",
-        "git push --force origin main",
-        "/usr/bin/git push",
-        "git -C /tmp push",
-        "git --no-pager -c a=b push",
-        "true && git push",
-        "ls; git push",
-        "echo $(git push)",
-        "sh -c 'git push'",
-        "bash -c 'cd /tmp && git push'",
-        "sudo git push",
-        "env A=b git push",
-        "A=b git push",
-        "timeout 5 git push",
-        "echo x | xargs rm -f",
-        "find . -exec rm {} +",
-        "eval git push",
-        "g\\it push",
-        "'git' push",
-        "f() { git push; }; f",
-        "if true; then git push; fi",
-    ],
-)
+@pytest.mark.parametrize("command", TABLES["hidden_commands"])
 def test_a_denied_command_is_found_where_it_hides(command: str) -> None:
     denied = rules(deny=[f"shell({pattern})" for pattern in BARRED])
     assert denied.of_command(command).way == "deny", commands_in(command, ("git", "rm"))
@@ -131,41 +87,16 @@ def ways(denied: str, rows: list[str]) -> dict[str, str]:
 
 
 def test_no_spelling_of_a_denied_command_runs_unasked() -> None:
-    found = ways("git push", PUSHES)
+    found = ways("git push", TABLES["pushes"].splitlines())
     assert {row: way for row, way in found.items() if way not in ("deny", "ask")} == {}
     assert sum(way == "deny" for way in found.values()) > 150
 
 
 def test_commands_of_every_day_are_not_asked_about_because_another_one_is_denied() -> None:
-    assert {row: way for row, way in ways("git push", EVERYDAY).items() if way != "allow"} == {}
+    assert {row: way for row, way in ways("git push", TABLES["everyday"].splitlines()).items() if way != "allow"} == {}
 
 
-@pytest.mark.parametrize(
-    ("denied", "fitting", "others"),
-    [
-        (
-            "rm *",
-            [
-                "rm x",
-                "ls | xargs rm",
-                "find . -exec ls {} + -exec rm {} +",
-                "r{m,} x",
-                "/bin/r? x",
-                "flock a rm x",
-                "watch 'rm x'",
-            ],
-            ["git rm x", "echo rm x", "terraform plan", "npm run rm-old", "for f in *; do echo $f; done"],
-        ),
-        (
-            "npm publish",
-            ["npm publish", "npm --prefix x publish", "npm $X", "npm p{ublish,}", "env npm publish", 'npm "$@"'],
-            ["npm install", "npm run publish-docs", "npm -w a test", "yarn publish"],
-        ),
-        ("* --force", ["git push --force", "flock a x --force", "x $Y"], ["git push", "make test"]),
-        ("g*t push*", ["git push", "gat push x", "git $X"], ["git pull", "ls"]),
-        ("curl", ["curl x", "c{url,} x", "xargs curl", "make | curl x"], ["wget x", "echo curl", "ls curl"]),
-    ],
-)
+@pytest.mark.parametrize(("denied", "fitting", "others"), TABLES["other_rules"])
 def test_rules_of_other_forms(denied: str, fitting: list[str], others: list[str]) -> None:
     assert set(ways(denied, fitting).values()) <= {"deny", "ask"}
     assert set(ways(denied, others).values()) == {"allow"}
@@ -222,40 +153,7 @@ async def test_in_plan_mode_nothing_is_changed_and_nobody_is_asked(
     assert contents(workspace) == before
 
 
-# A rule that allows, a command that it fits, and whether this runs unasked.
-READ = [
-    ("cat *", "cat MEMORY.md", True),
-    ("cat *", "cat env", False),
-    ("cat *", "cat out", False),
-    ("cat *", "cat folder/secret.txt", False),
-    ("cat *", "cat hidden", False),
-    ("cat *", "cat ./*", False),
-    ("cat ./*", "cat ./*", False),
-    ("cat *", "cat *", False),
-    ("grep -r *", "grep -r *", False),
-    ("make *", "make *", True),
-    ("cat <reading>", "cat out", False),
-    ("cat <anything>", "cat out", True),
-    ("cat out", "cat out", True),
-    ("head -n 1 *", "head -n 1 out", False),
-    ("head <reading>", "head -n 1 id_rsa", False),
-    ("diff <reading>", "diff MEMORY.md out", False),
-    ("diff *", "diff memory folder", False),
-    ("git log*", "git log", False),
-    ("git <reading>", "git log -p", False),
-    ("<reading>", "git show HEAD:secret.txt", False),
-    ("grep *", "grep -r tabs .", False),
-    ("grep *", "grep -rn tabs memory", True),
-    ("grep <reading>", "grep -r tabs keys", False),
-    ("<reading>", "grep -r --include=*.md tabs folder", False),
-    ("rg *", "rg tabs keys", False),
-    ("find *", "find . -name id_rsa", True),
-    ("make test", "make test; rm x", False),
-    ("npm run <anything>", "npm run x > y", False),
-]
-
-
-@pytest.mark.parametrize(("rule", "command", "runs"), READ)
+@pytest.mark.parametrize(("rule", "command", "runs"), TABLES["rules_for_reading"])
 async def test_a_rule_says_the_same_in_both_places_of_the_settings(
     workspace: Path, outside: Path, rule: str, command: str, runs: bool
 ) -> None:

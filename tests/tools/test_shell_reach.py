@@ -15,7 +15,7 @@ from clawbot.tools.paths import Barred, Fence
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.shell_policy import reads_within
 from clawbot.tools.shell_reading import reading
-from tests.tools.conftest import box_of, call, nobody
+from tests.tools.conftest import TABLES, box_of, call, nobody
 
 
 def runs(command: str, workspace: Path, fence: Fence | None = None) -> bool:
@@ -93,22 +93,7 @@ def test_places_of_secrets_behind_a_pattern_or_a_link(workspace: Path, command: 
     assert not runs(command, workspace)
 
 
-@pytest.mark.parametrize(
-    ("secret", "command", "within"),
-    [
-        (".env", "cat twin", False),
-        (".env", "cat t*", False),
-        (".env", "diff MEMORY.md twin", False),
-        ("src/deep/.env.local", "head -n 1 twin", False),
-        (".ssh/id_ed25519", "cat twin", False),
-        ("src/a.pem", "grep -rn x docs", False),
-        ("src/a.pem", "rg x", False),
-        (".env", "ls", True),
-        (".env", "cat MEMORY.md", True),
-        ("notes.txt", "cat twin", True),
-        ("notes.txt", "grep -rn x docs", True),
-    ],
-)
+@pytest.mark.parametrize(("secret", "command", "within"), TABLES["secret_twins"])
 def test_another_name_of_a_secret(workspace: Path, secret: str, command: str, within: bool) -> None:
     file = workspace / secret
     for folder in (file.parent, workspace / "docs"):
@@ -119,23 +104,7 @@ def test_another_name_of_a_secret(workspace: Path, secret: str, command: str, wi
     assert runs(command, workspace) is within
 
 
-@pytest.mark.parametrize(
-    ("secret", "command", "within"),
-    [
-        ("src/.env", "grep -rn x .", False),
-        ("src/.env", "grep -rn x src", False),
-        ("src/.env", "grep -rn x memory", True),
-        ("src/.env", "rg x", True),
-        ("src/.env", "rg --hidden x", False),
-        ("src/.env", "ls -R", True),
-        ("src/deep/a.pem", "rg x src", False),
-        ("src/.ssh/known", "grep -r x .", False),
-        (".clawbot/state.json", "grep -r x .", True),
-        ("node_modules/a/cert.pem", "grep -r x .", True),
-        (".env", "git grep --untracked x", False),
-        (".env", "git grep x", True),
-    ],
-)
+@pytest.mark.parametrize(("secret", "command", "within"), TABLES["secrets_below"])
 def test_what_goes_down_folders_prints_no_secret(workspace: Path, secret: str, command: str, within: bool) -> None:
     make_repository(workspace)
     assert runs(command, workspace)
@@ -180,23 +149,7 @@ def test_what_git_is_given_as_an_operand_may_be_a_file(workspace: Path, outside:
     assert not runs(command, workspace, Fence(denied=(Barred(outside / "secret.txt", "it is kept"),)))
 
 
-@pytest.mark.parametrize(
-    ("settings", "plain"),
-    [
-        ("[core]\n\tbare = false\n", True),
-        ('[remote "origin"]\n\turl = ../x\n[branch "main"]\n\tremote = origin\n[user]\n\tname = a\n', True),
-        ("[include]\n\tpath = ../.gitconfig\n", False),
-        ('[includeIf "gitdir:/"]\n\tpath = ../.gitconfig\n', False),
-        ("[core] bare = false\n  [ include ] path = ../.gitconfig\n", False),
-        ('[diff "x"]\n\ttextconv = ./run\n', False),
-        ('[filter "x"]\n\tclean = ./run\n', False),
-        ("[pretty]\n\tsigned = %GK\n", False),
-        ("[extensions]\n\tpartialClone = origin\n", False),
-        ('[remote "origin"]\n\tpromisor = true\n', False),
-        ("[core]\n\tworktree = ..\n", False),
-        ("[core]\n\twork\\\ntree = ..\n", False),
-    ],
-)
+@pytest.mark.parametrize(("settings", "plain"), TABLES["git_settings"])
 def test_settings_of_a_repository_that_run_or_reach_something(workspace: Path, settings: str, plain: bool) -> None:
     make_repository(workspace)
     with (workspace / ".git" / "config").open("a", encoding="utf-8") as file:

@@ -18,66 +18,10 @@ from clawbot.tools.process import command_environment
 from clawbot.tools.shell_policy import ShellRule, offered_rule
 from clawbot.tools.shell_policy import fits as fits_as_found
 from clawbot.tools.shell_reading import ANSWERS_ITSELF, options_of, programs, reading
+from tests.tools.conftest import TABLES
 
 GIT_WHO = {f"GIT_{who}_{what}": "a@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
-# A command that only reads, and one that begins alike and writes or runs something. All of these were let through by
-# the rule that was once offered for the first.
-TRICKS = [
-    ("git log -1", "git log --output=PWNED"),
-    ("git log -1", "git log -p --outpu=PWNED"),
-    ("git diff", "git diff --output=PWNED HEAD"),
-    ("git show", "git show --output=PWNED"),
-    ("git grep foo", "git grep -O'touch PWNED;cat' two"),
-    ("git grep foo", "git grep -nO'touch PWNED;cat' two"),
-    ("git status", "git -c alias.hello='!touch PWNED' hello"),
-    ("git status", "git -c core.fsmonitor='touch PWNED; false' status"),
-    ("git status", "git --config-env=core.fsmonitor=PROGRAM status"),
-    ("git diff", "git -c diff.external='touch PWNED;true' diff HEAD~1"),
-    ("git branch", "git branch PWNED"),
-    ("git branch", "git branch -D other"),
-    ("git tag", "git tag PWNED"),
-    ("git remote", "git remote add PWNED ."),
-    ("git reflog", "git reflog expire --expire=now --all"),
-    ("git worktree list", "git worktree add -q PWNED"),
-    ("git stash list", "git stash push -q -u"),
-    ("sort a", "sort -o PWNED a"),
-    ("sort a", "sort -oPWNED a"),
-    ("sort a", "sort -uoPWNED a"),
-    ("sort a", "sort --ou=PWNED a"),
-    ("sort a", "sort a -- -oPWNED"),
-    ("find . -name a", "find . -fprint PWNED"),
-    ("find . -name a", "find . -name b -delete"),
-    ("find . -name a", "find . -name a -exec touch PWNED {} +"),
-    ("file a", "file -C -m magic"),
-    ("tree", "tree -o PWNED"),
-    # One letter of a bundle that takes the next word makes another one take the word behind it.
-    ("tree", "tree -Po x PWNED"),
-    ("tree", "tree -iPo '*' a --noreport"),
-    # It writes the index, and runs a hook then.
-    ("git describe --tags", "git describe --dirty --tags"),
-    ("rg x", "rg --pre ./program two"),
-    ("cat a", "cat {/etc/passwd,a}"),
-    ("date", "date --set=2020-01-01"),
-    ("date", "date 010100002020"),
-    ("jq . a", "jq -n -f program.jq"),
-]
-# Programs that write or run something by themselves: "always" allows the very command.
-ALWAYS = [
-    # The second file that the pattern stands for is written.
-    "uniq a*", "uniq a PWNED", "openssl rand -out PWNED 4", "xxd a PWNED", "ssh-keygen -q -t ed25519 -N '' -f PWNED",
-    "cmake -E touch PWNED", "awk 'BEGIN{system(\"touch PWNED\")}'", "sed -n 'w PWNED' a", "sed '1e touch PWNED' a",
-    "script -q -c 'touch PWNED' /dev/null", "stdbuf -o0 touch PWNED", "unshare touch PWNED", "env touch PWNED",
-    "timeout 9 touch PWNED", "time touch PWNED", "eval touch PWNED", "xargs -a a touch PWNED", "strace -o PWNED true",
-    "bash -c 'touch PWNED'", 'python3 -c \'open("PWNED","w")\'', "perl -e 'open(F,\">PWNED\")'", "install a PWNED",
-    "patch -s -o PWNED a a.diff", "cp a PWNED", "touch PWNED", "tee PWNED", "dd if=a of=PWNED status=none",
-    "shuf -o PWNED a", "iconv -o PWNED a", "tar cf PWNED a", "gzip -k a", "zip -q PWNED a", "rsync a PWNED",
-    "curl -s -o PWNED file:///etc/passwd", "make -f makefile", "rm b", "chmod 600 a", "git init -q PWNED",
-    "git clone -q . PWNED", "git clone -q -u 'touch PWNED;false' . other",
-    "git fetch -q --upload-pack='touch PWNED;false' .", "git archive -o PWNED HEAD", "git config --file PWNED a.b c",
-    "git rebase -q --autostash --exec 'touch PWNED' HEAD~1", "git difftool -y -x 'touch PWNED;true' HEAD~1",
-    "git checkout -q -b PWNED",
-]  # fmt: skip
 # What the machines of the tests forbid, or what has no effect to be seen in a folder.
 UNSEEN: tuple[str, ...] = (
     "date ", "cat ", "git --config-env", "unshare", "script", "sort a --", "git reflog expire", "jq ", "strace",
@@ -148,7 +92,7 @@ def state(top: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-@pytest.mark.parametrize(("harmless", "evil"), TRICKS)
+@pytest.mark.parametrize(("harmless", "evil"), TABLES["tricks"])
 def test_no_rule_for_reading_lets_an_option_write_or_run(folder: Path, harmless: str, evil: str) -> None:
     rule = offered_rule(harmless)
     assert fits(harmless, rule)
@@ -160,7 +104,7 @@ def test_no_rule_for_reading_lets_an_option_write_or_run(folder: Path, harmless:
     assert_has_effect(evil, folder)
 
 
-@pytest.mark.parametrize("command", ALWAYS)
+@pytest.mark.parametrize("command", TABLES["writing"])
 def test_always_allows_no_more_than_what_was_shown(folder: Path, command: str) -> None:
     rule = offered_rule(command)
     assert rule == ShellRule(command, exact=True)
@@ -246,15 +190,7 @@ m
 """
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "git log --format=%G?", "git log --format=%+GK", "git log --format=%-GK", "git show '--pretty=% GS'",
-        "git log '--pretty=format:%<(9)%+GG'", "git log --format=%h%n%GK", "git shortlog --format=%GK HEAD",
-        "git reflog --format=%GK", "git log --pretty=signed", "git log --format=sig", "git log --format=*",
-        "git log --show-signature",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("command", TABLES["signatures"])
 def test_nothing_covered_asks_git_for_a_signature(folder: Path, command: str) -> None:
     """It runs gpg, or whatever the settings say that gpg is."""
     (folder / "--format=%GK").touch()
@@ -275,32 +211,12 @@ def test_a_setting_that_shows_signatures_counts_for_no_command(folder: Path) -> 
     assert (folder / "PWNED").exists()
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "tree -PL", "tree -L", "tree -P x", "sort -k1 a", "sort -t, a", "cut -d, -f1 a", "grep -nA3 x a",
-        "grep -ex a", "head -qn 5 a", "head --lines 5 a", "git log --since yesterday", "git log -Sfoo",
-        "git log --pretty=mine", "git log :/text", "git grep x ':(top)a'", "git grep x ':!a'", "git show :a",
-        "cmp a*", "cmp a a*", "find . -newer a*", "find . -newer=a", "tail +1f a", "tail +1*", "cat '[a]'*",
-        "rg -g x* y", "jq . --rawfile=x a", "jq -n '\"x\"|modulemeta'",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("command", TABLES["read_otherwise"])
 def test_what_programs_may_read_otherwise_is_beyond_the_list(command: str) -> None:
     assert reading(command) is None
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ls -la", "ls -lh src/*.py", "head -n5 a", "head -n 5 a", "head -20 a", "tail --lines=5 a", "tree -L 2",
-        "tree -L2 -a", "cut -d , -f 1 a", "sort -t , -k 2 a", "grep -rn --include=*.py foo .", "grep -A3 -n foo a",
-        "rg -n -g '*.py' foo", "find . -name '*.py' -newer a -mtime -1", "git log --oneline -5",
-        "git log -n 5 --format='%h %s'", "git log --pretty=format:%h", "git log --since='2 weeks ago' -- a",
-        "git log -S foo", "git diff -U5 HEAD~1", "git diff main..HEAD -- src/a.py", "git show HEAD:a",
-        "git status -uno", "git branch -vv", "git blame -L 1,5 a", "git stash list", "jq -r .name a", "date +%F",
-        "command -v git",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("command", TABLES["reading"])
 def test_everyday_commands_are_on_the_list(command: str) -> None:
     assert reading(command) is not None
 
