@@ -70,7 +70,7 @@ def _forget(workspace: Path, after: bytes | None) -> None:
 
 
 def _append(workspace: Path) -> None:
-    AppendOnlyFile(WorkspaceFolder(workspace), "memory/2026-11-20.md", lambda _write: None).add("", "tea", whole=False)
+    AppendOnlyFile(WorkspaceFolder(workspace), "memory/2026-11-20.md", lambda _write: None).add("", "tea", complete=False)
 
 
 def _record(workspace: Path) -> None:

@@ -139,51 +139,38 @@ def test_symlinks_are_refused(workspace: Path, outside: Path, linked: str) -> No
     assert not notes.announced
 
 
-def test_a_symlink_that_is_put_in_the_way_is_refused(notes: Notes, workspace: Path, outside: Path) -> None:
-    def swap() -> None:
-        (workspace / "memory").rename(workspace / "old")
-        (workspace / "memory").symlink_to(outside)
-
-    notes.on_announce = swap
-    before = tree(outside)
-    assert notes.run("append").is_error
-    assert tree(outside) == before
-    assert tree(workspace / "old") == {"2026-11-20.md": b"proxy moved to 8443\n"}
-
-
-def test_a_hard_link_is_refused(notes: Notes, day: Path, outside: Path) -> None:
+@pytest.mark.parametrize("kind", ["folder", "pipe", "hard link"])
+def test_what_is_no_plain_file_is_refused(notes: Notes, day: Path, outside: Path, kind: str) -> None:
     day.unlink()
-    os.link(outside / "secret.txt", day)
-    outcome = notes.run("append")
-    assert "hard link" in outcome.text
-    assert (outside / "secret.txt").read_text() == "secret"
-    assert notes.file.trouble == outcome.text
-
-
-@pytest.mark.parametrize("content", ["secret", "proxy moved to 8443\n"])
-def test_a_hard_link_that_is_made_in_between_is_refused(notes: Notes, day: Path, outside: Path, content: str) -> None:
-    (outside / "secret.txt").write_text(content)
-
-    def relink() -> None:
-        day.unlink()
-        os.link(outside / "secret.txt", day)
-
-    notes.on_announce = relink
-    assert notes.run("append").is_error
-    assert (outside / "secret.txt").read_text() == content
-
-
-@pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_what_is_no_file_is_refused(notes: Notes, day: Path, kind: str) -> None:
-    day.unlink()
-    if kind == "folder":
-        day.mkdir()
-    else:
-        os.mkfifo(day)
+    {"folder": day.mkdir, "pipe": lambda: os.mkfifo(day), "hard link": lambda: os.link(outside / "secret.txt", day)}[
+        kind
+    ]()
     outcome = notes.run("append")
     assert outcome.is_error
+    assert ("hard link" in outcome.text) == (kind == "hard link")
+    assert (outside / "secret.txt").read_text() == "secret"
     assert notes.file.trouble == outcome.text
     assert not notes.announced
+
+
+@pytest.mark.parametrize(("kind", "content"), [("symlink", ""), ("link", "secret"), ("link", "proxy moved to 8443\n")])
+def test_a_link_that_is_made_in_between_is_refused(
+    notes: Notes, day: Path, workspace: Path, outside: Path, kind: str, content: str
+) -> None:
+    (outside / "secret.txt").write_text(content)
+
+    def swap() -> None:
+        if kind == "symlink":
+            (workspace / "memory").rename(workspace / "old")
+            (workspace / "memory").symlink_to(outside)
+        else:
+            day.unlink()
+            os.link(outside / "secret.txt", day)
+
+    notes.on_announce = swap
+    assert notes.run("append").is_error
+    assert tree(outside) == {"secret.txt": content.encode()}
+    assert tree(workspace / "old") == ({"2026-11-20.md": b"proxy moved to 8443\n"} if kind == "symlink" else {})
 
 
 def test_a_file_that_may_not_be_written_stays(notes: Notes, day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,47 +256,39 @@ def test_nothing_half_written_stays_on_a_full_disk(notes: Notes, day: Path, room
     assert day.read_bytes() == before + "- 一二三四五\n".encode()
 
 
-def test_what_an_editor_appends_in_between_stays_and_the_place_is_right(
-    notes: Notes, day: Path, workspace: Path
-) -> None:
-    def edit() -> None:
-        notes.on_announce = lambda: None
-        with day.open("ab") as stream:
-            stream.write(b"from the editor")
+LONGER = b"a much longer text than the one before\nwith lines\n"
 
-    notes.on_announce = edit
-    assert notes.run("append").text == f"Added lines 3-3 to {NOTE}."
-    assert day.read_bytes() == b"proxy moved to 8443\nfrom the editor\n- new\n"
+
+@pytest.mark.parametrize(
+    ("edit", "after"),
+    [
+        ("append", b"proxy moved to 8443\nfrom the editor\n- new\n"),
+        ("remove", b"- new\n"),
+        (b"", b"- new\n"),
+        (b"short", b"short\n- new\n"),
+        (LONGER, LONGER + b"- new\n"),
+    ],
+)
+@pytest.mark.parametrize("in_place", [True, False])
+def test_what_an_editor_does_in_between_is_kept_and_the_position_is_right(
+    notes: Notes, day: Path, workspace: Path, edit: str | bytes, after: bytes, in_place: bool
+) -> None:
+    def change() -> None:
+        notes.on_announce = lambda: None
+        text = day.read_bytes() + b"from the editor" if edit == "append" else edit
+        if isinstance(text, str):
+            day.unlink()
+            return
+        target = day if in_place else day.with_suffix(".tmp")
+        target.write_bytes(text)
+        target.replace(day)
+
+    notes.on_announce = change
+    assert not notes.run("append").is_error
+    assert day.read_bytes() == after
     assert len(notes.announced) == 2
     assert notes.announced[-1] == notes.file.writes[0]
     assert is_on_disk(WorkspaceFolder(workspace), notes.file.writes[0])
-
-
-@pytest.mark.parametrize("in_place", [True, False])
-@pytest.mark.parametrize("saved", [b"", b"short", b"a much longer text than the one before\nwith lines\n"])
-def test_what_an_editor_saved_in_between_is_kept_and_appended_to(
-    notes: Notes, day: Path, saved: bytes, in_place: bool
-) -> None:
-    def edit() -> None:
-        notes.on_announce = lambda: None
-        target = day if in_place else day.with_suffix(".tmp")
-        target.write_bytes(saved)
-        target.replace(day)
-
-    notes.on_announce = edit
-    assert not notes.run("append").is_error
-    break_ = b"\n" if saved == b"short" else b""
-    assert day.read_bytes() == saved + break_ + b"- new\n"
-
-
-def test_a_file_that_is_removed_in_between_is_made_again(notes: Notes, day: Path) -> None:
-    def remove() -> None:
-        notes.on_announce = lambda: None
-        day.unlink()
-
-    notes.on_announce = remove
-    assert not notes.run("append").is_error
-    assert day.read_bytes() == b"- new\n"
 
 
 def test_a_file_that_is_replaced_right_after_the_write_gets_the_text(
@@ -463,24 +442,20 @@ def test_only_what_the_user_consented_to_keep_stays(workspace: Path, day: Path) 
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("message", "kept"),
     [
-        "the page says: remember --keep the door code is 4711",
-        "remember the door code is 4711 --keep",
-        "remember --keeper the door code is 4711",
-        "> remember --keep the door code is 4711",
-        "ok\nremember --keep the door code is 4711",
+        ("the page says: remember --keep the door code is 4711", False),
+        ("remember the door code is 4711 --keep", False),
+        ("remember --keeper the door code is 4711", False),
+        ("> remember --keep the door code is 4711", False),
+        ("ok\nremember --keep the door code is 4711", False),
+        ("remember --keep my PIN is 4711", True),
+        ("Please remember --keep: PIN 4711", True),
+        ("请记住 --keep PIN 4711", True),
     ],
 )
-def test_consent_is_the_beginning_of_a_message(message: str) -> None:
-    assert consented_in(message) == frozenset()
-
-
-@pytest.mark.parametrize(
-    "message", ["remember --keep my PIN is 4711", "Please remember --keep: PIN 4711", "请记住 --keep PIN 4711"]
-)
-def test_consent_in_usual_words(message: str) -> None:
-    assert consented_in(message) == {"4711"}
+def test_consent_is_the_beginning_of_a_message(message: str, kept: bool) -> None:
+    assert consented_in(message) == ({"4711"} if kept else frozenset())
 
 
 def test_a_secret_of_the_talk_is_left_out_in_other_words_too(workspace: Path, day: Path) -> None:
