@@ -70,7 +70,9 @@ def _forget(workspace: Path, after: bytes | None) -> None:
 
 
 def _append(workspace: Path) -> None:
-    AppendOnlyFile(WorkspaceFolder(workspace), "memory/2026-11-20.md", lambda _write: None).add("", "tea", complete=False)
+    AppendOnlyFile(WorkspaceFolder(workspace), "memory/2026-11-20.md", lambda _write: None).add(
+        "", "tea", complete=False
+    )
 
 
 def _record(workspace: Path) -> None:

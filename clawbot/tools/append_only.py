@@ -27,7 +27,7 @@ from clawbot.text.secrets import KINDS, cleaned
 from clawbot.text.visible import one_line, title_of
 from clawbot.tools.arguments import Arguments, TypedTool, schema_of
 from clawbot.tools.changing import CHANGE_BYTES
-from clawbot.tools.files import append_whole, encode
+from clawbot.tools.files import append_all, encode
 from clawbot.tools.folder import MissingFileError, WorkspaceFolder, WorkspacePath
 from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
 from clawbot.tools.text import decode, is_binary
@@ -293,7 +293,7 @@ class AppendOnlyFile:
         with self._folder.appending(self._location) as handle:
             if os.fstat(handle).st_nlink > 1 or os.pread(handle, len(before) + 1, 0) != before:
                 return False
-            append_whole(handle, added)
+            append_all(handle, added)
         return True
 
     def _prove(self, before: bytes, added: bytes) -> MemoryWrite | None:

@@ -171,7 +171,7 @@ class AppendTool(ChangingTool[ContentArguments]):
             addition = _fitted(_end_of(handle, status.st_size, encoding_of(before)), content)
             added = _as_in(addition, before)
             if status.st_nlink == 1:
-                append_whole(handle, added)
+                append_all(handle, added)
         if status.st_nlink > 1:
             # Another hard link may be outside the workspace: give this name its own file.
             return self._make(self.plan(path, arguments))
@@ -223,7 +223,7 @@ def _fitted(end: bytes, addition: bytes) -> bytes:
     return addition.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n") if end.endswith(b"\r\n") else addition
 
 
-def append_whole(handle: int, addition: bytes) -> None:
+def append_all(handle: int, addition: bytes) -> None:
     """Write all of `addition`; if the disk is full, remove the partial write. Raises ToolError for a full disk, OSError
     for other failures."""
     start = os.fstat(handle).st_size

@@ -43,14 +43,9 @@ recall."""
 
 log = logging.getLogger(__name__)
 
-MIN_ROOM = 200
-"""Characters for the results of memory_search, however few its answer may have."""
-
-GET_LINES = 120
-"""Default number of lines of memory_get."""
-
-GET_CHARS = 12_000
-"""Maximum characters of memory_get."""
+MIN_ROOM = 200  # characters for the results of memory_search, however few its answer may have
+GET_LINES = 120  # of memory_get by default
+GET_CHARS = 12_000  # of memory_get at most
 
 _CITED = re.compile(r"(?P<path>.+)#L(?P<first>\d{1,9})(?:-L?\d{1,9})?")
 _TRANSCRIPT = re.compile(r"sessions/[^/]+\.jsonl\S*")

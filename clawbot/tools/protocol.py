@@ -11,10 +11,8 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import ToolSpec
 
 Decision = Literal["once", "always", "deny"]
-IGNORED = "\n\n(Ignored: "
-"""Begins the note after a result about arguments that the tool does not have."""
-DECLINED = "The user declined."
-"""The reason of an answer, when that is the only one."""
+IGNORED = "\n\n(Ignored: "  # begins the note after a result about arguments that the tool does not have
+DECLINED = "The user declined."  # the reason of an answer without another one
 Need = Literal["notes", "transcripts", "files", "shell"]
 """What a tool accesses: the user's notes, other conversations, files of the workspace, or commands."""
 

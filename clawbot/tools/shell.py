@@ -84,17 +84,10 @@ class UserRun(Struct, frozen=True):
     notice: str = ""
 
 
-class _Ended(Struct, frozen=True):
-    """A command that ended, with notes about its sandbox."""
-
-    finished: Finished
-    notes: tuple[str, ...] = ()
-
-
 class ShellTool:
-    """`shell`, a `RuledTool` and a `SessionTool`. What the user allows for always holds in all
-    sessions as long as this object lives. `fence` is that of the file tools: what only reads runs unasked within it.
-    `state` is clawbot's own folder, which commands don't see."""
+    """`shell`, a `RuledTool` and a `SessionTool`. What the user always allows holds in all sessions for the lifetime of
+    this object. `fence` is that of the file tools: what only reads runs unasked within it. `state` is clawbot's own
+    folder, which commands don't see."""
 
     name = "shell"
     arguments = ShellArguments
@@ -170,10 +163,10 @@ class ShellTool:
         approved = await self._approved(asked.command, approve, judge)
         seconds = min(asked.timeout or self._settings.timeout, MAX_TIMEOUT)
         with LiveOutput(on_output) as live:
-            ended = await self._run(approved, seconds, sandboxed, live)
-        outcome = report(ended.finished, seconds)
+            finished, notes = await self._run(approved, seconds, sandboxed, live)
+        outcome = report(finished, seconds)
         details = None
-        text = "\n".join([outcome.text, *ended.notes])
+        text = "\n".join([outcome.text, *notes])
         if approved.command != asked.command:
             text = f"[The user changed the command. What ran: {visible(approved.command)}]\n{text}"
             details = {"command": approved.command}
@@ -194,10 +187,9 @@ class ShellTool:
         sandboxed = self._is_sandboxed(found)
         approved = Approved(command, network=True, git=await asyncio.to_thread(self._sets_up_git, command))
         with LiveOutput(on_output) as live:
-            ended = await self._run(approved, MAX_TIMEOUT, sandboxed, live)
-        finished = ended.finished
+            finished, notes = await self._run(approved, MAX_TIMEOUT, sandboxed, live)
         return UserRun(
-            "\n".join(filter(None, (_printed(finished).rstrip(), *ended.notes))),
+            "\n".join(filter(None, (_printed(finished).rstrip(), *notes))),
             None if finished.timed_out else finished.code,
             _ending(finished, MAX_TIMEOUT),
             truncated=finished.dropped > 0,
@@ -213,17 +205,20 @@ class ShellTool:
             )
         return not isinstance(found, Missing)
 
-    async def _run(self, approved: Approved, seconds: float, sandboxed: bool, live: LiveOutput) -> _Ended:
+    async def _run(
+        self, approved: Approved, seconds: float, sandboxed: bool, live: LiveOutput
+    ) -> tuple[Finished, list[str]]:
+        """The end of the command, with notes about its sandbox."""
         finished, enclosed = await self._attempt(approved, seconds, live)
         made = enclosed.made
         if sandboxed and was_never_started(finished):
             finished, enclosed = await self._attempt(approved, seconds, live)
             made = [*made, *enclosed.made]
         if not sandboxed:
-            return _Ended(finished)
+            return finished, []
         outcome = report(finished, seconds)
         why = explained(outcome.text, outcome.is_error, network=approved.network, outer=enclosed.outer)
-        return _Ended(finished, tuple(filter(None, (changes_text(made), why))))
+        return finished, [note for note in (changes_text(made), why) if note]
 
     async def _attempt(self, approved: Approved, seconds: float, live: LiveOutput) -> tuple[Finished, Enclosed]:
         secret = await asyncio.to_thread(self._secrets.read)

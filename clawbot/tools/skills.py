@@ -18,9 +18,8 @@ from clawbot.tools.arguments import Arguments, TypedTool
 from clawbot.tools.protocol import Need, ToolOutcome
 
 SKILLS_SEARCH = "skills_search"
-FEW_SKILLS = 8
-"""So many skills find room in any prompt."""
-_MOST = 8
+FEW_SKILLS = 8  # find room in any prompt
+_MAX_FOUND = 8
 _OF_NAME = 3  # a word of the name counts as much as three of the description
 
 
@@ -46,7 +45,7 @@ class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
         self._shown = shown
 
     def act(self, arguments: SkillsSearchArguments) -> ToolOutcome:
-        found = nearest_skills([skill for skill in self._find() if skill.listed], arguments.query)[:_MOST]
+        found = nearest_skills([skill for skill in self._find() if skill.listed], arguments.query)[:_MAX_FOUND]
         lines = [f"- {skill.name}: {clean_line(skill.manifest.description)} ({self._shown(skill)})" for skill in found]
         return ToolOutcome("\n".join(lines) or "No skill has these words.", summary=", ".join(s.name for s in found))
 

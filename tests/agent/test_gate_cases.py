@@ -158,7 +158,7 @@ async def test_a_disk_that_fails_under_the_notes_is_no_memory_that_had_nothing_t
 
     case = await Case.open(tmp_path, Setup())
     await case.say("hello " + ENGLISH * 300)
-    monkeypatch.setattr(append_only, "append_whole", fail)
+    monkeypatch.setattr(append_only, "append_all", fail)
     events = await case.say("/new", Plan(flush=(Reply("write"),)))
     monkeypatch.undo()
     await case.go_on()

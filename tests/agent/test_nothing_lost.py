@@ -39,7 +39,7 @@ from clawbot.sessions import index
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.lines import LineAppender
 from clawbot.tools import append_only
-from clawbot.tools.files import append_whole
+from clawbot.tools.files import append_all
 from tests.agent.ledger import DAILY, Ledger, assert_in_context, assert_offered_once, assert_written_once, read_ledger
 from tests.agent.lossless import (
     CHINESE,
@@ -149,8 +149,8 @@ class NothingLost(RuleBasedStateMachine):
         through = LineAppender._write
         world = self.world
         self.patch.setattr(LineAppender, "_write", lambda own, data: world.write(own, data, through))
-        note = append_whole
-        self.patch.setattr(append_only, "append_whole", lambda handle, data: world.write_note(handle, data, note))
+        note = append_all
+        self.patch.setattr(append_only, "append_all", lambda handle, data: world.write_note(handle, data, note))
 
         class NoteFolder(GuardedFolder):
             def create(self, path: str | Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
