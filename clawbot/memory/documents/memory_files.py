@@ -27,6 +27,7 @@ from clawbot.memory.documents.walking import (
     Closed,
     FileState,
     Listing,
+    Opened,
     Root,
     Walk,
     change_time,
@@ -150,7 +151,7 @@ class MemoryDocuments:
         folder = Root(self._absolute(MEMORY_FOLDER), MEMORY_FOLDER, base=base)
         self._extras = [self._extra(extra) for extra in extra_paths]
         self._roots = [*files, folder, *self._extras]
-        self._listings = KeptListing(self.source, self._roots, self._walk, closed, watch=watch)
+        self._listings = KeptListing(self._roots, self._walk, self.owns, closed, watch=watch)
 
     @property
     def source(self) -> Source:
@@ -171,7 +172,8 @@ class MemoryDocuments:
             self._marked_listing = listing, listing if files == listing.files else replace(listing, files=files)
         return self._marked_listing[1]
 
-    def _walk(self, walk: Walk) -> None:
+    def _walk(self, closed: Closed | None, opened: Opened) -> Walk:
+        walk = Walk(self.source, closed, opened)
         workspace = Path(self._workspace)
         away = why_no_folder(workspace)
         for root in self._roots:
@@ -182,6 +184,7 @@ class MemoryDocuments:
             if away == NOT_THERE:
                 away = "the workspace does not exist: `clawbot workspace init` creates it"
             walk.report(self._workspace, away, *(root.shown for root in self._roots if self._is_inside(root)))
+        return walk
 
     def read(self, state: FileState) -> Document | None:
         """The document; None if it was deleted meanwhile. Blocks. Raises UnreadableDocumentError."""

@@ -38,6 +38,9 @@ _BY_NAME = attrgetter("name")
 Closed = Callable[[str], str]
 """Why a real path is excluded from this index because it belongs to another agent; "" if it is not."""
 
+Opened = Callable[[int, str], None]
+"""Called with each folder that is about to be read: its descriptor and its path."""
+
 
 class FileState(Struct, frozen=True):
     """A file as seen by a listing.
@@ -105,14 +108,11 @@ class Root(Struct, frozen=True):
 class Walk:
     """One listing in progress. All methods block; none raises for a single file.
 
-    A `closed` root is an issue; a `closed` folder below a root is skipped. `opened` is called with each folder that is
-    about to be read: its descriptor, its root, and its path inside that ("" or with "/" at the end). `has_links`: a
-    file was met that has another name, as a hard link.
+    A `closed` root is an issue; a `closed` folder below a root is skipped. `has_links`: a file was met that has another
+    name, as a hard link.
     """
 
-    def __init__(
-        self, source: Source, closed: Closed | None = None, opened: Callable[[int, Root, str], None] | None = None
-    ) -> None:
+    def __init__(self, source: Source, closed: Closed | None, opened: Opened) -> None:
         self.has_links = False
         self._opened = opened
         self._source = source
@@ -184,11 +184,11 @@ class Walk:
     def _add_folder(self, root: Root, inside: str) -> list[str]:
         """List the files of one folder; returns the names of its subfolders. `inside` is "" or ends with "/"."""
         prefix = f"{root.shown}/{inside}" if root.shown else inside
-        files, path = root.reached(f"{root.absolute}/{inside}")
+        absolute = f"{root.absolute}/{inside}"
+        files, path = root.reached(absolute)
         try:
             with files.folder(path) as folder:
-                if self._opened is not None:
-                    self._opened(folder, root, inside)
+                self._opened(folder, absolute)
                 # By descriptor, names are not resolved from the root again: a fifth of the time.
                 with os.scandir(folder) as found:
                     entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))

@@ -93,15 +93,16 @@ def test_a_listing_is_kept_until_something_changes(workspace: Path, walks: Walks
 
 
 @pytest.mark.parametrize("change", [write, save, lambda path, _: path.chmod(0o640), lambda path, _: os.utime(path)])
-def test_a_changed_file_is_looked_at_alone(workspace: Path, walks: Walks, change: Callable[[Path, str], None]) -> None:
+def test_a_changed_file_is_seen(workspace: Path, walks: Walks, change: Callable[[Path, str], None]) -> None:
     documents = kept(workspace)
     names = ("memory/3.md", "MEMORY.md", "one/note.md", "extra/deep/er/日记.md", "../outside/a.txt")
     for number, name in enumerate(names):
         before = documents.list()
         change(workspace / name, "another text" * number)
-        assert walks.of(documents.list) == 0
+        assert walks.of(documents.list) == 1
         assert documents.list() != before
         assert documents.list() == MemoryDocuments(workspace, EXTRAS).list()
+    assert walks.of(documents.list) == 0
 
 
 def test_what_is_no_note_does_not_matter(workspace: Path, walks: Walks) -> None:
@@ -263,6 +264,6 @@ def test_the_first_listing_of_a_process_watches_nothing(workspace: Path) -> None
 
 
 def test_a_listing_is_kept_for_a_while(workspace: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_listing, "LONGEST_SECONDS", -1.0)
+    monkeypatch.setattr(kept_listing, "MAX_SECONDS", -1.0)
     documents = kept(workspace)
     assert walks.of(documents.list) == 1
