@@ -13,7 +13,7 @@ from clawbot.clock import Clock
 from clawbot.config.names import BUILTIN_BACKEND, MILVUS_BACKEND
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
-from clawbot.memory.backend import BackendContext, IndexUnavailableError, MemoryBackend
+from clawbot.memory.backend import BackendContext, IndexContext, IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import ScopeGuard
 from clawbot.memory.backends.pool import BackendPool
 from clawbot.memory.backends.self_healing import Primary, SelfHealingBackend, Surroundings
@@ -26,7 +26,6 @@ from clawbot.memory.embeddings.offline import PROVIDER as OFFLINE
 from clawbot.memory.embeddings.offline import OfflineEmbedder, find_offline, offline_problem
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.index import AUTO, MemoryIndex
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.search.protocols import RERANKER_GROUP, Complete, RerankerContext
 from clawbot.memory.values import Reranker
 

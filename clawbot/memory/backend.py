@@ -40,7 +40,11 @@ if TYPE_CHECKING:
     from clawbot.config.paths import Paths
     from clawbot.config.schema import MemorySettings
     from clawbot.config.schema_agent import AgentSettings
+    from clawbot.config.schema_memory import MemorySearchSettings
+    from clawbot.memory.documents.library import Library
+    from clawbot.memory.embeddings.cache import CurrentCache
     from clawbot.memory.values import Reranker
+
 
 DEFAULT_LINES = 120
 """Default number of lines of an excerpt."""
@@ -72,6 +76,22 @@ class BackendContext(Struct, frozen=True, kw_only=True):
     sources: tuple[DocumentSource, ...]
     long_lived: bool = False
     rerank: Reranker | None = None
+
+
+class IndexContext(Struct, frozen=True):
+    """What all work on a builtin index shares: its database `db`, and the `library` of indexed files, of which
+    `documents` are the memory files.
+
+    `cache` is the table of cached embeddings for the embedder.
+    """
+
+    db: Path
+    workspace: Path
+    documents: MemoryDocuments
+    library: Library
+    settings: MemorySearchSettings
+    clock: Clock
+    cache: CurrentCache
 
 
 class MemoryBackend(Protocol):

@@ -13,10 +13,9 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.backend import FileBackend, IndexUnavailableError
+from clawbot.memory.backend import FileBackend, IndexContext, IndexUnavailableError
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import EmbeddingError
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.search.search_pool import SearchPool
 from clawbot.memory.search.searcher import Searcher, search_mode
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError

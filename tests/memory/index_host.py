@@ -14,13 +14,13 @@ from zlib import crc32
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_memory import MemorySearchSettings
+from clawbot.memory.backend import IndexContext
 from clawbot.memory.documents.library import Library
 from clawbot.memory.documents.memory_files import DocumentSource, MemoryDocuments
 from clawbot.memory.embeddings.cache import CachedEmbedder, CurrentCache
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.index import MemoryIndex
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.errors import MissingIndexError
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.values import Reranker, SearchRequest, SearchResult, SyncReport

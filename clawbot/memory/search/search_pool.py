@@ -16,10 +16,10 @@ from msgspec import Struct
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
+from clawbot.memory.backend import IndexContext
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import query_embedding_text
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES, Vectors
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.errors import InterruptedSearchError, StoreError
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import is_before

@@ -15,9 +15,8 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.backend import IndexUnavailableError
+from clawbot.memory.backend import IndexContext, IndexUnavailableError
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.search.protocols import reranked
 from clawbot.memory.search.search_pool import FoundRanking, QueryEmbedder, QueryVectors, SearchPool
 from clawbot.memory.store.errors import DamagedIndexError, MissingIndexError, StoreError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from clawbot.errors import ClawbotError
+from clawbot.memory.backend import IndexContext
 from clawbot.memory.chunking.document_chunks import chunks_of
 from clawbot.memory.documents.walking import FileState, is_hidden
 from clawbot.memory.embeddings.protocol import Embedder
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.errors import DamagedIndexError
 from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.store.records import ChunkRecord, FileRecord

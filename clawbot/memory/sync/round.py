@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from clawbot.memory.backend import IndexContext
 from clawbot.memory.chunking.chunks import CHUNKER_VERSION
 from clawbot.memory.documents.indexed_text import indexing_rule
 from clawbot.memory.documents.library import Library, make_plan
 from clawbot.memory.embeddings.embedding_text import EMBEDDING_TEXT_VERSION
 from clawbot.memory.embeddings.protocol import Embedder, Vectors
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.database import file_mark, open_for_reading
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreError
 from clawbot.memory.store.locks import WriterLock, may_be_unsound, opening

@@ -19,10 +19,10 @@ import msgspec
 
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
+from clawbot.memory.backend import IndexContext
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.embeddings.protocol import EmbeddingError, Vectors
-from clawbot.memory.index_context import IndexContext
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, StoreError, WrongDimensionsError
 from clawbot.memory.store.records import PendingChunk
 from clawbot.memory.store.replacement import Quarantined

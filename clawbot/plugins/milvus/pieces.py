@@ -1,8 +1,16 @@
-"""Pieces as they are stored in Milvus: blocks and their ids by content, words for BM25, filters. Pure.
+"""What is stored in Milvus: the pieces of files, and claims, by which a machine holds a file in a version. Pure.
 
 A file is cut into blocks of `BLOCK` consecutive pieces. The id of a block is a hash of all that its pieces hold, and
-the id of a piece is that of its block and its place in it: the same text on two machines is the same row, whoever
+the id of a piece is that of its block and its position in it: the same text on two machines is the same row, whoever
 writes it first. A file that grows at its end gets a new last block and keeps the others.
+
+A claim belongs to one owner (a machine) and one path of an agent; only its owner writes it. It names the blocks of the
+file. Pieces are shared: they exist as long as any claim names their block. A deleted file leaves a tombstone.
+
+Writing a version takes three steps, each complete before the next: the claim names the new blocks as `pending`; the
+pieces are written; the claim has them as `blocks`, and what it no longer needs as `dropped`. Deleting takes three more:
+the claim names them as `dropped`; all claims of the path are read; what nobody names is deleted, and the claim forgets
+it. Two machines that meet on a block each write before they read, so at least one of them sees the other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Brings what one machine holds of an agent's files into Milvus: plans, claims, writes, deletes, verifies. Blocks.
 
-Each step leaves a state from which the next sync goes on; see `claims` for the order.
+Each step leaves a state from which the next sync goes on; see `pieces` for the order.
 """
 
 from __future__ import annotations
