@@ -150,7 +150,7 @@ def _self_healing(name: str, context: BackendContext, listener: Listener) -> Mem
         Primary(name, lambda: open_configured(context), key, _POOL),
         lambda: open_builtin(context),
         ScopeGuard(context.documents, context.sources, query.max_injected_chars, has_others=name == MILVUS_BACKEND),
-        Surroundings(clock=context.clock, limit=query.timeout, tell=listener.report, conversations=listener.sessions),
+        Surroundings(clock=context.clock, limit=query.timeout, notify=listener.report, conversations=listener.sessions),
     )
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,6 @@ from clawbot.errors import ClawbotError
 from clawbot.memory.backend import IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends.guard import NOTHING, ScopeGuard
 from clawbot.memory.backends.pool import BackendPool, Shared
-from clawbot.memory.backends.standing import Standing
 from clawbot.memory.documents.memory_files import ForbiddenPathError, UnreadableDocumentError
 from clawbot.memory.values import (
     Excerpt,
@@ -42,8 +42,60 @@ READ, START, SCRUB = "read", "start", "scrub"
 _NO_PROOF = (READ, START, SCRUB)  # what succeeds without saying that a search would
 
 
+FIRST_PAUSE = 60.0
+"""Seconds until a failed backend is probed again; doubled after each failure."""
+
+MAX_PAUSE = 3_600.0
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """Whether the backend `name` is asked, or the builtin index instead. A value with pure transitions.
+
+    `attempt` numbers its instances from 1: a failed one is closed and never asked again. `trusted`: calls go to the
+    instance `attempt`; otherwise the builtin index answers. `failure` is why, and since when it has not answered a
+    call; `failures` counts in a row. `seen` are the open conversations.
+    """
+
+    name: str
+    attempt: int = 1
+    trusted: bool = True
+    failures: int = 0
+    failure: Fallback | None = None
+    seen: frozenset[str] = frozenset()
+
+    @property
+    def pause(self) -> float:
+        """Seconds from the last failure to the next probe."""
+        return min(FIRST_PAUSE * 2.0 ** min(max(self.failures - 1, 0), 16), MAX_PAUSE)
+
+    def met(self, conversations: frozenset[str]) -> Health:
+        """`conversations` are open now: a new one tries the backend again."""
+        if conversations <= self.seen:
+            return self
+        return replace(self, seen=conversations, trusted=True)
+
+    def failed(self, attempt: int, reason: str, now: datetime) -> Health:
+        """The instance `attempt` failed; the same value if that is a former one, which another call has reported."""
+        if attempt != self.attempt:
+            return self
+        since = now.replace(microsecond=0) if self.failure is None else self.failure.since
+        return replace(
+            self,
+            attempt=attempt + 1,
+            trusted=False,
+            failures=self.failures + 1,
+            failure=Fallback(self.name, reason, since),
+        )
+
+    def answered(self, attempt: int) -> Health:
+        """The instance `attempt` answered; the same value if that is a former one, or nothing changes."""
+        if attempt != self.attempt or (self.trusted and self.failure is None):
+            return self
+        return replace(self, trusted=True, failures=0, failure=None)
+
+
 class Primary(Struct, frozen=True):
-    """The configured backend: `name` in the settings, its place in `pool`, and how it is opened (`make` blocks)."""
+    """The configured backend: `name` in the settings, its `key` in `pool`, and `make`, which opens it and blocks."""
 
     name: str
     make: Callable[[], MemoryBackend]
@@ -52,12 +104,12 @@ class Primary(Struct, frozen=True):
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """What a memory goes by: the `clock`; `limit`, the seconds that a call may take; `tell`, which the user is told
-    problems by; and `conversations`, those open now."""
+    """The `clock`; `limit`, the seconds that a call may take; `notify`, which shows a problem to the user; and
+    `conversations`, those open now."""
 
     clock: Clock
     limit: float
-    tell: Callable[[str], None] = lambda _: None
+    notify: Callable[[str], None] = lambda _: None
     conversations: Callable[[], frozenset[str]] = frozenset
 
 
@@ -75,8 +127,8 @@ class SelfHealingBackend(MemoryBackend):
         self._primary = primary
         self._open_builtin = open_builtin
         self._guard = guard
-        self._around = around
-        self._standing = Standing(name=primary.name)
+        self._around, self._limit = around, around.limit
+        self._health = Health(name=primary.name)
         self._opening: asyncio.Task[Shared] | None = None
         self._opened_for = 0  # the attempt
         self._builtin: MemoryBackend | None = None
@@ -85,50 +137,50 @@ class SelfHealingBackend(MemoryBackend):
         self._started = self._closed = False
         self._generations = 0  # of the backends that were left
 
-    # -- what is known at once ---------------------------------------------------------------------------------------
+    # -- properties -------------------------------------------------------------------------------------------------
 
     @property
     def generation(self) -> int:
         """Grows with that of each backend, and when another answers."""
-        own = self._look(lambda backend: backend.generation, 0)
+        own = self._property(lambda backend: backend.generation, 0)
         return self._generations + own + (self._builtin.generation if self._builtin is not None else 0)
 
     @property
     def location(self) -> Path | None:
         """The database of the backend that answers; None while it is not open."""
-        return self._of_answering(lambda backend: backend.location, None)
+        return self._of_active(lambda backend: backend.location, None)
 
     @property
     def built(self) -> bool:
         """Whether the index of the backend that answers exists; true while it is not open, so that it is asked."""
-        return self._of_answering(lambda backend: backend.built, True)
+        return self._of_active(lambda backend: backend.built, True)
 
     @property
     def problem(self) -> str:
         """Since when and why the builtin index answers; else the problem of the backend that answers."""
-        failure = self._standing.failure
-        return self._of_answering(lambda backend: backend.problem, "") if failure is None else failure.in_words
+        failure = self._health.failure
+        return self._of_active(lambda backend: backend.problem, "") if failure is None else failure.in_words
 
     @property
     def fallback(self) -> Fallback | None:
         """What the builtin index stands in for; None while the backend answers."""
-        return self._standing.failure
+        return self._health.failure
 
-    def _of_answering(self, look: Callable[[MemoryBackend], T], otherwise: T) -> T:
-        if self._standing.trusted:
-            return self._look(look, otherwise)
-        return look(self._builtin) if self._builtin is not None else otherwise
+    def _of_active(self, get: Callable[[MemoryBackend], T], otherwise: T) -> T:
+        if self._health.trusted:
+            return self._property(get, otherwise)
+        return get(self._builtin) if self._builtin is not None else otherwise
 
-    def _look(self, look: Callable[[MemoryBackend], T], otherwise: T) -> T:
+    def _property(self, get: Callable[[MemoryBackend], T], otherwise: T) -> T:
         """A property of the open primary. A failure counts like that of a call."""
         shared = self._shared
         if shared is None:
             return otherwise
         try:
-            return look(shared.backend)
+            return get(shared.backend)
         except Exception as error:
             log.exception("the memory backend %s failed", self._primary.name)
-            self._fall(self._opened_for, _reason("tell its state", error, None))
+            self._fall(self._opened_for, _reason("report its state", error, None))
             return otherwise
 
     @property
@@ -150,20 +202,21 @@ class SelfHealingBackend(MemoryBackend):
             return await asyncio.to_thread(self._guard.checked, allowed, found)
 
         async def instead(builtin: MemoryBackend) -> SearchResult:
-            return self._marked(await work(builtin))
+            found = await work(builtin)
+            own = found.fallback
+            if self.fallback is None:
+                return replace(found, warnings=())
+            notes = (own.in_words,) if own is not None else ()
+            return replace(found, fallback=self.fallback, warnings=(*notes, *found.warnings))
 
         unbounded = building is not None and not self.built
-        return await self._ask("search", work, instead, limit=None if unbounded else self._around.limit)
+        return await self._ask("search", work, instead, limit=None if unbounded else self._limit)
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-
-        def work(backend: MemoryBackend) -> Awaitable[Excerpt]:
-            return backend.read(path, from_line, lines)
-
-        return await self._ask(READ, work, limit=self._around.limit)
+        return await self._ask(READ, lambda one: one.read(path, from_line, lines), limit=self._limit)
 
     async def text(self, path: str) -> str:
-        return await self._ask(READ, lambda backend: backend.text(path), limit=self._around.limit)
+        return await self._ask(READ, lambda backend: backend.text(path), limit=self._limit)
 
     async def probe(self, *, deep: bool = True) -> str:
 
@@ -172,7 +225,7 @@ class SelfHealingBackend(MemoryBackend):
             return " ".join(part for part in (self.problem, lacking) if part)
 
         try:
-            return await self._ask("be probed", lambda one: one.probe(deep=deep), instead, limit=self._around.limit)
+            return await self._ask("be probed", lambda one: one.probe(deep=deep), instead, limit=self._limit)
         except ClawbotError as error:
             return str(error)
 
@@ -188,10 +241,7 @@ class SelfHealingBackend(MemoryBackend):
         async def instead(builtin: MemoryBackend) -> IndexStatus:
             return replace(await builtin.status(deep=deep), fallback=self.fallback)
 
-        def work(backend: MemoryBackend) -> Awaitable[IndexStatus]:
-            return backend.status(deep=deep)
-
-        return await self._ask("tell its status", work, instead, limit=self._around.limit)
+        return await self._ask("report its status", lambda one: one.status(deep=deep), instead, limit=self._limit)
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
         return await self._ask("verify", lambda backend: backend.verify(fix=fix))
@@ -201,7 +251,7 @@ class SelfHealingBackend(MemoryBackend):
 
         Raises ClawbotError.
         """
-        builtin = self._stand_in()
+        builtin = self._builtin_index()
         try:
             # Also of one that is not trusted: what it holds is on the disk.
             done = await self._tried(SCRUB, lambda backend: backend.scrub(), None)
@@ -231,7 +281,7 @@ class SelfHealingBackend(MemoryBackend):
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
 
-    # -- how they are asked ------------------------------------------------------------------------------------------
+    # -- calls with a fallback ---------------------------------------------------------------------------------------
 
     async def _ask(
         self,
@@ -244,8 +294,8 @@ class SelfHealingBackend(MemoryBackend):
         """The answer of the primary, else that of the builtin index. Raises ClawbotError."""
         if self._closed:
             raise IndexUnavailableError("The memory is closed.")
-        self._standing = self._standing.met(self._around.conversations())
-        if self._standing.trusted:
+        self._health = self._health.met(self._around.conversations())
+        if self._health.trusted:
             try:
                 return await self._tried(verb, work, limit)
             except _FailedError:
@@ -254,7 +304,7 @@ class SelfHealingBackend(MemoryBackend):
 
     async def _tried(self, verb: str, work: Callable[[MemoryBackend], Awaitable[T]], limit: float | None) -> T:
         """Raises _FailedError after the primary was left, and what says only that a file may not or can't be read."""
-        attempt = self._standing.attempt
+        attempt = self._health.attempt
         try:
             async with deadline(limit):
                 answer = await work((await self._opened(attempt)).backend)
@@ -266,27 +316,19 @@ class SelfHealingBackend(MemoryBackend):
             self._fall(attempt, _reason(verb, error, limit))
             raise _FailedError from error
         if verb not in _NO_PROOF:
-            self._standing = self._standing.answered(attempt)
+            self._health = self._health.answered(attempt)
         return answer
 
     async def _answered_instead(self, work: Callable[[MemoryBackend], Awaitable[T]]) -> T:
         """Raises ClawbotError."""
         try:
-            return await work(self._stand_in())
+            return await work(self._builtin_index())
         except (ForbiddenPathError, UnreadableDocumentError):
             raise
         except ClawbotError as error:
             raise IndexUnavailableError(f"{self.problem} That failed, too: {error.message}", hint=error.hint) from error
 
-    def _marked(self, found: SearchResult) -> SearchResult:
-        """`found`, with what the builtin index stands in for."""
-        own = found.fallback
-        notes = (own.in_words,) if own is not None else ()
-        return replace(
-            found, fallback=self.fallback or own, warnings=(*notes, *found.warnings) if self.fallback else ()
-        )
-
-    def _stand_in(self) -> MemoryBackend:
+    def _builtin_index(self) -> MemoryBackend:
         """The builtin index, opened when it is needed first."""
         if self._builtin is None:
             self._builtin = self._open_builtin()
@@ -310,19 +352,19 @@ class SelfHealingBackend(MemoryBackend):
         return shared
 
     def _fall(self, attempt: int, reason: str) -> None:
-        """The instance `attempt` failed: leave it, tell that, and plan a probe."""
-        before, self._standing = self._standing, self._standing.failed(attempt, reason, self._around.clock.now())
-        if before is self._standing:
+        """The instance `attempt` failed: leave it, notify the user, and plan a probe."""
+        before, self._health = self._health, self._health.failed(attempt, reason, self._around.clock.now())
+        if before is self._health:
             return
         log.warning("memory: %s", self.problem)
         self._leave(failed=True)
         if before.trusted:
-            self._around.tell(self.problem)
+            self._around.notify(self.problem)
         if self._timer is not None:
             self._timer.cancel()
         if self._started and not self._closed:
             self._timer = asyncio.get_running_loop().call_later(
-                self._standing.pause, lambda: self._spawn(self._heal(), _ASKING)
+                self._health.pause, lambda: self._spawn(self._heal(), _ASKING)
             )
 
     def _leave(self, *, failed: bool) -> None:
@@ -359,18 +401,14 @@ class SelfHealingBackend(MemoryBackend):
 
     async def _warm(self) -> None:
         """Open and start the primary, or the builtin index in its place."""
-
-        async def nothing(_: MemoryBackend) -> None:
-            return
-
         with contextlib.suppress(ClawbotError):
-            await self._ask(START, nothing, limit=self._around.limit)
+            await self._ask(START, lambda _: asyncio.sleep(0), limit=self._limit)
 
     async def _heal(self) -> None:
         """Probe a new primary; from then on it answers again, or is left for a longer pause."""
-        if not self._standing.trusted:
+        if not self._health.trusted:
             with contextlib.suppress(_FailedError):
-                await self._tried("be probed", lambda backend: backend.probe(deep=True), self._around.limit)
+                await self._tried("be probed", lambda backend: backend.probe(deep=True), self._limit)
                 self._progressed(None)
 
     def _progressed(self, progress: Progress | None) -> None:

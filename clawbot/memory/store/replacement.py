@@ -1,20 +1,25 @@
-"""Replaces an index by one built beside it, so that a kill at any point leaves one of them whole; and quarantines
-unusable files."""
+"""Replaces an index by one built separately, so that a kill at any point leaves one of them complete; examines indexes,
+and quarantines unusable ones."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime as dt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from clawbot.files import PRIVATE_FILE, sync_dir
-from clawbot.memory.store.database import fetch, open_for_writing
+from clawbot.memory.store.database import fetch, open_for_writing, read_generation, read_identity, read_last_sync
 from clawbot.memory.store.errors import BusyIndexError, DamagedIndexError, MissingIndexError, StoreErrors, file_errors
 from clawbot.memory.store.locks import BUILDING, replacing
-from clawbot.memory.store.verify import examine
+from clawbot.memory.store.records import KINDS, ORDINAL_BITS
+from clawbot.memory.store.vectors import table_of
 from clawbot.memory.store.writer import IndexWriter
+
+if TYPE_CHECKING:
+    import apsw
 
 SIDE_FILES = ("-wal", "-shm")
 """SQLite's files beside a database: the write-ahead log, and its shared index."""
@@ -161,3 +166,55 @@ def _remove_older(path: Path, kept: int = KEPT) -> None:
     for old in found[kept:]:
         for suffix in ("", *SIDE_FILES):
             old.with_name(f"{old.name}{suffix}").unlink(missing_ok=True)
+
+
+_MAX_SHOWN = 3
+_BOUNDS = {"bits": ORDINAL_BITS, "last_kind": len(KINDS) - 1}
+_CONTRADICTIONS = {
+    "files have wrong counts of their pieces": """
+        SELECT count(*) FROM files
+        LEFT JOIN (SELECT id >> :bits AS file, count(*) AS found FROM chunks GROUP BY file) ON file = files.id
+        WHERE chunks != coalesce(found, 0)""",
+    "pieces belong to no file": "SELECT count(*) FROM chunks WHERE id >> :bits NOT IN (SELECT id FROM files)",
+    "pieces are of no kind": "SELECT count(*) FROM chunks WHERE kind NOT BETWEEN 0 AND :last_kind",
+    "pieces have no words": "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_fts)",
+    "words belong to no piece": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)",
+    "pieces have an unknown speaker": """
+        SELECT count(*) FROM chunks WHERE speaker NOT NULL AND speaker NOT IN (SELECT id FROM speakers)""",
+}
+
+
+def examine_pages(connection: apsw.Connection, path: Path) -> None:
+    """Run SQLite's own checks of all pages, tables and the keyword index. Blocks.
+
+    Raises DamagedIndexError, StoreError.
+    """
+    with StoreErrors(path):
+        found = [str(line) for (line,) in fetch(connection, f"PRAGMA integrity_check({_MAX_SHOWN})")]
+        if found != ["ok"]:
+            raise DamagedIndexError(path, f"is damaged ({'; '.join(found)})")
+
+
+def examine(connection: apsw.Connection, path: Path) -> None:
+    """Run all checks that need no files: 0.3 seconds for 100,000 chunks. Blocks.
+
+    Raises DamagedIndexError, StoreError.
+    """
+    examine_pages(connection, path)
+    with StoreErrors(path):
+        for what, sql in _CONTRADICTIONS.items():
+            count = int(connection.execute(sql, _BOUNDS).get)
+            if count:
+                raise DamagedIndexError(path, f"contradicts itself ({count:,} {what})")
+        read_generation(connection)
+        read_last_sync(connection)
+        table = table_of(connection, read_identity(connection))
+        if table is not None:
+            _examine_vectors(connection, path, set(table.ids()))
+
+
+def _examine_vectors(connection: apsw.Connection, path: Path, vectors: set[int]) -> None:
+    chunks = {one for (one,) in fetch(connection, "SELECT id FROM chunks")}
+    waiting = int(connection.execute("SELECT coalesce(sum(chunks - pending - mute), 0) FROM files").get)
+    if not vectors <= chunks or waiting != len(vectors):
+        raise DamagedIndexError(path, "is inconsistent (its vectors don't match its pieces)")

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec import structs
 
 from clawbot.clock import SystemClock
@@ -17,7 +20,14 @@ from clawbot.memory.backend import IndexUnavailableError, MemoryBackend
 from clawbot.memory.backends import self_healing
 from clawbot.memory.backends.guard import ScopeGuard
 from clawbot.memory.backends.pool import BackendPool
-from clawbot.memory.backends.self_healing import Primary, SelfHealingBackend, Surroundings
+from clawbot.memory.backends.self_healing import (
+    FIRST_PAUSE,
+    MAX_PAUSE,
+    Health,
+    Primary,
+    SelfHealingBackend,
+    Surroundings,
+)
 from clawbot.memory.documents.memory_files import ForbiddenPathError, MemoryDocuments
 from clawbot.memory.values import Fallback, Hit, Progress, SearchRequest, SearchResult, SyncReport
 from tests.memory.fake_index import FakeIndex
@@ -111,7 +121,7 @@ class Home:
     def another(self, limit: float = 30.0) -> SelfHealingBackend:
         """One more memory with the same agent and configuration; its calls may take `limit` seconds."""
         around = Surroundings(
-            clock=SystemClock(dt.UTC), limit=limit, tell=self.told.append, conversations=lambda: self.open
+            clock=SystemClock(dt.UTC), limit=limit, notify=self.told.append, conversations=lambda: self.open
         )
         primary = Primary("qmd", self.primaries.make, "key", self.pool)
         guard = ScopeGuard(self.documents, [self.documents], 4_000)
@@ -193,7 +203,7 @@ async def test_the_next_conversation_uses_it_again_when_it_is_back(home: Home) -
 
 
 async def test_a_probe_after_a_pause_brings_it_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clawbot.memory.backends.standing.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("clawbot.memory.backends.self_healing.FIRST_PAUSE", 0.01)
     home.primaries.fault = IndexUnavailableError("qmd died.")
     steps: list[Progress | None] = []
     home.memory.on_progress = steps.append
@@ -324,7 +334,7 @@ async def test_what_is_erased_is_erased_from_an_older_builtin_index_too(home: Ho
     assert builtin.calls[:1] == ["sync force=False"]
     home.primaries.fault = IndexUnavailableError("qmd died.")
     await home.memory.sync()
-    assert not home.memory._standing.trusted
+    assert not home.memory._health.trusted
     assert await home.memory.scrub(), "it is asked for that, trusted or not"
     assert home.memory.fallback is not None
     await home.memory.close()
@@ -338,3 +348,86 @@ async def test_one_that_does_not_close_holds_up_nothing(home: Home, monkeypatch:
     await home.memory.close()
     with pytest.raises(IndexUnavailableError):
         await home.memory.search(ASKED)
+
+
+NOON = dt.datetime(2026, 11, 20, 12, tzinfo=dt.UTC)
+
+
+def failed(health: Health, reason: str = "it died", minutes: int = 0) -> Health:
+    return health.failed(health.attempt, reason, NOON + dt.timedelta(minutes=minutes))
+
+
+def test_a_failure_is_kept_with_its_reason_and_the_time_of_the_first_one() -> None:
+    health = failed(failed(Health(name="qmd")), "它又死了", minutes=5)
+    assert not health.trusted
+    assert health.failure is not None
+    assert (health.failure.from_, health.failure.reason, health.failure.since) == ("qmd", "它又死了", NOON)
+
+
+def test_a_new_conversation_tries_anew_and_an_old_one_does_not() -> None:
+    health = failed(Health(name="qmd").met(frozenset({"a"})))
+    assert health.met(frozenset({"a"})) is health
+    assert health.met(frozenset()) is health
+    again = health.met(frozenset({"b"}))
+    assert (again.trusted, again.failure) == (True, health.failure)
+    assert failed(again).met(frozenset({"b"})).trusted is False
+    assert again.answered(again.attempt).failure is None
+
+
+def test_two_conversations_side_by_side_try_once_each() -> None:
+    health = failed(Health(name="qmd").met(frozenset({"a"})))
+    health = failed(health.met(frozenset({"a", "b"})))
+    assert health.met(frozenset({"a", "b"})).trusted is False
+
+
+def test_the_pause_doubles_up_to_an_hour_and_begins_anew_after_an_answer() -> None:
+    health = Health(name="qmd")
+    pauses = []
+    for _ in range(9):
+        health = failed(health)
+        pauses.append(health.pause)
+    assert pauses[:3] == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE]
+    assert pauses[-1] == MAX_PAUSE
+    assert failed(health.answered(health.attempt)).pause == FIRST_PAUSE
+
+
+class Life(RuleBasedStateMachine):
+    """Instances come and go; their answers and failures arrive in any order, also late."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = Health(name="qmd")
+        self.evicted: list[int] = []
+        self.highest = 1
+
+    @rule(back=st.integers(0, 3))
+    def fails(self, back: int) -> None:
+        attempt = self.now.attempt - back
+        after = self.now.failed(attempt, "why", NOON)
+        assert (after is self.now) == (back > 0)
+        if after is not self.now:
+            self.evicted.append(attempt)
+        self.now = after
+
+    @rule(back=st.integers(0, 3))
+    def answers(self, back: int) -> None:
+        after = self.now.answered(self.now.attempt - back)
+        assert back == 0 or after is self.now
+        self.now = after
+
+    @rule(open_now=st.frozensets(st.sampled_from("abc")))
+    def conversations(self, open_now: frozenset[str]) -> None:
+        self.now = self.now.met(open_now)
+        assert self.now.met(open_now) is self.now
+
+    @invariant()
+    def rules_hold(self) -> None:
+        assert len(self.evicted) == len(set(self.evicted))
+        assert self.now.attempt not in self.evicted
+        assert self.now.trusted or self.now.failure is not None
+        assert (self.now.failure is None) == (self.now.failures == 0)
+        assert FIRST_PAUSE <= self.now.pause <= MAX_PAUSE
+
+
+Life.TestCase.settings = settings(max_examples=30, stateful_step_count=20)
+TestLife = Life.TestCase

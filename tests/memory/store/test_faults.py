@@ -23,8 +23,8 @@ from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.store.matrix import VectorMatrix
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.replacement import building_path
-from clawbot.memory.store.verify import verify
 from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.sync.maintenance import verify
 from tests.memory.store.making import chunks, embed_all, put, record, vector
 from tests.memory.store.victim import NAMES, build_beside, opened, text_of, version_of
 

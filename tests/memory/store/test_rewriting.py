@@ -14,7 +14,7 @@ from msgspec import structs
 
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import Profile
-from clawbot.memory.store.verify import verify
+from clawbot.memory.sync.maintenance import verify
 from tests.memory.store.making import chunks, opened, put, record
 
 LINES = st.sampled_from(

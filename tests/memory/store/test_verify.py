@@ -8,8 +8,8 @@ import pytest
 from clawbot.memory.store.errors import DamagedIndexError
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import Profile
-from clawbot.memory.store.verify import verify
 from clawbot.memory.store.writer import IndexWriter
+from clawbot.memory.sync.maintenance import verify
 from clawbot.memory.values import VerifyReport
 from tests.memory.store.making import chunks, embed_all, opened, put, record
 
