@@ -16,6 +16,7 @@ from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import Notice
 from clawbot.agent.slash import CommandInfo
 from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.summary import open_compaction
 from clawbot.background import Background, check_heartbeat, jobs_for, take_turn
 from clawbot.config.env import save_key
 from clawbot.hooks.events import RuntimeStart, SessionStart
@@ -78,9 +79,13 @@ class Runtime:
             conversation = await asyncio.to_thread(Conversation, services.store, session, services.clock)
             run_prompt = functools.partial(_take_turn_in, options, services)
             subagents = SubagentRunner(services.agent_settings.subagents)
-            deps = await asyncio.to_thread(services.deps, options, conversation, model, run_prompt, subagents.tools)
+            compaction, problem = await asyncio.to_thread(open_compaction, services.agent_settings.compaction.strategy)
+            deps = await asyncio.to_thread(
+                services.deps, options, conversation, model, run_prompt, compaction=compaction, more=subagents.tools
+            )
             notices += notices_of(session)
-            notices += [Notice(level="warning", text=text) for text in (*commands.problems, *deps.warnings)]
+            problems = (*commands.problems, *deps.tools.warnings, *([problem] if problem else ()))
+            notices += [Notice(level="warning", text=text) for text in problems]
             agent = Agent(deps, conversation)
             subagents.serve(deps, conversation, agent.announce)
             runtime = cls(agent, services, notices, owns_services=owned)
@@ -147,10 +152,10 @@ class Runtime:
 
     @property
     def agents(self) -> list[AgentInfo]:
-        return list(self.agent.deps.agents)
+        return list(self.agent.deps.profile.agents)
 
     async def models(self) -> list[ModelInfo]:
-        return await self.agent.deps.find_models()
+        return await self.agent.deps.model.find()
 
     async def skills(self) -> dict[str, str]:
         found = await asyncio.to_thread(self.services.skills.look)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import resource
 from collections.abc import Callable, Iterator, Sequence
@@ -14,10 +15,10 @@ from msgspec import Struct, structs
 from clawbot.access import Memory
 from clawbot.agent.agent import Agent
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.deps import AgentDeps, CurrentModel, RunPrompt
+from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, Profile, RunPrompt, SessionRules
 from clawbot.agent.events import Notice
 from clawbot.agent.status_types import AgentInfo
-from clawbot.agent.summary import open_compaction
+from clawbot.agent.summary import Compaction
 from clawbot.attachments.reading import Attachments
 from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
@@ -41,7 +42,7 @@ from clawbot.llm.asking import complete
 from clawbot.llm.consent import ServerConsent
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
-from clawbot.llm.protocol import ChatModel, ModelInfo
+from clawbot.llm.protocol import ChatModel
 from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.memory.backend import MemoryBackend
@@ -275,18 +276,17 @@ class SharedServices:
         ModelError for the others.
         """
         notices += [Notice(level="warning", text=text) for text in skipped_fallbacks(self.agent_settings)]
+        chat, ref = None, self.usual_model
         if chosen and self.options.model is None:
             try:
-                return CurrentModel(self.open_model, await self.open_model(chosen), chosen)
+                chat, ref = await self.open_model(chosen), chosen
             except ClawbotError as error:
                 text = _("{model}, chosen for this conversation, can't be used ({error}), so {other} answers.")
                 text = text.format(model=chosen, error=error, other=self.usual_model)
                 notices.append(Notice(level="warning", text=text))
-        return CurrentModel(self.open_model, await self.open_model(self.usual_model), self.usual_model)
-
-    async def find_models(self) -> list[ModelInfo]:
-        """The models available here."""
-        return await find_models(self.agent_settings)
+        chat = chat or await self.open_model(ref)
+        find = functools.partial(find_models, self.agent_settings)
+        return CurrentModel(self.open_model, chat, ref, find=find, usual=self.usual_model, consent=self.consent)
 
     def _open_memory(self) -> MemoryBackend | None:
         query = self.agent_settings.memory_search.query
@@ -437,49 +437,43 @@ class SharedServices:
         conversation: Conversation,
         model: CurrentModel,
         run_prompt: RunPrompt,
+        *,
+        compaction: Compaction,
         more: Sequence[AnyTool] = (),
     ) -> AgentDeps:
         """What the agent of `conversation` works with. `run_prompt` takes a turn in another session; `more` are tools
         of this one. Imports extensions: blocks."""
-        record = conversation.session.record
+        settings = self.loaded.settings
         asked = AskedFiles(self.workspace, self.agent_settings.tools.files.ask)
         tools = self.toolbox(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}", asked, more)
         if options.mode is not None:
             tools.permissions.mode = options.mode
-        compaction, problem = open_compaction(self.agent_settings.compaction.strategy)
+        front = FrontEnd(
+            approvals=options.approvals,
+            approved=options.approved,
+            client=options.client,
+            flush_at_end=options.flush_at_end,
+            titles=options.titles and settings.session.titles == "auto",
+            attachments=self._attachments() if options.mentions else None,
+            asked=asked,
+            run_prompt=run_prompt,
+        )
+        forget = self._forget if options.approvals else None
+        reset = policy_of(settings.session.reset_of(type_of(conversation.session.record.key)))
+        mcp = self.mcp.status if self.mcp is not None else tuple
         return AgentDeps(
-            agent_id=self.agent_id,
+            profile=Profile(self.agent_id, self.paths.home, tuple(self._agents()), mcp, self.loaded.origins),
             settings=self.agent_settings,
             workspace=self.workspace,
             store=self.store,
             tools=tools,
             clock=self.clock,
             model=model,
-            find_models=self.find_models,
-            usual_model=self.usual_model,
-            consent=self.consent,
-            approvals=options.approvals,
-            approved=options.approved,
-            client=options.client,
-            flush_at_end=options.flush_at_end,
-            titles=options.titles and self.loaded.settings.session.titles == "auto",
+            front=front,
+            memory=MemoryAccess(self.memory, settings.memory.citations, lambda: self.vectors.problem, forget),
+            rules=SessionRules(compaction, reset, settings.hooks.quit_timeout),
             skills=self.skills,
-            recall=self.memory,
-            citations=self.loaded.settings.memory.citations,
             hooks=self.hooks,
-            hooks_patience=self.loaded.settings.hooks.quit_timeout,
-            asked=asked,
-            forget=self._forget if options.approvals else None,
-            compaction=compaction,
-            warnings=(*tools.warnings, *([problem] if problem else ())),
-            home=self.paths.home,
-            attachments=self._attachments() if options.mentions else None,
-            agents=tuple(self._agents()),
-            run_prompt=run_prompt,
-            reset=policy_of(self.loaded.settings.session.reset_of(type_of(record.key))),
-            memory_problem=lambda: self.vectors.problem,
-            mcp=self.mcp.status if self.mcp is not None else tuple,
-            origins=self.loaded.origins,
         )
 
 

@@ -326,7 +326,7 @@ async def test_one_message_without_a_screen_is_told_of_them_too(capsys: pytest.C
 async def test_sessions_of_a_type_end_by_rules_of_their_own(session: str, idle: int | None, daily: time | None) -> None:
     configure("session: {reset_by_type: {group: {mode: idle, idle_minutes: 5}}}\n")
     runtime = await Runtime.open(options(session=session))
-    assert (runtime.agent.deps.reset.idle_minutes, runtime.agent.deps.reset.daily_at) == (idle, daily)
+    assert (runtime.agent.deps.rules.reset.idle_minutes, runtime.agent.deps.rules.reset.daily_at) == (idle, daily)
     await runtime.close()
 
 

@@ -191,7 +191,7 @@ class Agent:
 
     @property
     def _will_offer(self) -> bool:
-        return self.deps.flush_at_end and self._turns.policy.will_offer_at_quit
+        return self.deps.front.flush_at_end and self._turns.policy.will_offer_at_quit
 
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
@@ -234,7 +234,7 @@ class Agent:
         SessionStoreError; then `session` is closed and the conversation unchanged.
         """
         self._free_model()
-        wanted = session.record.model_override or self.deps.usual_model
+        wanted = session.record.model_override or self.deps.model.usual
         async with AsyncExitStack() as undo:
             undo.push_async_callback(asyncio.to_thread, session.close)
             model = await self._open_for_session(wanted)
@@ -362,7 +362,7 @@ class Agent:
             try:
                 if not hasty:
                     await self._save()
-                await self.hooks.stop(0.0 if hasty else self.deps.hooks_patience, last=last)
+                await self.hooks.stop(0.0 if hasty else self.deps.rules.hooks_patience, last=last)
                 await self.outbox.settle()
             finally:
                 # Also if the caller loses patience and cancels.
@@ -430,7 +430,7 @@ class Agent:
                 self._free_model()
                 stopped = await self._message(said, scope, say.attached)
                 self.titles.after_turn()
-                if self.deps.flush_at_end:
+                if self.deps.front.flush_at_end:
                     self.hooks.read_along()
                 if stopped:
                     return TurnEnded(status="stopped", error=stopped)

@@ -324,7 +324,7 @@ async def _unsent(host: AgentHost, argument: str) -> CommandResult:
 @command("/model")
 async def _model(host: AgentHost, argument: str) -> CommandResult:
     if not argument:
-        lines = [f"- **{item.ref}** · {item.reason}" for item in await host.deps.find_models()]
+        lines = [f"- **{item.ref}** · {item.reason}" for item in await host.deps.model.find()]
         return _said("/model", "\n".join([_("Now: **{model}**").format(model=host.status.model.ref), "", *lines]))
     info = await host.set_model(argument)
     changed = ModelChanged(model=info.ref, reason=info.reason)
@@ -337,12 +337,12 @@ async def _agent(host: AgentHost, argument: str) -> CommandResult:
     this = f" · {_('this one')}"
     lines = [
         f"- **{item.agent_id}** {item.model} · {item.workspace}{this if item.current else ''}"
-        for item in host.deps.agents
+        for item in host.deps.profile.agents
     ]
     how = _("`clawbot --agent ID` talks to another one; the chat screen (`clawbot`) changes to it.")
     data = [
         {"agentId": item.agent_id, "workspace": str(item.workspace), "model": item.model, "current": item.current}
-        for item in host.deps.agents
+        for item in host.deps.profile.agents
     ]
     return _said("/agent", "\n".join([*lines, "", how]), data)
 
@@ -386,11 +386,11 @@ async def _forget(host: AgentHost, argument: str) -> CommandResult:
     first, _space, rest = argument.partition(" ")
     sure = first == "yes" and bool(rest)
     words = rest if sure else argument
-    if not words or host.deps.forget is None:
+    if not words or host.deps.memory.forget is None:
         unasked = _("Notes are forgotten only where you can be asked.")
-        problem = _("Give the words to forget, or the path of a note.") if host.deps.forget else unasked
+        problem = _("Give the words to forget, or the path of a note.") if host.deps.memory.forget else unasked
         raise ClawbotError(problem, hint=_("Outside of the chat: `clawbot memory forget`."))
-    lines = [f"- {clean_line(line)}" for line in await host.deps.forget(words, sure)]
+    lines = [f"- {clean_line(line)}" for line in await host.deps.memory.forget(words, sure)]
     if not sure:
         lines += ["", _("Forget this? `/forget yes {words}` does it.").format(words=clean_line(words))]
     return _said("/forget", "\n".join(lines))
@@ -419,7 +419,7 @@ async def _tools(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/mcp")
 async def _mcp(host: AgentHost, argument: str) -> CommandResult:
-    found = host.deps.mcp()
+    found = host.deps.profile.mcp()
     lines = [line for server in found for line in mcp_lines(server)]
     none = _("No MCP servers. `clawbot mcp add NAME -- COMMAND` adds one.")
     return _said("/mcp", "\n".join(lines) or none, msgspec.to_builtins(found))
@@ -433,12 +433,12 @@ async def _edit(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/memory")
 async def _memory(host: AgentHost, argument: str) -> CommandResult:
-    if host.deps.recall is None:
+    if host.deps.memory.index is None:
         return _said("/memory", _("The memory index is off: `memory_search.enabled` in the settings."))
     if not argument:
         how = _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
         return _said("/memory", how)
-    found = await host.deps.recall.search(SearchRequest(queries=(argument,)))
+    found = await host.deps.memory.index.search(SearchRequest(queries=(argument,)))
     lines = [
         f"- **{_place(hit)}** {' '.join(hit.snippet.split())}{f' ({and_more(hit.more)})' if hit.more else ''}"
         for hit in found.hits

@@ -98,7 +98,7 @@ class Compactor:
             measure=prepared.measure,
             budget=prepared.budget,
         )
-        cut = self._deps.compaction.plan(situation)
+        cut = self._deps.rules.compaction.plan(situation)
         if cut is None:
             error = ALREADY_COMPACTED if nothing_new else NOTHING_TO_COMPACT
             return CompactionFinished(trigger=trigger, status="failed", error=error)
@@ -203,7 +203,7 @@ class Compactor:
                 shortest = min(job.budget.summary, plan_budget(window, settings).summary)
                 job = structs.replace(job, window=window, budget=job.budget._replace(summary=shortest))
             try:
-                return await self._deps.compaction.summarise(job, model, scope.cancel, running)
+                return await self._deps.rules.compaction.summarise(job, model, scope.cancel, running)
             except JunkSummaryError as error:
                 junk = error
         scope.emit(
@@ -211,7 +211,7 @@ class Compactor:
         )
         job = structs.replace(job, request=None)
         async with self._deps.model.borrow(OFFLINE, scope.cancel) as offline:
-            return await self._deps.compaction.summarise(job, offline, scope.cancel, running)
+            return await self._deps.rules.compaction.summarise(job, offline, scope.cancel, running)
 
     def _job(self, prepared: PreparedRequest, cut: Cut, focus: str) -> SummaryJob:
         before = self._conversation.last_compaction

@@ -33,17 +33,34 @@ OpenModel = Callable[[str], Awaitable[ChatModel]]
 
 
 class CurrentModel:
-    """The current model `chat`, opened by the reference `ref`; `open` opens others."""
+    """The current model `chat`, opened by the reference `ref`; `open` opens others, `find` lists what can be used here.
+    `usual` answers in sessions for which no other was chosen; `consent`: which detected servers may be used."""
 
-    def __init__(self, open_model: OpenModel, chat: ChatModel, ref: str) -> None:
+    def __init__(
+        self,
+        open_model: OpenModel,
+        chat: ChatModel,
+        ref: str,
+        *,
+        find: Callable[[], Awaitable[list[ModelInfo]]],
+        usual: str = "",
+        consent: ServerConsent | None = None,
+    ) -> None:
         self.open = open_model
         self.chat = chat
         self.ref = ref
+        self.find = find
+        self.usual = usual or ref
+        self.consent = consent
 
     @property
     def info(self) -> ModelInfo:
         """The properties of the current model."""
         return self.chat.info
+
+    def instead(self, chat: ChatModel, ref: str) -> CurrentModel:
+        """Return the same models with `chat` as the current one."""
+        return CurrentModel(self.open, chat, ref or self.ref, find=self.find, usual=self.usual, consent=self.consent)
 
     @asynccontextmanager
     async def borrow(self, ref: str | None, cancel: Cancellation | None = None) -> AsyncIterator[ChatModel]:
@@ -68,60 +85,75 @@ RunPrompt = Callable[[str, str], Awaitable[str]]
 """Lets the agent take a turn: takes the prompt and the session's name, returns the reply."""
 
 
-class AgentDeps(Struct, frozen=True):
-    """The dependencies of an agent. `model` answers, and opens others; `find_models` lists what can be used here;
-    `usual_model` answers in sessions for which no other was chosen; `consent` says which servers
-    found here may be used. `approvals`: somebody can answer questions; else
-    those of the tools `approved` are allowed; `client` is what the program through which the user talks asks for now;
-    `flush_at_end`: memory is offered what was said when the session is closed; `titles`: the model
-    gives sessions their titles. `recall` is the memory index, None when
-    it is switched off; `skills` finds the skills, None where there can be none; `citations` is `memory.citations`.
-    `hooks` runs the hooks, None when there are none, and the end waits `hooks_patience` seconds for them; `asked` is
-    told which files stand in the prompt; `home` is the state folder; `attachments` reads what messages mention, None
-    where `@` is talk; `agents` are those of the settings; `run_prompt` takes a turn in another session, None where none
-    can be opened; `forget` takes words out of notes and memory, or only says where they are unless it is `sure`, and
-    returns lines; `compaction` makes room in the context; `reset` says when sessions end by the clock; `memory_problem`
-    why notes are found by words alone now, empty while they are not; `mcp` how the MCP servers stand; `warnings` say
-    what of packages is not used; `origins` are those of the settings, by key."""
+class FrontEnd(Struct, frozen=True):
+    """What the program around a session allows and adds. `approvals`: somebody can answer questions; else those of the
+    tools `approved` are allowed. `client` is the current request of the program through which the user talks, for the
+    prompt. `flush_at_end`: closing the session offers it to memory. `titles`: the model gives sessions their titles.
+    `attachments` reads what messages mention, None where `@` has no meaning; `asked` gets the names of the files in the
+    prompt; `run_prompt` takes a turn in another session, None where none can be opened."""
+
+    approvals: bool = True
+    approved: frozenset[str] = frozenset()
+    client: Callable[[], str] = str
+    flush_at_end: bool = True
+    titles: bool = False
+    attachments: Attachments | None = None
+    asked: AskedFiles | None = None
+    run_prompt: RunPrompt | None = None
+
+
+class MemoryAccess(Struct, frozen=True):
+    """The memory of the agent. `index` is None when it is switched off; `citations` is `memory.citations`; `problem` is
+    why notes are found by words alone now, empty while they are not. `forget` removes words from notes and index, or
+    only lists where they are unless it is `sure`, and returns lines; None where nobody can be asked."""
+
+    index: MemoryBackend | None = None
+    citations: Citations = "auto"
+    problem: Callable[[], str] = str
+    forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
+
+
+class SessionRules(Struct, frozen=True):
+    """How sessions shrink and end: `compaction` makes room in the context, `reset` is when they end by the clock, and
+    the end waits `hooks_patience` seconds for hooks."""
+
+    compaction: Compaction = BuiltinCompaction()
+    reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
+    hooks_patience: float = 0.0
+
+
+class Profile(Struct, frozen=True):
+    """The agent as commands and hooks show it: its id, the state folder `home`, the `agents` of the settings, the state
+    of the MCP servers, and the origin of each setting by key."""
 
     agent_id: str
+    home: Path = Path()
+    agents: tuple[AgentInfo, ...] = ()
+    mcp: Callable[[], tuple[McpStatus, ...]] = tuple
+    origins: Mapping[str, str] = {}
+
+    def origin(self, key: str) -> str:
+        """Return the origin of `key` of the agent's settings: `FILE:LINE`, `default` or `command line`."""
+        found = (self.origins.get(f"agents.{owner}.{key}") for owner in (self.agent_id, DEFAULTS))
+        return next(filter(None, found), "default")
+
+
+class AgentDeps(Struct, frozen=True):
+    """The dependencies of an agent. `hooks` runs the hooks, None when there are none; `skills` finds the skills, None
+    where there can be none."""
+
+    profile: Profile
     settings: AgentSettings
     workspace: Path
     store: SessionStore
     tools: Toolbox
     clock: Clock
     model: CurrentModel
-    find_models: Callable[[], Awaitable[list[ModelInfo]]]
-    usual_model: str
-    consent: ServerConsent | None = None
-    approvals: bool = True
-    approved: frozenset[str] = frozenset()
-    client: Callable[[], str] = str
-    flush_at_end: bool = True
-    titles: bool = False
+    front: FrontEnd = FrontEnd()
+    memory: MemoryAccess = MemoryAccess()
+    rules: SessionRules = SessionRules()
     skills: SkillShelf | None = None
-    recall: MemoryBackend | None = None
-    citations: Citations = "auto"
     hooks: Dispatcher | None = None
-    hooks_patience: float = 0.0
-    asked: AskedFiles | None = None
-    home: Path = Path()
-    attachments: Attachments | None = None
-    agents: tuple[AgentInfo, ...] = ()
-    run_prompt: RunPrompt | None = None
-    forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
-    compaction: Compaction = BuiltinCompaction()
-    reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
-    memory_problem: Callable[[], str] = str
-    mcp: Callable[[], tuple[McpStatus, ...]] = tuple
-    warnings: tuple[str, ...] = ()
-    origins: Mapping[str, str] = {}
-
-    def origin(self, key: str) -> str:
-        """Where the value of `key` of the agent's settings comes from: `FILE:LINE`, `default` or `command line`."""
-        owners = (self.agent_id, DEFAULTS)
-        found = (self.origins.get(f"agents.{owner}.{key}") for owner in owners)
-        return next(filter(None, found), "default")
 
     @property
     def zone(self) -> tzinfo | None:

@@ -25,7 +25,7 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     """Ask about the server that `auto` found and that waits for the user's word, once while the program runs; True when
     it answers from now on. Where nobody can be asked the offline model answers, and a notice says why. Raises
     InterruptedTurnError, and ModelError when the server can't be used after all."""
-    found, consent = deps.model.info.found, deps.consent
+    found, consent = deps.model.info.found, deps.model.consent
     if found is None or consent is None or not consent.is_open(found.base):
         return False
     where = _("{server} at {address}").format(server=found.server, address=found.base)

@@ -90,7 +90,7 @@ class SessionHooks:
         """An event of the session that is open now, unless `fields` name another."""
         deps, conversation = self.deps, self.conversation
         session = {"session_key": conversation.session.record.key, "session_id": conversation.session_id}
-        common = common_fields(deps.agent_id, deps.workspace, deps.home, deps.clock.now())
+        common = common_fields(deps.profile.agent_id, deps.workspace, deps.profile.home, deps.clock.now())
         return kind(**{**common, **session, **fields})
 
     def emit(self, kind: type[PassingEvent], **fields: Any) -> None:
@@ -290,10 +290,10 @@ class SessionServices:
 
     async def run(self, prompt: str, *, session: str) -> str:
         """Let the agent take a turn in another session; returns its reply, "" if silent. Raises HookServiceError."""
-        if self._deps.run_prompt is None:
+        if self._deps.front.run_prompt is None:
             raise HookServiceError("no other session can be opened here")
         try:
-            return await self._deps.run_prompt(prompt, session)
+            return await self._deps.front.run_prompt(prompt, session)
         except ClawbotError as error:
             raise HookServiceError(str(error)) from error
 

@@ -128,12 +128,12 @@ class PromptBuilder:
             bootstrap=cap_bootstrap(compact_files(read) if compact else read, self._limits(window)),
             now=deps.clock.now(),
             model=deps.model.info.ref,
-            agent_id=deps.agent_id,
+            agent_id=deps.profile.agent_id,
             notes=privacy.notes,
-            citations=deps.citations == "on" or (deps.citations == "auto" and privacy.citations),
+            citations=deps.memory.citations == "on" or (deps.memory.citations == "auto" and privacy.citations),
             compact=compact,
             skills=listed if can_read else "",
-            client=deps.client(),
+            client=deps.front.client(),
             subagent=privacy.kind == "sub",
         )
         if tell is not None:

@@ -47,7 +47,7 @@ class Resets:
         leaves: Callable[[Scope], Awaitable[bool]],
         ended: Callable[[], None],
     ) -> None:
-        self._policy = deps.reset
+        self._policy = deps.rules.reset
         self._clock = deps.clock
         self._conversation = conversation
         self._gate = gate

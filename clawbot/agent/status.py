@@ -70,7 +70,7 @@ def status_of(
     tokens, exact = requests.size()
     window, prepared = requests.window, requests.current
     return RuntimeStatus(
-        agent_id=deps.agent_id,
+        agent_id=deps.profile.agent_id,
         session_key=conversation.key,
         session_id=conversation.session_id,
         model=deps.model.info,
@@ -87,7 +87,7 @@ def status_of(
         last_flush=last_flush(state),
         window_source=window.source,
         unsent=unsent,
-        memory_problem=deps.memory_problem(),
+        memory_problem=deps.memory.problem(),
         cache=requests.cache,
         mode=deps.tools.permissions.mode,
         answered_before=_other_model(conversation.items, deps.model.info.ref),
@@ -297,7 +297,7 @@ def permissions_text(deps: AgentDeps) -> str:
     ]
     rules.append((settings.tools.shell.approval, "shell", "tools.shell.approval"))
     lines = [mode_text(permissions.mode), ""]
-    lines += [f"- {way} `{rule}` · {deps.origin(key)}" for way, rule, key in rules]
+    lines += [f"- {way} `{rule}` · {deps.profile.origin(key)}" for way, rule, key in rules]
     grants = deps.tools.grants()
     allowed = _("Always allowed until clawbot ends:") if grants else _("Nothing was always allowed since the start.")
     lines += ["", allowed, ""]

@@ -78,7 +78,7 @@ class Titles:
         session, record = self._conversation.session, self._conversation.session.record
         is_short = record.turns is not None and record.turns <= MOST_TURNS
         running = self._task is not None and not self._task.done()
-        if not self._deps.titles or record.name or running or not is_short or self._tried() >= MOST_TRIES:
+        if not self._deps.front.titles or record.name or running or not is_short or self._tried() >= MOST_TRIES:
             return
         request = title_question(self._requests, self._conversation)
         if request is not None:

@@ -146,7 +146,7 @@ class TurnRunner:
         self._deps = deps
         self._conversation = conversation
         self._hooks = hooks
-        on_files = deps.asked.add_prompted if deps.asked is not None and not ended else None
+        on_files = deps.front.asked.add_prompted if deps.front.asked is not None and not ended else None
         self.requests = RequestBuilder(deps, conversation, PromptBuilder(deps, hooks.change_files, on_files))
         hooks.question = self.requests.question
         self.gate = MemoryGate(
@@ -159,7 +159,7 @@ class TurnRunner:
         )
         compactor = Compactor(deps, conversation, self.requests, self.gate, hooks, figures=figures)
         self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
-        self.approvals = Approvals(answered=deps.approvals, approved=deps.approved)
+        self.approvals = Approvals(answered=deps.front.approvals, approved=deps.front.approved)
 
     async def message(
         self,
@@ -211,11 +211,11 @@ class TurnRunner:
     async def _attach(self, text: str, keep: Keep, scope: Scope) -> Attached:
         """The content of what `text` mentions."""
         deps = self._deps
-        if deps.attachments is None:
+        if deps.front.attachments is None:
             return Attached()
         return await scope.cancel.run(
             functools.partial(
-                deps.attachments.attach,
+                deps.front.attachments.attach,
                 text,
                 privacy_of(self._conversation.session.record.key),
                 self._keeping(keep, scope, ATTACH),

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.deps import AgentDeps, CurrentModel
+from clawbot.agent.deps import AgentDeps, FrontEnd
 from clawbot.agent.events import ContextUsed, Event, MessageFinished, Scope
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.turn_runner import Approvals, TurnRunner
@@ -179,18 +179,14 @@ class SubagentRunner:
         """The sub-agent's dependencies and its session. Raises ModelError, SessionStoreError."""
         store = parent.store.subagents(conversation.session_id)
         async with parent.model.borrow(self._settings.model, cancel) as chat:
-            key = f"agent:{parent.agent_id}:subagent:{uuid.uuid4().hex[:8]}"
+            key = f"agent:{parent.profile.agent_id}:subagent:{uuid.uuid4().hex[:8]}"
             own = Conversation(store, await asyncio.to_thread(store.open, key), parent.clock)
             deps = structs.replace(
                 parent,
                 settings=_without_memory(parent.settings),
                 store=store,
-                model=CurrentModel(parent.model.open, chat, self._settings.model or parent.model.ref),
-                flush_at_end=False,
-                asked=None,
-                attachments=None,
-                client=str,
-                run_prompt=None,
+                model=parent.model.instead(chat, self._settings.model or ""),
+                front=FrontEnd(parent.front.approvals, parent.front.approved, flush_at_end=False),
             )
             try:
                 yield deps, own

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.agent.deps import AgentDeps, CurrentModel, OpenModel
+from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, OpenModel, Profile, SessionRules
 from clawbot.clock import Clock, SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
@@ -143,7 +143,7 @@ def agent_deps(
     **more: Any,
 ) -> AgentDeps:
     """What an agent of `workspace` works with; `model` answers whatever reference is opened, unless `open_model`
-    does."""
+    does. `more` are fields of the structs in it, and `consent`."""
     chat, clock = model or FakeModel(), clock or SystemClock()
 
     async def open_same(_ref: str) -> ChatModel:
@@ -152,17 +152,20 @@ def agent_deps(
     async def find_models() -> list[ModelInfo]:
         return [ModelInfo(ref="offline")]
 
+    def of(kind: type[Any], **default: Any) -> Any:
+        return kind(**default | {name: more.pop(name) for name in kind.__struct_fields__ if name in more})
+
+    consent = more.pop("consent", None)
     return AgentDeps(
-        **{
-            "agent_id": "main",
-            "settings": settings or AgentSettings(workspace=workspace),
-            "workspace": workspace,
-            "store": store or SessionStore(workspace / "sessions", clock, cwd=workspace),
-            "tools": tools or Toolbox([], 1000),
-            "clock": clock,
-            "model": CurrentModel(open_model or open_same, chat, "fake/model"),
-            "find_models": find_models,
-            "usual_model": "fake/model",
-            **more,
-        }
+        profile=of(Profile, agent_id="main"),
+        settings=settings or AgentSettings(workspace=workspace),
+        workspace=workspace,
+        store=store or SessionStore(workspace / "sessions", clock, cwd=workspace),
+        tools=tools or Toolbox([], 1000),
+        clock=clock,
+        model=CurrentModel(open_model or open_same, chat, "fake/model", find=find_models, consent=consent),
+        front=of(FrontEnd),
+        memory=of(MemoryAccess),
+        rules=of(SessionRules),
+        **more,
     )

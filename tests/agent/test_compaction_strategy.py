@@ -41,7 +41,7 @@ async def open_with(house: House, name: str, model: PurposeModel) -> Agent:
     strategy, problem = open_compaction(name)
     assert problem == ""
     plain.conversation.session.close()
-    deps = structs.replace(plain.deps, compaction=strategy)
+    deps = structs.replace(plain.deps, rules=structs.replace(plain.deps.rules, compaction=strategy))
     return Agent(deps, Conversation(deps.store, deps.store.open("main"), deps.clock))
 
 

@@ -43,7 +43,8 @@ async def hooked(folder: Path, look: FakeTool) -> tuple[Agent, Dispatcher]:
     plain = house.open(PurposeModel(), look)
     await asyncio.to_thread(plain.conversation.session.close)
     plain.deps.model.chat = PurposeModel(chat=[calls(CALL), says("done")])
-    deps = structs.replace(plain.deps, hooks=dispatcher, home=folder)
+    profile = structs.replace(plain.deps.profile, home=folder)
+    deps = structs.replace(plain.deps, hooks=dispatcher, profile=profile)
     return Agent(deps, Conversation(deps.store, deps.store.open("main"), deps.clock)), dispatcher
 
 

@@ -168,7 +168,8 @@ async def test_what_a_hook_keeps_later_needs_no_session_that_is_open(
         return begun
 
     hooks_of(agent).on_failure = tell
-    agent.hooks.deps = structs.replace(agent.hooks.deps, home=tmp_path)
+    profile = structs.replace(agent.deps.profile, home=tmp_path)
+    agent.hooks.deps = structs.replace(agent.deps, profile=profile)
     agent.hooks.announce = tell
     monkeypatch.setattr(agent.deps.store, "rotate", rotate_slowly)
     await talk(agent, "/new")
