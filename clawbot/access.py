@@ -13,7 +13,6 @@ from clawbot import extras
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import SessionChanged
 from clawbot.agent.notes import locate_note
-from clawbot.agent.status_types import HistoryItem
 from clawbot.background import run_here
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
@@ -27,6 +26,7 @@ from clawbot.local_model.shelf import LocalOffer, Shelf
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import EVERY_SOURCE, TRANSCRIPTS, Progress, SearchRequest, SearchResult, Source
 from clawbot.scheduling.jobs import Job
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.summary import SessionSummary, given_title
 from clawbot.sessions.text import Spoken, spoken_around
 from clawbot.sessions.transcript import Transcript

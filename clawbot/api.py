@@ -8,17 +8,20 @@ from typing import Protocol
 
 from clawbot.agent.events import Event, Notice, SessionChanged
 from clawbot.agent.slash import CommandInfo
-from clawbot.agent.status_types import AgentInfo, ContextReport, HistoryItem, HookStatus, RuntimeStatus, Unsent
+from clawbot.agent.status import AgentInfo, HookStatus, RuntimeStatus
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import Mode
+from clawbot.context.report import ContextReport
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.local_model.shelf import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Progress, SearchResult, Source
 from clawbot.scheduling.jobs import Job
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.summary import SessionSummary
 from clawbot.sessions.text import Spoken
+from clawbot.sessions.unsent import Unsent
 from clawbot.tools.protocol import Decision
 
 

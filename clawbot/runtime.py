@@ -15,7 +15,7 @@ from clawbot.agent.commands import installed_commands
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.events import Notice
 from clawbot.agent.slash import CommandInfo
-from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.status import AgentInfo
 from clawbot.agent.summary import open_compaction
 from clawbot.background import Background, check_heartbeat, jobs_for, take_turn
 from clawbot.config.env import save_key

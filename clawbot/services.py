@@ -17,7 +17,7 @@ from clawbot.agent.agent import Agent
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, Profile, RunPrompt, SessionRules
 from clawbot.agent.events import Notice
-from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.status import AgentInfo
 from clawbot.agent.summary import Compaction
 from clawbot.attachments.reading import Attachments
 from clawbot.background import Background

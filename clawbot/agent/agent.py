@@ -13,7 +13,7 @@ from pathlib import Path
 from clawbot.agent.commands import CommandResult, run_command
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.ended_talks import EndedTalks
+from clawbot.agent.ending import EndedSessions, Resets
 from clawbot.agent.events import (
     CompactionFinished,
     ContextUsed,
@@ -31,15 +31,12 @@ from clawbot.agent.events import (
     warning,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.read_ahead import ReadAhead
-from clawbot.agent.reset import Resets
+from clawbot.agent.idle_requests import ReadAhead, Titles
 from clawbot.agent.slash import RESETS, SAID, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
-from clawbot.agent.status import report_of, status_of
-from clawbot.agent.status_types import RuntimeStatus
+from clawbot.agent.status import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions
-from clawbot.agent.titles import Titles
+from clawbot.agent.tool_calls import run_user_command
 from clawbot.agent.turn_runner import TurnRunner
-from clawbot.agent.user_command import run_user_command
 from clawbot.attachments.mentions import mentions
 from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextReport
@@ -82,7 +79,7 @@ class Agent:
         )
         self.outbox = Outbox(conversation.session, deps.clock, self.announce)
         self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep, self.outbox.drop_soon)
-        self.ended = EndedTalks(deps, self._runner_of_ended, self.announce)
+        self.ended = EndedSessions(deps, self._runner_of_ended, self.announce)
         leaves, wake = self._turns.leaves_some, self.ended.wake
         requests, alone, tell = self._turns.requests, self._submissions.exclusive, self.announce
         self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=tell)
@@ -146,15 +143,8 @@ class Agent:
     @property
     def status(self) -> RuntimeStatus:
         """The state of the conversation."""
-        return status_of(
-            self.conversation,
-            self._turns.requests,
-            self._turns.gate.state,
-            self.deps,
-            busy=self._submissions.running is not None,
-            notes=self._notes,
-            unsent=len(self.outbox.left),
-        )
+        busy = self._submissions.running is not None
+        return self._turns.status(busy=busy, notes=self._notes, unsent=len(self.outbox.left))
 
     async def measure(self) -> None:
         """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
@@ -174,15 +164,7 @@ class Agent:
     async def context_report(self) -> ContextReport:
         """The token usage of the context window, taken after the running turn."""
         async with self.exclusive():
-            prepared = await self._turns.look()
-            return await asyncio.to_thread(
-                report_of,
-                prepared,
-                self._turns.requests,
-                self._turns.gate.state,
-                automatic=self.deps.settings.compaction.enabled,
-                compactions=self.conversation.session.record.compaction_count,
-            )
+            return await self._turns.report()
 
     @property
     def will_flush(self) -> bool:

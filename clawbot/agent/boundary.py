@@ -3,7 +3,7 @@ blocks the user.
 
 Text leaves in five ways: compaction by threshold, after an overflow and by hand, a reset, and the end of the program.
 All call `MemoryGate.offer`; a reset first lets hooks keep a note (`MemoryGate.keeping`), and the rest is offered after
-the next session has begun (`ended_talks.py`). Each offer is recorded in the transcript (`sessions/entries.py`) when it
+the next session has begun (`ending.py`). Each offer is recorded in the transcript (`sessions/entries.py`) when it
 begins, before each write and when it ends, so that after a crash the file itself shows whether memory took it.
 """
 
@@ -23,7 +23,7 @@ from msgspec import structs
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import MemoryWritten, Scope, secrets_left_out, warning
 from clawbot.agent.offers import (
-    MOST_FAILURES,
+    MAX_FAILURES,
     FlushOutcome,
     OfferState,
     Span,
@@ -185,7 +185,7 @@ class MemoryGate:
             log.warning("memory did not take all that was offered (%s): %s", ended.exit, ended.error)
         if ended.result == "failed":
             self._last_error = ended.error
-            if self.state.failures == MOST_FAILURES:
+            if self.state.failures == MAX_FAILURES:
                 self._tell_failure(ended, scope)
         if stopped:
             raise InterruptedTurnError

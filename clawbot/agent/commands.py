@@ -30,10 +30,18 @@ from clawbot.agent.events import (
     SessionChanged,
 )
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.skills import ATTACHED_SHARE, called, skills_text
+from clawbot.agent.prompt_builder import ATTACHED_SHARE, called
 from clawbot.agent.slash import COMMANDS, CommandInfo, ParsedCommand, nearest_command, parse_command
-from clawbot.agent.status import hooks_text, mcp_lines, mode_text, permissions_text, render_status, status_data
-from clawbot.agent.status_types import RuntimeStatus
+from clawbot.agent.status import (
+    RuntimeStatus,
+    hooks_text,
+    mcp_lines,
+    mode_text,
+    permissions_text,
+    render_status,
+    skills_text,
+    status_data,
+)
 from clawbot.agent.submissions import Outbox
 from clawbot.clock import and_more
 from clawbot.config.schema_agent import MODES
@@ -407,7 +415,9 @@ async def _permissions(host: AgentHost, argument: str) -> CommandResult:
             raise ClawbotError(_("There is no such number."), hint=_("/permissions lists what was always allowed."))
         tools.take_back(grants[chosen - 1][1])
     return _said(
-        "/permissions", permissions_text(host.deps), {"mode": tools.permissions.mode, "always": tools.grants()}
+        "/permissions",
+        permissions_text(tools, host.deps.settings, host.deps.profile.origin),
+        {"mode": tools.permissions.mode, "always": tools.grants()},
     )
 
 

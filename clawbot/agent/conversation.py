@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -12,6 +12,7 @@ from msgspec import structs
 from clawbot.agent.events import Notice, SessionChanged, warning
 from clawbot.agent.offers import carried_over
 from clawbot.clock import Clock, epoch_ms
+from clawbot.languages.tables import pattern_in, text_in
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, UserMessage, quotes_notes
 from clawbot.sessions.conversation import NOTES, REWIND, SILENT, ContextItem, context_items, without_forgotten
@@ -29,8 +30,15 @@ from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title
 from clawbot.text.interface import _
+from clawbot.text.language import detect
+from clawbot.text.patterns import lazy_re
 
 log = logging.getLogger(__name__)
+
+# Models are told to write `## Plan`. They take another level, bold type, more words and their user's language for it.
+_NAMES = rf"{pattern_in('plan')}|\bpiano\b|\bplano\b|план"
+_HEADING = lazy_re(rf"(?im)^ {{0,3}}(?:\#{{1,6}}[ \t]+|\*\*|__)[^\n]{{0,80}}?(?:{_NAMES})[^\n]*$")
+_FENCE = lazy_re(r"(?ms)^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)")
 
 
 class Conversation:
@@ -296,3 +304,35 @@ def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextIte
 def notices_of(session: OpenSession) -> list[Notice]:
     """The problems survived while opening `session`, for the user."""
     return [warning(str(problem)) for problem in session.notices]
+
+
+def plan_in(answer: str) -> str:
+    """The plan of an answer in plan mode: from the heading that names it to the end, "" where there is none. A heading
+    in a block of code, and one with nothing below it, are none."""
+    hidden = _FENCE.sub(lambda fence: " " * len(fence.group()), answer)
+    for heading in _HEADING.finditer(hidden):
+        if answer[heading.end() :].strip():
+            return answer[heading.start() :].strip()
+    return ""
+
+
+def plan_of(message: Message | None) -> str:
+    """Return the plan of a complete answer in plan mode, "" for any other message."""
+    is_whole = isinstance(message, AssistantMessage) and not message.tool_calls and not message.broken
+    return plan_in(message.text) if message is not None and is_whole else ""
+
+
+def last_plan(messages: Iterable[Message]) -> str:
+    """Return the plan that the user was asked last to accept in `messages`, oldest first; "" where there was none."""
+    plan, planning = "", False
+    for message in messages:
+        if isinstance(message, UserMessage):
+            planning = message.planning is True and message.scheduled is not True
+        elif planning:
+            plan = plan_of(message) or plan
+    return plan
+
+
+def acceptance(plan: str) -> str:
+    """What the user says by accepting `plan`, in its language."""
+    return text_in("plan_accepted", detect(plan) or "en")

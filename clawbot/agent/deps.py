@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.agent.status_types import AgentInfo, McpStatus
+from clawbot.agent.status import AgentInfo, McpStatus
 from clawbot.agent.summary import BuiltinCompaction, Compaction
 from clawbot.attachments.reading import Attachments
 from clawbot.clock import Clock

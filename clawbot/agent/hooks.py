@@ -15,7 +15,7 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Event, NoteKept, Notice, Scope, secrets_left_out
 from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, keep_note, rename_note
-from clawbot.agent.status_types import HookStatus
+from clawbot.agent.status import HookStatus
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.deadline import Cancellation, deadline
@@ -33,20 +33,15 @@ from clawbot.hooks.events import (
     PassingEvent,
     RuntimeStop,
     SessionAutoReset,
-    ToolAfter,
-    ToolBefore,
     common_fields,
 )
 from clawbot.llm.asking import ask, complete
 from clawbot.llm.protocol import ChatRequest
-from clawbot.messages import ToolCallBlock
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.text import SaidText, UserWords, last_said, last_words_at
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
-from clawbot.tools.protocol import Approver, OnOutput, ToolOutcome
-from clawbot.tools.registry import Toolbox
 
 log = logging.getLogger(__name__)
 
@@ -311,32 +306,6 @@ class SessionServices:
 
 def _nothing(_write: object) -> None:
     """Nobody records it."""
-
-
-class HookedTools:
-    """`tools` as a turn sees them."""
-
-    def __init__(self, tools: Toolbox, hooks: SessionHooks) -> None:
-        self._tools = tools
-        self._hooks = hooks
-
-    def title(self, call: ToolCallBlock) -> str:
-        """One line that names the call; never raises."""
-        return self._tools.title(call)
-
-    async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
-        """Run one call, unless a hook refuses it. Raises nothing but CancelledError."""
-        hooks, clock = self._hooks, self._hooks.deps.clock
-        called = {"call_id": call.id, "tool": call.name}
-        asked = hooks.event(ToolBefore, **called, arguments=dict(call.arguments))
-        if refusal := (await hooks.ask(asked)).refusal:
-            return ToolOutcome(f"The call was refused by a hook: {refusal}", is_error=True, summary="refused")
-        began = clock.monotonic()
-        outcome = await self._tools.run(call, approve, on_output)
-        took = round((clock.monotonic() - began) * 1000)
-        done = {"output": outcome.text, "is_error": outcome.is_error, "duration_ms": took}
-        hooks.emit(ToolAfter, **called, arguments=dict(call.arguments), **done)
-        return outcome
 
 
 def _status(hook: FoundHook, last: LastRun | None) -> HookStatus:

@@ -27,10 +27,10 @@ from clawbot.sessions.entries import (
 from clawbot.sessions.text import is_said
 
 # After this many failures in a row no flush is tried until the next compaction.
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 
 # Maximum failures of silent turns, over all starts, for an ended session.
-MOST_TRIES = 9
+MAX_TRIES = 9
 
 KEEPER = "session-memory"
 """The hook that keeps a session as a note, and so takes the text in this note."""
@@ -81,7 +81,7 @@ class OfferState(Struct, frozen=True):
     @property
     def exhausted(self) -> bool:
         """Whether memory failed or was stopped too often in this cycle to be tried again."""
-        return self.failures + self.stops >= MOST_FAILURES
+        return self.failures + self.stops >= MAX_FAILURES
 
 
 def offers_of(entries: Iterable[Entry]) -> OfferState:

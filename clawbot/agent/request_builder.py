@@ -6,41 +6,22 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
-import re
 import threading
-from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct, structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice, Scope, warning
+from clawbot.agent.events import Notice, Scope
+from clawbot.agent.prompt_builder import Built, PromptBuilder
 from clawbot.clock import epoch_ms
-from clawbot.config.schema_agent import BootstrapSettings
-from clawbot.context.bootstrap import (
-    BootstrapFile,
-    NamedText,
-    apply_hooked,
-    cap_bootstrap,
-    read_bootstrap,
-)
 from clawbot.context.counting import Kept, QuickSize, TokenCounter, quick_size, weigh_message
 from clawbot.context.detached import Detached, Pictures, detach
 from clawbot.context.guard import Guard
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
-from clawbot.context.prompt import (
-    COMPACT_BELOW,
-    PromptInputs,
-    SystemPrompt,
-    build_system_prompt,
-    compact_files,
-    compact_tools,
-    offered_tools,
-)
 from clawbot.context.pruning import Pruner, marker_of, state_from
-from clawbot.context.skill_list import OTHERS, WINDOW_SHARE, form_notices, skill_notices, skills_section
 from clawbot.context.window import (
     Measure,
     NextRequest,
@@ -52,123 +33,14 @@ from clawbot.context.window import (
     plan_budget,
     reported_prompt,
 )
-from clawbot.files import unreported
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
 from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs, without_forgotten
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
-from clawbot.skills.discovery import FoundSkill
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.seen import Views
-from clawbot.tools.skills import SKILLS_SEARCH, nearest_skills
-
-# How the section begins that names skills without a description; how many are near a message, and remembered as such.
-_SEARCHED = OTHERS.partition(":")[0]
-_NEAR, _MOST_NEAR = 5, 20
-# Characters of workspace files for each token of the window: a fifth of it in English, three quarters in Chinese.
-_FILES_PER_TOKEN = 0.75
-_FIGURES = re.compile(r"\d[\d,]*")
-
-
-OnBootstrap = Callable[[Sequence[BootstrapFile]], Awaitable[Sequence[NamedText]]]
-"""Gives hooks the workspace files of a prompt; returns them as the hooks left them."""
-
-
-class Built(Struct, frozen=True):
-    """A system prompt and what it was made of."""
-
-    prompt: SystemPrompt
-    inputs: PromptInputs
-
-
-class PromptBuilder:
-    """The system prompt. It is built once for each turn, so that an edit of a workspace file is seen by the next
-    message and the prompt stays the same within a tool loop. `on_bootstrap` may change the files in it, and `on_files`
-    is told their names, relative to the workspace."""
-
-    def __init__(
-        self,
-        deps: AgentDeps,
-        on_bootstrap: OnBootstrap | None = None,
-        on_files: Callable[[Sequence[str]], None] | None = None,
-    ) -> None:
-        self._deps = deps
-        self._on_bootstrap = on_bootstrap
-        self._on_files = on_files
-        self._told: set[str] = set()
-        self._near: list[str] = []
-
-    async def build(
-        self, session_key: str, tell: Callable[[Notice], None] | None, window: int, said: str = ""
-    ) -> Built:
-        """The system prompt as the workspace stands now, for a model with a window of so many tokens. `tell` is given
-        what the user should know of its files; None when nobody listens. Skills near what was `said` are described."""
-        deps, privacy = self._deps, privacy_of(session_key)
-        read = await asyncio.to_thread(read_bootstrap, deps.workspace, privacy)
-        if self._on_bootstrap is not None:
-            hooked = await self._on_bootstrap(read.files)
-            read = await asyncio.to_thread(apply_hooked, read, hooked, deps.workspace, privacy)
-        if self._on_files is not None:
-            self._on_files([file.name for file in read.files])
-        compact = window < COMPACT_BELOW
-        known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
-        tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
-        skills = await asyncio.to_thread(deps.skills.look) if deps.skills is not None else ()
-        listed = await asyncio.to_thread(self._skills, skills, window, said)
-        if _SEARCHED not in listed:
-            tools = tuple(tool for tool in tools if tool.name != SKILLS_SEARCH)
-        shown = compact_tools(tools) if compact else tools
-        can_read = any(tool.name == "read" for tool in shown)
-        inputs = PromptInputs(
-            workspace=deps.workspace,
-            tools=shown,
-            left_out=tuple(sorted({tool.name for tool in tools} - {tool.name for tool in shown})),
-            bootstrap=cap_bootstrap(compact_files(read) if compact else read, self._limits(window)),
-            now=deps.clock.now(),
-            model=deps.model.info.ref,
-            agent_id=deps.profile.agent_id,
-            notes=privacy.notes,
-            citations=deps.memory.citations == "on" or (deps.memory.citations == "auto" and privacy.citations),
-            compact=compact,
-            skills=listed if can_read else "",
-            client=deps.front.client(),
-            subagent=privacy.kind == "sub",
-        )
-        if tell is not None:
-            told = deps.skills.told_file if deps.skills else None
-            forms = await asyncio.to_thread(unreported, told, form_notices(skills), inputs.now) if told else ()
-            self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), tell)
-        return Built(build_system_prompt(inputs), inputs)
-
-    def _skills(self, skills: Sequence[FoundSkill], window: int, said: str) -> str:
-        """The section about `skills`, shorter in a small window. Where not all find room, it changes only with a skill
-        and when the one nearest to what was `said` has no description yet: the provider's cache ends there. Blocks."""
-        wanted = self._deps.skills.settings.prompt_tokens if self._deps.skills is not None else 0
-        budget = min(wanted, window // WINDOW_SHARE)
-        text = skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
-        near = nearest_skills([skill for skill in skills if skill.listed], said) if said and _SEARCHED in text else []
-        if not near or f"\n- {near[0].name}: " in text:
-            return text
-        self._near = list(dict.fromkeys([*(skill.name for skill in near[:_NEAR]), *self._near]))[:_MOST_NEAR]
-        return skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
-
-    def _limits(self, window: int) -> BootstrapSettings:
-        """Those of the settings, less where the files would leave no room in the window for a conversation."""
-        wanted = self._deps.settings.bootstrap
-        total = min(wanted.total_max_chars, int(window * _FILES_PER_TOKEN))
-        return wanted.model_copy(update={"max_chars": min(wanted.max_chars, total), "total_max_chars": total})
-
-    def _tell_new(self, notices: Sequence[str], tell: Callable[[Notice], None]) -> None:
-        """Tell what is not in the prompt as it lies on disk: once, and again only after it was mended. Its figures
-        don't count: a file that is cut and grows would be told with every message."""
-        now = {_FIGURES.sub("", text): text for text in notices}
-        for gist, text in now.items():
-            if gist not in self._told:
-                tell(warning(text))
-        self._told = set(now)
-
 
 # Of the window, for a request that would not fit: the last resort, when no compaction could make room.
 _GUARDED = 0.95

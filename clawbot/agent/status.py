@@ -1,28 +1,121 @@
-"""How a conversation stands, as the status line, `/status`, `/context` and `/hooks` show it; the screens use the same
-words."""
+"""The state of a conversation as plain values for a front end, and as the text of `/status`, `/hooks`, `/skills`,
+`/mcp` and `/permissions`; the screens use the same words.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import tzinfo
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime, tzinfo
+from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from clawbot.agent.conversation import Conversation
-from clawbot.agent.deps import AgentDeps
 from clawbot.agent.offers import OfferState
-from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
-from clawbot.agent.status_types import HookStatus, McpStatus, RuntimeStatus
-from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report, cache_line, moment, outcome
-from clawbot.context.window import plan_budget
+from clawbot.config.schema_agent import AgentSettings, Mode
+from clawbot.context.prefix import CacheUse
+from clawbot.context.report import ContextReport, LastFlush, cache_line, moment, outcome
+from clawbot.context.window import WindowBudget
 from clawbot.llm.models import SCRIPT, normal_ref
+from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import provider_name
 from clawbot.messages import OFFLINE, AssistantMessage
 from clawbot.sessions.conversation import ContextItem
+from clawbot.skills.discovery import FoundSkill
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean_line
 from clawbot.text.visible import messages
+from clawbot.tools.registry import Toolbox
+
+_STAMP = re.compile(r"(?:.*-)?\d{8}-\d{4}(?:-\d+)?")
+
+
+class RuntimeStatus(Struct, frozen=True):
+    """How the conversation stands. `tokens` and `window` (0: unknown) are in tokens, `cost` in US dollars; `exact` is
+    false while `tokens` is estimated, `stale` when nothing was reported since the last compaction; `notes` counts the
+    memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
+    `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
+    sent before the program ended last; `memory_problem` says why notes are found by words alone; `cache` is
+    None until a provider reported a call; `mode` says what tools may change unasked; `answered_before` is the model
+    of the last answer, where it is not the one that answers now; `title` is the session's, "" while it has none."""
+
+    agent_id: str
+    session_key: str
+    session_id: str
+    model: ModelInfo
+    workspace: Path
+    tokens: int
+    window: int
+    exact: bool
+    cost: float | None
+    busy: bool
+    notes: int
+    budget: WindowBudget | None = None
+    stale: bool = False
+    compactions: int = 0
+    last_flush: LastFlush | None = None
+    window_source: str = ""
+    unsent: int = 0
+    memory_problem: str = ""
+    cache: CacheUse | None = None
+    mode: Mode = "edits"
+    answered_before: str = ""
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        """The title; before there is one the key, unless that is a time stamp."""
+        return clean_line(self.title) or (
+            _("new conversation") if _STAMP.fullmatch(self.session_key) else self.session_key
+        )
+
+
+class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
+    """A hook as `/hooks` shows it. `source` is where it was found, `missing` what it needs and is not there, `problem`
+    why it can't run at all, `off_because` why it is off although the user switched it on; `topic`, `status` ("" for
+    never run; ok, failed, timeout, exited), `error`, `duration_ms` and `at` are of its last run."""
+
+    name: str
+    description: str
+    source: str
+    folder: str
+    events: tuple[str, ...]
+    enabled: bool
+    ready: bool
+    missing: tuple[str, ...] = ()
+    problem: str = ""
+    off_because: str = ""
+    topic: str = ""
+    status: str = ""
+    error: str = ""
+    duration_ms: int = 0
+    at: datetime | None = None
+
+
+class McpStatus(Struct, frozen=True, rename="camel", kw_only=True):
+    """An MCP server as `/mcp` shows it. `target` is its program or address; `state` is stopped, starting, ready or
+    failed; `known`: its tools were listed once. `tools` name the approval of each, `warnings` say which are left out,
+    `problem` what went wrong last, as the end of a sentence that begins with the name."""
+
+    name: str
+    target: str
+    state: str
+    known: bool
+    tools: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+
+
+class AgentInfo(Struct, frozen=True):
+    """An agent of the settings, as a picker shows it. `model` is the setting, `current` says that it is talked to."""
+
+    agent_id: str
+    workspace: Path
+    model: str
+    current: bool
+
 
 READY, OFF, MISSING, BROKEN = N_("ready"), N_("off"), N_("missing"), N_("broken")
 MCP_TOOLS_CHARS = 400  # of a list of tools
@@ -56,46 +149,7 @@ def last_flush(state: OfferState) -> LastFlush | None:
     )
 
 
-def status_of(
-    conversation: Conversation,
-    requests: RequestBuilder,
-    state: OfferState,
-    deps: AgentDeps,
-    *,
-    busy: bool,
-    notes: int,
-    unsent: int,
-) -> RuntimeStatus:
-    """How the conversation stands, as far as it is known without counting."""
-    tokens, exact = requests.size()
-    window, prepared = requests.window, requests.current
-    return RuntimeStatus(
-        agent_id=deps.profile.agent_id,
-        session_key=conversation.key,
-        session_id=conversation.session_id,
-        model=deps.model.info,
-        workspace=deps.workspace,
-        tokens=tokens,
-        window=window.tokens,
-        exact=exact,
-        cost=conversation.cost,
-        busy=busy,
-        notes=notes,
-        budget=prepared.budget if prepared else plan_budget(window.tokens, deps.settings.compaction, requests.weighed),
-        stale=prepared.measure.stale if prepared else False,
-        compactions=conversation.session.record.compaction_count,
-        last_flush=last_flush(state),
-        window_source=window.source,
-        unsent=unsent,
-        memory_problem=deps.memory.problem(),
-        cache=requests.cache,
-        mode=deps.tools.permissions.mode,
-        answered_before=_other_model(conversation.items, deps.model.info.ref),
-        title=conversation.session.record.name,
-    )
-
-
-def _other_model(items: Sequence[ContextItem], ref: str) -> str:
+def other_model(items: Sequence[ContextItem], ref: str) -> str:
     """The model of the last of `items` that is an answer, as the user writes it; "" if it is `ref`, or unknown."""
     last = next((item.message for item in reversed(items) if isinstance(item.message, AssistantMessage)), None)
     if last is None or not last.provider or not last.model or ref.startswith(SCRIPT):
@@ -103,26 +157,6 @@ def _other_model(items: Sequence[ContextItem], ref: str) -> str:
     before = OFFLINE if last.provider == OFFLINE else f"{last.provider}/{last.model}"
     now = ref if ref == OFFLINE else f"{provider_name(normal_ref(ref))}/{ref.partition('/')[2]}"
     return "" if before == now else before
-
-
-def report_of(
-    prepared: PreparedRequest, requests: RequestBuilder, state: OfferState, *, automatic: bool, compactions: int
-) -> ContextReport:
-    """The report on `prepared`. Blocks: tools and files are counted one by one. `automatic`: compaction comes by
-    itself."""
-    inputs = ReportInputs(
-        request=prepared.view,
-        measure=prepared.measure,
-        budget=prepared.budget,
-        window=requests.window,
-        prompt=prepared.built.inputs,
-        automatic=automatic,
-        compactions=compactions,
-        last_flush=last_flush(state),
-        pruned=requests.pruned,
-        cache=requests.cache,
-    )
-    return build_report(inputs, requests.counter)
 
 
 def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None) -> str:
@@ -281,9 +315,9 @@ def mode_text(mode: str) -> str:
     return _("Mode **{mode}**: {meaning}.").format(mode=mode, meaning=_(_MODES[mode]))
 
 
-def permissions_text(deps: AgentDeps) -> str:
+def permissions_text(tools: Toolbox, settings: AgentSettings, origin: Callable[[str], str]) -> str:
     """What tools may do, where each rule comes from, and what the user allowed for always, as Markdown."""
-    permissions, settings = deps.tools.permissions, deps.settings
+    permissions = tools.permissions
     rules = [
         (way, rule, f"permissions.{way}")
         for way, given in (("deny", settings.permissions.deny), ("ask", settings.permissions.ask))
@@ -297,10 +331,35 @@ def permissions_text(deps: AgentDeps) -> str:
     ]
     rules.append((settings.tools.shell.approval, "shell", "tools.shell.approval"))
     lines = [mode_text(permissions.mode), ""]
-    lines += [f"- {way} `{rule}` · {deps.profile.origin(key)}" for way, rule, key in rules]
-    grants = deps.tools.grants()
+    lines += [f"- {way} `{rule}` · {origin(key)}" for way, rule, key in rules]
+    grants = tools.grants()
     allowed = _("Always allowed until clawbot ends:") if grants else _("Nothing was always allowed since the start.")
     lines += ["", allowed, ""]
     back = _("{n}. `{rule}` · `/permissions drop {n}` takes it back")
     lines += [back.format(n=n, rule=f"{tool} {grant}".strip()) for n, (tool, grant) in enumerate(grants, 1)]
     return "\n".join(lines).strip()
+
+
+NO_SKILLS = N_(
+    "No skills yet. Put a folder with a SKILL.md into `skills/` of the workspace, then type `/skills` again "
+    "(docs/skills.md)."
+)
+
+
+DESCRIPTION_CHARS = 200
+
+
+def skills_text(skills: Sequence[FoundSkill]) -> str:
+    """A line for each skill, as Markdown, and why it can't be used below it."""
+    return "\n".join(line for skill in skills for line in _skill_lines(skill)) or _(NO_SKILLS)
+
+
+def _skill_lines(skill: FoundSkill) -> list[str]:
+    manifest = skill.manifest
+    who = f" · {_('only you call it')}" if manifest.disable_model_invocation else ""
+    lines = [f"- **{skill.name}** {_(skill.state)} · {skill.source}{who}"]
+    enable = ""
+    if not (skill.enabled or skill.problem):
+        enable = _(". `clawbot skills enable {name}` after reading it").format(name=skill.name)
+    about = (clean_line(manifest.description, DESCRIPTION_CHARS), clean_line(skill.reason(_)) + enable)
+    return lines + [f"  - {text}" for text in about if text]

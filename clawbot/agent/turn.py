@@ -30,7 +30,7 @@ from clawbot.agent.events import (
     ToolStarted,
     warning,
 )
-from clawbot.agent.repeats import Repeats
+from clawbot.agent.tool_calls import Repeats
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.llm.errors import BadResponseError, ContextOverflowError, ModelError, PoorAnswerError

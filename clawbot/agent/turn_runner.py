@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-import uuid
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing
 
@@ -14,14 +13,12 @@ from msgspec import UNSET, structs
 from clawbot.agent.boundary import GOES_ON, WHOLE, MemoryGate
 from clawbot.agent.compaction import Compactor
 from clawbot.agent.context_policy import ContextPolicy
-from clawbot.agent.conversation import Conversation
+from clawbot.agent.conversation import Conversation, acceptance, plan_of
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import (
-    ApprovalRequested,
     CompactionFinished,
     ContextUsed,
     Emit,
-    Event,
     MessageFinished,
     MessageSteered,
     NotesQuoted,
@@ -34,17 +31,19 @@ from clawbot.agent.events import (
     warning,
 )
 from clawbot.agent.flush import SilentTurn
-from clawbot.agent.found_server import settle_found_server, wait_ready
-from clawbot.agent.hooks import HookedTools, SessionHooks
-from clawbot.agent.plans import acceptance, plan_of
-from clawbot.agent.request_builder import PreparedRequest, PromptBuilder, RequestBuilder
-from clawbot.agent.skills import ATTACHED_SHARE
+from clawbot.agent.hooks import SessionHooks
+from clawbot.agent.preparation import help_with, settle_found_server, wait_ready
+from clawbot.agent.prompt_builder import ATTACHED_SHARE, PromptBuilder
+from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
+from clawbot.agent.status import RuntimeStatus, last_flush, other_model
+from clawbot.agent.tool_calls import Approvals, HookedTools
 from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
-from clawbot.agent.without_tools import help_with
 from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
+from clawbot.context.report import ContextReport, ReportInputs, build_report
 from clawbot.context.startup import StartupQuote, startup_quote
+from clawbot.context.window import plan_budget
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
@@ -64,7 +63,7 @@ from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
 from clawbot.text.interface import N_, _
-from clawbot.tools.protocol import DECLINED, ApprovalAnswer, ApprovalQuestion, Approver, Decision
+from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver
 from clawbot.tools.seen import VIEWS
 
 log = logging.getLogger(__name__)
@@ -84,42 +83,6 @@ SERVER = "server"
 NOTHING = Attached()
 
 Keep = Callable[[], Awaitable[None]]
-
-
-class Approvals:
-    """The open questions of one conversation. A question is an event with an id, the answer a call. Not `answered`:
-    nobody can be asked, and only the questions of the tools `approved` are allowed."""
-
-    def __init__(self, *, answered: bool, approved: Collection[str] = ()) -> None:
-        self._answered = answered
-        self._approved = approved
-        self._open: dict[str, asyncio.Future[ApprovalAnswer]] = {}
-
-    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Callable[[Event], None]) -> ApprovalAnswer:
-        """Put `question` to the user and wait. Where nobody can answer, it is refused with the way to allow it."""
-        if not self._answered:
-            if question.tool in self._approved:
-                return ApprovalAnswer("once")
-            return ApprovalAnswer("deny", reason=f"Nobody can be asked here. {question.remedy}".rstrip())
-        request_id = uuid.uuid4().hex[:8]
-        answer: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
-        self._open[request_id] = answer
-        shown = {name: value for name, value in structs.asdict(question).items() if name != "remedy"}
-        emit(ApprovalRequested(request_id=request_id, call_id=call_id, **shown))
-        try:
-            return await answer
-        finally:
-            del self._open[request_id]
-
-    def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
-        """Answer a question; `command` runs in place of the one asked about, and with the network if `network`. False
-        when it is no longer open."""
-        waiting = self._open.get(request_id)
-        if waiting is None or waiting.done():
-            return False
-        reason = DECLINED if decision == "deny" else ""
-        waiting.set_result(ApprovalAnswer(decision, command=command, reason=reason, network=network))
-        return True
 
 
 class TurnRunner:
@@ -431,10 +394,53 @@ class TurnRunner:
         finally:
             alarm.cancel()
 
-    async def look(self) -> PreparedRequest:
-        """The next request as the context and the workspace stand now, counted."""
+    async def report(self) -> ContextReport:
+        """The token usage of the next request, made from the context and the workspace as they are now."""
         self.requests.forget_turn()
-        return await self.requests.prepare()
+        prepared, requests = await self.requests.prepare(), self.requests
+        inputs = ReportInputs(
+            request=prepared.view,
+            measure=prepared.measure,
+            budget=prepared.budget,
+            window=requests.window,
+            prompt=prepared.built.inputs,
+            automatic=self._deps.settings.compaction.enabled,
+            compactions=self._conversation.session.record.compaction_count,
+            last_flush=last_flush(self.gate.state),
+            pruned=requests.pruned,
+            cache=requests.cache,
+        )
+        return await asyncio.to_thread(build_report, inputs, requests.counter)
+
+    def status(self, *, busy: bool, notes: int, unsent: int) -> RuntimeStatus:
+        """The state of the conversation, as far as it is known without counting."""
+        deps, conversation, requests = self._deps, self._conversation, self.requests
+        (tokens, exact), window, prepared = requests.size(), requests.window, requests.current
+        budget = prepared.budget if prepared else plan_budget(window.tokens, deps.settings.compaction, requests.weighed)
+        return RuntimeStatus(
+            agent_id=deps.profile.agent_id,
+            session_key=conversation.key,
+            session_id=conversation.session_id,
+            model=deps.model.info,
+            workspace=deps.workspace,
+            tokens=tokens,
+            window=window.tokens,
+            exact=exact,
+            cost=conversation.cost,
+            busy=busy,
+            notes=notes,
+            budget=budget,
+            stale=prepared.measure.stale if prepared else False,
+            compactions=conversation.session.record.compaction_count,
+            last_flush=last_flush(self.gate.state),
+            window_source=window.source,
+            unsent=unsent,
+            memory_problem=deps.memory.problem(),
+            cache=requests.cache,
+            mode=deps.tools.permissions.mode,
+            answered_before=other_model(conversation.items, deps.model.info.ref),
+            title=conversation.session.record.name,
+        )
 
     def _offered(self, offer: Offer) -> None:
         """Memory was offered something: the hooks hear of it."""

@@ -12,7 +12,7 @@ import click
 import msgspec
 from pydantic import ValidationError
 
-from clawbot.agent.status_types import McpStatus
+from clawbot.agent.status import McpStatus
 from clawbot.cli.output import answer, config_option, echo, print_json, shared_options, warn
 from clawbot.clock import SystemClock
 from clawbot.config.env import load_env

@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import Struct
 
-from clawbot.agent.status_types import McpStatus
+from clawbot.agent.status import McpStatus
 from clawbot.clock import Clock
 from clawbot.config.paths import Paths
 from clawbot.config.schema_extensions import McpServer, McpSettings

@@ -18,7 +18,8 @@ from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps, FrontEnd
 from clawbot.agent.events import ContextUsed, Event, MessageFinished, Scope
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.turn_runner import Approvals, TurnRunner
+from clawbot.agent.tool_calls import Approvals
+from clawbot.agent.turn_runner import TurnRunner
 from clawbot.config.schema_agent import AgentSettings, SubagentSettings
 from clawbot.context.prompt import TASK
 from clawbot.deadline import Cancellation, InterruptedTurnError

@@ -37,9 +37,9 @@ from clawbot.tui.render.items import DividerItem, HeadItem, Item, MarkItem, Noti
 from clawbot.tui.transcript import CUT, INTERRUPTED, Times, piece_items, quote_item, summary_item, user_items
 
 if TYPE_CHECKING:
-    from clawbot.agent.status_types import HistoryItem
     from clawbot.api import RuntimeApi
     from clawbot.clock import Clock
+    from clawbot.sessions.conversation import HistoryItem
     from clawbot.sessions.entries import CompactionEntry
     from clawbot.tui.widgets.transcript import TranscriptView
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual.widget import Widget
     from textual.worker import WorkType
 
-    from clawbot.agent.status_types import RuntimeStatus
+    from clawbot.agent.status import RuntimeStatus
     from clawbot.api import RuntimeApi
     from clawbot.config.schema import Settings
     from clawbot.config.schema_agent import Mode

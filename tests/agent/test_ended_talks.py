@@ -11,7 +11,7 @@ import pytest
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, Notice
-from clawbot.agent.offers import MOST_FAILURES, MOST_TRIES
+from clawbot.agent.offers import MAX_FAILURES, MAX_TRIES
 from clawbot.llm.errors import UnreachableError
 from clawbot.sessions.entries import CustomEntry, Offer, offer_of
 from clawbot.sessions.locks import SessionLock
@@ -191,19 +191,19 @@ async def test_a_model_that_fails_is_told_once_tried_again_at_the_next_start_and
     agent = await open_agent(tmp_path, model, 0)
     path = await long_talk(agent)
     told = lines(await end(agent))
-    for _ in range(MOST_FAILURES):
+    for _ in range(MAX_FAILURES):
         agent.ended.wake()
         await agent.ended.settled()
     assert sum("is not in memory yet: no route" in line for line in told) == 1
-    assert len(model.of("flush")) == MOST_FAILURES
+    assert len(model.of("flush")) == MAX_FAILURES
     await leave(agent)
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_TRIES):
         agent = await open_agent(tmp_path, model, 1)
         told = lines(await end(agent, "/status"))
         agent.ended.wake()
         await agent.ended.settled()
         await leave(agent)
-    assert [each.result for each in records(path) if each.by == "flush"] == [*["failed"] * MOST_TRIES, "abandoned"]
+    assert [each.result for each in records(path) if each.by == "flush"] == [*["failed"] * MAX_TRIES, "abandoned"]
     assert pending(tmp_path) == []
 
 

@@ -16,8 +16,7 @@ from clawbot.agent.commands import run_command
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import CommandOutput
 from clawbot.agent.slash import parse_command
-from clawbot.agent.status import NO_HOOKS, hooks_text, result_of, state_of
-from clawbot.agent.status_types import AgentInfo, HookStatus
+from clawbot.agent.status import NO_HOOKS, AgentInfo, HookStatus, hooks_text, result_of, state_of
 from clawbot.clock import SystemClock
 from tests.agent.fakes import agent_deps
 

@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.agent.notes import (
-    LONGEST_SLUG,
-    NoteError,
-    NoteRequest,
-    find_note,
-    keep_note,
-    rename_note,
-    safe_slug,
-)
+from clawbot.agent.notes import LONGEST_SLUG, NoteError, NoteRequest, find_note, keep_note, rename_note, safe_slug
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.secrets import MARK
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret

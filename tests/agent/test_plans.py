@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from clawbot.agent.conversation import acceptance, last_plan, plan_in
 from clawbot.agent.events import Event, PlanReady, TurnEnded
-from clawbot.agent.plans import acceptance, last_plan, plan_in
 from clawbot.background import take_turn
 from clawbot.config.schema_agent import Mode
 from clawbot.llm.protocol import ModelInfo

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from clawbot.agent.repeats import WAITED_MS, Repeats
+from clawbot.agent.tool_calls import WAITED_MS, Repeats
 from clawbot.messages import ToolCallBlock
 from clawbot.tools.protocol import ToolOutcome
 

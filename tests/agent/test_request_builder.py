@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from clawbot.agent.events import Notice
-from clawbot.agent.request_builder import PromptBuilder
+from clawbot.agent.prompt_builder import PromptBuilder
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.context.prompt import SystemPrompt
 from clawbot.tools.memory_output import Citations

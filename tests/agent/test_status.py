@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clawbot.agent.status import _other_model, render_status, status_data
-from clawbot.agent.status_types import RuntimeStatus
+from clawbot.agent.status import RuntimeStatus, other_model, render_status, status_data
 from clawbot.context.prefix import CacheUse
 from clawbot.context.report import LastFlush
 from clawbot.llm.protocol import ModelInfo
@@ -105,7 +104,7 @@ def answered(provider: str, model: str) -> list[ContextItem]:
 def test_it_names_the_model_that_answered_before_when_it_is_another_one(
     items: list[ContextItem], now: str, before: str
 ) -> None:
-    assert _other_model(items, now) == before
+    assert other_model(items, now) == before
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, SessionTitled
-from clawbot.agent.titles import MOST_TRIES
+from clawbot.agent.idle_requests import MOST_TRIES
 from clawbot.llm.errors import UnreachableError
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import FinalPart

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from clawbot.agent import status_types
+from clawbot.agent import status as agent_status
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
@@ -28,7 +28,7 @@ from clawbot.agent.events import (
     TurnStarted,
 )
 from clawbot.agent.slash import COMMANDS
-from clawbot.agent.status_types import AgentInfo, HistoryItem, HookStatus, Unsent
+from clawbot.agent.status import AgentInfo, HookStatus
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import Mode
@@ -41,15 +41,17 @@ from clawbot.local_model.shelf import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Hit, Progress, SaidBy, SearchResult, Source
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.scheduling.jobs import Job
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.summary import SessionSummary
 from clawbot.sessions.text import Spoken
+from clawbot.sessions.unsent import Unsent
 from clawbot.tools.protocol import Decision, ToolError
 
 MEASURED = "(measured)"
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
 
 
-class RuntimeStatus(status_types.RuntimeStatus, frozen=True):
+class RuntimeStatus(agent_status.RuntimeStatus, frozen=True):
     """A conversation in its middle, unless a test says otherwise."""
 
     agent_id: str = "main"

@@ -18,9 +18,9 @@ from clawbot.agent.events import (
     ToolFinished,
     ToolStarted,
 )
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings, TuiSettings
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.text.visible import title_of
 from clawbot.tui.app import ClawbotApp
 from tests.tui.chat_host import make_app, send, until

@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.theme import BUILTIN_THEMES, Theme
 from textual.widgets import Input, OptionList
 
-from clawbot.agent.status_types import Unsent
+from clawbot.sessions.unsent import Unsent
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.screens.choices import (
     AgentsScreen,

@@ -10,9 +10,9 @@ import pytest
 from textual.pilot import Pilot
 
 from clawbot.agent.events import ApprovalRequested, Event, TextDelta, ToolFinished, ToolStarted
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.tui import page_search
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.cards import ToolItem

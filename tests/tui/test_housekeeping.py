@@ -19,10 +19,10 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings, TuiSettings
 from clawbot.context.window import ASSUMED
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.entries import CompactionEntry, MemoryWrite, Offer
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.earlier import load_items

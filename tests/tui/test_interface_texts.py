@@ -11,9 +11,10 @@ import pytest
 from textual.theme import BUILTIN_THEMES
 
 from clawbot.agent.events import ApprovalRequested, Event, MemoryWritten, NoteKept, ToolFinished, ToolStarted
-from clawbot.agent.status_types import HistoryItem, Unsent
 from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.conversation import HistoryItem
+from clawbot.sessions.unsent import Unsent
 from clawbot.text.interface import use
 from clawbot.tui.app import ClawbotApp
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until

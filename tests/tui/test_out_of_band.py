@@ -21,9 +21,8 @@ from clawbot.agent.events import (
     TurnEnded,
     TurnStarted,
 )
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import ResetSettings, SessionSettings, Settings
-from clawbot.sessions.conversation import NOTES
+from clawbot.sessions.conversation import NOTES, HistoryItem
 from clawbot.sessions.entries import CustomMessageEntry
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.earlier import load_items

@@ -19,9 +19,9 @@ from clawbot.agent.events import (
     ToolOutput,
     ToolStarted,
 )
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings, TuiSettings
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, Usage, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.cards import ToolItem
 from clawbot.tui.render.items import HeadItem

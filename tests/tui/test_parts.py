@@ -11,10 +11,10 @@ import pytest
 
 from clawbot.agent.events import TurnEnded, TurnStarted
 from clawbot.agent.slash import COMMANDS, nearest_command
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings
 from clawbot.memory.values import Progress
 from clawbot.messages import TextBlock, Usage, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.tui.input import (
     ENTRY_MAX,
     Choice,

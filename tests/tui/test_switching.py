@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets._toast import Toast
 
 from clawbot.agent.events import NoteKept
-from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.status import AgentInfo
 from clawbot.api import RuntimeApi
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clawbot.agent.events import ApprovalRequested
-from clawbot.agent.status_types import Unsent
+from clawbot.sessions.unsent import Unsent
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.input import MAX_DRAFTS, Drafts
 from clawbot.tui.turns import Turns

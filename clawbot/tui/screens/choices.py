@@ -23,9 +23,10 @@ from clawbot.tui.screens.picker import PickerScreen, Row
 from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:
-    from clawbot.agent.status_types import AgentInfo, HistoryItem
+    from clawbot.agent.status import AgentInfo
     from clawbot.llm.protocol import ModelInfo
     from clawbot.llm.providers import Provider
+    from clawbot.sessions.conversation import HistoryItem
 
 
 # Ids of the two rows that are no model; no model name starts with a space.

@@ -15,8 +15,7 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import OptionList, Static
 
-from clawbot.agent.status import MISSING, NEVER, OFF, READY, result_of, state_of
-from clawbot.agent.status_types import HookStatus
+from clawbot.agent.status import MISSING, NEVER, OFF, READY, HookStatus, result_of, state_of
 from clawbot.clock import Clock, age
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import N_, _

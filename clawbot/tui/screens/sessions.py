@@ -38,9 +38,9 @@ from clawbot.tui.screens.picker import Row, Styles
 from clawbot.tui.widgets.fields import Line
 
 if TYPE_CHECKING:
-    from clawbot.agent.status_types import HistoryItem
     from clawbot.api import RuntimeApi
     from clawbot.memory.values import Hit
+    from clawbot.sessions.conversation import HistoryItem
     from clawbot.sessions.summary import SessionSummary
 
 # A preview shows the drift of the talk, not all of it.

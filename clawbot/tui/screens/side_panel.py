@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from clawbot.agent import events
-from clawbot.agent.plans import last_plan
+from clawbot.agent.conversation import last_plan
 from clawbot.clock import Clock
 from clawbot.config.keys import KeyMap
 from clawbot.errors import ClawbotError

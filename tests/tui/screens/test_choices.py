@@ -9,7 +9,7 @@ import pytest
 from textual.widgets import Input
 
 from clawbot.agent.events import Event, ModelLoading, PromptRead
-from clawbot.agent.status_types import AgentInfo
+from clawbot.agent.status import AgentInfo
 from clawbot.errors import ClawbotError
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.tui.screens.choices import AgentsScreen, ModelsScreen, key_problem

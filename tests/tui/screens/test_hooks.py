@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.agent.status_types import HookStatus
+from clawbot.agent.status import HookStatus
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.screens.hooks import HooksScreen, hook_details, hooks_table

@@ -9,9 +9,9 @@ from msgspec import structs
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from clawbot.agent.status_types import HistoryItem
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.text import Spoken
 from clawbot.tui.screens.passages import TalkPlace
 from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, TitleScreen, last_words

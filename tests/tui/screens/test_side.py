@@ -10,10 +10,10 @@ from textual.events import MouseScrollUp
 from textual.pilot import Pilot
 
 from clawbot.agent.events import Event, MessageFinished, PlanReady, SessionChanged, TextDelta, ToolFinished, ToolStarted
-from clawbot.agent.status_types import HistoryItem
 from clawbot.config.schema import Settings
 from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.call_titles import CardState
 from clawbot.tui.render.cards import NoteHit, ToolItem

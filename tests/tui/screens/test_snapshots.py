@@ -10,11 +10,11 @@ from textual.pilot import Pilot
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from clawbot.agent.status_types import HistoryItem
 from clawbot.context.report import ContextPart, FileSize, LastFlush, Tokens
 from clawbot.context.window import ASSUMED
 from clawbot.memory.values import Fallback
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.tui.screens.choices import ModelsScreen
 from clawbot.tui.screens.common import HelpScreen
 from clawbot.tui.screens.context import ContextScreen

@@ -1,18 +1,22 @@
-"""Offers to memory, in the background, what sessions left that ended: the words that no note holds and no flush had
-taken. It works on their transcripts on disk, through the gate, while the user talks in the next session. A session that
-was left by the end of the program before memory had taken it is one of them, until somebody goes on in it.
+"""How sessions end, by hand or by the clock, and what is done for those that ended.
 
-| state of a session | told by | what comes next |
+A reset archives the session: hooks keep it as a note, the gate records what that note covers, then the next session
+begins. The note is written before anything is archived, and nothing waits for a model: the note's name comes later.
+
+What no note holds and no flush took is offered to memory afterwards, in the background, from the transcripts on disk.
+The same goes for a session that the end of the program left before memory had taken it, until somebody resumes it.
+
+| state of a session | known by | what comes next |
 |---|---|---|
-| talked in | it has the key, or was resumed | the gate of its conversation (`boundary.py`) |
+| open | it has the key, or was resumed | the gate of its conversation (`boundary.py`) |
 | pending | `memory_pending` in the index, `pending` in an end mark | it is borrowed, and a crash settled |
 | being offered | its lock, and an offer that has begun | the offer ends: written, nothing, failed, interrupted |
 | left for later | as pending: it failed, was stopped, or is open elsewhere | after a pause, or at the next start |
-| given up | a last offer `abandoned`, after `MOST_TRIES` failures | nothing |
+| given up | a last offer `abandoned`, after `MAX_TRIES` failures | nothing |
 | done | all entries are in offers that are final | the mark in the index goes |
 
-What is left to offer is told by the records in the transcript alone. The index only says where to look, so that a start
-reads none of the others: it is behind after a kill, which costs one look, and it never says less than there is.
+Only the records in the transcript decide what is left to offer. The index says which transcripts to check, so that a
+start reads none of the others: after a kill it may name one too many, never one too few.
 """
 
 from __future__ import annotations
@@ -20,26 +24,176 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 
+from clawbot.agent.boundary import Keeping, MemoryGate
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, MemoryWritten, Notice, Scope, warning
-from clawbot.agent.offers import MOST_FAILURES, MOST_TRIES
+from clawbot.agent.events import Event, MemoryWritten, Notice, ResetReason, Scope, SessionChanged, warning
+from clawbot.agent.hooks import SessionHooks, SessionServices
+from clawbot.agent.offers import KEEPER, MAX_FAILURES, MAX_TRIES, FlushOutcome, kept_notes
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
-from clawbot.sessions.entries import Exit
+from clawbot.hooks.events import CommandNew, CommandReset, SessionAutoReset, SessionEnd, SessionStart
+from clawbot.sessions.entries import NOTE, CustomEntry, Exit, MemoryWrite
 from clawbot.sessions.errors import SessionLockedError, SessionStoreError
 from clawbot.sessions.index import SessionRecord
-from clawbot.text.interface import _, ngettext
+from clawbot.sessions.reset import Expiry, expiry, next_check
+from clawbot.text.interface import N_, _, ngettext
 
 log = logging.getLogger(__name__)
+
+
+_RETRY_SECONDS = 600.0  # backoff after a failed reset, usually caused by a full disk
+_NOT_KEPT = N_("This conversation was not archived")
+
+
+class Resets:
+    """The ends of one conversation's sessions, while no turn runs. `leaves` says whether memory is to be offered the
+    rest when the session has ended, and records what it is not to be offered; `ended` is called when a session has
+    ended that left something."""
+
+    def __init__(
+        self,
+        deps: AgentDeps,
+        conversation: Conversation,
+        gate: MemoryGate,
+        hooks: SessionHooks,
+        *,
+        leaves: Callable[[Scope], Awaitable[bool]],
+        ended: Callable[[], None],
+    ) -> None:
+        self._policy = deps.rules.reset
+        self._clock = deps.clock
+        self._conversation = conversation
+        self._gate = gate
+        self._hooks = hooks
+        self._leaves = leaves
+        self._ended = ended
+        self._failed: tuple[str, float] | None = None
+
+    async def reset(self, reason: ResetReason, text: str, scope: Scope) -> SessionChanged:
+        """Start a fresh session under the same key. `text` is the user's first message in it.
+
+        A hook that fails, hangs or is stopped never prevents the reset. Raises SessionStoreError; then the old session
+        stays.
+        """
+        await self._conversation.save_rest()
+        await self._keep(_Keeper(self._conversation, self._hooks, reason, text), scope)
+        pending = await self._leaves(scope)
+        changed = await self._rotate(reason, pending=pending)
+        if pending:
+            self._ended()
+        return changed
+
+    @property
+    def due(self) -> Expiry | None:
+        """Why the open session has expired; None if it has not."""
+        record, now = self._conversation.session.record, self._clock.now()
+        return expiry(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
+
+    @property
+    def next_check(self) -> datetime | None:
+        """When it may expire next; None for never."""
+        record, now = self._conversation.session.record, self._clock.now()
+        return next_check(self._policy, now, started_ms=record.began_at, last_ms=record.last_interaction_at)
+
+    @property
+    def backs_off(self) -> bool:
+        """Whether ending the open session failed recently: back off, because the hooks would run each time."""
+        if self._failed is None or self._failed[0] != self._conversation.session_id:
+            return False
+        return self._clock.monotonic() - self._failed[1] < _RETRY_SECONDS
+
+    async def expire(self, due: Expiry, scope: Scope) -> SessionChanged | None:
+        """Start a fresh session because the current one has expired, and report it. An empty one just starts over:
+        None. Raises SessionStoreError."""
+        conversation = self._conversation
+        if conversation.is_blank:
+            await asyncio.to_thread(conversation.begin_anew)
+            return None
+        try:
+            changed = await self.reset(due.reason, "", scope)
+        except SessionStoreError:
+            self._failed = conversation.session_id, self._clock.monotonic()
+            raise
+        scope.emit(changed)
+        return changed
+
+    async def _keep(self, keeper: _Keeper, scope: Scope) -> None:
+        """Let the hooks keep the session, and record what their note covers."""
+        try:
+            await self._gate.settle_crash(scope)
+            await keeper.run(self._gate.keeping(KEEPER), scope)
+        except ClawbotError as error:
+            log.warning("what became of the note of a session could not be recorded: %s", error)
+            scope.emit(warning(_("The conversation's note could not be recorded: {error}").format(error=error)))
+
+    async def _rotate(self, reason: ResetReason, *, pending: bool) -> SessionChanged:
+        old = self._conversation.session
+        changed = await self._conversation.rotate(reason, pending=pending)
+        ended = {"session_id": old.record.session_id, "session_key": old.record.key}
+        self._hooks.emit(SessionEnd, reason=reason, transcript=str(old.transcript.path), **ended)
+        self._hooks.emit(SessionStart, reason=reason, previous_id=old.record.session_id)
+        return changed
+
+
+class _Keeper:
+    """The hooks of one reset, which run once."""
+
+    def __init__(self, conversation: Conversation, hooks: SessionHooks, reason: ResetReason, text: str) -> None:
+        self._conversation = conversation
+        self._hooks = hooks
+        match reason:
+            case "/new":
+                self._event: CommandNew | CommandReset | SessionAutoReset = hooks.event(CommandNew, text=text)
+            case "/reset":
+                self._event = hooks.event(CommandReset, text=text)
+            case _:
+                self._event = hooks.event(SessionAutoReset, reason=reason)
+
+    async def run(self, keeping: Keeping, scope: Scope) -> None:
+        """Run the hooks; the text in their note is what they took of the offer `keeping`. Stopping the hooks stops only
+        them. Raises SessionStoreError."""
+
+        def before_write(write: MemoryWrite) -> None:
+            if not keeping.write(write, services.held):
+                self._note_write(write)
+
+        ours = kept_notes(self._conversation.session.transcript.entries)
+        services = SessionServices(self._hooks, self._event, before_write, ours)
+        stopped = False
+        try:
+            await self._hooks.ask(self._event, scope, services)
+        except InterruptedTurnError:
+            log.info("the hooks of a reset were stopped")
+            stopped = True
+            scope.go_on()
+        finally:
+            services.stop_recording()
+        await keeping.end(self._outcome(services, stopped=stopped), services.held)
+
+    def _outcome(self, services: SessionServices, *, stopped: bool) -> FlushOutcome:
+        if services.kept is not None:
+            return FlushOutcome("written", (services.kept.write,) if services.kept.write else ())
+        hooks, topic = self._hooks, self._event.topic
+        last = hooks.last_run(KEEPER) if hooks.is_ready(KEEPER, topic) else None
+        if stopped or last is None or last.topic != topic or last.status == "ok":
+            return FlushOutcome("interrupted" if stopped else "nothing")
+        return FlushOutcome("failed", error=f"{_(_NOT_KEPT)}: {last.error}")
+
+    def _note_write(self, write: MemoryWrite) -> None:
+        """Record a write that is not an offer, so that the note is known as ours. Blocks."""
+        entry = CustomEntry(custom_type=NOTE, data={"digest": write.digest, "path": write.path})
+        self._conversation.session.transcript.append(entry, sync=True)
+
 
 _PAUSE_SECONDS = 600.0  # before it is tried again: a model that failed, a session that is open elsewhere
 
 
-class EndedTalks:
+class EndedSessions:
     """The sessions of one agent that ended and are pending. `runner_of` makes what a conversation that has ended is
     offered with; `announce` shows the user an event. All calls belong on the event loop."""
 
@@ -75,7 +229,7 @@ class EndedTalks:
             self._again = None
         if not (self._held_back or self.is_busy):
             self._cancel = Cancellation()
-            self._task = asyncio.create_task(self._run(), name="ended talks")
+            self._task = asyncio.create_task(self._run(), name="ended sessions")
             self._task.add_done_callback(self._rested)
 
     def _rested(self, _task: asyncio.Task[None]) -> None:
@@ -134,7 +288,7 @@ class EndedTalks:
                 if self._cancel.requested:
                     return
                 failures = self._failures.get(record.session_id, 0)
-                if record.session_id not in self._barred and failures < MOST_FAILURES:
+                if record.session_id not in self._barred and failures < MAX_FAILURES:
                     await self._take(record)
 
     async def _take(self, record: SessionRecord) -> None:
@@ -176,7 +330,7 @@ class EndedTalks:
         try:
             await runner.policy.offer_rest(way, scope)
             error = self._error_of(runner)
-            if runner.gate.has_unoffered and runner.gate.state.tries >= MOST_TRIES:
+            if runner.gate.has_unoffered and runner.gate.state.tries >= MAX_TRIES:
                 await runner.gate.let_go(way, len(conversation.items), scope)
                 error = ""
         except InterruptedTurnError:

@@ -1,27 +1,31 @@
-"""Gives a session its title in the background: after the first exchange that is about something, the model that answers
-in it is asked once.
+"""Requests to the model that nobody waits for: the title of a session, and the beginning of the next request, which a
+model of this machine reads while the user types. A turn, a `/new` and the end of the program stop them.
 
-Nothing waits for it: a turn, a `/new` and the end of the program stop the question. What fails or is no title is tried
-again after a later turn, a few times; until then the first words of the session stand for it.
+For a title, the model that answers is asked once, after the first exchange that is about something. What fails or is no
+title is tried again after a later turn, a few times; until then the first words of the session are its title.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, aclosing
 
 from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, SessionTitled
+from clawbot.agent.events import Emit, Event, PromptRead, Scope, SessionTitled
+from clawbot.agent.preparation import wait_ready
 from clawbot.agent.request_builder import RequestBuilder
+from clawbot.agent.turn import progress_of
+from clawbot.agent.turn_runner import TurnRunner
 from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.asking import ask
-from clawbot.llm.protocol import ChatRequest
+from clawbot.llm.protocol import ChatRequest, LoadingPart, ReadingPart
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.store import OpenSession
 from clawbot.sessions.text import UserWords
@@ -29,6 +33,7 @@ from clawbot.text.naming import TITLE_QUESTION, title_in
 from clawbot.text.topics import topics
 
 log = logging.getLogger(__name__)
+
 
 MOST_TRIES = 3
 MOST_TURNS = 12  # of a longer session the question would cost more than a title is worth
@@ -139,3 +144,42 @@ class Titles:
                 return
             await self._conversation.take_title(title, self._deps.model.info.ref)
         self._announce(SessionTitled(session_id=session.record.session_id, title=title))
+
+
+class ReadAhead:
+    """Sends a request whose answer is dropped, so that the server has the prompt in its cache. `exclusive` keeps turns
+    away while it is built."""
+
+    def __init__(
+        self, deps: AgentDeps, turns: TurnRunner, exclusive: Callable[[], AbstractAsyncContextManager[object]]
+    ) -> None:
+        self._deps = deps
+        self._turns = turns
+        self._exclusive = exclusive
+        self._cancel = Cancellation()
+
+    def stop(self) -> None:
+        """Close the connection: something that must not wait needs the model."""
+        self._cancel.request()
+
+    async def run(self, show: Emit) -> None:
+        """Read, unless the model is not of this machine. `show` gets ModelLoading and PromptRead. Failures are only
+        logged: the next message reports them."""
+        if not self._deps.model.info.local:
+            return
+        self.stop()
+        cancel = self._cancel = Cancellation()
+        try:
+            changed = await wait_ready(self._deps, Scope(show, cancel))
+            async with self._exclusive():
+                if changed:
+                    self._turns.requests.forget_figures()
+                    await self._turns.requests.weigh()
+                request = await self._turns.request_ahead()
+            show(PromptRead())
+            async with aclosing(self._deps.model.chat.stream(request)) as parts:
+                while (part := await cancel.run(functools.partial(anext, parts, None))) is not None:
+                    if isinstance(part, LoadingPart | ReadingPart):
+                        show(progress_of(part))
+        except Exception:
+            log.info("the prompt was not read ahead", exc_info=True)
