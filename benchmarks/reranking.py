@@ -31,9 +31,8 @@ from clawbot.config.paths import MAIN_AGENT, Paths
 from clawbot.config.schema_memory import OnnxSettings
 from clawbot.deadline import Cancellation
 from clawbot.indexing import open_index
-from clawbot.llm.asking import ask
 from clawbot.llm.factory import open_model
-from clawbot.llm.protocol import ChatModel, ChatRequest
+from clawbot.llm.protocol import ChatModel, ChatRequest, ask
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import Reranker, SearchRequest
 from clawbot.messages import UserMessage

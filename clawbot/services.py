@@ -38,11 +38,10 @@ from clawbot.files import unreported
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
 from clawbot.indexing import Listener, VectorProbe, open_index, open_reranker
-from clawbot.llm.asking import complete
-from clawbot.llm.consent import ServerConsent
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
-from clawbot.llm.protocol import ChatModel
+from clawbot.llm.protocol import ChatModel, complete
+from clawbot.llm.servers import ServerConsent
 from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.memory.backend import MemoryBackend

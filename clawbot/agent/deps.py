@@ -18,8 +18,8 @@ from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import Cancellation
 from clawbot.hooks.dispatch import Dispatcher
-from clawbot.llm.consent import ServerConsent
 from clawbot.llm.protocol import ChatModel, ModelInfo
+from clawbot.llm.servers import ServerConsent
 from clawbot.memory.backend import MemoryBackend
 from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.store import SessionStore

@@ -35,8 +35,7 @@ from clawbot.hooks.events import (
     SessionAutoReset,
     common_fields,
 )
-from clawbot.llm.asking import ask, complete
-from clawbot.llm.protocol import ChatRequest
+from clawbot.llm.protocol import ChatRequest, ask, complete
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.text import SaidText, UserWords, last_said, last_words_at
 from clawbot.sessions.transcript import Transcript

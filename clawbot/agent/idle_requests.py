@@ -24,8 +24,7 @@ from clawbot.agent.turn import progress_of
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
-from clawbot.llm.asking import ask
-from clawbot.llm.protocol import ChatRequest, LoadingPart, ReadingPart
+from clawbot.llm.protocol import ChatRequest, LoadingPart, ReadingPart, ask
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.store import OpenSession
 from clawbot.sessions.text import UserWords

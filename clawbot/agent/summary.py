@@ -42,9 +42,8 @@ from clawbot.context.window import WindowBudget
 from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.entry_points import BrokenExtension, installed
 from clawbot.errors import ClawbotError
-from clawbot.llm.asking import ask
 from clawbot.llm.errors import ContextOverflowError, ModelError
-from clawbot.llm.protocol import ChatModel, ChatRequest
+from clawbot.llm.protocol import ChatModel, ChatRequest, ask
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.text.secrets import redact, without_secrets

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from clawbot.llm.carried import sent_again
+from clawbot.llm.deltas import sent_again
 from clawbot.llm.tokens import count_now, weigh_tokens
 from clawbot.llm.wire import EMPTY_RESULT, TOOL_IMAGE, rules_for
 from clawbot.messages import (

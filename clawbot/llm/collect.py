@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clawbot.llm.call_pieces import CallPieces
-from clawbot.llm.carried import IN_CONTENT
-from clawbot.llm.endings import UNFINISHED, ending_of
+from clawbot.llm.calls import CallPieces, WrittenCalls
+from clawbot.llm.deltas import IN_CONTENT, UNFINISHED, RepetitionGuard, ending_of
 from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
 from clawbot.llm.protocol import (
     FinalPart,
@@ -18,9 +17,7 @@ from clawbot.llm.protocol import (
     ToolCallPart,
     WithdrawnPart,
 )
-from clawbot.llm.repetition import RepetitionGuard
 from clawbot.llm.tokens import Prices, merge_usage, usage_from
-from clawbot.llm.written_calls import WrittenCalls
 from clawbot.messages import (
     AssistantBlock,
     AssistantMessage,

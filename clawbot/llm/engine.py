@@ -40,7 +40,7 @@ from openai.resources.chat.completions import completions
 from pydantic import ValidationError
 
 from clawbot.deadline import deadline
-from clawbot.llm.carried import unknown_fields
+from clawbot.llm.deltas import unknown_fields
 from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import Complete, Embed
 from clawbot.llm.rows import Rows, to_rows

@@ -18,10 +18,8 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.entry_points import BrokenExtension, installed
 from clawbot.errors import ClawbotError
 from clawbot.llm.client import LiteLLMModel, Target, client_options, target_for
-from clawbot.llm.consent import ServerConsent
 from clawbot.llm.errors import AuthenticationError, ContextOverflowError, ModelError, RefusedError, UnreachableError
 from clawbot.llm.failures import loading_error
-from clawbot.llm.local import LocalModel
 from clawbot.llm.models import (
     AUTO,
     CHOSEN,
@@ -56,6 +54,7 @@ from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, l
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.model import ScriptModel
 from clawbot.llm.served import ServedModel
+from clawbot.llm.servers import LocalModel, ServerConsent
 from clawbot.local_model.register import Running
 from clawbot.local_model.shelf import LOCAL
 from clawbot.text.interface import _

@@ -19,7 +19,6 @@ from msgspec.structs import replace
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
-from clawbot.llm.local import FROM_SERVER, LocalModel, find_local, listed_models, served_model
 from clawbot.llm.protocol import CAPPED, ModelInfo
 from clawbot.llm.providers import (
     KEYS,
@@ -30,6 +29,7 @@ from clawbot.llm.providers import (
     local_server,
     provider_name,
 )
+from clawbot.llm.servers import FROM_SERVER, LocalModel, find_local, listed_models, served_model
 from clawbot.llm.tokens import Prices, Tier
 from clawbot.local_model.gguf import read_head, window_for
 from clawbot.local_model.keeper import is_installed

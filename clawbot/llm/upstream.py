@@ -15,8 +15,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from clawbot.llm.carried import IN_FUNCTION, merge, unknown_fields
-from clawbot.llm.endings import UNFINISHED
+from clawbot.llm.deltas import IN_FUNCTION, UNFINISHED, merge, unknown_fields
 from clawbot.llm.error_text import error_in
 from clawbot.text.numbers import whole_number
 

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clawbot.llm.call_pieces import parse_arguments, safe_name
-from clawbot.llm.carried import IN_FUNCTION, sent_again, with_field
+from clawbot.llm.calls import parse_arguments, safe_name
 from clawbot.llm.collect import REDACTED
+from clawbot.llm.deltas import IN_FUNCTION, sent_again, with_field
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.providers import is_vendors_own, provider_name
 from clawbot.messages import (

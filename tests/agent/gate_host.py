@@ -17,9 +17,9 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.context.compaction.prompts import REQUIRED
-from clawbot.llm.consent import ServerConsent
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, TextPart
+from clawbot.llm.servers import ServerConsent
 from clawbot.messages import AssistantMessage, TextBlock, ToolCallBlock, Usage
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.store import SessionStore

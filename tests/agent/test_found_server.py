@@ -12,10 +12,9 @@ import pytest
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import ApprovalRequested, Event, ModelChanged, ModelLoading, Notice
 from clawbot.clock import SystemClock
-from clawbot.llm.consent import ServerConsent
-from clawbot.llm.local import LocalModel
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import ChatModel, FoundServer, LoadingPart, ModelInfo
+from clawbot.llm.servers import LocalModel, ServerConsent
 from clawbot.tools.protocol import Decision
 from tests.agent.fakes import Answer, FakeModel, says
 from tests.agent.gate_host import House, talk

@@ -8,10 +8,9 @@ import pytest
 
 from clawbot.clock import SystemClock
 from clawbot.deadline import Cancellation, InterruptedTurnError
-from clawbot.llm.asking import ask, complete
 from clawbot.llm.errors import BadResponseError, ModelError, UnreachableError
 from clawbot.llm.offline.model import OfflineModel
-from clawbot.llm.protocol import ChatRequest, RetryPart, TextPart
+from clawbot.llm.protocol import ChatRequest, RetryPart, TextPart, ask, complete
 from clawbot.messages import UserMessage
 from tests.agent.fakes import FakeModel, says
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.call_pieces import CallPieces, parse_arguments, safe_name
+from clawbot.llm.calls import CallPieces, parse_arguments, safe_name
 
 WHOLE = ({"path": "A"}, None)
 

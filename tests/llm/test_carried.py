@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from clawbot.clock import SystemClock
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.llm.carried import merge
+from clawbot.llm.deltas import merge
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.llm.carried import IN_CONTENT
 from clawbot.llm.collect import REDACTED, WRITTEN, DeltaCollector
+from clawbot.llm.deltas import IN_CONTENT
 from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart, WithdrawnPart
 from clawbot.llm.tokens import Prices, Tier

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.llm.endings import Ending, ending_of
+from clawbot.llm.deltas import Ending, ending_of
 
 REASONS: dict[str, dict[Ending, str]] = {
     "OpenAI": {"whole": "stop tool_calls function_call", "cut": "length", "refused": "content_filter"},

@@ -15,10 +15,8 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.errors import ClawbotError
 from clawbot.llm import factory, models
 from clawbot.llm.client import NO_KEY, LiteLLMModel
-from clawbot.llm.consent import ServerConsent
 from clawbot.llm.errors import RefusedError
 from clawbot.llm.factory import FallbackModel, open_model
-from clawbot.llm.local import LocalModel
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.protocol import (
@@ -32,6 +30,7 @@ from clawbot.llm.protocol import (
     TextPart,
 )
 from clawbot.llm.scripted import ScriptUnused
+from clawbot.llm.servers import LocalModel, ServerConsent
 from clawbot.llm.wire import rules_for
 from clawbot.messages import UserMessage
 from tests.packages import install

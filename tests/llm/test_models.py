@@ -11,9 +11,9 @@ from aiohttp import web
 
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm import models
-from clawbot.llm.local import OLLAMA_WINDOW, LocalModel, base_of, find_local
 from clawbot.llm.models import NOTHING_FOUND, describe, find_models, look_up, may_name_provider, resolve_auto
 from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, PROVIDERS, VLLM, LocalServer
+from clawbot.llm.servers import OLLAMA_WINDOW, LocalModel, base_of, find_local
 from clawbot.messages import Usage
 
 

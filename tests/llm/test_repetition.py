@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.llm.repetition import RepetitionGuard
+from clawbot.llm.deltas import RepetitionGuard
 
 PARAGRAPH = (
     "The proxy of the office moved to port 8443 on Monday, and whoever had the old one saved changed it in the file. "

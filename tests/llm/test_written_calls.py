@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.written_calls import MOST_HELD, WrittenCalls
+from clawbot.llm.calls import MOST_HELD, WrittenCalls
 from clawbot.messages import ToolSpec
 
 

@@ -17,10 +17,10 @@ from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.llm.embedding import open_embedder
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.factory import open_model
-from clawbot.llm.local import find_local
 from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, RetryPart, StreamPart, TextPart
 from clawbot.llm.providers import LLAMA_CPP
+from clawbot.llm.servers import find_local
 from clawbot.messages import (
     AssistantMessage,
     Message,

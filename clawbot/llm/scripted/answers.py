@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from clawbot.llm.call_pieces import CallPieces
-from clawbot.llm.endings import ending_of
+from clawbot.llm.calls import CallPieces
+from clawbot.llm.deltas import ending_of
 from clawbot.llm.scripted.replies import ARGUMENT_PIECES
 from clawbot.llm.scripted.types import ERROR_STATUS
 from clawbot.llm.tokens import merge_usage, usage_from

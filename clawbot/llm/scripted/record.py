@@ -20,11 +20,11 @@ from msgspec import Struct
 
 from clawbot.config.source import resolvers
 from clawbot.guarded import OPEN_APPEND, reached
-from clawbot.llm.local import served_model
 from clawbot.llm.scripted.answers import Answer, answer_at, user_text
 from clawbot.llm.scripted.file import BEGINS, ENDS
 from clawbot.llm.scripted.server import LOOPBACK, MAX_BODY
 from clawbot.llm.scripted.types import DEFAULT_MODEL
+from clawbot.llm.servers import served_model
 from clawbot.messages import newest_words, scrub
 from clawbot.text.naming import TITLE_QUESTION
 from clawbot.text.secrets import MARK, Redactor, remember_secret
