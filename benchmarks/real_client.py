@@ -26,7 +26,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from clawbot.clock import SystemClock
-from clawbot.llm.staying import dismiss, staying
+from clawbot.llm.worker_reuse import dismiss, staying
 from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.entries import CompactionEntry, MessageEntry, encode_entry

@@ -25,8 +25,7 @@ from clawbot.context.workspace import OLD_RECORD, seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.files import ensure_private_dir, write_out
 from clawbot.forget.files import FileEditor, StubbornFileError
-from clawbot.llm.scripted.answers import answer_at
-from clawbot.llm.scripted.record import Recorder
+from clawbot.llm.scripted.record import Recorder, answer_at
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.store import SessionStore

@@ -41,7 +41,7 @@ from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo, RetryPart
 from clawbot.llm.providers import KEYS, local_server
-from clawbot.llm.staying import staying
+from clawbot.llm.worker_reuse import staying
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage

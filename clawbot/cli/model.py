@@ -14,7 +14,7 @@ from clawbot.cli.output import answer, config_option, draw, echo, echo_error, js
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
-from clawbot.llm.staying import dismiss
+from clawbot.llm.worker_reuse import dismiss
 from clawbot.local_model.gguf import read_head, shown_size
 from clawbot.local_model.keeper import EXTRA, Keeper, demand_installed, is_installed
 from clawbot.local_model.machine import total_memory

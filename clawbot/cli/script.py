@@ -11,7 +11,8 @@ import click
 from clawbot.cli.output import echo, listening, warn
 from clawbot.errors import ClawbotError
 from clawbot.llm.scripted import ScriptEngine, load_script
-from clawbot.llm.scripted.server import LOOPBACK, serve_script
+from clawbot.llm.scripted.record import Recorder
+from clawbot.llm.scripted.server import LOOPBACK, recording, serve_script
 from clawbot.signals import asked_to_end
 from clawbot.text.secrets import left_out
 
@@ -55,9 +56,6 @@ def record(base: str, file: Path, port: int) -> None:
 
 
 async def _record(base: str, file: Path, port: int) -> None:
-    # It needs a client of HTTP, which `serve` does not.
-    from clawbot.llm.scripted.record import Recorder, recording
-
     stopped = asked_to_end()
     recorder = Recorder(file, stopped.set)
     with listening(f"Port {port} on {LOOPBACK} can't be used", "Choose another with --port."):

@@ -20,7 +20,6 @@ from msgspec import Struct
 
 from clawbot.clock import Clock
 from clawbot.deadline import deadline
-from clawbot.llm.batches import Batches, BatchText, Excess
 from clawbot.llm.client import (
     LOADING_SECONDS,
     ClientOptions,
@@ -54,7 +53,7 @@ from clawbot.llm.providers import (
     local_server,
     title_of,
 )
-from clawbot.llm.rows import FLOAT_BYTES
+from clawbot.llm.vectors import FLOAT_BYTES, Batches, BatchText, Excess
 
 if TYPE_CHECKING:
     from clawbot.config.schema_agent import AgentSettings

@@ -43,9 +43,9 @@ from clawbot.deadline import deadline
 from clawbot.llm.deltas import unknown_fields
 from clawbot.llm.failures import CLIENT_FAULT, Failure
 from clawbot.llm.frames import Complete, Embed
-from clawbot.llm.rows import Rows, to_rows
 from clawbot.llm.tokens import merge_usage
 from clawbot.llm.upstream import Upstream, current, tapped_bytes
+from clawbot.llm.vectors import Rows, to_rows
 from clawbot.logs import silence_libraries
 
 _ALWAYS: dict[str, Any] = {

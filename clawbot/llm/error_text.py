@@ -1,5 +1,5 @@
-"""Reads the words of a vendor out of an error: JSON, JSON in JSON, the repr of bytes or of a dict, a page of HTML, each
-behind the class names that litellm puts before it."""
+"""Reads what vendors write in errors: JSON, JSON in JSON, the repr of bytes or of a dict, a page of HTML, each behind
+the class names that litellm puts before it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import html
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from clawbot.text.patterns import lazy_re
+from clawbot.text.tables import packaged_table
 
 # litellm's own words before and after those of the vendor: "litellm.BadRequestError: AnthropicException - ".
 _CLASSES = lazy_re(
@@ -147,3 +149,19 @@ def _words(node: Mapping[str, Any]) -> str:
             where = ".".join(map(str, node["loc"])) if isinstance(node.get("loc"), list) else ""
             return f"{where}: {text}" if where else text
     return ""
+
+
+# "8192", "128,000", "128k". Not of characters or bytes, which some limit as well.
+_TOKENS = r"(\d[\d,_]{0,12})(?![\d,_])\s?(k\b)?(?!\s?(?:char|byte|[kmg]i?b\b))"
+_DURATION = (
+    r"((?:\d+(?:\.\d+)?\s?(?:ms|milli(?:second)?s?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?)"
+    r"(?![a-z])[\s,]*(?:and )?)+|\d+(?:\.\d+)?)"
+)
+
+
+@cache
+def wordings(table: str) -> dict[str, str]:
+    """Return the patterns of `table` (`too_large`, `limits`, `exhausted`, `waits`) by who says it. Blocks at the first
+    call."""
+    found = packaged_table("clawbot.llm", "wordings.toml", dict[str, dict[str, str]])[table]
+    return {who: text.replace("TOKENS", _TOKENS).replace("DURATION", _DURATION) for who, text in found.items()}

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clawbot.languages.tables import pattern_in, table
-from clawbot.llm.error_text import ErrorText, read_error
+from clawbot.llm.error_text import ErrorText, read_error, wordings
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
@@ -31,7 +31,6 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.providers import answerer, is_loopback, key_names
-from clawbot.llm.wordings import wordings
 from clawbot.text.interface import _, ngettext
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact

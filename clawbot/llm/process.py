@@ -2,7 +2,7 @@
 
 The worker (with litellm in it: 2 seconds of CPU and 164 MB) is shared by all models of an event loop and starts at the
 first `warm` or call. When it dies, its calls fail, and the next call starts another. It is ended when nobody called for
-a while: its memory is more than twice that of everything else. Where one stays (`llm.staying`), that one serves.
+a while: its memory is more than twice that of everything else. Where one stays (`llm.worker_reuse`), that one serves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from clawbot.deadline import deadline
-from clawbot.llm import staying
+from clawbot.llm import worker_reuse
 from clawbot.llm.frames import (
     CallFailed,
     CancelCall,
@@ -63,7 +63,7 @@ class WorkerClient:
     def __init__(self) -> None:
         self._ids = itertools.count(1)
         self._channels: dict[int, _Channel] = {}
-        self._process: WorkerProcess[Report] | staying.Connection | None = None
+        self._process: WorkerProcess[Report] | worker_reuse.Connection | None = None
         self._ready = asyncio.Event()
         self._starting = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -167,15 +167,15 @@ class WorkerClient:
             self._process = process
             process.ended.add_done_callback(self._end)
 
-    async def _shared_one(self) -> staying.Connection | None:
+    async def _shared_one(self) -> worker_reuse.Connection | None:
         """The worker that stays here, or one that will; None where this client shares none, or can't."""
         if self.alone:
             return None
-        found = await staying.join(self._take, self.stay)
+        found = await worker_reuse.join(self._take, self.stay)
         if found is None and self.stay:
             # A worker that can't stay is no loss: the caller starts one of its own.
             with contextlib.suppress(OSError, NotImplementedError):
-                found = await staying.launch(self._take, self.stay)
+                found = await worker_reuse.launch(self._take, self.stay)
         return found
 
     async def _own_one(self) -> WorkerProcess[Report]:
@@ -206,7 +206,7 @@ class WorkerClient:
         """The process is gone: fail what is left."""
         if self._process is None or self._process.ended is not ended:
             return  # it was retired, and what is left is another's
-        if isinstance(self._process, staying.Connection) and not self._process.greeted:
+        if isinstance(self._process, worker_reuse.Connection) and not self._process.greeted:
             self.alone = True  # it can't be launched so; one of this client's own says in the log why
         if self._channels:
             _logger.error("the worker ended with status %d during %d calls", ended.result(), len(self._channels))

@@ -1,7 +1,7 @@
 """The worker process: litellm lives here and nowhere else, `python -m clawbot.llm.worker`.
 
 It takes requests and sends reports (`llm.frames`) over the pipes of `clawbot.worker_pipe`, or where it stays over the
-sockets of `llm.staying`. Whatever a library prints goes to stderr, which the parent logs.
+sockets of `llm.worker_reuse`. Whatever a library prints goes to stderr, which the parent logs.
 """
 
 from __future__ import annotations
@@ -33,10 +33,9 @@ from clawbot.llm.frames import (
     WorkerReady,
     request_decoder,
 )
-from clawbot.llm.host import House, first_client
-from clawbot.llm.rows import Rows
-from clawbot.llm.staying import STAY
 from clawbot.llm.tokens import vocabulary_folder
+from clawbot.llm.vectors import Rows
+from clawbot.llm.worker_reuse import STAY, House, first_client
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 if TYPE_CHECKING:
@@ -273,7 +272,7 @@ def _log_to(handler: logging.Handler) -> None:
 
 
 def main() -> None:
-    """Run until the pipe closes, or as `llm.staying` says."""
+    """Run until the pipe closes, or as `llm.worker_reuse` says."""
     # Ctrl+C in the terminal is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_environment()

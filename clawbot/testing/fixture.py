@@ -17,7 +17,7 @@ from clawbot.clock import Clock, SystemClock
 from clawbot.llm.client import ClientOptions, RetryPolicy
 from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
 from clawbot.llm.scripted import ScriptEngine, load_script
-from clawbot.llm.scripted.model import ScriptModel
+from clawbot.llm.scripted.engine import ScriptModel
 from clawbot.llm.scripted.server import serve_script
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clawbot.llm.batches import SHORTEST_CUT, Batches, BatchText, Excess
 from clawbot.llm.providers import EmbeddingLimits
 from clawbot.llm.tokens import estimate_tokens
+from clawbot.llm.vectors import SHORTEST_CUT, Batches, BatchText, Excess
 
 
 def taken(batches: Batches) -> list[list[str]]:

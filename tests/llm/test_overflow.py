@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clawbot.llm.error_text import wordings
 from clawbot.llm.errors import ContextOverflowError, RateLimitError
 from clawbot.llm.failures import Failure, is_overflow, stated_limit, to_error
+from clawbot.llm.scripted.file import Wording
 from clawbot.llm.scripted.replies import overflow_fault
-from clawbot.llm.scripted.types import Wording
-from clawbot.llm.wordings import wordings
 
 OVERFLOWS: list[tuple[str, int | None]] = [
     # OpenAI, Azure

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.rows import BadVectorsError, Rows, to_rows
 from clawbot.llm.scripted.server import packed
+from clawbot.llm.vectors import BadVectorsError, Rows, to_rows
 
 
 def entry(vector: Any, index: int | None = None) -> dict[str, Any]:

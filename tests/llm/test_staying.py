@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from clawbot.cli.main import root
 from clawbot.clock import SystemClock
-from clawbot.llm import process, staying
+from clawbot.llm import process, worker_reuse
 from clawbot.llm.client import ClientOptions, LiteLLMModel, RetryPolicy, Target
 from clawbot.llm.frames import Complete, Deltas, Ended, Report
 from clawbot.llm.process import WorkerClient, WorkerLostError
@@ -48,13 +48,13 @@ KEY = "sk-a-key-that-no-file-may-hold"
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with a short name, since the system allows an address a hundred characters. What stays in it is ended."""
-    monkeypatch.setattr(staying, "module_command", lambda *_: (sys.executable, "-c", WORKER, staying.STAY))
+    monkeypatch.setattr(worker_reuse, "module_command", lambda *_: (sys.executable, "-c", WORKER, worker_reuse.STAY))
     monkeypatch.setattr(process, "module_command", lambda *_: (sys.executable, "-c", WORKER))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         monkeypatch.setenv("CLAWBOT_HOME", folder)
         yield Path(folder)
-        staying.dismiss()
+        worker_reuse.dismiss()
 
 
 def a_client(stay: float = LONG) -> WorkerClient:
@@ -86,18 +86,18 @@ def written(home: Path) -> list[bytes]:
 async def test_the_next_program_finds_it_also_one_that_leaves_none(home: Path) -> None:
     first = await one_shot(a_client())
     assert await one_shot(a_client()) == await one_shot(a_client(stay=0.0)) == first
-    assert staying.staying() == first
+    assert worker_reuse.staying() == first
     apart = a_client()
     apart.alone = True
     assert await one_shot(apart) != first
     run = home / "run"
     assert stat.S_IMODE(run.stat().st_mode) == 0o700
-    assert stat.S_IMODE((run / staying.SOCKET).stat().st_mode) == 0o600
+    assert stat.S_IMODE((run / worker_reuse.SOCKET).stat().st_mode) == 0o600
     assert not any(KEY.encode() in data for data in written(home))
     async with seen_to_end(first):
         stopped = CliRunner().invoke(root, ["model", "stop"])
     assert str(first) in stopped.output
-    assert staying.staying() is None
+    assert worker_reuse.staying() is None
 
 
 @pytest.mark.parametrize("change", ["key", "code", "folder"])
@@ -110,7 +110,7 @@ async def test_other_surroundings_have_another_and_the_old_one_ends(
     if change == "key":
         monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
     elif change == "code":
-        monkeypatch.setattr(staying, "__file__", str(tmp_path / "staying.py"))
+        monkeypatch.setattr(worker_reuse, "__file__", str(tmp_path / "staying.py"))
     else:
         monkeypatch.chdir(tmp_path)
     async with seen_to_end(first):
@@ -125,7 +125,7 @@ async def test_it_ends_when_nobody_comes(home: Path) -> None:
     assert client.pid is not None
     async with seen_to_end(client.pid):
         await client.close()
-    assert not (home / "run" / staying.SOCKET).exists()
+    assert not (home / "run" / worker_reuse.SOCKET).exists()
 
 
 async def test_a_kill_fails_the_call_and_the_next_one_has_another(home: Path) -> None:
@@ -140,7 +140,7 @@ async def test_a_kill_fails_the_call_and_the_next_one_has_another(home: Path) ->
         os.kill(first, signal.SIGKILL)
         with pytest.raises(WorkerLostError):
             await anext(reports)
-    assert (home / "run" / staying.SOCKET).exists()
+    assert (home / "run" / worker_reuse.SOCKET).exists()
     assert await one_shot(client) != first
     later = await one_shot(a_client())
     assert await one_shot(a_client()) == later, "the address of one that was killed is taken over"
@@ -149,7 +149,7 @@ async def test_a_kill_fails_the_call_and_the_next_one_has_another(home: Path) ->
 async def test_one_that_is_launched_in_vain_ends(home: Path) -> None:
     """Its client is killed before it says from where it comes."""
     ours, theirs = socket.socketpair()
-    pid = staying._spawn(theirs)
+    pid = worker_reuse._spawn(theirs)
     theirs.close()
     async with seen_to_end(pid):
         ours.close()
@@ -158,7 +158,7 @@ async def test_one_that_is_launched_in_vain_ends(home: Path) -> None:
 async def test_of_two_at_once_one_stays() -> None:
     clients = [a_client(), a_client()]
     await asyncio.gather(*map(answer, clients))
-    found = staying.staying()
+    found = worker_reuse.staying()
     [other] = [client for client in clients if client.pid != found]
     assert other.pid is not None
     async with seen_to_end(other.pid):
@@ -170,10 +170,10 @@ async def test_of_two_at_once_one_stays() -> None:
 async def test_one_that_ends_at_the_moment_of_a_call_is_passed_by(
     how: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staying, "WELCOME_SECONDS", 0.05 if how == "is silent" else 30.0)
+    monkeypatch.setattr(worker_reuse, "WELCOME_SECONDS", 0.05 if how == "is silent" else 30.0)
     (home / "run").mkdir(mode=0o700)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(home / "run" / staying.SOCKET))
+        listener.bind(str(home / "run" / worker_reuse.SOCKET))
         listener.listen()
         hanging_up = asyncio.to_thread(lambda: listener.accept()[0].close() if how == "hangs up" else None)
         pid, _ = await asyncio.gather(one_shot(a_client(stay=0.0)), hanging_up)

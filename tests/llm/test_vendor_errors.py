@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from clawbot.llm.client import LONGEST_ASKED_WAIT, RetryPolicy, wait_before_next
+from clawbot.llm.error_text import wordings
 from clawbot.llm.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -21,7 +22,6 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.failures import Failure, to_error
-from clawbot.llm.wordings import wordings
 from tests.llm.test_overflow import OVERFLOWS
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

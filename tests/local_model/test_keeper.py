@@ -25,10 +25,9 @@ from clawbot.config.schema_agent import AgentSettings
 from clawbot.extras import install_command
 from clawbot.llm import process
 from clawbot.llm.errors import RefusedError, UnreachableError
-from clawbot.llm.factory import open_model
+from clawbot.llm.factory import ServedModel, open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, LoadingPart, RetryPart, StreamPart
-from clawbot.llm.served import ServedModel
 from clawbot.llm.servers import find_local
 from clawbot.local_model import keeper as keeping
 from clawbot.local_model import machine, register

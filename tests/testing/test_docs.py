@@ -10,8 +10,7 @@ import yaml
 
 from clawbot.config.schema import Settings
 from clawbot.llm.scripted import ScriptEngine, ScriptFileError, ScriptMismatch, parse_script
-from clawbot.llm.scripted.file import FAULT_KEYS, FAULT_WORDS, FILE_KEYS, REPLY_KEYS, TURN_KEYS
-from clawbot.llm.scripted.types import NAMES
+from clawbot.llm.scripted.file import FAULT_KEYS, FAULT_WORDS, FILE_KEYS, NAMES, REPLY_KEYS, TURN_KEYS
 
 pytest_plugins = ("pytester",)
 

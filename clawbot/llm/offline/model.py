@@ -11,9 +11,20 @@ import msgspec
 
 from clawbot.clock import Clock, epoch_ms
 from clawbot.llm.offline import recall, silent, workspace
-from clawbot.llm.offline.answers import ProgramFacts, answer_about, say
-from clawbot.llm.offline.intents import Intent, classify
-from clawbot.llm.offline.turn import Plan, PlannedCall, Step, Turn, follow, read_turn, what_was_done
+from clawbot.llm.offline.turn import (
+    Intent,
+    Plan,
+    PlannedCall,
+    ProgramFacts,
+    Step,
+    Turn,
+    answer_about,
+    classify,
+    follow,
+    read_turn,
+    say,
+    what_was_done,
+)
 from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage

@@ -14,9 +14,20 @@ from msgspec import Struct
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.languages.stems import stem
 from clawbot.languages.tables import pattern_in, table, words_in
-from clawbot.llm.offline.answers import bare, one_line, quote, say
-from clawbot.llm.offline.intents import MAX_REQUEST, Intent, classify
-from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
+from clawbot.llm.offline.turn import (
+    MAX_REQUEST,
+    CallOutcome,
+    Intent,
+    Plan,
+    PlannedCall,
+    Turn,
+    asked,
+    bare,
+    classify,
+    one_line,
+    quote,
+    say,
+)
 from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import UserMessage, read_compacted
 from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language, detect

@@ -9,9 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from msgspec import Struct
 
 from clawbot.languages.tables import pattern_in, text_in
-from clawbot.llm.offline.answers import one_line, say
-from clawbot.llm.offline.intents import classify
-from clawbot.llm.offline.turn import WRITERS, Plan, PlannedCall, Turn
+from clawbot.llm.offline.turn import WRITERS, Plan, PlannedCall, Turn, classify, one_line, say
 from clawbot.llm.offline.workspace import as_item, daily_file, key, look_before, tidy
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import cut_to, weigh_tokens

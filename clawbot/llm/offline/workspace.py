@@ -9,9 +9,21 @@ from datetime import timedelta
 from pathlib import PurePosixPath
 
 from clawbot.languages.tables import pattern_in
-from clawbot.llm.offline.answers import bare, block, done_words, one_line, quote, say
-from clawbot.llm.offline.intents import Intent, classify
-from clawbot.llm.offline.turn import CallOutcome, Plan, PlannedCall, Turn, asked
+from clawbot.llm.offline.turn import (
+    CallOutcome,
+    Intent,
+    Plan,
+    PlannedCall,
+    Turn,
+    asked,
+    bare,
+    block,
+    classify,
+    done_words,
+    one_line,
+    quote,
+    say,
+)
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean

@@ -1,9 +1,8 @@
-"""The engine of the scripted model: answers OpenAI chat requests from a script, and says both sides of a request that
-does not fit it.
+"""The engine of the scripted model: answers OpenAI chat requests from a script, and reports both sides of a request
+that does not fit it.
 
-It knows no HTTP: `server.py` serves it, and `model.py` asks it directly. `docs/testing-agents.md` is the guide for
-those who write scripts.
-"""
+It knows no HTTP: `server.py` serves it, and `ScriptModel` asks it directly. `docs/testing-agents.md` is the guide for
+those who write scripts."""
 
 from __future__ import annotations
 
@@ -11,10 +10,17 @@ import asyncio
 import re
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
+from clawbot.clock import epoch_ms
 from clawbot.errors import ClawbotError
-from clawbot.llm.errors import RefusedError
+from clawbot.llm.client import ClientOptions, with_retries
+from clawbot.llm.collect import DeltaCollector
+from clawbot.llm.errors import ModelError, RefusedError
+from clawbot.llm.failures import Failure, to_error
+from clawbot.llm.protocol import ChatRequest, ModelInfo, StreamPart
+from clawbot.llm.scripted.file import Check, CheckKey, Fault, Figures, Script, ScriptTurn
 from clawbot.llm.scripted.replies import (
     Chunk,
     ScriptedFault,
@@ -26,7 +32,7 @@ from clawbot.llm.scripted.replies import (
     status_fault,
     usage_of,
 )
-from clawbot.llm.scripted.types import Check, CheckKey, Fault, Figures, Script, ScriptTurn
+from clawbot.llm.wire import Speller
 from clawbot.messages import without_times
 from clawbot.text.naming import TITLE_QUESTION
 
@@ -327,3 +333,67 @@ def _text(message: Mapping[str, Any]) -> str:
     if not isinstance(content, list):
         return ""
     return "\n".join(str(part["text"]) for part in content if isinstance(part, Mapping) and "text" in part)
+
+
+PROVIDER = "script"
+
+
+class ScriptModel:
+    """Answers with the turns of `engine`. Of `options` the clock and the retries count: a scripted fault is raised as
+    the `llm.errors` of a real provider and repeated like it, a request that does not fit the script never is."""
+
+    def __init__(self, engine: ScriptEngine, info: ModelInfo, options: ClientOptions) -> None:
+        self.engine = engine
+        self.info = info
+        self._options = options
+        self._speller = Speller()
+        self._ref = f"{PROVIDER}/{engine.script.model}"
+
+    async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        """Answer `request` with the next turn of the script. Raises ScriptMismatch and the scripted errors."""
+        async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
+            async for part in parts:
+                yield part
+
+    async def _attempt(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
+        model = self.engine.script.model
+        now = self._options.clock.now()
+        collector = DeltaCollector(
+            provider=PROVIDER,
+            model=model,
+            answerer=PROVIDER,
+            timestamp=epoch_ms(now),
+            tools=request.tools,
+            must_answer=request.purpose == "chat",
+        )
+        body = {"model": model, **self._speller.body(request, self._ref)}
+        streaming = False
+        async with aclosing(self.engine.reply(body)) as chunks:
+            try:
+                async for chunk in chunks:
+                    for part in collector.feed(chunk):
+                        streaming = True
+                        yield part
+                    if collector.looping:
+                        break
+            except ScriptedFault as fault:
+                raise self._error(fault, streaming=streaming) from fault
+        for last in collector.finish():
+            yield last
+
+    def _error(self, fault: ScriptedFault, *, streaming: bool) -> ModelError:
+        failure = Failure(
+            name="APIConnectionError" if fault.kind == "drop" else "",
+            message=fault.message,
+            status=fault.status,
+            retry_after=fault.headers.get("Retry-After", ""),
+            streaming=streaming,
+        )
+        return to_error(failure, ref=self._ref, now=self._options.clock.now())
+
+    async def warm(self) -> None:
+        """Nothing needs to be loaded."""
+
+    async def aclose(self) -> None:
+        """Raise ScriptMismatch for a request that did not fit, ScriptUnused for turns that are left."""
+        self.engine.finish()

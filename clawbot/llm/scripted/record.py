@@ -1,48 +1,261 @@
-"""Stands between a client and a real server, and writes the script that replays the session, without its secrets."""
+"""Recording a session with a real server as the script that replays it, without its secrets.
+
+The answers are read off the wire of four protocols (OpenAI's chat completions and Responses, Anthropic's Messages,
+Ollama's chat) and written as the replies of a script.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import aiohttp
 import yaml
-from aiohttp import web
 from msgspec import Struct
 
 from clawbot.config.source import resolvers
 from clawbot.guarded import OPEN_APPEND, reached
-from clawbot.llm.scripted.answers import Answer, answer_at, user_text
-from clawbot.llm.scripted.file import BEGINS, ENDS
-from clawbot.llm.scripted.server import LOOPBACK, MAX_BODY
-from clawbot.llm.scripted.types import DEFAULT_MODEL
-from clawbot.llm.servers import served_model
+from clawbot.llm.calls import CallPieces
+from clawbot.llm.deltas import ending_of
+from clawbot.llm.scripted.file import BEGINS, DEFAULT_MODEL, ENDS, ERROR_STATUS
+from clawbot.llm.scripted.replies import ARGUMENT_PIECES
+from clawbot.llm.tokens import merge_usage, usage_from
 from clawbot.messages import newest_words, scrub
-from clawbot.text.naming import TITLE_QUESTION
-from clawbot.text.secrets import MARK, Redactor, remember_secret
+from clawbot.text.secrets import MARK, Redactor
 
 WIDTH = 110
 EXPECTED_CHARS = 60
 """Of the user's words: enough to tell one message from another."""
 HEAD = "# Recorded by `clawbot script record`. A last turn without its end was cut off, and is not played."
-MESSAGE_CHARS = 500
-"""Of an error that is no JSON: a page of HTML, say."""
 # The time before a message; and what a replay has otherwise: dates, times, secrets.
 _TIME_MARK = re.compile(r"^\s*\[[^\]\n]*\d\d:\d\d[^\]\n]*\]\s*")
 _CHANGING = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d:\d\d|{re.escape(MARK)}|\n")
 _TELLING = re.compile(r"[^\s!-/:-@\[-`{-~]")
-# Those of one connection only, and those that our own client and server write anew.
-_HOP = frozenset(
-    ["connection", "content-encoding", "content-length", "host", "keep-alive", "transfer-encoding", "accept-encoding"]
-)
+# The HTTP statuses that the vendors document for errors that they may send within a stream as well.
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "overloaded_error": 529,
+}
+_SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+
+
+class Answer:
+    """Gathers one answer: `feed` the bytes of a stream and `close` it, or `take` a body that is no stream."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        """Whether the last event came, so that the client waits for no other."""
+        self._texts = {"reasoning": "", "text": ""}
+        self._calls = CallPieces()
+        self._called: set[int] = set()  # the blocks of Anthropic's that are calls
+        self._usage: dict[str, Any] = {}
+        self._end = ""
+        self._fault: dict[str, Any] = {}
+        self._rest = b""
+        self._data: list[bytes] = []
+
+    @property
+    def ending(self) -> bool:
+        """Whether what comes next is no part of the text any more."""
+        return bool(self.complete or self._end)
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of a stream, of server-sent events or of lines of JSON."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._take_line(line.rstrip(b"\r"))
+
+    def close(self) -> None:
+        """Take what is left at the end of a stream."""
+        for line in (self._rest, b""):
+            self._take_line(line)
+
+    def _take_line(self, line: bytes) -> None:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:])
+        elif line.startswith(b"{"):
+            self.take(line)
+        elif not line and self._data:
+            self.take(b"\n".join(self._data))
+            self._data = []
+
+    def take(self, data: bytes | bytearray) -> None:
+        """Take an event, or a complete body. What makes no sense is nothing to a client either."""
+        if data.strip() == b"[DONE]":
+            self.complete = True
+            return
+        with contextlib.suppress(ValueError, TypeError, AttributeError, KeyError, RecursionError):
+            body = json.loads(data.decode(errors="replace"))
+            error = body.get("error") or (body if "error" in (body.get("type"), body.get("object")) else None)
+            self.refuse(error) if error else self._read(body)
+
+    def refuse(self, error: Any, status: int = 0, headers: Mapping[str, str] | None = None) -> None:
+        """Take an error in place of an answer; `status` 0: the one that fits its kind."""
+        details = error if isinstance(error, dict) else {"message": error}
+        kinds = [details.get(key) for key in ("code", "status", "type")]
+        found = (each if isinstance(each, int) else _STATUS_OF.get(str(each), 0) for each in kinds)
+        status = status or next((each for each in found if each in ERROR_STATUS), 500)
+        wait = _SECONDS.fullmatch((headers or {}).get("Retry-After", ""))
+        after = {"retry_after": float(wait[0])} if wait else {}
+        message = details.get("message") or details.get("detail") or ""
+        self._fault = {"status": status, "message": escaped(str(message)), **after}
+        self.complete = True
+
+    def reply(self, *, cut: bool = False, left: bool = False) -> dict[str, Any]:
+        """The reply that says the same. `cut`: the server broke off; `left`: the client did not wait for the end."""
+        reply: dict[str, Any] = {key: escaped(text) for key, text in self._texts.items() if text}
+        calls = self._calls.blocks()
+        if calls:
+            reply["tool_calls"] = [{"name": c.name, "arguments": escaped(c.malformed or c.arguments)} for c in calls]
+        if self._fault and not reply:
+            return {"fault": self._fault}
+        if self._fault or (cut and not self.complete):
+            # A number above that of the pieces is the end of them.
+            return {**reply, "fault": {"drop": len(reply) + len(calls) * (1 + ARGUMENT_PIECES)} if reply else "drop"}
+        if left or self._end in {"", "error"}:
+            return {**reply, "fault": "no_finish"}
+        if usage := usage_from(self._usage):
+            figures = {"prompt": usage.prompt_tokens, "completion": usage.output, "cached": usage.cache_read}
+            reply["usage"] = {key: value for key, value in figures.items() if value}
+        if finish := {"cut": "length", "refused": "content_filter"}.get(ending_of(self._end)):
+            reply["finish_reason"] = finish
+        return reply if reply.keys() - {"usage", "finish_reason"} else {"text": "", **reply}
+
+    def _read(self, body: Mapping[str, Any]) -> None:
+        """Read an event or a complete body that is no error; its form shows the protocol."""
+        if "choices" in body:
+            self._read_chat(body)
+        elif body.get("type", "").startswith("response.") or body.get("object") == "response":
+            self._read_responses(body)
+        elif "type" in body:
+            self._read_messages(body)
+        else:
+            self._read_ollama(body)
+
+    def _add(self, reasoning: object, text: object) -> None:
+        for key, value in (("reasoning", reasoning), ("text", text)):
+            if isinstance(value, str):
+                self._texts[key] += value
+
+    def _count(self, usage: object) -> None:
+        if isinstance(usage, Mapping):
+            merge_usage(self._usage, usage)
+
+    def _read_chat(self, body: Mapping[str, Any]) -> None:
+        self._count(body.get("usage"))
+        for choice in body["choices"]:
+            delta = choice.get("delta") or choice.get("message") or {}
+            self._add(delta.get("reasoning_content") or delta.get("reasoning"), delta.get("content"))
+            for call in delta.get("tool_calls") or ():
+                self._calls.feed(call)
+            self._end = str(choice.get("finish_reason") or self._end)
+
+    def _read_responses(self, body: Mapping[str, Any]) -> None:
+        response = body.get("response") or body
+        match body.get("type"):
+            case "response.output_text.delta" | "response.refusal.delta":
+                self._add(None, body["delta"])
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                self._add(body["delta"], None)
+            case "response.output_item.done":
+                self._read_output([body["item"]], texts=False)
+            case _ if response.get("status") == "failed":
+                self.refuse(response.get("error"))
+            case _ if response.get("status") in {"completed", "incomplete"} and "output" in response:
+                self._read_output(response["output"], texts=not any(self._texts.values()))
+                usage = response.get("usage") or {}
+                # Here the input holds what came from the cache.
+                self._count({**usage, "prompt_tokens": usage.get("input_tokens")})
+                self._end = (response.get("incomplete_details") or {}).get("reason") or response["status"]
+                self.complete = True
+
+    def _read_output(self, items: list[Mapping[str, Any]], *, texts: bool) -> None:
+        """Take the calls in a part of the output that is complete, and its `texts` if none came in deltas."""
+        known = {call.id for call in self._calls.blocks()}
+        for item in items:
+            if item["type"] == "function_call" and item["call_id"] not in known:
+                self._calls.feed({"id": item["call_id"], "function": item})
+            for part in (item.get("content") or item.get("summary") or ()) if texts else ():
+                text = part.get("text") or part.get("refusal")
+                self._add(*((None, text) if item["type"] == "message" else (text, None)))
+
+    def _read_messages(self, body: Mapping[str, Any]) -> None:
+        match body["type"]:
+            case "message_start":
+                self._count(body["message"].get("usage"))
+            case "content_block_start":
+                self._read_block(body["content_block"], body["index"])
+            case "content_block_delta":
+                delta = body["delta"]
+                self._add(delta.get("thinking"), delta.get("text"))
+                # A search by the vendor has arguments as well, and is no call to the client.
+                if "partial_json" in delta and body["index"] in self._called:
+                    self._calls.feed({"index": body["index"], "function": {"arguments": delta["partial_json"]}})
+            case "message_delta" | "message":
+                for at, block in enumerate(body.get("content") or ()):
+                    self._read_block(block, at)
+                self._count(body.get("usage"))
+                self._end = (body.get("delta") or body).get("stop_reason") or self._end
+            case "message_stop":
+                self.complete = True
+
+    def _read_block(self, block: Mapping[str, Any], at: int) -> None:
+        self._add(block.get("thinking"), block.get("text"))
+        if block["type"] == "tool_use":
+            self._called.add(at)
+            function = {"name": block["name"], "arguments": block.get("input") or None}
+            self._calls.feed({"index": at, "id": block["id"], "function": function})
+
+    def _read_ollama(self, body: Mapping[str, Any]) -> None:
+        message = body.get("message") or {}
+        self._add(message.get("thinking"), message.get("content"))
+        for call in message.get("tool_calls") or ():
+            self._calls.feed(call)
+        if body.get("done"):
+            self._count({"prompt_tokens": body.get("prompt_eval_count"), "output_tokens": body.get("eval_count")})
+            self._end = body.get("done_reason") or "stop"
+            self.complete = True
+
+
+def answer_at(path: str) -> Answer | None:
+    """What gathers the answer of the address `path`; None when a model does not talk there."""
+    return Answer() if path.endswith(("/chat/completions", "/responses", "/messages", "/api/chat")) else None
+
+
+def user_text(body: Mapping[str, Any]) -> str:
+    """The text of the user's last message in a request of any of the protocols; "" when there is none."""
+    turns = body.get("messages") or body.get("input")
+    if isinstance(turns, str):
+        return turns
+    asked = [turn for turn in turns if isinstance(turn, dict)] if isinstance(turns, list) else []
+    texts = (_text_of(turn.get("content")) for turn in reversed(asked) if turn.get("role") == "user")
+    # To Anthropic the results of tools are the user's as well.
+    return next((text for text in texts if text.strip()), "")
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, list):
+        return "\n\n".join(str(part["text"]) for part in content if isinstance(part, dict) and "text" in part)
+    return content if isinstance(content, str) else ""
+
+
+def escaped(value: Any) -> Any:
+    """`value` with what would be a template in a script marked as none."""
+    if isinstance(value, str):
+        return value.replace("{{", "\\{{")
+    if isinstance(value, dict):
+        return {key: escaped(each) for key, each in value.items()}
+    return [escaped(each) for each in value] if isinstance(value, list) else value
 
 
 class _Dumper(yaml.SafeDumper):
@@ -72,16 +285,16 @@ class Recorder:
         """How many secrets were left out."""
         return self._redactor.count
 
-    def begin(self, text: str, answer: Answer) -> _Turn:
+    def begin(self, text: str, answer: Answer) -> RecordedTurn:
         """Begin the next turn: `answer` is to gather what answers a request with `text` as the user's last one."""
         if text != self._text:
             # A message that failed is sent again before the next one, as one text.
             before, self._text = self._text, text
             self._words = newest_words(text.removeprefix(f"{before}\n\n") if before else text)
         self._begun += 1
-        return _Turn(self._begun, self._words, answer)
+        return RecordedTurn(self._begun, self._words, answer)
 
-    async def end(self, turn: _Turn | None, *, cut: bool = False, left: bool = False) -> None:
+    async def end(self, turn: RecordedTurn | None, *, cut: bool = False, left: bool = False) -> None:
         """Write `turn` with its reply (`Answer.reply`), unless it has one; returns when it is on disk."""
         if turn is None or turn.ended:
             return
@@ -96,7 +309,7 @@ class Recorder:
         if self._writes:
             await asyncio.wait(self._writes)
 
-    async def _write(self, turn: _Turn, reply: dict[str, Any]) -> None:
+    async def _write(self, turn: RecordedTurn, reply: dict[str, Any]) -> None:
         async with self._writing:
             if self.error is not None:
                 return
@@ -109,7 +322,7 @@ class Recorder:
             else:
                 self.count += 1
 
-    def _append(self, turn: _Turn, reply: dict[str, Any]) -> None:
+    def _append(self, turn: RecordedTurn, reply: dict[str, Any]) -> None:
         words = _expected(self._redactor.text(scrub(turn.words)))
         spelled: dict[str, Any] = {"expect": {"user": words}} if words else {}
         spelled["reply"] = self._redactor.tree(scrub(reply))
@@ -128,7 +341,7 @@ class Recorder:
             os.fsync(stream.fileno())
 
 
-class _Turn(Struct):
+class RecordedTurn(Struct):
     """A turn that has begun: its number, the words of the user that it answers, and the answer so far."""
 
     number: int
@@ -145,117 +358,3 @@ def _expected(text: str) -> str:
     """The first words of the user's message that a replay has again; empty when there are none."""
     parts = (part.strip() for part in _CHANGING.split(_TIME_MARK.sub("", text)))
     return next((part[:EXPECTED_CHARS].strip() for part in parts if _TELLING.search(part)), "")
-
-
-class _Proxy:
-    """Hands every request on, and every answer back as it comes."""
-
-    def __init__(self, base: str, recorder: Recorder, session: aiohttp.ClientSession) -> None:
-        self._base = base.rstrip("/")
-        self._origin = self._base.removesuffix(urlsplit(self._base).path)
-        self._recorder = recorder
-        self._session = session
-        self._describing = asyncio.Lock()
-
-    async def hand_on(self, request: web.Request) -> web.StreamResponse:
-        """Answer as the server does; what a model is asked is recorded."""
-        data = await request.read()
-        for name in ("Authorization", "api-key", "x-api-key"):
-            remember_secret(request.headers.get(name, "").removeprefix("Bearer "))
-        answer = answer_at(request.path) if request.method == "POST" else None
-        body = _json(data) if answer else {}
-        text = user_text(body)
-        # A replay is asked for titles when it likes, and has no turn for that.
-        turn = self._recorder.begin(text, answer) if answer and TITLE_QUESTION not in text else None
-        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
-        try:
-            if turn is not None:
-                await self._describe(body, request)
-            async with self._session.request(
-                request.method, self._origin + request.path_qs, data=data, headers=headers, allow_redirects=False
-            ) as upstream:
-                return await self._hand_back(request, upstream, turn)
-        except aiohttp.ClientConnectorError as error:
-            message = f"{self._base} can't be reached: {error.strerror or error}."
-            if turn is not None:
-                turn.answer.refuse(message, 502)
-            await self._recorder.end(turn)
-            return web.json_response({"error": {"message": message}}, status=502)
-        except aiohttp.ClientError:
-            await self._recorder.end(turn, cut=True)
-            if request.transport is not None:
-                request.transport.abort()
-            return web.Response(status=502)
-        finally:
-            # For a client that has left: what it received is a turn of the session.
-            await self._recorder.end(turn, left=True)
-
-    async def _describe(self, body: Mapping[str, Any], request: web.Request) -> None:
-        async with self._describing:
-            if self._recorder.head:
-                return
-            key = request.headers.get("Authorization", "").removeprefix("Bearer ") or None
-            name = str(body.get("model") or "")
-            served = await asyncio.to_thread(served_model, self._base, name, key)
-            window = {"window": served.window} if served and served.window else {}
-            self._recorder.head = {"model": name or DEFAULT_MODEL, **window}
-
-    async def _hand_back(
-        self, request: web.Request, upstream: aiohttp.ClientResponse, turn: _Turn | None
-    ) -> web.StreamResponse:
-        """Return what comes. The end of an answer is held until its turn is on disk."""
-        headers = {name: value for name, value in upstream.headers.items() if name.lower() not in _HOP}
-        response = web.StreamResponse(status=upstream.status, headers=headers)
-        await response.prepare(request)
-        answer, held = turn.answer if turn else None, bytearray()
-        streamed = upstream.ok and upstream.content_type != "application/json"
-        async for data in upstream.content.iter_any():
-            if answer and streamed:
-                answer.feed(data)
-            if answer and (answer.ending or not streamed):
-                held += data
-            else:
-                await response.write(data)
-            if answer and answer.complete:
-                break
-        if answer and not upstream.ok:
-            body = _json(held)
-            said = body.get("error") or body or held.decode(errors="replace")[:MESSAGE_CHARS]
-            answer.refuse(said, upstream.status, upstream.headers)
-        elif answer:
-            answer.close() if streamed else answer.take(held)
-        await self._recorder.end(turn)
-        await response.write(held)
-        await response.write_eof()
-        return response
-
-
-def _json(data: bytes | bytearray) -> dict[str, Any]:
-    try:
-        found = json.loads(data)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-@asynccontextmanager
-async def recording(recorder: Recorder, base: str, *, port: int = 0) -> AsyncIterator[str]:
-    """Record what is asked of the server at `base` until the context ends; gives the address to ask instead. `port` 0
-    takes a free one. Raises OSError for a taken port."""
-    # The client decides how long it waits. A connection that is used again may have been closed by then.
-    timeout, connector = aiohttp.ClientTimeout(total=None), aiohttp.TCPConnector(force_close=True)
-    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
-        app = web.Application(client_max_size=MAX_BODY)
-        app.router.add_route("*", "/{path:.*}", _Proxy(base, recorder, session).hand_on)
-        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0, access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, LOOPBACK, port).start()
-            yield f"http://{LOOPBACK}:{runner.addresses[0][1]}{urlsplit(base.rstrip('/')).path}"
-        finally:
-            for site in runner.sites:
-                await site.stop()
-            # While the disk is slow, clients still wait for the end of their answers.
-            await recorder.flush()
-            await runner.cleanup()
-            await recorder.flush()

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from clawbot.llm.scripted.types import Fault, Reply, ScriptedCall, ScriptedPiece, Wording, render, render_all
+from clawbot.llm.scripted.file import Fault, Reply, ScriptedCall, ScriptedPiece, Wording, render, render_all
 from clawbot.llm.tokens import count_now
 
 Chunk = dict[str, Any]

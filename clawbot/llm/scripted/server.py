@@ -8,6 +8,7 @@ client repeats, and remembered.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
@@ -15,16 +16,23 @@ import json
 import math
 import re
 import struct
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
+import aiohttp
 from aiohttp import web
 from msgspec import Struct
 
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch
+from clawbot.llm.scripted.file import DEFAULT_MODEL
+from clawbot.llm.scripted.record import RecordedTurn, Recorder, answer_at, user_text
 from clawbot.llm.scripted.replies import Chunk, ScriptedFault, error_body, whole_answer
+from clawbot.llm.servers import served_model
 from clawbot.llm.tokens import weigh_tokens
+from clawbot.text.naming import TITLE_QUESTION
+from clawbot.text.secrets import remember_secret
 
 USUAL_DIMENSIONS = 256
 # The largest vectors that embedding models make have about 4,000 numbers.
@@ -190,3 +198,125 @@ def _bad_request(message: str) -> web.HTTPBadRequest:
 
 def _error(status: int, message: str, code: str | None = None) -> web.Response:
     return web.json_response(error_body(message, "invalid_request_error", code), status=status)
+
+
+MESSAGE_CHARS = 500
+"""Of an error that is no JSON: a page of HTML, say."""
+# Those of one connection only, and those that our own client and server write anew.
+_HOP = frozenset(
+    ["connection", "content-encoding", "content-length", "host", "keep-alive", "transfer-encoding", "accept-encoding"]
+)
+
+
+class _Proxy:
+    """Hands every request on, and every answer back as it comes."""
+
+    def __init__(self, base: str, recorder: Recorder, session: aiohttp.ClientSession) -> None:
+        self._base = base.rstrip("/")
+        self._origin = self._base.removesuffix(urlsplit(self._base).path)
+        self._recorder = recorder
+        self._session = session
+        self._describing = asyncio.Lock()
+
+    async def hand_on(self, request: web.Request) -> web.StreamResponse:
+        """Answer as the server does; what a model is asked is recorded."""
+        data = await request.read()
+        for name in ("Authorization", "api-key", "x-api-key"):
+            remember_secret(request.headers.get(name, "").removeprefix("Bearer "))
+        answer = answer_at(request.path) if request.method == "POST" else None
+        body = _json(data) if answer else {}
+        text = user_text(body)
+        # A replay is asked for titles when it likes, and has no turn for that.
+        turn = self._recorder.begin(text, answer) if answer and TITLE_QUESTION not in text else None
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP}
+        try:
+            if turn is not None:
+                await self._describe(body, request)
+            async with self._session.request(
+                request.method, self._origin + request.path_qs, data=data, headers=headers, allow_redirects=False
+            ) as upstream:
+                return await self._hand_back(request, upstream, turn)
+        except aiohttp.ClientConnectorError as error:
+            message = f"{self._base} can't be reached: {error.strerror or error}."
+            if turn is not None:
+                turn.answer.refuse(message, 502)
+            await self._recorder.end(turn)
+            return web.json_response({"error": {"message": message}}, status=502)
+        except aiohttp.ClientError:
+            await self._recorder.end(turn, cut=True)
+            if request.transport is not None:
+                request.transport.abort()
+            return web.Response(status=502)
+        finally:
+            # For a client that has left: what it received is a turn of the session.
+            await self._recorder.end(turn, left=True)
+
+    async def _describe(self, body: Mapping[str, Any], request: web.Request) -> None:
+        async with self._describing:
+            if self._recorder.head:
+                return
+            key = request.headers.get("Authorization", "").removeprefix("Bearer ") or None
+            name = str(body.get("model") or "")
+            served = await asyncio.to_thread(served_model, self._base, name, key)
+            window = {"window": served.window} if served and served.window else {}
+            self._recorder.head = {"model": name or DEFAULT_MODEL, **window}
+
+    async def _hand_back(
+        self, request: web.Request, upstream: aiohttp.ClientResponse, turn: RecordedTurn | None
+    ) -> web.StreamResponse:
+        """Return what comes. The end of an answer is held until its turn is on disk."""
+        headers = {name: value for name, value in upstream.headers.items() if name.lower() not in _HOP}
+        response = web.StreamResponse(status=upstream.status, headers=headers)
+        await response.prepare(request)
+        answer, held = turn.answer if turn else None, bytearray()
+        streamed = upstream.ok and upstream.content_type != "application/json"
+        async for data in upstream.content.iter_any():
+            if answer and streamed:
+                answer.feed(data)
+            if answer and (answer.ending or not streamed):
+                held += data
+            else:
+                await response.write(data)
+            if answer and answer.complete:
+                break
+        if answer and not upstream.ok:
+            body = _json(held)
+            said = body.get("error") or body or held.decode(errors="replace")[:MESSAGE_CHARS]
+            answer.refuse(said, upstream.status, upstream.headers)
+        elif answer:
+            answer.close() if streamed else answer.take(held)
+        await self._recorder.end(turn)
+        await response.write(held)
+        await response.write_eof()
+        return response
+
+
+def _json(data: bytes | bytearray) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@asynccontextmanager
+async def recording(recorder: Recorder, base: str, *, port: int = 0) -> AsyncIterator[str]:
+    """Record what is asked of the server at `base` until the context ends; gives the address to ask instead. `port` 0
+    takes a free one. Raises OSError for a taken port."""
+    # The client decides how long it waits. A connection that is used again may have been closed by then.
+    timeout, connector = aiohttp.ClientTimeout(total=None), aiohttp.TCPConnector(force_close=True)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        app = web.Application(client_max_size=MAX_BODY)
+        app.router.add_route("*", "/{path:.*}", _Proxy(base, recorder, session).hand_on)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0, access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, LOOPBACK, port).start()
+            yield f"http://{LOOPBACK}:{runner.addresses[0][1]}{urlsplit(base.rstrip('/')).path}"
+        finally:
+            for site in runner.sites:
+                await site.stop()
+            # While the disk is slow, clients still wait for the end of their answers.
+            await recorder.flush()
+            await runner.cleanup()
+            await recorder.flush()

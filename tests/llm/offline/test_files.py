@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.llm.offline.answers import done_words
+from clawbot.llm.offline.turn import done_words
 from clawbot.text.statements import is_refusal
 from tests.llm.offline.talk import Files, Talk
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from clawbot.languages.tables import table
-from clawbot.llm.offline.intents import MAX_REQUEST, classify
 from clawbot.llm.offline.model import PLANS
+from clawbot.llm.offline.turn import MAX_REQUEST, classify
 from clawbot.text.language import detect
 
 # What is said, what it is taken for, and the words that are cut out of it ("" where they don't matter).

@@ -15,8 +15,9 @@ import httpx
 import pytest
 
 from clawbot.llm.scripted import Script, load_script
-from clawbot.llm.scripted.record import Recorder, recording
-from clawbot.llm.scripted.types import Fault
+from clawbot.llm.scripted.file import Fault
+from clawbot.llm.scripted.record import Recorder
+from clawbot.llm.scripted.server import recording
 from tests.vendors import CUT, END, STREAM, chunked, reply, sse
 
 LINES = STREAM.replace(b"text/event-stream; charset=utf-8", b"application/x-ndjson")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.llm.scripted import Script, ScriptFileError, load_script, parse_script
-from clawbot.llm.scripted.types import Check, Fault, Figures, ScriptedCall, ScriptedPiece
+from clawbot.llm.scripted.file import Check, Fault, Figures, ScriptedCall, ScriptedPiece
 
 FILE = Path("talk.yaml")
 EXAMPLES = Path(__file__).parents[2] / "scripts"

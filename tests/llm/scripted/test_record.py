@@ -18,10 +18,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from clawbot.llm.scripted import ScriptEngine, ScriptFileError, load_script, parse_script
-from clawbot.llm.scripted.answers import answer_at, user_text
-from clawbot.llm.scripted.record import Recorder, recording
+from clawbot.llm.scripted.record import Recorder, answer_at, user_text
 from clawbot.llm.scripted.replies import ScriptedFault, whole_answer
-from clawbot.llm.scripted.server import serve_script
+from clawbot.llm.scripted.server import recording, serve_script
 from clawbot.messages import NOTES_FOUND
 from clawbot.text.naming import TITLE_QUESTION
 
