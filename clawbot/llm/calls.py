@@ -41,7 +41,7 @@ class CallPieces:
         self._pieces: list[_Piece] = []
 
     def feed(self, piece: Mapping[str, Any]) -> None:
-        """Take one piece: an entry of `delta.tool_calls`."""
+        """Add an entry of `delta.tool_calls`."""
         function, place = piece.get("function"), piece.get("index")
         function = function if isinstance(function, Mapping) else {}
         arguments = function.get("arguments") or ""
@@ -77,7 +77,7 @@ class CallPieces:
         return blocks
 
     def _name(self, parts: list[str]) -> str:
-        """Join a name that came in pieces; some servers repeat it with each piece of the arguments."""
+        """Join a name that came in parts; some servers repeat it with each part of the arguments."""
         longest, whole = max(parts, key=len, default=""), "".join(parts)
         if all(longest.startswith(part) for part in parts):
             return longest
@@ -146,7 +146,7 @@ def safe_name(name: str) -> str:
 
 
 def _is_deep(value: Any, levels: int = DEEPEST) -> bool:
-    """Whether lists and objects are nested deeper than anything that shows, stores or sends them again can follow."""
+    """Whether lists and objects are nested too deep to be shown, stored or sent again."""
     inner = [each for each in (value.values() if isinstance(value, dict) else value) if isinstance(each, dict | list)]
     return any(levels == 0 or _is_deep(each, levels - 1) for each in inner)
 
@@ -275,7 +275,7 @@ class WrittenCalls:
         self._size = 0
 
     def feed(self, text: str) -> str:
-        """Take the next text and return what may be shown."""
+        """Add text and return what may be shown."""
         if self._held is None:
             return text
         self._held.append(text)

@@ -115,8 +115,7 @@ class Retries:
         self.number = 1
 
     def after(self, error: ModelError) -> float | None:
-        """Seconds to wait, now that an attempt ended with `error`; None when there is to be no other. A server that
-        loads its model is asked until it has, which counts for no attempt."""
+        """Return the seconds to wait after `error`; None to give up. Loading counts for no attempt."""
         if isinstance(error, LoadingError):
             wait = min(_LOADING_WAIT, self._patience)
             self._patience -= wait
@@ -180,11 +179,9 @@ class Target(Struct, frozen=True):
 
     @property
     def answerer(self) -> str:
-        """Who answers there, for the user."""
         return answerer(self.ref, self.base)
 
     def arguments(self) -> dict[str, Any]:
-        """The part of litellm's arguments that says where to call."""
         found: dict[str, Any] = {**self.options, "model": self.model}
         if self.base:
             found["api_base"] = self.base
@@ -291,17 +288,16 @@ class LiteLLMModel:
 
     @property
     def worker(self) -> WorkerClient:
-        """The worker process. Raises UnreachableError after `aclose`."""
+        """Raises UnreachableError after `aclose`."""
         if self._worker is None:
             raise UnreachableError(_("the model is closed."), provider=self._target.answerer)
         return self._worker
 
     async def warm(self) -> None:
-        """Load litellm. The first call reports a failure to do so."""
         await self.worker.warm()
 
     async def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
-        """Ask a server that was not ready until it has loaded the model, as long as `stream` would wait for it."""
+        """Wait until the server has loaded the model, as long as `stream` would."""
         if self._ready:
             return
         waiting = False
@@ -323,7 +319,7 @@ class LiteLLMModel:
         yield  # makes it a generator
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request`, repeating the call as the settings say. Raises ModelError."""
+        """Answer `request`, repeating the call as the settings require. Raises ModelError."""
         policy, self._policy = self._policy, self._options.policy
         async with aclosing(with_retries(lambda: self._attempt(request), policy)) as parts:
             async for part in parts:
@@ -367,7 +363,6 @@ class LiteLLMModel:
             yield part
 
     async def _call(self, request: ChatRequest) -> Complete:
-        """The call for the worker, which runs after this."""
         identity = await self.worker.next_id()
         body = self._speller.body(request, self._target.ref, self._target.base, tools=self.info.supports_tools)
         if cap := answer_cap(self._options, self._target.base, self.info.window):
@@ -401,7 +396,6 @@ class LiteLLMModel:
         )
 
     async def aclose(self) -> None:
-        """End the worker process, unless another model uses it."""
         worker, self._worker = self._worker, None
         if worker is not None:
             await release_worker(worker)

@@ -77,11 +77,10 @@ class DeltaCollector:
 
     @property
     def looping(self) -> bool:
-        """Whether the model repeats itself without end: then nothing more of it is worth waiting for."""
         return any(guard.looping for guard in self._guards.values())
 
     def feed(self, chunk: Mapping[str, Any]) -> list[Shown]:
-        """Take the next chunk; what can be shown of it at once comes back. Tool calls wait for `finish`."""
+        """Add a chunk and return what can be shown at once; tool calls wait for `finish`."""
         parts: list[Shown] = []
         for choice in _mappings(chunk.get("choices")):
             self._feed_delta(choice.get("delta"), parts)
@@ -132,7 +131,7 @@ class DeltaCollector:
             parts.append(TextPart(text))
 
     def _withdraw(self, parts: list[Shown]) -> None:
-        """All text so far was reasoning, whose opening tag was not sent."""
+        """Turn all text so far into reasoning, whose opening tag was not sent."""
         held, _calls = self._written.end(whole=False)
         self._thinking.add("".join(self._text) + held, IN_CONTENT)
         if self._text:
@@ -143,13 +142,9 @@ class DeltaCollector:
         self._guards["text"] = RepetitionGuard()
 
     def finish(self) -> list[StreamPart]:
-        """What was held back, the tool calls and the whole message. Of a model that repeated itself the text once, as
-        one that was cut off.
-
-        Raises BadResponseError when the stream ended without a finish reason (the connection broke) or with one that is
-        not the end of an answer, PoorAnswerError when there is no answer, and RefusedError when the provider's filter
-        stopped it.
-        """
+        """Return the held text, the tool calls and the message. Raises BadResponseError without a finish reason, or
+        with one that is not the end of an answer, PoorAnswerError for an empty answer, RefusedError for a filtered
+        one."""
         parts: list[Shown] = []
         if self.looping:
             self.finish_reason = "length"
@@ -172,7 +167,7 @@ class DeltaCollector:
         return [*parts, *(ToolCallPart(call) for call in calls), FinalPart(self._message(calls), notice)]
 
     def _check(self, *, has_answer: bool) -> None:
-        """Raise the error that the ending stands for, if it is none of an answer."""
+        """Raise the error for an ending that is not the end of an answer."""
         reason, ending = self.finish_reason, ending_of(self.finish_reason or "")
         again = _("Send the message again.")
         if reason is None:
@@ -226,7 +221,6 @@ class _Thinking:
         self._field = ""
 
     def feed(self, delta: Mapping[str, Any]) -> str:
-        """Take what a delta holds of reasoning and return its text."""
         text = delta.get("reasoning_content") or delta.get("reasoning") or ""
         blocks = _mappings(delta.get("thinking_blocks"))
         if not isinstance(text, str) or not text:
@@ -238,7 +232,6 @@ class _Thinking:
         return text
 
     def add(self, text: str, field: str = "") -> None:
-        """Take reasoning that came as text."""
         if field != self._field:
             self._flush(None)
             self._field = field
@@ -257,7 +250,7 @@ class _Thinking:
         self._open = []
 
     def blocks(self, name: str) -> list[ThinkingBlock]:
-        """All blocks, in the order they came; `name` is that of the field for reasoning."""
+        """Return all blocks in order; `name` is that of the field for reasoning."""
         self._flush(None)
         return [ThinkingBlock(block.thinking, block.signature, block.field or name) for block in self._done]
 

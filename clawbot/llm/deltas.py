@@ -122,12 +122,12 @@ class RepetitionGuard:
 
     @property
     def kept(self) -> int:
-        """How many characters of the text say it once."""
+        """Number of characters up to the first repetition."""
         first = len(self._words) - self._run - SAME_WORDS - self._period
         return self._ends[max(0, first) + self._period - 1] if self.looping else self._offset + len(self._tail)
 
     def feed(self, piece: str) -> bool:
-        """Take the next piece; whether the text is a loop by now."""
+        """Add text; return whether it is a loop by now."""
         text = self._tail + piece
         taken = 0
         for found in _WORD.finditer(text):

@@ -121,12 +121,10 @@ class LiteLLMEmbedder:
 
     @property
     def provider(self) -> str:
-        """litellm's name of the provider."""
         return self._target.ref.partition("/")[0]
 
     @property
     def model(self) -> str:
-        """The model, without the provider before it."""
         return self._target.ref.partition("/")[2]
 
     @property
@@ -141,17 +139,13 @@ class LiteLLMEmbedder:
 
     @property
     def worker(self) -> WorkerClient:
-        """The worker process. Raises UnreachableError after `aclose`."""
         if self._worker is None:
             raise UnreachableError("the embedding model is closed.", provider=self._target.answerer)
         return self._worker
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> EmbeddedTexts:
-        """One row for each text, in their order. Blank texts are not sent. Raises ModelError.
-
-        A text that is too long for the model is cut. A query is given up QUERY_SECONDS after litellm is loaded,
-        documents are repeated as the settings say.
-        """
+        """Return one row for each text, in their order; too long texts are cut. A query is given up QUERY_SECONDS after
+        litellm is loaded, documents are repeated as the settings require. Raises ModelError."""
         batches = Batches([self._prepared(text, purpose) for text in texts], self._limits)
         rows: dict[int, bytes] = {}
         if purpose == "query":
@@ -165,13 +159,12 @@ class LiteLLMEmbedder:
         return self._joined(rows, len(texts))
 
     async def aclose(self) -> None:
-        """End the worker process, unless another model uses it."""
         worker, self._worker = self._worker, None
         if worker is not None:
             await release_worker(worker)
 
     async def _work_together(self, batches: Batches, rows: dict[int, bytes]) -> None:
-        """Several calls at once; the first error ends them all."""
+        """Run several calls at once; the first error ends them all."""
         base = self._target.base
         count = 1 if base is not None and is_loopback(base) else CONCURRENT
         tasks = [asyncio.create_task(self._work(batches, "document", rows)) for _ in range(count)]
@@ -183,7 +176,6 @@ class LiteLLMEmbedder:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self, batches: Batches, purpose: Purpose, rows: dict[int, bytes]) -> None:
-        """Take batch after batch until none waits, and put their rows into `rows`."""
         while batch := batches.take():
             try:
                 found = await self._persistently(batch, purpose)
@@ -196,8 +188,8 @@ class LiteLLMEmbedder:
     async def _without(
         self, piece: BatchText, refused: _TooLargeError, purpose: Purpose, rows: dict[int, bytes]
     ) -> None:
-        """Leave `piece` without a vector, as a text that says nothing; it is not asked about again then. Raises the
-        refusal where the model takes no other text either."""
+        """Leave `piece` without a vector, never to be tried again. Raises the refusal where the model accepts no other
+        text either."""
         if not rows:
             try:
                 (rows[_PROBE],) = await self._persistently([BatchText(_PROBE, "a")], purpose)
@@ -206,7 +198,6 @@ class LiteLLMEmbedder:
         _logger.warning("a text of %d characters has no vector: %s", len(piece.text), refused.error)
 
     async def _persistently(self, batch: Sequence[BatchText], purpose: Purpose) -> list[bytes]:
-        """The rows of a batch, repeating the call as the settings say."""
         retries = Retries(self._options.policy)
         while True:
             if purpose == "document":
@@ -222,7 +213,7 @@ class LiteLLMEmbedder:
             await asyncio.sleep(wait)
 
     def _wait_after(self, error: ModelError, retries: Retries, purpose: Purpose) -> float | None:
-        """Seconds to wait after an attempt; None to give up. A rate limit holds back all calls for documents."""
+        """Return the seconds to wait; None to give up. A rate limit delays all calls for documents."""
         wait = retries.after(error)
         if wait is None:
             return None
@@ -235,8 +226,8 @@ class LiteLLMEmbedder:
         return wait
 
     async def _knock(self) -> None:
-        """Look whether a server on this machine listens: loading what calls it takes longer than anybody waits for a
-        search. Raises UnreachableError."""
+        """Raise UnreachableError if no server of this machine listens; loading litellm to learn it would take longer
+        than a search may."""
         base = self._target.base
         if base is None or not is_loopback(base):
             return
@@ -251,12 +242,11 @@ class LiteLLMEmbedder:
             raise self._worded(Failure("APIConnectionError", str(error), refused=True)) from error
 
     async def _load(self) -> None:
-        """Have the worker ready. Raises ModelError."""
         async with self._within(LOADING_SECONDS):
             await self.worker.warm()
 
     async def _call(self, texts: list[str], purpose: Purpose) -> list[bytes]:
-        """One call of the provider. Raises ModelError, _TooLargeError, _UnpackedError."""
+        """Raises ModelError, _TooLargeError, _UnpackedError."""
         await self._load()
         data = bytearray()
         dimensions = 0
@@ -274,8 +264,7 @@ class LiteLLMEmbedder:
 
     @asynccontextmanager
     async def _within(self, seconds: float) -> AsyncGenerator[None, None]:
-        """What is done inside takes no longer than `seconds`. Raises UnreachableError for that, and for a worker
-        that has ended."""
+        """Limit what is done inside to `seconds`. Raises UnreachableError for that, and for a lost worker."""
         try:
             async with deadline(seconds):
                 yield
@@ -343,7 +332,6 @@ def _is_too_large(error: ModelError, failure: Failure) -> bool:
 
 
 def _hint(error: ModelError, failure: Failure, target: Target) -> str:
-    """The next step, for a model that nobody talks to."""
     if isinstance(error, AuthenticationError):
         key = target.key_names[0] if target.key_names else "the variable in memory_search.remote.api_key_env"
         return f"Set {key} to a valid key. {ELSEWHERE}"
@@ -358,7 +346,7 @@ def _hint(error: ModelError, failure: Failure, target: Target) -> str:
 
 
 def _bare(base: str) -> str:
-    """An address without user, password and query, which may hold a key."""
+    """Return the address without user, password and query, which may hold a key."""
     parts = urlsplit(base)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path.rstrip('/')}"

@@ -91,7 +91,7 @@ class LiteLLMEngine:
         asyncio.run(_rehearse())
 
     async def stream(self, call: Complete, out: Sink) -> None:
-        """Make `call`, handing its chunks to `out`. The connection is closed when this returns or raises."""
+        """Make `call` and pass its chunks to `out`. The connection is closed when this returns or raises."""
         current.set(upstream := Upstream(call.arguments.get("timeout")))
         stream = await litellm.acompletion(**call.arguments, **_ALWAYS)
         try:
@@ -101,14 +101,13 @@ class LiteLLMEngine:
             await stream.aclose()
 
     async def embed(self, request: Embed) -> Rows:
-        """Make the vectors that `request` asks for. Raises BadVectorsError for an answer that cannot be used."""
+        """Raises BadVectorsError for an answer that cannot be used."""
         current.set(Upstream())
         response = await litellm.aembedding(**request.arguments, **_ALWAYS_EMBEDDING)
         # In a thread: the streams of answers go on beside it.
         return await asyncio.to_thread(to_rows, response.data, len(request.arguments["input"]))
 
     def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
-        """What an exception of `stream` or `embed` is to the main process."""
         causes = _causes(error)
         refused = any(getattr(cause, "errno", None) == errno.ECONNREFUSED for cause in causes)
         original = getattr(error, "original_exception", None)
@@ -181,7 +180,7 @@ def _unstored(transform: Callable[..., dict[str, Any]]) -> Callable[..., dict[st
 
 
 def _text_as_it_is(parse: Callable[[Any, dict[str, Any]], Any]) -> Callable[[Any, dict[str, Any]], Any]:
-    """Keep litellm's method `parse` from searching Ollama's text for tags of reasoning, even amid an answer."""
+    """Keep litellm's method `parse` from searching Ollama's text for tags of reasoning."""
 
     def parse_chunk(self: object, chunk: dict[str, Any]) -> Any:
         text = chunk.get("message", {}).pop("content", None)
@@ -193,8 +192,8 @@ def _text_as_it_is(parse: Callable[[Any, dict[str, Any]], Any]) -> Callable[[Any
 
 
 def _unabridged(translate: Callable[..., Any]) -> Callable[..., Any]:
-    """Let litellm's function `translate`, for events of the Responses API, take refusals for text, and leave the reason
-    for an incomplete answer as it is."""
+    """Make litellm's `translate`, for events of the Responses API, return refusals as text, and keep the reason for an
+    incomplete answer."""
 
     def unabridged(parsed_chunk: Any, **named: Any) -> Any:
         event = parsed_chunk if isinstance(parsed_chunk, dict) else parsed_chunk.model_dump()
@@ -210,20 +209,18 @@ def _unabridged(translate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _uncommented(parse: Callable[..., Any]) -> Callable[..., Any]:
-    """Keep comments in a stream from litellm's method `parse`, which takes them for the beginning of an answer that it
-    then never reads."""
+    """Keep comments in a stream from litellm's method `parse`, which would wait for the end of them."""
     return lambda self, chunk: None if chunk.startswith(":") else parse(self, chunk)
 
 
 def _streams(model: str, custom_llm_provider: str | None) -> bool:
-    """In place of a function of litellm, which takes it that a model that it does not know can't stream."""
+    """Replacement of a function of litellm, which assumes that an unknown model can't stream."""
     entry = litellm.model_cost.get(f"{custom_llm_provider}/{model}") or litellm.model_cost.get(model, {})
     return entry.get("supports_native_streaming") is not False
 
 
 async def _as_it_is(data: Mapping[str, Any], expected_type: object) -> dict[str, Any]:
-    """In place of a function of the SDK, with its arguments; leaves out what was not given, as that does, and what is
-    for the Responses API alone."""
+    """Replacement of a function of the SDK: drops what was not given, and what only the Responses API reads."""
     del expected_type
     body = {name: value for name, value in data.items() if is_given(value)}
     for at, message in enumerate(body["messages"]):
@@ -233,7 +230,6 @@ async def _as_it_is(data: Mapping[str, Any], expected_type: object) -> dict[str,
 
 
 def _encoded(obj: Any) -> bytes:
-    """In place of a function of the SDK, with its arguments."""
     try:
         return msgspec.json.encode(obj)
     except (TypeError, ValueError):
@@ -241,15 +237,14 @@ def _encoded(obj: Any) -> bytes:
 
 
 class _Vocabulary:
-    """litellm's vocabulary, loaded when something is really asked of it: litellm hands it to nearly every call."""
+    """litellm's vocabulary, loaded at the first access: litellm passes it to nearly every call."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(litellm.utils.get_default_encoding(), name)
 
 
 async def _rehearse() -> None:
-    """Make a call that goes nowhere: litellm loads much of itself at the first one, which would cost a tenth of a
-    second."""
+    """Make a call without a server: litellm loads much of itself at the first one."""
     try:
         stream = await litellm.acompletion(
             model="openai/rehearsal", messages=_HELLO, mock_response="hello", api_key="none", **_ALWAYS
@@ -261,8 +256,7 @@ async def _rehearse() -> None:
 
 
 async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> bool:
-    """Hand on what `stream` yields until it says that it is over, or until `max_chars` characters have come. Return
-    whether one of both is so."""
+    """Pass on what `stream` yields until its end or `max_chars` characters; return whether one was reached."""
     usage: dict[str, Any] = {}
     chars = 0
     upstream.tap(stream, lambda read: out({"choices": [], "prompt_progress": read}))
@@ -288,8 +282,8 @@ async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> b
 
 
 async def _drain(stream: Any, usage: dict[str, Any]) -> None:
-    """Gather the usage that comes after the finish reason, from below litellm: at the end it would build a whole
-    answer of its own, and guess figures that the model did not report."""
+    """Collect the usage after the finish reason, below litellm, which would build an answer of its own and guess
+    figures."""
     rest: Any = getattr(stream, "completion_stream", None)
     if not hasattr(rest, "__aiter__"):
         return
@@ -360,7 +354,7 @@ def _length(delta: Mapping[str, Any]) -> int:
 
 
 def _take_usage(stream: Any, chunk: Any, usage: dict[str, Any]) -> None:
-    """Gather the usage that litellm takes out of the chunks it hands on, and the memory of all of them."""
+    """Collect the usage that litellm removes from its chunks, and drop its memory of them."""
     kept = getattr(stream, "chunks", None)
     for source in (*(kept or ()), chunk):
         _merge(getattr(source, "usage", None), usage)
@@ -382,7 +376,7 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 
 
 def _fault(causes: list[BaseException], *, streaming: bool) -> str:
-    """Describe how this process itself failed; "" when `causes` hold a sign of the network or of a server's answer."""
+    """Describe how this process itself failed; "" if `causes` point to the network or to the server's answer."""
     others = [cause for cause in causes if not type(cause).__module__.startswith("litellm.")]
     answered = any(getattr(cause, "status_code", None) not in (None, 500) for cause in causes)
     if answered or not all(_is_fault(cause, streaming) for cause in others):

@@ -97,7 +97,7 @@ def _without_classes(text: str) -> str:
 
 
 def _parsed(text: str, *, behind_prose: bool = False) -> Any:
-    """The mapping or list in `text`, a page as its heading; `text` itself where there is none."""
+    """Return the mapping or list in `text`, a page as its heading, else `text` itself."""
     text = _without_classes(text)
     if found := _BYTES.match(text):
         try:
@@ -122,7 +122,7 @@ def _parsed(text: str, *, behind_prose: bool = False) -> Any:
 
 
 def _nodes(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
-    """The mappings on the way to the words, the innermost last."""
+    """Yield the mappings on the way to the message, the innermost last."""
     if isinstance(value, str):
         value = _parsed(value)
     if isinstance(value, list | tuple):
@@ -136,13 +136,13 @@ def _nodes(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
 
 
 def _longest(value: Any) -> str:
-    """The longest text with blanks in the body of an unknown form; "" if there is none."""
+    """Return the longest text with blanks in a body of unknown form; "" if none."""
     values = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return value if isinstance(value, str) and " " in value else max(map(_longest, values), key=len, default="")
 
 
 def _words(node: Mapping[str, Any]) -> str:
-    """The words that `node` itself holds; where FastAPI names the field that they are about, with it."""
+    """Return the message in `node` itself, with the field that FastAPI names."""
     for name in _WORDS:
         value = node.get(name)
         if isinstance(value, str) and (text := _without_classes(value)) and isinstance(_parsed(value), str):

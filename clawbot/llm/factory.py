@@ -94,16 +94,14 @@ class FallbackModel:
 
     @property
     def info(self) -> ModelInfo:
-        """What is known of the model that answers at present."""
         return self._models[self._current].info
 
     async def warm(self) -> None:
-        """Load what the model that answers at present needs."""
         await self._models[self._current].warm()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request`. Raises the error of the last model when all have failed, which names the others. What is
-        only read ahead stays with the model that answers at present: others may cost something."""
+        """Answer `request`. Raises the last model's error, which names the others. Reading ahead never switches the
+        model: others may cost something."""
         failures: list[ModelError] = []
         ahead = request.purpose == "ahead"
         if not ahead and self._current and self._clock.monotonic() - self._changed_at >= RETURN_SECONDS:
@@ -126,8 +124,8 @@ class FallbackModel:
             yield FallbackPart(self.info.ref, reason, discard=shown)
 
     def _advance(self, error: ModelError, failures: list[ModelError]) -> bool:
-        """Put the next model in charge, adding those without a key to `failures`; False when there is none, or `error`
-        is not to be answered so."""
+        """Switch to the next model, adding those without a key to `failures`; False if there is none, or `error`
+        forbids it."""
         if isinstance(error, ContextOverflowError | RefusedError):
             return False
         failed = self.info.ref
@@ -146,14 +144,13 @@ class FallbackModel:
         return False
 
     async def wait_ready(self) -> AsyncGenerator[LoadingPart, None]:
-        """Wait for the model that answers at present."""
         if isinstance(model := self._models[self._current], WaitingModel):
             async with aclosing(model.wait_ready()) as parts:
                 async for part in parts:
                     yield part
 
     async def aclose(self) -> None:
-        """Close all models; raises what the first one that raises does."""
+        """Close all models; raises the first error."""
         results = await asyncio.gather(*(model.aclose() for model in self._models), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
@@ -161,7 +158,7 @@ class FallbackModel:
 
 
 def _name_all(error: ModelError, failures: Sequence[ModelError]) -> None:
-    """Let `error`, the last one of a model that was called, name all `failures` in their order."""
+    """Make `error` name all `failures` in their order."""
     if len(failures) > 1 and not isinstance(error, ContextOverflowError):
         named = [f"{each.provider}: {each.message}" if each.provider else each.message for each in failures]
         named[0], error.provider = failures[0].message, failures[0].provider
@@ -173,22 +170,19 @@ class PackageError(RefusedError):
 
 
 class _BrokenModel:
-    """Stands for the model of a package that can't be used among others, so that the one that answers says why."""
+    """A fallback whose package can't be used: the next model answers and reports why."""
 
     def __init__(self, ref: str, error: PackageError) -> None:
         self.info = ModelInfo(ref, reason=error.message)
         self._error = UnreachableError(error.message, provider=error.provider, hint=error.hint)
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Raises UnreachableError, upon which the next model is asked."""
         raise self._error
         yield  # makes it a generator
 
-    async def warm(self) -> None:
-        """There is nothing to load."""
+    async def warm(self) -> None: ...
 
-    async def aclose(self) -> None:
-        """There is nothing to close."""
+    async def aclose(self) -> None: ...
 
 
 async def open_model(
@@ -246,7 +240,6 @@ class _Opener:
         self._options = client_options(settings, clock, log_path)
 
     async def open(self, ref: str) -> ChatModel:
-        """One model, without fallbacks."""
         if ref.startswith(SCRIPT):
             return await self._script(ref.removeprefix(SCRIPT))
         if (packaged := await self._packaged(ref)) is not None:
@@ -270,14 +263,14 @@ class _Opener:
         return await self._litellm(found)
 
     def _waiting(self, ref: str, server: LocalModel) -> OfflineModel:
-        """What answers until the user has said that `server` may."""
+        """Return the model that answers until the user has allowed `server`."""
         reason = f"{server.server} answers at {server.base}; before it hears anything you are asked"
         found = FoundServer(ref, server.server, server.base)
         return OfflineModel(self._clock, reason=reason, found=found, facts=self._facts)
 
     async def _packaged(self, ref: str) -> ChatModel | None:
-        """The model of an installed package. Those who are known by name are never replaced: keys would go elsewhere.
-        Raises PackageError that names the package when it can't be used."""
+        """Return the model of an installed package; names of the tables are never replaced, since keys would go
+        elsewhere. Raises PackageError."""
         name, _, model = ref.partition("/")
         if not model or is_known(name):
             return None
@@ -320,7 +313,7 @@ class _Opener:
         return LiteLLMModel(target, found.info, self._options, prices=facts.prices, ask=asked, ready=ready)
 
     async def _served(self, ref: str, reason: str) -> ServedModel:
-        """A model of this machine, served when it is needed. Raises RefusedError when there is no such file."""
+        """Raises RefusedError when there is no such file."""
         paths = Paths(find_home())
         try:
             file, info = await asyncio.to_thread(describe_local, ref, self._settings, paths, reason)
@@ -376,15 +369,13 @@ class ServedModel:
         self._model: LiteLLMModel | None = None
 
     def begin(self) -> None:
-        """Start the server, without waiting for it."""
         self._keeper.begin()
 
     async def warm(self) -> None:
-        """Start the server. The first call reports a failure to do so."""
         self.begin()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request`, once the server has loaded the model. Raises ModelError."""
+        """Answer `request` after the server has loaded the model. Raises ModelError."""
         finding = asyncio.create_task(self._told(self._keeper.endpoint()))
         async with aclosing(self._shown(finding)) as loading:
             async for each in loading:
@@ -407,7 +398,7 @@ class ServedModel:
     async def _once_more(
         self, request: ChatRequest, server: Running, refusal: UnreachableError
     ) -> AsyncGenerator[StreamPart, None]:
-        """Answer after a `refusal`: `server` may have died unseen, or with the chat that it belonged to."""
+        """Answer after a `refusal`: `server` may have died, or ended with the chat that started it."""
         reviving = asyncio.create_task(self._told(self._keeper.revived(server, refused=refusal.dead)))
         async with aclosing(self._shown(reviving)) as loading:
             async for each in loading:
@@ -419,7 +410,7 @@ class ServedModel:
                 yield part
 
     async def _shown(self, found: asyncio.Task[Any]) -> AsyncGenerator[StreamPart, None]:
-        """What the user is told until `found` is done, whatever comes of it. Who closes this gives `found` up."""
+        """Yield a LoadingPart until `found` is done. Closing this cancels `found`."""
         try:
             await asyncio.wait([found], timeout=SHOWN_AFTER)
             if not found.done():
@@ -430,7 +421,7 @@ class ServedModel:
             found.cancel()
 
     async def _told(self, found: Coroutine[Any, Any, FoundT]) -> FoundT:
-        """What is `found`, a server. Raises UnreachableError that says why there is none."""
+        """Await a server. Raises UnreachableError with the reason."""
         try:
             return await found
         except ClawbotError as error:
@@ -440,7 +431,7 @@ class ServedModel:
             raise UnreachableError(f"{where}: {error.strerror or error}.", provider=TITLE) from error
 
     async def _talker(self, server: Running) -> LiteLLMModel:
-        """What talks to `server`: another one than before may have another address and key."""
+        """Return the client of `server`, whose address and key may differ from the last one's."""
         if self._model is None or server != self._server:
             # Before the old one goes: the last to leave ends the process in which litellm is loaded.
             old, self._model, self._server = self._model, self._connect(server), server
@@ -449,7 +440,6 @@ class ServedModel:
         return self._model
 
     async def aclose(self) -> None:
-        """End the server, unless another model uses it."""
         model, self._model = self._model, None
         try:
             if model is not None:

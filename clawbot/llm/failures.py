@@ -72,8 +72,7 @@ def is_overflow(message: str) -> bool:
 
 
 def _over_quota(text: str) -> int | None:
-    """The limit of a quota of tokens for a stretch of time that the request alone exceeds, so that waiting is in vain;
-    None when it is another quota, or not exceeded so."""
+    """Return the limit of a quota per period that this request alone exceeds, so that waiting is useless; else None."""
     found = _REQUESTED.search(text)
     if found is None or "token" not in text:
         return None
@@ -275,8 +274,8 @@ def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
 
 
 def _is_exhausted(message: str, words: str, wait: float | None) -> bool:
-    """Whether only money or another day helps. Of several stretches of time, words begin with the one that counts;
-    without words all quotas in the details do."""
+    """Whether only money or another day helps. The message begins with the period that counts; without one all quotas
+    count."""
     text = message[:_LONGEST].lower()
     if _any_of("exhausted").search(text) or (wait is None and _ANY_QUOTA.search(text)):
         return True
@@ -317,7 +316,7 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
 
 
 def _sentence(said: ErrorText) -> str:
-    """The provider's words as they are shown: without keys and line breaks, and of bounded length."""
+    """Return the provider's message without keys and line breaks, truncated."""
     text = re.sub(r"\s+", " ", _TLS_SETTINGS.sub("", redact(said.text))).strip()
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT].rstrip() + " …"
@@ -328,7 +327,6 @@ def _sentence(said: ErrorText) -> str:
 
 
 def _key_hint(ref: str) -> str:
-    """The next step, with the variable that holds the key if it is known."""
     if names := key_names(ref):
         return _(
             "/model chooses another model, and takes a key there (ctrl+k). Or set {name} to a valid key; "
@@ -341,7 +339,7 @@ def _key_hint(ref: str) -> str:
 
 
 def _broken_text(failure: Failure, text: str) -> str:
-    """In our own words where only the connection failed: libraries say that in terms of chunks and payloads."""
+    """Describe a lost connection in our own words: libraries speak of chunks and payloads."""
     if failure.name == BAD_VECTORS:
         return _("the answer cannot be used: {text}").format(text=text)
     if _SILENT.search(failure.message):

@@ -136,7 +136,6 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
 
 
 def _on_shelf(settings: AgentSettings) -> list[ModelInfo]:
-    """The models of the home, where there is what runs them. Blocks."""
     paths = Paths(find_home())
     names = Shelf(paths.models).files() if is_installed() else ()
     return [
@@ -191,7 +190,7 @@ def _runs(model: LocalModel) -> str:
 
 
 def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:
-    """The default model of each provider whose key is there, and why: the key that the settings name goes first."""
+    """Return the default model of each provider with a key, and the reason: the key of the settings first."""
     found: dict[str, tuple[str, str]] = {}
     for name in (settings.api_key_env or "", *KEYS):
         if name in KEYS and os.environ.get(name, "").strip():
@@ -200,7 +199,6 @@ def _from_keys(settings: AgentSettings) -> list[tuple[str, str]]:
 
 
 def _from_base(settings: AgentSettings) -> list[tuple[str, str]]:
-    """The models of the server at `api_base`. Blocks."""
     base = settings.api_base
     if not base:
         return []
@@ -208,7 +206,6 @@ def _from_base(settings: AgentSettings) -> list[tuple[str, str]]:
 
 
 def _own_key(settings: AgentSettings) -> str | None:
-    """The key that is meant for `api_base`."""
     return settings.api_key.get_secret_value() if settings.api_key else os.environ.get(settings.api_key_env or "")
 
 
@@ -312,7 +309,8 @@ def _facts(table: Mapping[str, msgspec.Raw], ref: str) -> ModelFacts:
 
 
 def _names(ref: str) -> list[tuple[str, bool]]:
-    """The names under which `ref` may stand, and whether that is the same offer: a reseller has prices of its own."""
+    """Return the possible names of `ref` in the table, and whether each is the same offer: resellers have their own
+    prices."""
     ref = ref.replace("/responses/", "/", 1)
     bare = ref.partition("/")[2]
     maker = bare.rpartition("/")[2]

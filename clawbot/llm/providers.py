@@ -31,7 +31,6 @@ class LocalServer(Struct, frozen=True):
 
     @property
     def base(self) -> str:
-        """The address of its API on its usual port."""
         return f"http://127.0.0.1:{self.port}{self.path}"
 
 

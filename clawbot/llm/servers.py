@@ -82,7 +82,7 @@ async def find_local(
 
 
 def _own_models() -> list[LocalModel]:
-    """Those that a clawbot serves on this machine: by their register, since no port of theirs is usual."""
+    """Return those that a clawbot serves on this machine, by its register."""
     return [_own_model(running) for running in read_running(Paths(find_home()).local_file) if answers(running)]
 
 
@@ -117,13 +117,13 @@ def _ollama_host(value: str) -> str | None:
 
 
 def _ask(url: str, body: Mapping[str, Any] | None = None, *, key: str | None = None) -> dict[str, Any]:
-    """The JSON object that `url` answers (POST when there is a `body`); {} when it answers none. Blocks."""
+    """Return the JSON object at `url` (POST with a `body`); {} for none. Blocks."""
     status, answer = _fetch(url, body, key)
     return answer if status == 200 else {}
 
 
 def _fetch(url: str, body: Mapping[str, Any] | None = None, key: str | None = None) -> tuple[int, dict[str, Any]]:
-    """The status that `url` answers with, and its JSON object; 0 and {} without an answer. Blocks."""
+    """Return status and JSON object; 0 and {} without an answer. Blocks."""
     try:
         parts = urlsplit(url)
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
@@ -158,7 +158,7 @@ def _ollama(base: str) -> list[LocalModel]:
 
 
 def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
-    """The model `name`, which runs with a window of `running` now (None: it does not)."""
+    """Return the model `name`; `running` is its current window, None if it is not loaded."""
     shown = _ask(f"{base}/api/show", {"model": name})
     sizes = [size for key, size in _object(shown.get("model_info")).items() if key.endswith(".context_length")]
     tools, images = _ollama_able(shown)
@@ -175,14 +175,14 @@ def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
 
 
 def _ollama_able(shown: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Whether the model can call tools, and see. Older versions don't say."""
+    """Whether the model can call tools, and see. Older versions report neither."""
     able = shown.get("capabilities")
     return (not isinstance(able, list) or "tools" in able), (isinstance(able, list) and "vision" in able)
 
 
 def _ollama_window(set_to: int | None, running: int | None, made_for: int | None) -> tuple[int, str]:
-    """The window that Ollama is asked for, and why. One that somebody chose goes first: another would make Ollama load
-    the model anew."""
+    """Return the window to ask Ollama for, and its source. A chosen one is kept: another would make Ollama reload the
+    model."""
     if set_to:
         return set_to, N_("num_ctx of the model in Ollama")
     if running and running > OLLAMA_USUAL:
@@ -191,7 +191,6 @@ def _ollama_window(set_to: int | None, running: int | None, made_for: int | None
 
 
 def _num_ctx(shown: Mapping[str, Any]) -> int | None:
-    """The window that the model was set to, which is smaller than what it was made for."""
     for line in str(shown.get("parameters") or "").splitlines():
         name, _, value = line.strip().partition(" ")
         if name == "num_ctx" and (size := whole_number(value.strip())) is not None:
@@ -229,12 +228,12 @@ def _llama_cpp(base: str, key: str | None) -> list[LocalModel]:
 
 
 def _is_loading(status: int, answer: Mapping[str, Any]) -> bool:
-    """Whether the answer is that of a llama.cpp that reads its model, which takes minutes with a large one."""
+    """Whether a llama.cpp answered that it is loading its model."""
     return status == 503 and _object(answer.get("error")).get("message") == "Loading model"
 
 
 def _with_props(model: LocalModel, key: str | None) -> LocalModel:
-    """`model` with what its llama.cpp server says of itself: the window of each slot, and what its template knows."""
+    """Return `model` with the properties of its llama.cpp server."""
     props = _ask(f"{model.base.removesuffix('/v1')}/props", key=key)
     window = _size(_object(props.get("default_generation_settings")).get("n_ctx")) or _size(props.get("n_ctx"))
     return msgspec.structs.replace(
@@ -246,7 +245,7 @@ def _with_props(model: LocalModel, key: str | None) -> LocalModel:
 
 
 def _listed(server: LocalServer, base: str, *, owner: str, key: str | None = None) -> list[LocalModel]:
-    """The models of an OpenAI-compatible list, if it is that server's: other programs use such ports as well."""
+    """Return the models of an OpenAI-compatible list, if `owner` made it: other programs use such ports too."""
     answer = _ask(f"{base}/models", key=key)
     if answer.get("object") != "list":
         return []
@@ -299,7 +298,7 @@ def _entry_for(name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | Non
 
 
 def _behind_gateway(found: LocalModel, root: str, name: str, key: str | None) -> LocalModel | None:
-    """What a gateway of LiteLLM says; a name may stand for several models, of which any may answer."""
+    """Return what a LiteLLM gateway reports; any of several models of that name may answer."""
     entries = _entries(_ask(f"{root}/model/info", key=key).get("data"))
     said = [_object(entry.get("model_info")) for entry in entries if entry.get("model_name") == name]
     if not said:
@@ -314,7 +313,7 @@ def _behind_gateway(found: LocalModel, root: str, name: str, key: str | None) ->
 
 
 def _in_ollama(found: LocalModel, root: str, name: str) -> LocalModel | None:
-    """What Ollama says of a model that is called by OpenAI's protocol, which can't ask it for a window."""
+    """Return what Ollama reports of a model that is called by OpenAI's protocol, which can't set a window."""
     shown = _ask(f"{root}/api/show", {"model": name})
     if not shown:
         return None
@@ -326,7 +325,7 @@ def _in_ollama(found: LocalModel, root: str, name: str) -> LocalModel | None:
 
 
 def _listed_window(entry: Mapping[str, Any]) -> int | None:
-    """The window in an entry of a list of models: vLLM and SGLang name it in one way, routers in the other."""
+    """Return the window in an entry of a list of models, as vLLM and SGLang or as routers name it."""
     return _size(entry.get("max_model_len")) or _size(entry.get("context_length"))
 
 
@@ -352,7 +351,7 @@ _LARGEST_FILE = 64 * 1024
 
 
 class _Kept(Struct):
-    """The content of the file: addresses that are allowed for good."""
+    """The content of the file."""
 
     allowed: list[str]
 
@@ -376,16 +375,15 @@ class ServerConsent:
         return named or found.base in self._read()
 
     def is_open(self, base: str) -> bool:
-        """Whether the user has not been asked, or told, about `base` since the program began."""
+        """Whether the user has not been asked about `base` since the program began."""
         return base not in self._settled
 
     def settle(self, base: str) -> None:
-        """Do not ask about `base` again while the program runs."""
         self._settled.add(base)
 
     def allow(self, base: str, *, always: bool) -> None:
-        """Use `base` from now on, in later starts too if `always`. Blocks. Raises OSError if that can't be kept; it is
-        allowed for now nevertheless."""
+        """Allow `base`, in later starts too if `always`. Blocks. Raises OSError if that can't be stored; then it is
+        allowed for now."""
         self._allowed.add(base)
         if always:
             with locked(self._file.with_name(f"{self._file.name}.lock")):

@@ -45,7 +45,7 @@ class Prices(Struct, frozen=True):
     tiers: tuple[Tier, ...]
 
     def cost(self, usage: Usage) -> Cost:
-        """What `usage` costs, in US dollars: a long prompt puts the whole call into its tier."""
+        """Return the cost in US dollars; a long prompt moves the complete call into its tier."""
         tier = [tier for tier in self.tiers if usage.prompt_tokens > tier.above or tier.above == 0][-1]
         parts = {
             "input": usage.input * tier.input,
@@ -104,7 +104,7 @@ def _first(source: Mapping[str, Any], names: tuple[str, ...]) -> int:
 
 
 def _is_figure(value: object) -> TypeGuard[int | float]:
-    """Whether `value` is a number that can be a count or a price: not infinite, not beyond what JSON can hold."""
+    """Whether `value` can be a count or a price: finite, and within what JSON can hold."""
     return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
 
 

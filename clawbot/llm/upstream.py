@@ -44,18 +44,18 @@ class Upstream:
 
     @property
     def reason(self) -> str | None:
-        """The finish reason in the provider's words; None if there was none, as when the connection broke."""
+        """The provider's finish reason; None if there was none."""
         return self._reason or ("stop" if self._is_done else None)
 
     @property
     def error(self) -> str:
-        """The error as it came, "" when none did."""
+        """The error body; "" if there was none."""
         text = self._body.decode("utf-8", "replace")
         return text if self.status >= 400 else error_in(text)
 
     def tap(self, stream: Any, progress: Callable[[Any], object]) -> None:
-        """Pass the chunks on their way to litellm's `stream`, which may make the call only for the first one.
-        `progress` is called with what llama.cpp reports while it reads the prompt."""
+        """Read the chunks before litellm's `stream` does, which may make the call only for the first one. `progress`
+        gets llama.cpp's reports on reading the prompt."""
         self._progress = progress
         if stream.completion_stream is None:
             make_call = stream.make_call
@@ -113,7 +113,7 @@ class Upstream:
             self._reason = self._reason or reason
 
     async def follow(self, response: httpx.Response, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield the body of `response`, with an answer in one piece as the event that OpenAI's SDK expects."""
+        """Yield the body of `response`; a complete answer becomes the event that OpenAI's SDK expects."""
         self.status = response.status_code
         exact = whole_number(response.headers.get("retry-after-ms", ""))
         self.retry_after = response.headers.get("retry-after", "") if exact is None else f"{exact / 1000}"
@@ -151,7 +151,7 @@ def _event_of(body: bytes) -> bytes:
 
 
 def _normalise(delta: Any) -> None:
-    """Put all text of the answer into `delta.content`, the only field that litellm reads, and arguments into texts."""
+    """Put all text into `delta.content`, the only field that litellm reads, and arguments into texts."""
     content, refusal = getattr(delta, "content", None), getattr(delta, "refusal", None)
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, Mapping)]

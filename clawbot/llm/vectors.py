@@ -39,14 +39,14 @@ class Batches:
     """Hands out batches within `limits`, which become narrower when a batch was refused."""
 
     def __init__(self, texts: Sequence[str], limits: EmbeddingLimits) -> None:
-        """Texts of blanks alone are left out: providers refuse them, and they say nothing."""
+        """Blank texts are left out: providers refuse them."""
         self.limits = limits
         self._waiting = deque(BatchText(place, text) for place, text in enumerate(texts) if text.strip())
         self._texts = limits.texts
         self._halves: deque[Sequence[BatchText]] = deque()
 
     def take(self) -> Sequence[BatchText]:
-        """The next batch; empty when there is none."""
+        """Return the next batch; empty when there is none."""
         if self._halves:
             return self._halves.popleft()
         batch: list[BatchText] = []
@@ -61,10 +61,7 @@ class Batches:
         return batch
 
     def put_back(self, batch: Sequence[BatchText], excess: Excess) -> bool:
-        """Take a refused batch back, to hand it out in halves; a single text is cut.
-
-        False for a text that can't be cut any more.
-        """
+        """Return a refused batch, to be split in halves; a single text is cut. False if it can't be cut any more."""
         if len(batch) == 1:
             return self._cut(batch[0], excess)
         middle = len(batch) // 2
@@ -91,13 +88,13 @@ class Batches:
 
 
 def _one_is_too_long(batch: Sequence[BatchText], limit: int) -> bool:
-    """Whether a text may be over `limit` tokens on its own, rather than all of them together. Estimates are of prose:
-    code and figures take up to twice as many."""
+    """Whether one text may exceed `limit` alone. Estimates are for prose: code and figures have up to twice as many
+    tokens."""
     return max(estimate_tokens(piece.text) for piece in batch) * 2 > limit
 
 
 def _fitting(piece: BatchText, most: int) -> BatchText:
-    """`piece` with at most about `most` tokens: the beginning of a text says what it is about."""
+    """Return the beginning of `piece`, with about `most` tokens."""
     tokens = estimate_tokens(piece.text)
     return piece if tokens <= most else BatchText(piece.place, piece.text[: len(piece.text) * most // tokens])
 
@@ -117,7 +114,7 @@ class Rows(Struct, frozen=True):
     data: bytes
 
     def pieces(self, size: int) -> Iterator[bytes]:
-        """The data in pieces of whole rows, of about `size` bytes."""
+        """Yield the data in groups of complete rows, of about `size` bytes."""
         row = self.dimensions * FLOAT_BYTES
         step = max(1, size // row) * row
         return (self.data[start : start + step] for start in range(0, len(self.data), step))
@@ -136,7 +133,7 @@ def to_rows(entries: object, count: int) -> Rows:
 
 
 def _ordered(entries: Sequence[object]) -> Sequence[object]:
-    """The entries in the order of the texts: by their index, when each has one."""
+    """Return the entries in the order of their indexes, if each has one."""
     indexed = {index: entry for entry in entries if isinstance(index := _field(entry, "index"), int)}
     return [indexed[index] for index in range(len(entries))] if indexed.keys() == set(range(len(entries))) else entries
 
@@ -160,7 +157,6 @@ def _row(vector: object) -> array[float]:
 
 
 def _unpacked(text: str) -> array[float]:
-    """Figures that were sent as base64 of little-endian float32."""
     figures = array("f")
     try:
         figures.frombytes(binascii.a2b_base64(text, strict_mode=True))

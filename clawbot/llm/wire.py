@@ -112,9 +112,9 @@ def _vendor_rules(ref: str) -> WireRules:
 
 
 def _strictest(rules: WireRules) -> WireRules:
-    """What the template of any model accepts: Gemma's and Mistral's want turns that alternate from the user's on,
-    Mistral's an answer after tools and ids of nine letters and digits, Llama's one call at a time. What belongs to the
-    protocol stays as it is: the reasoning that vendors sign stands before all calls of a turn."""
+    """Return rules that every template accepts: Gemma's and Mistral's want alternating turns from the user's on,
+    Mistral's an answer after tools and ids of nine letters and digits, Llama's one call at a time. Protocol rules stay:
+    signed reasoning precedes all calls of a turn."""
     return replace(
         rules,
         id_keep=_MISTRAL.id_keep,
@@ -141,17 +141,16 @@ class CallIds:
         self._open: defaultdict[str, deque[str]] = defaultdict(deque)
 
     def copy(self) -> CallIds:
-        """One that spells as this one would, of calls that are all answered or left."""
+        """Return a copy without open calls."""
         copied = CallIds(self._rules)
         copied._taken = self._taken.copy()
         return copied
 
     def begin(self) -> None:
-        """An assistant message begins: calls before it that were not answered stay so."""
+        """Begin an assistant message: unanswered calls before it stay unanswered."""
         self._open.clear()
 
     def of_call(self, identity: str) -> str:
-        """The spelling for a call."""
         spelled = self._spell(identity)
         attempt = 0
         while spelled in self._taken:
@@ -162,7 +161,6 @@ class CallIds:
         return spelled
 
     def of_result(self, identity: str) -> str | None:
-        """The spelling for a result; None when no call waits for it."""
         waiting = self._open.get(identity)
         return waiting.popleft() if waiting else None
 
@@ -205,12 +203,8 @@ class Speller:
         self.required: tuple[str, ...] = ()
 
     def body(self, request: ChatRequest, ref: str, base: str | None = None, *, tools: bool = True) -> dict[str, Any]:
-        """`messages` and, when there are any, `tools` and `max_tokens` as OpenAI's chat completions spell them.
-
-        `ref` (`provider/model`), `base` (its address) and `tools` (whether it can call any) pick the rules of
-        `rules_for`. Calls of answers that broke off are not trusted: they are left out, and so are results that belong
-        to no call. Nothing with empty content is ever sent.
-        """
+        """Return `messages` and, if there are any, `tools` and `max_tokens` of an OpenAI chat completion. Calls of
+        truncated answers are left out, and so are results without a call. Content is never empty."""
         rules = rules_for(ref, base, tools=tools)
         rules = rules if self.thoughts else replace(rules, thinking="none")
         turns = self._turns(request, rules, ref)
@@ -239,7 +233,7 @@ class Speller:
 
 
 class _Spelled:
-    """The `turns` in which `messages` are spelled by `rules` for the model `ref`, with times in `zone`."""
+    """The `turns` that `messages` become by `rules` for the model `ref`, with times in `zone`."""
 
     def __init__(self, zone: tzinfo | None, rules: WireRules, ref: str) -> None:
         self.messages: tuple[Message, ...] = ()
@@ -248,7 +242,7 @@ class _Spelled:
         self._zone, self._rules, self._ref = zone, rules, ref
 
     def begins(self, request: ChatRequest, rules: WireRules, ref: str) -> bool:
-        """Whether `request` begins with the messages and goes on with an answer, and is spelled in the same way."""
+        """Whether `request` continues these messages with an answer, by the same rules."""
         size, said = len(self.messages), request.messages
         # A result that came late would belong to a call that is spelled without.
         goes_on = not size or (len(said) > size and isinstance(said[size], AssistantMessage))
@@ -256,13 +250,12 @@ class _Spelled:
         return same and goes_on and said[:size] == self.messages
 
     def copy(self) -> _Spelled:
-        """One that can go on by itself."""
         copied = _Spelled(self._zone, self._rules, self._ref)
         copied.messages, copied.turns, copied._ids = self.messages, self.turns.copy(), self._ids.copy()
         return copied
 
     def add(self, messages: Sequence[Message]) -> None:
-        """Spell what comes next: an answer, unless nothing was spelled yet."""
+        """Add the next messages: an answer first, unless nothing was added yet."""
         spelled: Iterable[WireMessage] = _spell(messages, self._ids, self._rules, self._ref, self._zone)
         if self._rules.single_calls:
             spelled = _one_by_one(list(spelled))
@@ -316,7 +309,6 @@ PLANNING = (
 
 
 def _user(message: UserMessage | BashExecutionMessage, said: str) -> Iterator[WireMessage]:
-    """`said`: what tells when it was said."""
     planning = PLANNING if isinstance(message, UserMessage) and message.planning is True else ""
     if isinstance(message, BashExecutionMessage) or isinstance(message.content, str):
         if message.text.strip():
@@ -399,7 +391,7 @@ def _result(
 
 
 def _one_by_one(turns: list[WireMessage]) -> Iterator[WireMessage]:
-    """Each call in a turn of its own with its result behind it, unless more than calls goes back. Calls that have no
+    """Put each call into a turn of its own with its result behind it, unless other fields go back too. Calls without a
     result are left out."""
     results = {turn["tool_call_id"]: turn for turn in turns if turn["role"] == "tool"}
     for turn in turns:
@@ -422,7 +414,7 @@ def _parted(turn: WireMessage, results: dict[str, WireMessage]) -> Iterator[Wire
 
 
 def _append(turns: list[WireMessage], turn: WireMessage, rules: WireRules) -> None:
-    """Add `turn` where the rules want it: turns of one side in a row may have to be one, or one to stand between."""
+    """Add `turn`, merged with the last one or behind a filler turn where the rules require it."""
     last = turns[-1]["role"] if turns else None
     merge = {"user": rules.merge_users, "assistant": rules.merge_answers}
     if last == turn["role"] and merge.get(last):
@@ -436,7 +428,7 @@ def _append(turns: list[WireMessage], turn: WireMessage, rules: WireRules) -> No
 
 
 def _joined(first: WireMessage, second: WireMessage) -> WireMessage:
-    """Two turns of one side as one; the first has no calls, since their results would stand between."""
+    """Merge two turns of one role; the first has no calls."""
     contents = [turn["content"] for turn in (first, second) if turn["content"] is not None]
     content = _concat(*contents) if len(contents) > 1 else next(iter(contents), None)
     return {**second, "content": content}
@@ -453,9 +445,8 @@ def _as_blocks(content: Any) -> list[dict[str, Any]]:
 
 
 def _mark_ends(turns: list[WireMessage]) -> None:
-    """Have the provider cache the conversation up to its end, and read it up to where the request before ended: the
-    turn before the last answer. Looking back by itself it passes over no more than 20 blocks, which a round of many
-    tool calls exceeds."""
+    """Mark the end of the prompt, and of the previous request, for caching: by itself the provider searches only the
+    last 20 blocks, which many tool calls exceed."""
     answer = next((at for at in range(len(turns) - 2, -1, -1) if turns[at]["role"] == "assistant"), 0)
     for at in {len(turns) - 1, answer - 1}:
         if at >= 0:

@@ -65,17 +65,16 @@ class CallReports:
         self.started = False
 
     def keep_alive(self, seconds: float) -> None:
-        """Say every so many seconds that the call goes on, until `close`."""
+        """Report every `seconds` that the call goes on, until `close`."""
         self._report(Alive(self._id))
         self._beat = asyncio.get_running_loop().call_later(seconds, self.keep_alive, seconds)
 
     def close(self) -> None:
-        """Say nothing more by itself."""
         if self._beat is not None:
             self._beat.cancel()
 
     def add(self, chunk: dict[str, Any]) -> None:
-        """Take a chunk. Text that follows text is joined to it. Raises what kept earlier ones from being sent."""
+        """Add a chunk; text is joined to text. Raises the error that blocked earlier ones."""
         self.started = self.started or "prompt_progress" not in chunk
         if not (self._chunks and _join(self._chunks[-1], chunk)):
             self._chunks.append(chunk)
@@ -87,13 +86,12 @@ class CallReports:
             self._timer = loop.call_at(due, self._send)
 
     def add_rows(self, rows: Rows) -> None:
-        """Send vectors at once, in pieces."""
         for data in rows.pieces(ROWS_BYTES):
             self._report(Embedded(self._id, rows.dimensions, data))
 
     def flush(self) -> None:
-        """Send what is gathered. Raises what kept it, or something before it, from being sent: an answer with a hole
-        in it must not pass for a whole one."""
+        """Send what is collected. Raises the first error of sending: an incomplete answer must not pass for a complete
+        one."""
         self._send()
         if self._unsendable is not None:
             raise self._unsendable
@@ -113,7 +111,7 @@ class CallReports:
 
 
 def _join(last: dict[str, Any], chunk: dict[str, Any]) -> bool:
-    """Append the text of `chunk` to that of `last` when both hold nothing else."""
+    """Append the text of `chunk` to `last` if both hold nothing else."""
     texts = [_only_text(last), _only_text(chunk)]
     for kind in ("content", "reasoning_content"):
         if all(text is not None and text.keys() == {kind} for text in texts):
@@ -147,7 +145,6 @@ class Worker:
         self._send(WorkerReady())
 
     def take(self, request: Request) -> None:
-        """Begin with a request."""
         if isinstance(request, CancelCall):
             task = self._tasks.get(request.id)
             if task is not None:
@@ -158,7 +155,6 @@ class Worker:
         task.add_done_callback(lambda _: self._tasks.pop(request.id, None))
 
     def close(self) -> None:
-        """End all calls: nobody wants their answers."""
         for task in self._tasks.values():
             task.cancel()
 
@@ -194,7 +190,7 @@ async def _perform(engine: LiteLLMEngine, request: Complete | Embed, out: CallRe
 
 
 def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
-    """Import litellm at low priority, so that the screen of the parent stays smooth; `loaded` gets the engine."""
+    """Import litellm at low priority, so that the parent's screen stays smooth, and give `loaded` the engine."""
     loop = asyncio.get_running_loop()
 
     def load() -> None:
@@ -218,7 +214,7 @@ def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
 
 
 def _prepare_environment() -> None:
-    """What litellm and tiktoken read when they are imported: stay offline, and leave `.env` files alone."""
+    """Set what litellm and tiktoken read on import: no network, no `.env` files."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     os.environ["LITELLM_MODE"] = "PRODUCTION"
     # litellm would break off an answer that repeats itself, a long rule of dashes for instance.
@@ -229,14 +225,12 @@ def _prepare_environment() -> None:
 
 
 def _loading() -> asyncio.Future[LiteLLMEngine]:
-    """What gets the engine, which begins to load."""
     loaded: asyncio.Future[LiteLLMEngine] = asyncio.get_running_loop().create_future()
     _load_in_thread(loaded)
     return loaded
 
 
 async def _serve() -> None:
-    """Serve the parent, with which it ends."""
     requests, reports = claim_pipes()
     _log_to(logging.StreamHandler(sys.stderr))
     worker = Worker(FrameWriter(reports).send, _loading())
@@ -245,7 +239,7 @@ async def _serve() -> None:
 
 
 async def _stay(first: socket.socket) -> None:
-    """Serve who comes, the `first` one to begin with, until nobody has come for a while."""
+    """Serve `first` and later clients, until none has come for a while."""
     loaded = _loading()
     house = House(lambda send: Worker(send, loaded))
     _log_to(_Teller(house))
@@ -255,7 +249,7 @@ async def _stay(first: socket.socket) -> None:
 
 
 class _Teller(logging.Handler):
-    """Has a client log what is logged here."""
+    """Forwards log records to a client."""
 
     def __init__(self, house: House) -> None:
         super().__init__()
@@ -263,7 +257,6 @@ class _Teller(logging.Handler):
         self._loop = asyncio.get_running_loop()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a record."""
         self._loop.call_soon_threadsafe(self._house.tell, self.format(record))
 
 

@@ -103,11 +103,9 @@ class Connection(asyncio.Protocol):
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is connected."""
         self._transport = cast("asyncio.WriteTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Take reports, after the welcome."""
         try:
             for body in self._splitter.feed(data):
                 if self.greeted:
@@ -120,7 +118,6 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The worker has ended, or does not want this client."""
         self.answered.set()
         if not self.ended.done():
             self.ended.set_result(0)
@@ -134,19 +131,16 @@ class Connection(asyncio.Protocol):
         return True
 
     def abort(self) -> None:
-        """Leave at once."""
         if self._transport is not None:
             self._transport.abort()
 
     def kill(self) -> None:
-        """Kill the worker, which does not do what it is told."""
         if self.pid is not None and not self.ended.done():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGKILL)
         self.abort()
 
     async def close(self) -> None:
-        """Leave the worker to the next one."""
         if self._transport is not None and not self.ended.done():
             self._transport.close()
             await asyncio.wait([self.ended], timeout=WELCOME_SECONDS)
@@ -188,7 +182,7 @@ async def launch(take: Callable[[Report], None], stay: float) -> Connection:
 
 
 def _spawn(stdin: socket.socket) -> int:
-    """Start the process, which nobody waits for: it outlives this one."""
+    """Start the process, which outlives this one."""
     actions = [
         (os.POSIX_SPAWN_DUP2, stdin.fileno(), 0),
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -247,13 +241,9 @@ _hello_decoder = msgspec.msgpack.Decoder(Hello)
 class Service(Protocol):
     """What serves one client."""
 
-    def take(self, request: Request) -> None:
-        """Begin with a request."""
-        ...
+    def take(self, request: Request) -> None: ...
 
-    def close(self) -> None:
-        """End its calls."""
-        ...
+    def close(self) -> None: ...
 
 
 class Place:
@@ -266,7 +256,7 @@ class Place:
 
     @classmethod
     def claim(cls) -> Place | None:
-        """Listen; None where another worker does, or none can. Blocks."""
+        """Listen; None if another worker does, or it fails. Blocks."""
         try:
             folder = Paths(find_home()).run
             path = trusted_place() if folder.exists() else ensure_private_dir(folder) / SOCKET
@@ -287,7 +277,6 @@ class Place:
         return cls(listener, lock)
 
     def release(self) -> None:
-        """Let another worker have it."""
         self._path.unlink(missing_ok=True)
         os.close(self._lock)
 
@@ -309,7 +298,6 @@ class House:
         self._timer: asyncio.TimerHandle | None = None
 
     async def open(self, first: socket.socket) -> None:
-        """Begin with a client that is connected already."""
         loop = asyncio.get_running_loop()
         self._place = await asyncio.to_thread(Place.claim)
         if self._place is not None:
@@ -317,7 +305,7 @@ class House:
         await loop.connect_accepted_socket(lambda: Guest(self, first=True), first)
 
     def admits(self, hello: Hello, *, first: bool) -> bool:
-        """Whether a client is let in. One from other surroundings is not, and ends the stay: it brings its own."""
+        """Whether to accept a client. One from another environment is refused and ends the reuse: it starts its own."""
         if first:
             self._mark = hello.mark
         elif not self._mark:
@@ -329,20 +317,17 @@ class House:
         return True
 
     def entered(self, guest: Guest) -> None:
-        """Count a client in."""
         self._guests.append(guest)
         if self._timer is not None:
             self._timer.cancel()
 
     def left(self, guest: Guest) -> None:
-        """Count a client out, also one that was not let in."""
         if guest in self._guests:
             self._guests.remove(guest)
         if self._mark or guest.first:
             self._wait()
 
     def leave(self) -> None:
-        """Be found no more, and end with the last client."""
         if self._server is not None:
             self._server.close()
         place, self._place = self._place, None
@@ -351,12 +336,11 @@ class House:
         self._wait()
 
     def tell(self, text: str) -> None:
-        """Have a line logged by the client that came last."""
+        """Send a log line to the newest client."""
         if self._guests:
             self._guests[-1].send(Logged(text))
 
     def _wait(self) -> None:
-        """Wait for the next client, if nobody is there."""
         if self._timer is not None:
             self._timer.cancel()
         if not self._guests:
@@ -379,13 +363,11 @@ class Guest(asyncio.Protocol):
         self._service: Service | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody connected."""
         self._transport = cast("asyncio.WriteTransport", transport)
         if peer_of(transport.get_extra_info("socket"))[1] != os.geteuid():
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take requests, after the greeting."""
         try:
             for body in self._splitter.feed(data):
                 if self._service is not None:
@@ -415,7 +397,6 @@ class Guest(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has left: its calls end."""
         if self._service is not None:
             self._service.close()
         self._house.left(self)

@@ -75,7 +75,6 @@ class OfflineModel:
         )
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request`: text in small pieces or tool calls, then the whole. Raises nothing."""
         message = await asyncio.to_thread(self._answer, request)
         for piece in _pieces(message.text):
             yield TextPart(piece)
@@ -84,11 +83,9 @@ class OfflineModel:
             yield ToolCallPart(call)
         yield FinalPart(message)
 
-    async def warm(self) -> None:
-        """There is nothing to load."""
+    async def warm(self) -> None: ...
 
-    async def aclose(self) -> None:
-        """There is nothing to close."""
+    async def aclose(self) -> None: ...
 
     def _answer(self, request: ChatRequest) -> AssistantMessage:
         step = self._decide(request)
@@ -122,7 +119,6 @@ class OfflineModel:
 
 
 def _reply(turn: Turn, facts: ProgramFacts) -> Step:
-    """The next tool calls for the user's last message, or the answer to it."""
     intent = classify(turn.text, turn.language)
     if intent == Intent("agreed", "yes") and workspace.was_offered(turn):
         intent = Intent("remember")
@@ -140,7 +136,7 @@ def _reply(turn: Turn, facts: ProgramFacts) -> Step:
 
 
 def _usage(request: ChatRequest, answer: AssistantMessage) -> Usage:
-    """What the call would have cost in tokens, by weighted characters; in money nothing."""
+    """Estimate the tokens by weighted characters; the cost is nothing."""
     tools = sum(weigh_tokens(msgspec.json.encode(spec).decode()) for spec in request.tools)
     prompt = weigh_tokens(request.system) + tools + sum(map(_weight, request.messages))
     output = _weight(answer)
@@ -154,13 +150,12 @@ def _weight(message: Message) -> int:
 
 
 def _with_id(call: PlannedCall, number: int, messages: Sequence[Message]) -> ToolCallBlock:
-    """The call with an id of the conversation alone; by the time of the last message it differs after a compaction."""
+    """Return the call with an id that depends on the messages alone and changes after a compaction."""
     seed = json.dumps([len(messages), messages[-1].timestamp, number, call.name, call.arguments])
     return ToolCallBlock(f"call_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.arguments)
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """`text` word by word, or in longer runs of words when it is long."""
     least = len(text) // MAX_PIECES
     held = ""
     for match in _PIECE.finditer(text):

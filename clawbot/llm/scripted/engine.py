@@ -85,12 +85,8 @@ class ScriptEngine:
         self._calls = 0
 
     async def reply(self, request: Request) -> AsyncGenerator[Chunk, None]:
-        """Yield the reply as OpenAI `chat.completion.chunk` objects.
-
-        The usage comes last, except for a `stream` that did not ask for it (`stream_options.include_usage`). Raises
-        ScriptMismatch before the first chunk when the request is not what the script expects, and ScriptedFault where
-        the script says so.
-        """
+        """Yield the reply as OpenAI `chat.completion.chunk` objects, usage last. Raises ScriptMismatch before the first
+        chunk, and ScriptedFault where the script has one."""
         if any(TITLE_QUESTION in text for text in view_of(request)["user"]):
             for chunk in self._title(request):
                 yield chunk
@@ -117,14 +113,12 @@ class ScriptEngine:
             yield {**head, "choices": [], "usage": await _usage(turn.reply.figures, request, written)}
 
     def _title(self, request: Request) -> Iterator[Chunk]:
-        """What the script says to the question for a title: its own, or nothing that could be one."""
         head = self._head(request, 0)
         yield _chunk(head, {"role": "assistant", "content": ""})
         yield _chunk(head, {"content": self.script.title or NO_TITLE})
         yield _chunk(head, {}, "stop")
 
     def status(self) -> dict[str, Any]:
-        """How far the script is, as plain JSON values."""
         with self._lock:
             turns = [
                 {"turn": turn.number, "name": turn.name, "line": turn.line, "repeat": turn.repeat, "used": used}
@@ -139,7 +133,7 @@ class ScriptEngine:
             }
 
     def problems(self) -> list[ClawbotError]:
-        """Every ScriptMismatch that happened, and a ScriptUnused when turns are left."""
+        """Return every ScriptMismatch, and a ScriptUnused if turns are left."""
         with self._lock:
             unused = self._unused()
             found: list[ClawbotError] = list(self.mismatches)
@@ -150,12 +144,10 @@ class ScriptEngine:
         return found
 
     def finish(self) -> None:
-        """Raise the first of the problems, if there is one."""
         for problem in self.problems():
             raise problem
 
     def _take(self, request: Request) -> tuple[ScriptTurn, RequestView, int]:
-        """The turn that answers `request`, used once more."""
         view = view_of(request)
         with self._lock:
             self.requests.append(dict(request))
@@ -169,7 +161,7 @@ class ScriptEngine:
             return turn, view, number
 
     def _next_turn(self, view: RequestView, number: int) -> ScriptTurn:
-        """The first turn from the current one on that is not used up; one that is done as it likes may be passed."""
+        """Return the first turn that is not used up; one that may repeat as often as it fits may be passed."""
         for index in range(self._current, len(self.script.turns)):
             turn, used = self.script.turns[index], self._used[index]
             if used == turn.repeat:
@@ -187,12 +179,12 @@ class ScriptEngine:
         return [(turn, used) for turn, used in pairs if used < (turn.repeat or 1)]
 
     def _head(self, request: Request, number: int) -> Chunk:
-        """What all chunks of a reply share. `created` is fixed, so that a script always says the same."""
+        """Return the fields that all chunks share. `created` is fixed, so that replies are reproducible."""
         model = str(request.get("model") or self.script.model)
         return {"id": f"chatcmpl-script-{number}", "object": "chat.completion.chunk", "created": 0, "model": model}
 
     def _new_call_id(self, request: Request) -> str:
-        """An id that neither the engine nor the conversation (of an earlier process, say) has used."""
+        """Return an id that is new in the engine and in the messages."""
         taken = {
             call.get("id")
             for message in request.get("messages") or ()
@@ -218,7 +210,7 @@ def _values(view: RequestView, number: int) -> dict[str, str]:
 
 
 async def _break_off(fault: Fault | None, sent: int | None) -> None:
-    """Drop or stall the stream when its place is reached; `sent` None is the end of all pieces."""
+    """Drop or stall the stream at its position; `sent` None is the end."""
     if fault is None or fault.kind not in {"drop", "stall"} or (sent is not None and sent < fault.pieces):
         return
     if fault.kind == "drop":
@@ -231,7 +223,6 @@ def _chunk(head: Chunk, delta: dict[str, Any], finish_reason: str | None = None)
 
 
 async def _usage(figures: Figures, request: Request, written: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The usage block: the script's figures, and what is counted where it gives none."""
     prompt, completion = figures.prompt, figures.completion
     if prompt is None:
         prompt = max(figures.cached, await asyncio.to_thread(prompt_tokens, request))
@@ -306,7 +297,7 @@ def _cut(text: str) -> str:
 
 
 def _fresh_results(messages: list[Mapping[str, Any]]) -> list[str]:
-    """The tool results that answer the last calls: those after the last message of the model."""
+    """Return the tool results after the last message of the model."""
     results: list[str] = []
     for message in messages:
         if message.get("role") == "assistant":
@@ -322,7 +313,7 @@ def _tool_names(tools: Iterable[Any]) -> list[str]:
 
 
 def _said(message: Mapping[str, Any]) -> str:
-    """What was said in `message`: the time that stands before the user's words is none of them."""
+    """Return the text without the time before the user's words."""
     return without_times(_text(message)) if message.get("role") == "user" else _text(message)
 
 
@@ -350,7 +341,7 @@ class ScriptModel:
         self._ref = f"{PROVIDER}/{engine.script.model}"
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request` with the next turn of the script. Raises ScriptMismatch and the scripted errors."""
+        """Raises ScriptMismatch and the scripted errors."""
         async with aclosing(with_retries(lambda: self._attempt(request), self._options.policy)) as parts:
             async for part in parts:
                 yield part
@@ -391,8 +382,7 @@ class ScriptModel:
         )
         return to_error(failure, ref=self._ref, now=self._options.clock.now())
 
-    async def warm(self) -> None:
-        """Nothing needs to be loaded."""
+    async def warm(self) -> None: ...
 
     async def aclose(self) -> None:
         """Raise ScriptMismatch for a request that did not fit, ScriptUnused for turns that are left."""

@@ -253,7 +253,7 @@ def load_script(path: Path) -> Script:
 
 
 def _complete(data: bytes) -> bytes:
-    """`data` up to where a turn begins that has no end."""
+    """Return `data` up to a turn without its end."""
     begun = [*_BEGINS.finditer(data)][-1:]
     cut = (at for at in begun if not re.search(rb"^# turn %b ends\s*$" % at[1], data[at.end() :], re.MULTILINE))
     return next((data[: at.start()] for at in cut), data)
@@ -271,7 +271,7 @@ def parse_script(text: str, path: Path) -> Script:
 
 
 class _Script:
-    """One script on its way from plain data to turns."""
+    """A script during its conversion from plain data to turns."""
 
     def __init__(self, path: Path, layer: Layer) -> None:
         self._path = path
@@ -279,7 +279,6 @@ class _Script:
         self._marks = layer.marks
 
     def convert(self) -> Script:
-        """The script. Raises ScriptFileError."""
         data = dict(self._data)
         if isinstance(data.get("turns"), list):
             data["turns"] = [self._turn(raw, ("turns", at)) for at, raw in enumerate(data["turns"])]
@@ -295,8 +294,7 @@ class _Script:
         return replace(script, turns=tuple(replace(turn, number=at) for at, turn in enumerate(turns, start=1)))
 
     def _turn(self, raw: Any, path: KeyPath) -> Any:
-        """A turn with its short forms written out, as those below. What has another shape stays as it is, for the
-        types to refuse."""
+        """Expand the short forms of a turn. Other shapes stay, for the types to refuse."""
         if not isinstance(raw, dict):
             return raw
         turn = {**raw, "#number": cast("int", path[-1]) + 1, "#line": self._line(path)}
@@ -371,13 +369,12 @@ class _Script:
         return Check(key, kind, value, self._line(path), negated)
 
     def _line(self, path: KeyPath) -> int:
-        """The line of what stands at `path`, or of what it stands in."""
         while path and path not in self._marks:
             path = path[:-1]
         return int(self._marks[path].place.rpartition(":")[2]) if path else 1
 
     def _explain(self, error: str) -> NoReturn:
-        """Raise what msgspec says, which names the place: "Expected `int`, got `str` - at `$.turns[0].repeat`"."""
+        """Raise msgspec's error, which names the path: "Expected `int`, got `str` - at `$.turns[0].repeat`"."""
         what, _, where = error.partition(" - at `$")
         path: KeyPath = tuple(int(at) if at else name for name, at in _STEP.findall(where.rstrip("`")))
         owner = next((step for step in reversed(path) if isinstance(step, str)), "script")
@@ -399,7 +396,7 @@ class _Script:
         self._fail(path, what)
 
     def _found(self, path: KeyPath) -> Any:
-        """What the file holds at `path`, or where that is the long form of something: what it is long for."""
+        """Return the value at `path`, or of its short form."""
         value: Any = self._data
         for step in path:
             try:

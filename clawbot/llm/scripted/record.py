@@ -66,17 +66,16 @@ class Answer:
 
     @property
     def ending(self) -> bool:
-        """Whether what comes next is no part of the text any more."""
+        """Whether what follows is not part of the text."""
         return bool(self.complete or self._end)
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of a stream, of server-sent events or of lines of JSON."""
+        """Add bytes of a stream, of server-sent events or of lines of JSON."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._take_line(line.rstrip(b"\r"))
 
     def close(self) -> None:
-        """Take what is left at the end of a stream."""
         for line in (self._rest, b""):
             self._take_line(line)
 
@@ -90,7 +89,7 @@ class Answer:
             self._data = []
 
     def take(self, data: bytes | bytearray) -> None:
-        """Take an event, or a complete body. What makes no sense is nothing to a client either."""
+        """Add an event or a complete body. Invalid ones are ignored, as clients do."""
         if data.strip() == b"[DONE]":
             self.complete = True
             return
@@ -100,7 +99,7 @@ class Answer:
             self.refuse(error) if error else self._read(body)
 
     def refuse(self, error: Any, status: int = 0, headers: Mapping[str, str] | None = None) -> None:
-        """Take an error in place of an answer; `status` 0: the one that fits its kind."""
+        """Add an error; `status` 0: the one that fits its kind."""
         details = error if isinstance(error, dict) else {"message": error}
         kinds = [details.get(key) for key in ("code", "status", "type")]
         found = (each if isinstance(each, int) else _STATUS_OF.get(str(each), 0) for each in kinds)
@@ -112,7 +111,7 @@ class Answer:
         self.complete = True
 
     def reply(self, *, cut: bool = False, left: bool = False) -> dict[str, Any]:
-        """The reply that says the same. `cut`: the server broke off; `left`: the client did not wait for the end."""
+        """Return the reply for a script. `cut`: the server broke off; `left`: the client left before the end."""
         reply: dict[str, Any] = {key: escaped(text) for key, text in self._texts.items() if text}
         calls = self._calls.blocks()
         if calls:
@@ -132,7 +131,6 @@ class Answer:
         return reply if reply.keys() - {"usage", "finish_reason"} else {"text": "", **reply}
 
     def _read(self, body: Mapping[str, Any]) -> None:
-        """Read an event or a complete body that is no error; its form shows the protocol."""
         if "choices" in body:
             self._read_chat(body)
         elif body.get("type", "").startswith("response.") or body.get("object") == "response":
@@ -180,7 +178,7 @@ class Answer:
                 self.complete = True
 
     def _read_output(self, items: list[Mapping[str, Any]], *, texts: bool) -> None:
-        """Take the calls in a part of the output that is complete, and its `texts` if none came in deltas."""
+        """Add the calls in a complete part of the output, and its `texts` if none came in deltas."""
         known = {call.id for call in self._calls.blocks()}
         for item in items:
             if item["type"] == "function_call" and item["call_id"] not in known:
@@ -282,11 +280,10 @@ class Recorder:
 
     @property
     def secrets(self) -> int:
-        """How many secrets were left out."""
         return self._redactor.count
 
     def begin(self, text: str, answer: Answer) -> RecordedTurn:
-        """Begin the next turn: `answer` is to gather what answers a request with `text` as the user's last one."""
+        """Begin the next turn, for a request whose last user message is `text`."""
         if text != self._text:
             # A message that failed is sent again before the next one, as one text.
             before, self._text = self._text, text
@@ -295,7 +292,7 @@ class Recorder:
         return RecordedTurn(self._begun, self._words, answer)
 
     async def end(self, turn: RecordedTurn | None, *, cut: bool = False, left: bool = False) -> None:
-        """Write `turn` with its reply (`Answer.reply`), unless it has one; returns when it is on disk."""
+        """Write `turn` with its reply unless it has one; returns when it is on disk."""
         if turn is None or turn.ended:
             return
         turn.ended = True
@@ -305,7 +302,6 @@ class Recorder:
         await asyncio.shield(task)
 
     async def flush(self) -> None:
-        """Wait until the turns that ended so far are written."""
         if self._writes:
             await asyncio.wait(self._writes)
 
@@ -355,6 +351,6 @@ def _yaml(value: Any) -> str:
 
 
 def _expected(text: str) -> str:
-    """The first words of the user's message that a replay has again; empty when there are none."""
+    """Return the first words of the user's message that a replay repeats; "" if none."""
     parts = (part.strip() for part in _CHANGING.split(_TIME_MARK.sub("", text)))
     return next((part[:EXPECTED_CHARS].strip() for part in parts if _TELLING.search(part)), "")

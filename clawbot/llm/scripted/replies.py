@@ -138,7 +138,6 @@ def _of_message(message: Mapping[str, Any]) -> int:
 
 
 def _of_call(call: Mapping[str, Any]) -> int:
-    """A call is a message of its own to the model, addressed to the function; its id is not shown to the model."""
     function = call.get("function")
     if not isinstance(function, Mapping):
         return 0
@@ -207,7 +206,6 @@ class ScriptedFault(Exception):
 
     @property
     def retry_after(self) -> float | None:
-        """What the provider asks for, in seconds."""
         value = self.headers.get("Retry-After")
         return None if value is None else float(value)
 

@@ -101,13 +101,10 @@ def _app(engine: ScriptEngine) -> web.Application:
 
 
 class _Door:
-    """The handlers of the server."""
-
     def __init__(self, engine: ScriptEngine) -> None:
         self.engine = engine
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        """Answer a chat completion, as a stream or whole."""
         body = await _json_object(request)
         if not isinstance(body.get("messages"), list):
             return _error(400, "`messages` must be a list.")
@@ -124,7 +121,6 @@ class _Door:
                 return web.json_response(fault.body, status=fault.status, headers=fault.headers)
 
     async def embeddings(self, request: web.Request) -> web.Response:
-        """Answer with vectors that depend on nothing but the texts."""
         body = await _json_object(request)
         given = body.get("input")
         texts = [given] if isinstance(given, str) else given
@@ -144,7 +140,7 @@ class _Door:
         return web.json_response({"object": "list", "data": data, "model": body.get("model"), "usage": usage})
 
     async def models(self, _: web.Request) -> web.Response:
-        """List the one model, with its window in the way vLLM names it."""
+        """List the one model, with its window as vLLM names it."""
         script = self.engine.script
         model: dict[str, Any] = {"id": script.model, "object": "model", "created": 0, "owned_by": "clawbot"}
         if script.window:
@@ -152,12 +148,11 @@ class _Door:
         return web.json_response({"object": "list", "data": [model]})
 
     async def status(self, _: web.Request) -> web.Response:
-        """Say which turns were used and what did not fit."""
         return web.json_response(self.engine.status())
 
 
 async def _stream(request: web.Request, chunks: AsyncGenerator[Chunk, None]) -> web.StreamResponse:
-    """Send the chunks as server-sent events. What is raised before the first one leaves the response unsent."""
+    """Send the chunks as server-sent events. An error before the first one leaves the response unsent."""
     response: web.StreamResponse | None = None
     finished = False
     async for chunk in chunks:
@@ -175,7 +170,7 @@ async def _stream(request: web.Request, chunks: AsyncGenerator[Chunk, None]) -> 
 
 
 def _drop(request: web.Request) -> web.Response:
-    """Cut the TCP connection, whatever was sent so far; the response that is returned goes nowhere."""
+    """Cut the TCP connection; the returned response goes nowhere."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)
@@ -209,7 +204,7 @@ _HOP = frozenset(
 
 
 class _Proxy:
-    """Hands every request on, and every answer back as it comes."""
+    """Forwards requests and answers, and records them."""
 
     def __init__(self, base: str, recorder: Recorder, session: aiohttp.ClientSession) -> None:
         self._base = base.rstrip("/")
@@ -219,7 +214,6 @@ class _Proxy:
         self._describing = asyncio.Lock()
 
     async def hand_on(self, request: web.Request) -> web.StreamResponse:
-        """Answer as the server does; what a model is asked is recorded."""
         data = await request.read()
         for name in ("Authorization", "api-key", "x-api-key"):
             remember_secret(request.headers.get(name, "").removeprefix("Bearer "))
@@ -264,7 +258,7 @@ class _Proxy:
     async def _hand_back(
         self, request: web.Request, upstream: aiohttp.ClientResponse, turn: RecordedTurn | None
     ) -> web.StreamResponse:
-        """Return what comes. The end of an answer is held until its turn is on disk."""
+        """Forward the answer. Its end is held until its turn is on disk."""
         headers = {name: value for name, value in upstream.headers.items() if name.lower() not in _HOP}
         response = web.StreamResponse(status=upstream.status, headers=headers)
         await response.prepare(request)
