@@ -26,7 +26,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from clawbot.clock import SystemClock
-from clawbot.llm.worker_reuse import dismiss, staying
+from clawbot.llm.worker_reuse import end_reusable_worker, reusable_worker
 from clawbot.messages import AssistantMessage, Message, TextBlock, UserMessage
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.sessions.entries import CompactionEntry, MessageEntry, encode_entry
@@ -255,7 +255,7 @@ def oneshot(runs: int) -> None:
         with home_with_server(keep) as (home, server):
             os.environ["CLAWBOT_HOME"] = str(home)
             found = [shot(home, server) for _ in range(runs + 1)][1:]
-            dismiss()
+            end_reusable_worker()
         figures = " | ".join(f"{statistics.median(values):.2f}" for values in zip(*found, strict=True))
         print(f"| {title} | {figures} |", flush=True)
 
@@ -263,7 +263,7 @@ def oneshot(runs: int) -> None:
 def shot(home: Path, server: Server) -> tuple[float, float, float, float]:
     """Seconds until the request is out, of the whole command, and of CPU: of all processes, and of a worker that stays
     (one that ends counts with its command)."""
-    worker = staying()
+    worker = reusable_worker()
     used = cpu_of(worker) if worker else 0.0
     began, before = time.monotonic(), os.times()
     command = [sys.executable, "-m", "clawbot", "chat", "-p", "hi"]

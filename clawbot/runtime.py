@@ -20,7 +20,7 @@ from clawbot.agent.summary import open_compaction
 from clawbot.background import Background, check_heartbeat, jobs_for, take_turn
 from clawbot.config.env import save_key
 from clawbot.hooks.events import RuntimeStart, SessionStart
-from clawbot.llm.process import let_stay
+from clawbot.llm.process import keep_worker
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
 from clawbot.scheduling.jobs import Job, jobs_of
@@ -73,7 +73,7 @@ class Runtime:
             model = await services.open_first_model(session.record.model_override, notices)
             undo.push_async_callback(model.chat.aclose)
             if options.warm:
-                let_stay(services.agent_settings.keep_client)
+                keep_worker(services.agent_settings.keep_client)
             warming = asyncio.create_task(model.chat.warm()) if options.warm else None
             commands = await asyncio.to_thread(installed_commands)
             conversation = await asyncio.to_thread(Conversation, services.store, session, services.clock)

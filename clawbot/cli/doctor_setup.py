@@ -41,7 +41,7 @@ from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo, RetryPart
 from clawbot.llm.providers import KEYS, local_server
-from clawbot.llm.worker_reuse import staying
+from clawbot.llm.worker_reuse import reusable_worker
 from clawbot.local_model.shelf import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
@@ -311,7 +311,7 @@ def keys(here: Here) -> Findings:
 
 def client(here: Here) -> Findings:
     """Whether a process that calls models was left by `clawbot chat -p`."""
-    process = staying()
+    process = reusable_worker()
     if process is None:
         return []
     which = f" (process {process})" if process else ""

@@ -14,7 +14,7 @@ from clawbot.cli.output import answer, config_option, draw, echo, echo_error, js
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
-from clawbot.llm.worker_reuse import dismiss
+from clawbot.llm.worker_reuse import end_reusable_worker
 from clawbot.local_model.gguf import read_head, shown_size
 from clawbot.local_model.keeper import EXTRA, Keeper, demand_installed, is_installed
 from clawbot.local_model.machine import total_memory
@@ -183,7 +183,7 @@ def stop(name: str | None) -> None:
     paths, _ = _home()
     wanted = (name or "").removeprefix(LOCAL)
     found = [each for each in read_running(paths.local_file) if not wanted or each.name == wanted]
-    left = None if wanted else dismiss()
+    left = None if wanted else end_reusable_worker()
     if left is not None:
         echo(f"What calls models ends when its calls are over{f' (process {left})' if left else ''}.")
     elif not found:

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -353,8 +353,7 @@ class _Opener:
 
 TITLE = "The local model"
 SHOWN_AFTER = 0.3
-"""Seconds that a server may take before it is told that the model is loaded: one that runs is found at once."""
-FoundT = TypeVar("FoundT")
+"""Seconds before a LoadingPart is shown: a running server is found at once."""
 
 
 class ServedModel:
@@ -375,39 +374,27 @@ class ServedModel:
         self.begin()
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
-        """Answer `request` after the server has loaded the model. Raises ModelError."""
-        finding = asyncio.create_task(self._told(self._keeper.endpoint()))
-        async with aclosing(self._shown(finding)) as loading:
-            async for each in loading:
-                yield each
-        server, heard = await finding, False
-        try:
-            async with aclosing((await self._talker(server)).stream(request)) as parts:
-                async for part in parts:
-                    heard = heard or not isinstance(part, RetryPart | ReadingPart)
-                    yield part
-            return
-        except UnreachableError as error:
-            if heard:
-                raise
-            refusal = error
-        async with aclosing(self._once_more(request, server, refusal)) as parts:
-            async for part in parts:
-                yield part
+        """Answer `request` after the server has loaded the model. Raises ModelError.
 
-    async def _once_more(
-        self, request: ChatRequest, server: Running, refusal: UnreachableError
-    ) -> AsyncGenerator[StreamPart, None]:
-        """Answer after a `refusal`: `server` may have died, or ended with the chat that started it."""
-        reviving = asyncio.create_task(self._told(self._keeper.revived(server, refused=refusal.dead)))
-        async with aclosing(self._shown(reviving)) as loading:
-            async for each in loading:
-                yield each
-        if (revived := await reviving) is None:
-            raise refusal
-        async with aclosing((await self._talker(revived)).stream(request)) as parts:
-            async for part in parts:
-                yield part
+        A server that can't be reached is revived once: it may have died, or ended with the chat that started it.
+        """
+        wanted = self._keeper.endpoint()
+        for last in (False, True):
+            found = asyncio.create_task(self._found(wanted))
+            async with aclosing(self._shown(found)) as loading:
+                async for each in loading:
+                    yield each
+            server, answered = await found, False
+            try:
+                async with aclosing((await self._client_of(server)).stream(request)) as parts:
+                    async for part in parts:
+                        answered = answered or not isinstance(part, RetryPart | ReadingPart)
+                        yield part
+                return
+            except UnreachableError as error:
+                if answered or last:
+                    raise
+                wanted = self._revived(server, error)
 
     async def _shown(self, found: asyncio.Task[Any]) -> AsyncGenerator[StreamPart, None]:
         """Yield a LoadingPart until `found` is done. Closing this cancels `found`."""
@@ -420,17 +407,25 @@ class ServedModel:
         finally:
             found.cancel()
 
-    async def _told(self, found: Coroutine[Any, Any, FoundT]) -> FoundT:
+    async def _revived(self, server: Running, refusal: UnreachableError) -> Running:
+        revived = await self._keeper.revived(server, refused=refusal.dead)
+        if revived is None:
+            raise refusal
+        return revived
+
+    async def _found(self, wanted: Coroutine[Any, Any, Running]) -> Running:
         """Await a server. Raises UnreachableError with the reason."""
         try:
-            return await found
+            return await wanted
+        except ModelError:
+            raise
         except ClawbotError as error:
             raise UnreachableError(error.message, provider=TITLE, hint=error.hint) from error
         except OSError as error:
             where = error.filename or self._file
             raise UnreachableError(f"{where}: {error.strerror or error}.", provider=TITLE) from error
 
-    async def _talker(self, server: Running) -> LiteLLMModel:
+    async def _client_of(self, server: Running) -> LiteLLMModel:
         """Return the client of `server`, whose address and key may differ from the last one's."""
         if self._model is None or server != self._server:
             # Before the old one goes: the last to leave ends the process in which litellm is loaded.

@@ -1,8 +1,8 @@
-"""The main process's side of the worker: starts it, sends calls, hands each call its reports, and ends it.
+"""The main process's side of the worker: starts it, sends calls, passes each call its reports, and ends it.
 
 The worker (with litellm in it: 2 seconds of CPU and 164 MB) is shared by all models of an event loop and starts at the
-first `warm` or call. When it dies, its calls fail, and the next call starts another. It is ended when nobody called for
-a while: its memory is more than twice that of everything else. Where one stays (`llm.worker_reuse`), that one serves.
+first `warm` or call. When it dies, its calls fail, and the next call starts another. It is ended after a while without
+calls: its memory is more than twice that of everything else. A running one is reused (`llm.worker_reuse`).
 """
 
 from __future__ import annotations
@@ -17,23 +17,14 @@ from weakref import WeakKeyDictionary
 
 from clawbot.deadline import deadline
 from clawbot.llm import worker_reuse
-from clawbot.llm.frames import (
-    CallFailed,
-    CancelCall,
-    Ended,
-    Logged,
-    Report,
-    Request,
-    WorkerReady,
-    report_decoder,
-)
+from clawbot.llm.frames import CallFailed, CancelCall, Ended, Logged, Report, Request, WorkerReady, report_decoder
 from clawbot.worker_pipe import LONGEST_LINE, WorkerProcess, module_command
 
 CANCEL_SECONDS = 3.0
 """How long the worker may take to close a connection; then it is killed, which closes it for sure."""
 IDLE_SECONDS = 300.0
-"""How long the worker is kept without a call, as long as most providers keep their caches. Whoever begins to type again
-has another one loaded meanwhile."""
+"""How long the worker runs without a call, as long as most providers keep their caches. Another one is loaded when the
+user begins to type again."""
 _logger = logging.getLogger("clawbot.llm.worker")
 
 
@@ -57,7 +48,8 @@ class _Channel:
 class WorkerClient:
     """One worker process and the calls that run in it.
 
-    `stay`: a worker that it starts stays for so many seconds after the last client (0: none). `alone`: it shares none.
+    `linger`: a worker that it starts runs for so many seconds after its last client (0: it is not reused). `alone`: it
+    shares none.
     """
 
     def __init__(self) -> None:
@@ -69,12 +61,11 @@ class WorkerClient:
         self._tasks: set[asyncio.Task[None]] = set()
         self._idle: asyncio.TimerHandle | None = None
         self.users = 0
-        self.stay = 0.0
+        self.linger = 0.0
         self.alone = False
 
     @property
     def pid(self) -> int | None:
-        """The process id; None while no worker runs."""
         return self._process.pid if self._process else None
 
     async def warm(self) -> None:
@@ -82,19 +73,16 @@ class WorkerClient:
         with contextlib.suppress(WorkerLostError):
             await self._start()
             await self._ready.wait()
-            self._rest()
+            self._schedule_end()
 
     async def next_id(self) -> int:
-        """An id for a request, of a worker that runs."""
         await self._start()
         return next(self._ids)
 
     async def reports(self, request: Request, idle: float | None = None) -> AsyncGenerator[Report, None]:
-        """Send `request` and yield what the worker reports of it, up to `Ended` or `CallFailed`.
-
-        Raises WorkerLostError, and TimeoutError when there is nothing for `idle`
-        seconds. Closing the generator cancels the call and waits until its connection is closed.
-        """
+        """Send `request` and yield its reports, up to `Ended` or `CallFailed`. Raises WorkerLostError, and TimeoutError
+        without a report for `idle` seconds. Closing the generator cancels the call and awaits the end of its
+        connection."""
         channel = self._channels[request.id] = _Channel()
         try:
             self._send(request)
@@ -112,15 +100,14 @@ class WorkerClient:
                     await asyncio.shield(self._spawn(self._cancel(request.id, channel)))
             finally:
                 self._channels.pop(request.id, None)
-                self._rest()
+                self._schedule_end()
 
-    def _rest(self) -> None:
-        """End the process unless somebody wants something of it in time."""
-        self._stir()
+    def _schedule_end(self) -> None:
+        self._cancel_end()
         if self._process is not None and not self._channels:
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._retire)
 
-    def _stir(self) -> None:
+    def _cancel_end(self) -> None:
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
@@ -142,13 +129,11 @@ class WorkerClient:
             self.kill()
 
     def kill(self) -> None:
-        """End the process at once; its calls fail."""
         if self._process is not None:
             self._process.kill()
 
     async def close(self) -> None:
-        """End the process: it stops by itself when its pipe closes."""
-        self._stir()
+        self._cancel_end()
         if self._process is not None:
             await self._process.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -159,7 +144,7 @@ class WorkerClient:
 
     async def _start(self) -> None:
         async with self._starting:
-            self._stir()
+            self._cancel_end()
             if self._process is not None:
                 return
             self._ready = asyncio.Event()
@@ -168,14 +153,14 @@ class WorkerClient:
             process.ended.add_done_callback(self._end)
 
     async def _shared_one(self) -> worker_reuse.Connection | None:
-        """The worker that stays here, or one that will; None where this client shares none, or can't."""
+        """Return the running worker, or a new one that can be reused; None if there can't be any."""
         if self.alone:
             return None
-        found = await worker_reuse.join(self._take, self.stay)
-        if found is None and self.stay:
-            # A worker that can't stay is no loss: the caller starts one of its own.
+        found = await worker_reuse.join(self._take, self.linger)
+        if found is None and self.linger:
+            # Without reuse the caller starts a worker of its own.
             with contextlib.suppress(OSError, NotImplementedError):
-                found = await worker_reuse.launch(self._take, self.stay)
+                found = await worker_reuse.launch(self._take, self.linger)
         return found
 
     async def _own_one(self) -> WorkerProcess[Report]:
@@ -203,11 +188,10 @@ class WorkerClient:
             channel.put(report)
 
     def _end(self, ended: asyncio.Future[int]) -> None:
-        """The process is gone: fail what is left."""
         if self._process is None or self._process.ended is not ended:
-            return  # it was retired, and what is left is another's
+            return  # it was retired; the calls are another's
         if isinstance(self._process, worker_reuse.Connection) and not self._process.greeted:
-            self.alone = True  # it can't be launched so; one of this client's own says in the log why
+            self.alone = True  # it can't be launched so; the log of one of its own has the reason
         if self._channels:
             _logger.error("the worker ended with status %d during %d calls", ended.result(), len(self._channels))
         self._process = None
@@ -221,7 +205,7 @@ _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, WorkerClient] = WeakKeyDic
 
 
 def acquire_worker() -> WorkerClient:
-    """The worker of this event loop, to be given back with `release_worker`. Does not start it."""
+    """Return the worker of this event loop, to be released with `release_worker`. Does not start it."""
     loop = asyncio.get_running_loop()
     worker = _shared.get(loop)
     if worker is None:
@@ -230,16 +214,16 @@ def acquire_worker() -> WorkerClient:
     return worker
 
 
-def let_stay(seconds: float) -> None:
-    """Have a worker that is started on this event loop stay for the next program, so long after its last client. Before
-    its first use."""
+def keep_worker(seconds: float) -> None:
+    """Let the worker of this event loop run for `seconds` after its last client, for the next program. Call it before
+    the first use."""
     worker = _shared.get(asyncio.get_running_loop())
     if worker is not None:
-        worker.stay = seconds
+        worker.linger = seconds
 
 
 async def release_worker(worker: WorkerClient) -> None:
-    """Give a worker back; the last user ends its process."""
+    """Release a worker; the last user ends its process."""
     worker.users -= 1
     if worker.users > 0:
         return

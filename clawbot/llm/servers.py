@@ -27,7 +27,7 @@ from clawbot.llm.providers import (
     is_loopback,
     local_server,
 )
-from clawbot.local_model.register import Running, answers, read_running
+from clawbot.local_model.register import answers, read_running
 from clawbot.local_model.shelf import LOCAL
 from clawbot.text.interface import N_
 from clawbot.text.numbers import whole_number
@@ -83,11 +83,11 @@ async def find_local(
 
 def _own_models() -> list[LocalModel]:
     """Return those that a clawbot serves on this machine, by its register."""
-    return [_own_model(running) for running in read_running(Paths(find_home()).local_file) if answers(running)]
-
-
-def _own_model(running: Running) -> LocalModel:
-    return LocalModel(f"{LOCAL}{running.name}", "clawbot's own server", running.base, window=running.window)
+    return [
+        LocalModel(f"{LOCAL}{each.name}", "clawbot's own server", each.base, window=each.window)
+        for each in read_running(Paths(find_home()).local_file)
+        if answers(each)
+    ]
 
 
 def base_of(server: LocalServer) -> str:

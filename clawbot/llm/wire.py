@@ -1,5 +1,5 @@
-"""Spells a `ChatRequest` as OpenAI chat messages and tools, by the rules of who answers: a vendor's own, or the
-strictest ones for a server or a gateway that may have any model behind it (reference sheet 3.7)."""
+"""Writes a `ChatRequest` as OpenAI chat messages and tools, by the rules of who answers: a vendor's own, or the
+strictest ones for a server or a gateway that may have any model behind it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from clawbot.messages import (
     ThinkingBlock,
     ToolCallBlock,
     ToolResultMessage,
-    ToolSpec,
     UserMessage,
     said_at,
 )
@@ -130,10 +129,8 @@ def _strictest(rules: WireRules) -> WireRules:
 
 
 class CallIds:
-    """Spells the ids of tool calls by `rules`, unique in one request, and finds the spelling that a result needs.
-
-    Ids may repeat in a transcript: each result belongs to the oldest call with its id that has none yet.
-    """
+    """Writes the ids of tool calls by `rules`, unique in one request. Ids may repeat in a transcript: each result belongs
+    to the first call with its id that has none yet."""
 
     def __init__(self, rules: WireRules) -> None:
         self._rules = rules
@@ -182,20 +179,20 @@ def _digest(text: str) -> str:
 
 WireMessage = dict[str, Any]
 
-# Empty content is refused by several providers, so these stand where a turn must be and nothing was said.
+# Several providers refuse empty content: these fill a turn that must be there.
 EMPTY_RESULT = "(no output)"
 OPENING_TURN = "(The conversation goes on.)"
 AFTER_TOOLS = "(I have the result.)"
 TOOL_IMAGE = "The picture from the tool {name}:"
-# For a model that can't call tools and takes over a conversation in which another one did.
+# For a model that can't call tools, of calls that another one made.
 CALLED = "(I called the tool {name} with {arguments})"
 RETURNED = "(The tool {name} returned:)\n{text}"
 _CACHE_MARK = {"type": "ephemeral"}
 
 
 class Speller:
-    """Spells requests that mostly continue the last one: only what was said since then is looked at. `thoughts`: with
-    earlier reasoning, where the vendor wants it; `required`: fields that the server missed."""
+    """Writes requests that mostly continue the last one: only new messages are converted. `thoughts`: with earlier
+    reasoning, where the vendor wants it; `required`: fields that the server missed."""
 
     def __init__(self) -> None:
         self._known: _Spelled | None = None
@@ -214,7 +211,9 @@ class Speller:
             _mark_ends(turns)
         body: dict[str, Any] = {"messages": [*_system(request, rules), *turns]}
         if request.tools:
-            body["tools"] = [_tool(spec) for spec in request.tools]
+            fields = ("name", "description", "parameters")
+            functions = ({name: getattr(spec, name) for name in fields} for spec in request.tools)
+            body["tools"] = [{"type": "function", "function": function} for function in functions]
         if request.max_tokens is not None:
             body["max_tokens"] = request.max_tokens
         return body
@@ -262,11 +261,6 @@ class _Spelled:
         for turn in spelled:
             _append(self.turns, turn, self._rules)
         self.messages = (*self.messages, *messages)
-
-
-def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return {"type": "function", "function": function}
 
 
 def _system(request: ChatRequest, rules: WireRules) -> list[WireMessage]:
@@ -430,14 +424,9 @@ def _append(turns: list[WireMessage], turn: WireMessage, rules: WireRules) -> No
 def _joined(first: WireMessage, second: WireMessage) -> WireMessage:
     """Merge two turns of one role; the first has no calls."""
     contents = [turn["content"] for turn in (first, second) if turn["content"] is not None]
-    content = _concat(*contents) if len(contents) > 1 else next(iter(contents), None)
-    return {**second, "content": content}
-
-
-def _concat(first: Any, second: Any) -> Any:
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    return [*_as_blocks(first), *_as_blocks(second)]
+    if all(isinstance(content, str) for content in contents):
+        return {**second, "content": "\n\n".join(contents) or None}
+    return {**second, "content": [block for content in contents for block in _as_blocks(content)]}
 
 
 def _as_blocks(content: Any) -> list[dict[str, Any]]:

@@ -35,7 +35,7 @@ from clawbot.llm.frames import (
 )
 from clawbot.llm.tokens import vocabulary_folder
 from clawbot.llm.vectors import Rows
-from clawbot.llm.worker_reuse import STAY, House, first_client
+from clawbot.llm.worker_reuse import REUSABLE, WorkerHost, first_client
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ _logger = logging.getLogger("clawbot.llm.worker")
 class CallReports:
     """The reports of one call: gathers its chunks and sends them a few times a second, the first one at once."""
 
-    def __init__(self, send: Callable[[Report], None], call_id: int) -> None:
+    def __init__(self, send: Callable[[Report], object], call_id: int) -> None:
         self._report = send
         self._id = call_id
         self._chunks: list[dict[str, Any]] = []
@@ -132,7 +132,7 @@ class Worker:
     """Serves the requests of one client, several at once. A pipe is blocking: a parent that does not read holds the
     models' streams back."""
 
-    def __init__(self, send: Callable[[Report], None], loaded: asyncio.Future[LiteLLMEngine]) -> None:
+    def __init__(self, send: Callable[[Report], object], loaded: asyncio.Future[LiteLLMEngine]) -> None:
         """`loaded` gets the engine. Needs a running event loop."""
         self._send = send
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -238,26 +238,26 @@ async def _serve() -> None:
     await asyncio.Event().wait()
 
 
-async def _stay(first: socket.socket) -> None:
+async def _serve_clients(first: socket.socket) -> None:
     """Serve `first` and later clients, until none has come for a while."""
     loaded = _loading()
-    house = House(lambda send: Worker(send, loaded))
-    _log_to(_Teller(house))
-    await house.open(first)
-    loaded.add_done_callback(lambda _: house.leave() if loaded.exception() else None)
+    host = WorkerHost(lambda send: Worker(send, loaded))
+    _log_to(_LogForwarder(host))
+    await host.open(first)
+    loaded.add_done_callback(lambda _: host.close() if loaded.exception() else None)
     await asyncio.Event().wait()
 
 
-class _Teller(logging.Handler):
+class _LogForwarder(logging.Handler):
     """Forwards log records to a client."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, host: WorkerHost) -> None:
         super().__init__()
-        self._house = house
+        self._host = host
         self._loop = asyncio.get_running_loop()
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._loop.call_soon_threadsafe(self._house.tell, self.format(record))
+        self._loop.call_soon_threadsafe(self._host.log, self.format(record))
 
 
 def _log_to(handler: logging.Handler) -> None:
@@ -270,7 +270,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_environment()
     # Before there is a loop, since it closes what it does not know.
-    asyncio.run(_stay(first_client()) if sys.argv[1:] == [STAY] else _serve())
+    asyncio.run(_serve_clients(first_client()) if sys.argv[1:] == [REUSABLE] else _serve())
 
 
 if __name__ == "__main__":

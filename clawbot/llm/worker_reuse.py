@@ -31,10 +31,10 @@ from clawbot.llm.frames import Logged, Report, Request, report_decoder, request_
 from clawbot.locks import try_lock
 from clawbot.worker_pipe import FrameSplitter, encode_frame, end_group, module_command
 
-STAY = "--stay"
-"""The argument of the worker that its stdin is a connection, which may outlive the process at its other end."""
+REUSABLE = "--reusable"
+"""The argument of a worker whose stdin is a socket, so that it may outlive the process at the other end."""
 WELCOME_SECONDS = 1.0
-"""How long a worker that stays may take to answer; one that is busier or stopped is not waited for."""
+"""How long a running worker may take to answer; a busy or stopped one is not used."""
 SOCKET, LOCK = "worker.sock", "worker.lock"
 _PEER = struct.Struct("3i")  # pid, uid, gid
 # What differs between terminals, and nothing that calls models reads.
@@ -47,26 +47,26 @@ _OF_TERMINALS = """
 
 
 class Hello(Struct, frozen=True, tag="hello"):
-    """The first frame of a client: the `mark` of its surroundings, and how many seconds the worker is to stay after its
-    last one (0: as it was told before)."""
+    """The first frame of a client: the digest of its environment, and for how many seconds the worker is to wait for
+    others after its last client (0: as before)."""
 
-    mark: bytes
-    stay: float
+    digest: bytes
+    linger: float
 
 
 class Welcome(Struct, frozen=True, tag="welcome"):
-    """The first frame of the worker. It waits for this client from here on."""
+    """The first frame of the worker, which has accepted the client."""
 
     pid: int
 
 
 _welcome_decoder = msgspec.msgpack.Decoder(Welcome)
-_AWAY = Hello(b"", 0.0)
+_END = Hello(b"", 0.0)
 
 
-def mark() -> bytes:
-    """Stands for all that a worker has from where it was started: code, environment with its keys, current folder,
-    priority, namespaces (of the network, say). Blocks. Raises OSError."""
+def environment_digest() -> bytes:
+    """Return a digest of all that a worker inherits: code, environment with its keys, current folder, priority,
+    namespaces (of the network, say). Blocks. Raises OSError."""
     found = hashlib.sha256()
     litellm = find_spec("litellm")
     code = [
@@ -87,20 +87,12 @@ def mark() -> bytes:
     return found.digest()
 
 
-class Connection(asyncio.Protocol):
-    """The client's side of a connection, used as a `WorkerProcess` is. `take` is called on the loop with each report.
+class _FrameConnection(asyncio.Protocol):
+    """One end of a socket that carries frames. An invalid frame (ValueError) closes it."""
 
-    `pid` is the worker's process, None until it is known; `greeted`: it has let this client in.
-    """
-
-    def __init__(self, take: Callable[[Report], None], pid: int | None = None) -> None:
-        self._take = take
+    def __init__(self) -> None:
         self._splitter = FrameSplitter()
         self._transport: asyncio.WriteTransport | None = None
-        self.pid = pid
-        self.greeted = False
-        self.answered = asyncio.Event()
-        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.WriteTransport", transport)
@@ -108,22 +100,15 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for body in self._splitter.feed(data):
-                if self.greeted:
-                    self._take(report_decoder.decode(body))
-                else:
-                    self.pid = _welcome_decoder.decode(body).pid
-                    self.greeted = True
-                    self.answered.set()
+                self._receive(body)
         except ValueError:
             self.abort()
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.answered.set()
-        if not self.ended.done():
-            self.ended.set_result(0)
+    def _receive(self, body: bytes) -> None:
+        raise NotImplementedError
 
     def send(self, frame: Struct) -> bool:
-        """Write `frame`; False if the worker is gone. Raises what `encode_frame` raises."""
+        """Write `frame`; False if the other end is gone. Raises what `encode_frame` raises."""
         data = encode_frame(frame)
         if self._transport is None or self._transport.is_closing():
             return False
@@ -133,6 +118,34 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         if self._transport is not None:
             self._transport.abort()
+
+
+class Connection(_FrameConnection):
+    """The client's end, used as a `WorkerProcess` is. `take` is called on the loop with each report.
+
+    `pid` is the worker's process, None until it is known; `greeted`: the worker has accepted this client.
+    """
+
+    def __init__(self, take: Callable[[Report], None], pid: int | None = None) -> None:
+        super().__init__()
+        self._take = take
+        self.pid = pid
+        self.greeted = False
+        self.answered = asyncio.Event()
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def _receive(self, body: bytes) -> None:
+        if self.greeted:
+            self._take(report_decoder.decode(body))
+        else:
+            self.pid = _welcome_decoder.decode(body).pid
+            self.greeted = True
+            self.answered.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.answered.set()
+        if not self.ended.done():
+            self.ended.set_result(0)
 
     def kill(self) -> None:
         if self.pid is not None and not self.ended.done():
@@ -146,13 +159,13 @@ class Connection(asyncio.Protocol):
             await asyncio.wait([self.ended], timeout=WELCOME_SECONDS)
 
 
-async def join(take: Callable[[Report], None], stay: float) -> Connection | None:
-    """Connect to the worker that stays here; None where there is none, or none for these surroundings."""
+async def join(take: Callable[[Report], None], linger: float) -> Connection | None:
+    """Connect to the running worker; None without one for this environment."""
     try:
-        path = await asyncio.to_thread(trusted_place)
+        path = await asyncio.to_thread(trusted_address)
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_unix_connection(lambda: Connection(take), str(path))
-        connection.send(Hello(await asyncio.to_thread(mark), stay))
+        connection.send(Hello(await asyncio.to_thread(environment_digest), linger))
     # NotImplementedError: an event loop without sockets of this kind.
     except (OSError, NotImplementedError):
         return None
@@ -164,9 +177,9 @@ async def join(take: Callable[[Report], None], stay: float) -> Connection | None
     return connection if connection.greeted else None
 
 
-async def launch(take: Callable[[Report], None], stay: float) -> Connection:
-    """Start a worker that stays for `stay` seconds after its last client. Raises OSError, NotImplementedError."""
-    found = await asyncio.to_thread(mark)
+async def launch(take: Callable[[Report], None], linger: float) -> Connection:
+    """Start a worker that ends `linger` seconds after its last client. Raises OSError, NotImplementedError."""
+    found = await asyncio.to_thread(environment_digest)
     ours, theirs = socket.socketpair()
     try:
         pid = await asyncio.to_thread(_spawn, theirs)
@@ -177,7 +190,7 @@ async def launch(take: Callable[[Report], None], stay: float) -> Connection:
         raise
     finally:
         theirs.close()
-    connection.send(Hello(found, stay))
+    connection.send(Hello(found, linger))
     return connection
 
 
@@ -188,21 +201,22 @@ def _spawn(stdin: socket.socket) -> int:
         (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawn(sys.executable, module_command("clawbot.llm.worker", STAY), os.environ, file_actions=actions)
+    command = module_command("clawbot.llm.worker", REUSABLE)
+    return os.posix_spawn(sys.executable, command, os.environ, file_actions=actions)
 
 
-def staying() -> int | None:
-    """The process of the worker that stays here, 0 where the system does not say it; None without one. Blocks."""
+def reusable_worker() -> int | None:
+    """Return the process id of the running worker, 0 where the system does not report it; None without one. Blocks."""
     with contextlib.suppress(OSError), _connected() as connection:
         return peer_of(connection)[0]
     return None
 
 
-def dismiss() -> int | None:
-    """Tell the worker that stays here to end when its calls are over; its process as in `staying`. Blocks."""
+def end_reusable_worker() -> int | None:
+    """Make the running worker end after its calls; return its process id as above. Blocks."""
     with contextlib.suppress(OSError), _connected() as connection:
         pid = peer_of(connection)[0]
-        connection.sendall(encode_frame(_AWAY))
+        connection.sendall(encode_frame(_END))
         with contextlib.suppress(OSError):
             connection.recv(1)
         return pid
@@ -213,12 +227,12 @@ def dismiss() -> int | None:
 def _connected() -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(WELCOME_SECONDS)
-        connection.connect(str(trusted_place()))
+        connection.connect(str(trusted_address()))
         yield connection
 
 
-def trusted_place() -> Path:
-    """The address of the socket, in a folder that only this user can write in. Blocks. Raises OSError."""
+def trusted_address() -> Path:
+    """Return the path of the socket, in a folder that only this user can write. Blocks. Raises OSError."""
     folder = Paths(find_home()).run
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
@@ -227,7 +241,7 @@ def trusted_place() -> Path:
 
 
 def peer_of(connection: socket.socket) -> tuple[int, int]:
-    """The process and the user at the other end; 0 and this user where the system does not say it."""
+    """Return process id and user id of the other end; 0 and this user where the system does not report them."""
     if not hasattr(socket, "SO_PEERCRED"):
         return 0, os.geteuid()
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
@@ -239,15 +253,15 @@ _hello_decoder = msgspec.msgpack.Decoder(Hello)
 
 
 class Service(Protocol):
-    """What serves one client."""
+    """Serves one client."""
 
     def take(self, request: Request) -> None: ...
 
     def close(self) -> None: ...
 
 
-class Place:
-    """The socket in the state folder, held by one worker at a time: the lock beside it ends with its process."""
+class _WorkerSocket:
+    """The socket in the state folder, owned by one worker at a time: its lock file is released with the process."""
 
     def __init__(self, listener: socket.socket, lock: int) -> None:
         self.listener = listener
@@ -255,11 +269,11 @@ class Place:
         self._lock = lock
 
     @classmethod
-    def claim(cls) -> Place | None:
+    def claim(cls) -> _WorkerSocket | None:
         """Listen; None if another worker does, or it fails. Blocks."""
         try:
             folder = Paths(find_home()).run
-            path = trusted_place() if folder.exists() else ensure_private_dir(folder) / SOCKET
+            path = trusted_address() if folder.exists() else ensure_private_dir(folder) / SOCKET
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         except OSError:
             return None
@@ -281,125 +295,103 @@ class Place:
         os.close(self._lock)
 
 
-class House:
-    """A worker with its clients. `serve` makes what serves one of them, given where its reports go.
+class WorkerHost:
+    """A worker with its clients. `serve` returns the service of a client, given the function that sends its reports.
 
-    The first client comes with it and decides whom else it is for. Without clients it ends after a while; at once, when
-    it has no place where it could be found.
+    The first client comes with the worker; others are accepted from the same environment. Without clients it ends after
+    a while, at once if it has no socket.
     """
 
-    def __init__(self, serve: Callable[[Callable[[Report], None]], Service]) -> None:
+    def __init__(self, serve: Callable[[Callable[[Report], object]], Service]) -> None:
         self.serve = serve
-        self._guests: list[Guest] = []
-        self._mark = b""
-        self._stay = 0.0
-        self._place: Place | None = None
+        self._clients: list[_ClientConnection] = []
+        self._digest = b""
+        self._linger = 0.0
+        self._socket: _WorkerSocket | None = None
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     async def open(self, first: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        self._place = await asyncio.to_thread(Place.claim)
-        if self._place is not None:
-            self._server = await loop.create_unix_server(lambda: Guest(self), sock=self._place.listener)
-        await loop.connect_accepted_socket(lambda: Guest(self, first=True), first)
+        self._socket = await asyncio.to_thread(_WorkerSocket.claim)
+        if self._socket is not None:
+            self._server = await loop.create_unix_server(lambda: _ClientConnection(self), sock=self._socket.listener)
+        await loop.connect_accepted_socket(lambda: _ClientConnection(self, first=True), first)
 
-    def admits(self, hello: Hello, *, first: bool) -> bool:
-        """Whether to accept a client. One from another environment is refused and ends the reuse: it starts its own."""
-        if first:
-            self._mark = hello.mark
-        elif not self._mark:
+    def accept(self, hello: Hello, client: _ClientConnection) -> bool:
+        """Add `client`, unless it comes from another environment; such a one ends the reuse, as it starts its own."""
+        if client.first:
+            self._digest = hello.digest
+        elif not self._digest:
             return False
-        elif not hmac.compare_digest(hello.mark, self._mark):
-            self.leave()
+        elif not hmac.compare_digest(hello.digest, self._digest):
+            self.close()
             return False
-        self._stay = hello.stay or self._stay
+        self._linger = hello.linger or self._linger
+        self._clients.append(client)
+        if self._timer is not None:
+            self._timer.cancel()
         return True
 
-    def entered(self, guest: Guest) -> None:
-        self._guests.append(guest)
-        if self._timer is not None:
-            self._timer.cancel()
+    def remove(self, client: _ClientConnection) -> None:
+        if client in self._clients:
+            self._clients.remove(client)
+        if self._digest or client.first:
+            self._schedule_end()
 
-    def left(self, guest: Guest) -> None:
-        if guest in self._guests:
-            self._guests.remove(guest)
-        if self._mark or guest.first:
-            self._wait()
-
-    def leave(self) -> None:
+    def close(self) -> None:
+        """Accept no more clients, and end with the last one."""
         if self._server is not None:
             self._server.close()
-        place, self._place = self._place, None
-        if place is not None:
-            place.release()
-        self._wait()
+        claimed, self._socket = self._socket, None
+        if claimed is not None:
+            claimed.release()
+        self._schedule_end()
 
-    def tell(self, text: str) -> None:
+    def log(self, text: str) -> None:
         """Send a log line to the newest client."""
-        if self._guests:
-            self._guests[-1].send(Logged(text))
+        if self._clients:
+            self._clients[-1].send(Logged(text))
 
-    def _wait(self) -> None:
+    def _schedule_end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if not self._guests:
-            seconds = self._stay if self._place is not None else 0.0
+        if not self._clients:
+            seconds = self._linger if self._socket is not None else 0.0
             self._timer = asyncio.get_running_loop().call_later(seconds, self._end)
 
     def _end(self) -> None:
-        self.leave()
+        self.close()
         end_group()
 
 
-class Guest(asyncio.Protocol):
-    """The worker's side of a connection."""
+class _ClientConnection(_FrameConnection):
+    """The worker's end; `first`: of the client that started it."""
 
-    def __init__(self, house: House, *, first: bool = False) -> None:
-        self._house = house
+    def __init__(self, host: WorkerHost, *, first: bool = False) -> None:
+        super().__init__()
+        self._host = host
         self.first = first
-        self._splitter = FrameSplitter()
-        self._transport: asyncio.WriteTransport | None = None
         self._service: Service | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.WriteTransport", transport)
+        super().connection_made(transport)
         if peer_of(transport.get_extra_info("socket"))[1] != os.geteuid():
-            self._transport.abort()
+            self.abort()
 
-    def data_received(self, data: bytes) -> None:
-        try:
-            for body in self._splitter.feed(data):
-                if self._service is not None:
-                    self._service.take(request_decoder.decode(body))
-                elif not self._enters(_hello_decoder.decode(body)):
-                    return
-        except ValueError:
-            self._abort()
-
-    def _enters(self, hello: Hello) -> bool:
-        if not self._house.admits(hello, first=self.first):
-            self._abort()
-            return False
-        self.send(Welcome(os.getpid()))
-        self._house.entered(self)
-        self._service = self._house.serve(self.send)
-        return True
-
-    def send(self, frame: Struct) -> None:
-        """Write a frame, unless the client has left. Raises what `encode_frame` raises."""
-        data = encode_frame(frame)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
-
-    def _abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+    def _receive(self, body: bytes) -> None:
+        if self._service is not None:
+            self._service.take(request_decoder.decode(body))
+        elif self._host.accept(_hello_decoder.decode(body), self):
+            self.send(Welcome(os.getpid()))
+            self._service = self._host.serve(self.send)
+        else:
+            raise ValueError("not accepted")
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._service is not None:
             self._service.close()
-        self._house.left(self)
+        self._host.remove(self)
 
 
 def first_client() -> socket.socket:

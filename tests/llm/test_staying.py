@@ -48,18 +48,19 @@ KEY = "sk-a-key-that-no-file-may-hold"
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A home with a short name, since the system allows an address a hundred characters. What stays in it is ended."""
-    monkeypatch.setattr(worker_reuse, "module_command", lambda *_: (sys.executable, "-c", WORKER, worker_reuse.STAY))
-    monkeypatch.setattr(process, "module_command", lambda *_: (sys.executable, "-c", WORKER))
+    command = (sys.executable, "-c", WORKER)
+    monkeypatch.setattr(worker_reuse, "module_command", lambda *_: (*command, worker_reuse.REUSABLE))
+    monkeypatch.setattr(process, "module_command", lambda *_: command)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         monkeypatch.setenv("CLAWBOT_HOME", folder)
         yield Path(folder)
-        worker_reuse.dismiss()
+        worker_reuse.end_reusable_worker()
 
 
-def a_client(stay: float = LONG) -> WorkerClient:
+def a_client(linger: float = LONG) -> WorkerClient:
     client = WorkerClient()
-    client.stay = stay
+    client.linger = linger
     return client
 
 
@@ -85,8 +86,8 @@ def written(home: Path) -> list[bytes]:
 
 async def test_the_next_program_finds_it_also_one_that_leaves_none(home: Path) -> None:
     first = await one_shot(a_client())
-    assert await one_shot(a_client()) == await one_shot(a_client(stay=0.0)) == first
-    assert worker_reuse.staying() == first
+    assert await one_shot(a_client()) == await one_shot(a_client(linger=0.0)) == first
+    assert worker_reuse.reusable_worker() == first
     apart = a_client()
     apart.alone = True
     assert await one_shot(apart) != first
@@ -97,7 +98,7 @@ async def test_the_next_program_finds_it_also_one_that_leaves_none(home: Path) -
     async with seen_to_end(first):
         stopped = CliRunner().invoke(root, ["model", "stop"])
     assert str(first) in stopped.output
-    assert worker_reuse.staying() is None
+    assert worker_reuse.reusable_worker() is None
 
 
 @pytest.mark.parametrize("change", ["key", "code", "folder"])
@@ -120,7 +121,7 @@ async def test_other_surroundings_have_another_and_the_old_one_ends(
 
 
 async def test_it_ends_when_nobody_comes(home: Path) -> None:
-    client = a_client(stay=0.01)
+    client = a_client(linger=0.01)
     await answer(client)
     assert client.pid is not None
     async with seen_to_end(client.pid):
@@ -130,7 +131,7 @@ async def test_it_ends_when_nobody_comes(home: Path) -> None:
 
 async def test_a_kill_fails_the_call_and_the_next_one_has_another(home: Path) -> None:
     first = await one_shot(a_client())
-    client = a_client(stay=0.0)
+    client = a_client(linger=0.0)
     call = Complete(await client.next_id(), {"model": "stall"}, 1_000)
     async with aclosing(client.reports(call)) as reports:
         async for report in reports:
@@ -158,7 +159,7 @@ async def test_one_that_is_launched_in_vain_ends(home: Path) -> None:
 async def test_of_two_at_once_one_stays() -> None:
     clients = [a_client(), a_client()]
     await asyncio.gather(*map(answer, clients))
-    found = worker_reuse.staying()
+    found = worker_reuse.reusable_worker()
     [other] = [client for client in clients if client.pid != found]
     assert other.pid is not None
     async with seen_to_end(other.pid):
@@ -176,7 +177,7 @@ async def test_one_that_ends_at_the_moment_of_a_call_is_passed_by(
         listener.bind(str(home / "run" / worker_reuse.SOCKET))
         listener.listen()
         hanging_up = asyncio.to_thread(lambda: listener.accept()[0].close() if how == "hangs up" else None)
-        pid, _ = await asyncio.gather(one_shot(a_client(stay=0.0)), hanging_up)
+        pid, _ = await asyncio.gather(one_shot(a_client(linger=0.0)), hanging_up)
     assert pid != os.getpid()
 
 
