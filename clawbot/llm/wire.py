@@ -129,8 +129,8 @@ def _strictest(rules: WireRules) -> WireRules:
 
 
 class CallIds:
-    """Writes the ids of tool calls by `rules`, unique in one request. Ids may repeat in a transcript: each result belongs
-    to the first call with its id that has none yet."""
+    """Writes the ids of tool calls by `rules`, unique in one request. Ids may repeat in a transcript: each result
+    belongs to the first call with its id that has none yet."""
 
     def __init__(self, rules: WireRules) -> None:
         self._rules = rules

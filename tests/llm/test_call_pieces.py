@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from clawbot.llm.calls import CallPieces, parse_arguments, safe_name
-
-WHOLE = ({"path": "A"}, None)
+from tests.llm.cases import read_cases
 
 
 def piece(
@@ -94,70 +93,10 @@ def test_what_no_reading_makes_sense_of_is_one_call_with_its_raw_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("", ({}, None)),
-        ("null", ({}, None)),
-        ('{"path": "A"}', WHOLE),
-        ('"{\\"path\\": \\"A\\"}"', WHOLE),
-        ('{"path": "A\n\tB\x0b"}', ({"path": "A\n\tB\x0b"}, None)),
-        ('{"path": "A",}', WHOLE),
-        ('{"path": ["A", "B", ], }', ({"path": ["A", "B"]}, None)),
-        ('```json\n{"path": "A"}\n```', WHOLE),
-        ('```\n{"path": "A"}```', WHOLE),
-        ('\ufeff{"path": "A"}', WHOLE),
-        ('{"path": "A"}</tool_call>', WHOLE),
-        ('{"path": "A"}\n</arguments>\n</tool_call>\n', WHOLE),
-        ('{"path": "A"}<|im_end|>', WHOLE),
-        ('{"path": "A"}[/TOOL_CALLS]', WHOLE),
-        ('{"path": "A"}{"path": "A"}', WHOLE),
-        ('{"path": "A"}\n{"path":"A"}', WHOLE),
-        *((text, ({}, None)) for text in ("[]", '""', '"null"', '"{}"', "None", "undefined", "{ }")),
-        ('{}{"path": "A"}', WHOLE),
-        ('{"path": "A"}{}', WHOLE),
-        ('null{"path": "A"}', WHOLE),
-        ('"\\"{\\\\\\"path\\\\\\": \\\\\\"A\\\\\\"}\\""', WHOLE),
-        ('{"path": "A"}}', WHOLE),
-        ('{"path": "A"};', WHOLE),
-        ('{"path": "A"}\0', WHOLE),
-        ('\u200b{"path": "A"}', WHOLE),
-        ('json\n{"path": "A"}', WHOLE),
-        ('~~~json\n{"path": "A"}\n~~~', WHOLE),
-        ('<arguments>{"path": "A"}</arguments>', WHOLE),
-        ('// first\n{"path": "A"}', ({}, '// first\n{"path": "A"}')),
-        ('{"path": "A"} // the file', WHOLE),
-        ('{"path": "A" /* it */}', WHOLE),
-        ('{\n  # note\n  "path": "A", // it\n}', WHOLE),
-        ('{"path": "http://a/#b"}', ({"path": "http://a/#b"}, None)),
-        ('{"path": "A",,}', WHOLE),
-        ('{path: "A"}', WHOLE),
-        ('{\n  path: "A",\n  all: True,\n}', ({"path": "A", "all": True}, None)),
-        ("{“path”：“A”}", WHOLE),
-        ('{“path”：“say "A"”}', ({"path": 'say "A"'}, None)),
-        ('{"path": "C:\\Users\\me"}', ({"path": "C:\\Users\\me"}, None)),
-        ('{"path": "\\d+\\.md\\n"}', ({"path": "\\d+\\.md\n"}, None)),
-        ("{'path': 'A'}", WHOLE),
-        ("{'path': 'A', 'limit': null, 'all': true}", ({"path": "A", "limit": None, "all": True}, None)),
-        ("{'a': True, 'b': None, 'c': [False, 1.5]}", ({"a": True, "b": None, "c": [False, 1.5]}, None)),
-        ("{'a': 'it\\'s \"x\"', \"b\": \"it's\"}", ({"a": 'it\'s "x"', "b": "it's"}, None)),
-        ('{"a": "it\\\'s"}', ({"a": "it's"}, None)),
-        ('{"a": "True, ]} </tool_call>"}', ({"a": "True, ]} </tool_call>"}, None)),
-        ('{"a": "```"}', ({"a": "```"}, None)),
-        ('{"path": ', ({}, '{"path": ')),
-        ('{"path": "A"} and more', ({}, '{"path": "A"} and more')),
-        ('{"path": "A"}{"path": "B"}', ({}, '{"path": "A"}{"path": "B"}')),
-        ('{"path": NaN}', ({}, '{"path": NaN}')),
-        ("{'a': __import__('os')}", ({}, "{'a': __import__('os')}")),
-        ("{path: A}", ({}, "{path: A}")),
-        ("[1]", ({}, "[1]")),
-        ("42", ({}, "42")),
-        ("[" * 100_000, ({}, "[" * 100_000)),
-        ('"\ud800"', ({}, '"\ud800"')),
-        ("{'a': '\ud800'}", ({}, "{'a': '\ud800'}")),
-    ],
+    ("raw", "arguments", "malformed"), [*read_cases("arguments")["arguments"], ("[" * 100_000, {}, "[" * 100_000)]
 )
-def test_arguments(raw: str, expected: tuple[dict[str, Any], str | None]) -> None:
-    assert parse_arguments(raw) == expected
+def test_arguments(raw: str, arguments: dict[str, Any], malformed: str | None) -> None:
+    assert parse_arguments(raw) == (arguments, malformed)
 
 
 @pytest.mark.parametrize("depth", [65, 500, 900, 5_000, 200_000])

@@ -16,16 +16,6 @@ from clawbot.llm.errors import ContextOverflowError, LoadingError, ModelError, R
 from clawbot.llm.factory import open_model
 from clawbot.llm.protocol import ChatRequest, RetryPart
 from clawbot.messages import ToolSpec, UserMessage
-from tests.llm.test_vendor_errors import (
-    GEMINI,
-    NGINX,
-    PER_MINUTE,
-    anthropic,
-    google,
-    openai,
-    quotas,
-    retry_info,
-)
 from tests.vendors import END, STREAM, Step, Vendors, open_vendors, reply, sse, worker_in
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
@@ -36,8 +26,37 @@ KEYS = ("ANTHROPIC", "OPENAI", "GEMINI", "GROQ", "MISTRAL", "COHERE")
 CLAUDE, GEM, GPT, RESPONSES = "anthropic/claude-x", "gemini/gemini-x", "openai/gpt-4o", "openai/gpt-6.1-sol"
 GROQ, VLLM, LLAMA = "groq/m", "hosted_vllm/m", "llamafile/m"
 ELSEWHERE = (VLLM, LLAMA, "openai/m")
+GEMINI = (
+    "You exceeded your current quota, please check your plan and billing details. For more information on this error, "
+    "head to: https://ai.google.dev/gemini-api/docs/rate-limits. To monitor your current usage, head to: "
+    "https://ai.dev/rate-limit. "
+)
+PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+NGINX = "<html>\r\n<head><title>{0}</title></head>\r\n<body>\r\n<center><h1>{0}</h1></center>\r\n<hr><center>nginx"
 DAY = {"error": {"message": "quota exceeded for the day"}}
 TPM = "Request too large on tokens per minute (TPM): Limit 6000, Requested 12029"
+
+
+def openai(message: str, kind: str | None = None, code: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+def anthropic(kind: str, message: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CS"}
+
+
+def google(code: int, status: str, message: str, *details: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def quotas(*names: str) -> dict[str, Any]:
+    metric = "generativelanguage.googleapis.com/generate_content_free_tier_requests"
+    failed = [{"quotaMetric": metric, "quotaId": name, "quotaValue": "10"} for name in names]
+    return {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": failed}
+
+
+def retry_info(delay: str) -> dict[str, Any]:
+    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from clawbot.llm.scripted import Script, ScriptFileError, load_script, parse_script
 from clawbot.llm.scripted.file import Check, Fault, Figures, ScriptedCall, ScriptedPiece
+from tests.llm.cases import read_cases
 
 FILE = Path("talk.yaml")
 EXAMPLES = Path(__file__).parents[2] / "scripts"
@@ -96,58 +97,7 @@ def test_faults_are_read(fault: str, read: Fault) -> None:
     assert turns(f"- reply: {{fault: {fault}}}").turns[0].reply.fault == read
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "said"),
-    [
-        ("", 1, "`turns` must be a list, not nothing"),
-        (" []", 1, "at least one entry"),
-        ("\n- {}", 2, "entry 1 of `turns` has no `reply`"),
-        (
-            "\n- hello",
-            2,
-            "entry 1 of `turns` must be a mapping with `name`, `expect`, `reply`, `repeat`, `order`, not 'hello'",
-        ),
-        ("\n- reply: x\n  expcet: {}", 3, "no key 'expcet'. Did you mean `expect`?"),
-        ("\n- reply: x\n  expect: {usr: x}", 3, "`expect` has no key 'usr'. Did you mean `user`?"),
-        ("\n- reply: x\n  expect: {user: {regex: x}}", 3, "`user` has no key 'regex'"),
-        ("\n- reply: x\n  expect:\n    user: {matches: '('}", 4, "no valid regular expression: missing )"),
-        ("\n- reply: x\n  expect:\n    user:", 4, "`user` must be a text, not nothing"),
-        ("\n- reply: x\n  expect: {user: {not: {not: x}}}", 3, "`user` has no key 'not'"),
-        ("\n- reply: {}", 2, "`reply` needs `text`"),
-        ("\n- reply: {txt: x}", 2, "no key 'txt'. Did you mean `text`?"),
-        ("\n- reply: x\n  reply: y", 3, "turns[0].reply: is written twice, first in line 2"),
-        ("\n- reply: x\n  repeat: 0", 3, "`repeat` must be a whole number of at least 1, not '0'"),
-        ("\n- reply: x\n  repeat: always", 3, "`repeat` must be a whole number, not 'always'"),
-        ("\n- reply: x\n  repeat: forever\n- reply: y", 4, "never reached: turn 1 answers every request forever"),
-        ("\n- reply:\n    text: [{after: 1}]", 3, "entry 1 of `text` has no `text`"),
-        (
-            "\n- reply:\n    text: [{text: x, after: -1}]",
-            3,
-            "`after` must be a number of seconds of at least 0, not '-1'",
-        ),
-        ("\n- reply:\n    text: 'Hi {{usr}}'", 3, "there is no template {{usr}}. Valid: {{user}}, {{tool_result}}"),
-        ("\n- reply:\n    tool_calls: [{arguments: {}}]", 3, "entry 1 of `tool_calls` has no `name`"),
-        ("\n- reply:\n    tool_calls: []", 3, "at least one entry"),
-        ("\n- reply:\n    tool_calls: [{name: x, arguments: [1]}]", 3, "`arguments` must be a mapping, or a text"),
-        ("\n- reply:\n    tool_calls: [{name: x, arguments: {a: .nan}}]", 3, "can't be said in JSON"),
-        ("\n- reply: {fault: {kind: drop}}", 2, "`fault` has no key 'kind'"),
-        ("\n- reply: {fault: {status: 500, pieces: 3}}", 2, "`fault` has no key 'pieces'"),
-        ("\n- reply: {fault: {drop: -1}}", 2, "`fault` must be a whole number of at least 0"),
-        ("\n- reply: x\n  number: 3", 3, "`turns` has no key 'number'"),
-        ("\n- reply: {usage: {prompt: many}}", 2, "`prompt` must be a whole number, not 'many'"),
-        ("\n- ? [a]\n  : b", 2, "expected a word as key"),
-        ("\n- reply: {text: x, usage: {prompt: 1, cached: 2}}", 2, "`cached` is a part of `prompt`"),
-        ("\n- reply: {text: x, usage: {promt: 1}}", 2, "no key 'promt'. Did you mean `prompt`?"),
-        ("\n- reply: {text: x, finish_reason: end}", 2, "`finish_reason` must be one of `stop`, `length`"),
-        ("\n- reply: {fault: 200}", 2, "`status` must be an HTTP error, 400 to 599, not 200"),
-        ("\n- reply: {fault: endles}", 2, "`fault` must be one of"),
-        ("\n- reply: {fault: endles}", 2, "Did you mean `endless`?"),
-        ("\n- reply: {fault: {status: 500, drop: 1}}", 2, "`fault` needs exactly one of"),
-        ("\n- reply: {fault: {drop: 1, retry_after: 2}}", 2, "`retry_after` belongs to a fault with `status`"),
-        ("\n- reply: {fault: {overflow: opnai}}", 2, "Did you mean `openai`?"),
-        ("\n- reply: {text: x, fault: malformed_call}", 2, "`malformed_call` needs `tool_calls`"),
-    ],
-)
+@pytest.mark.parametrize(("text", "line", "said"), read_cases("scripted/invalid")["turns"])
 def test_an_error_names_file_line_and_key(text: str, line: int, said: str) -> None:
     with pytest.raises(ScriptFileError) as caught:
         parse_script(f"turns:{text}", FILE)
@@ -156,18 +106,7 @@ def test_an_error_names_file_line_and_key(text: str, line: int, said: str) -> No
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("turns: [", "talk.yaml:1: broken YAML"),
-        ("turns:\n  - {a: 1", "talk.yaml:2: broken YAML"),
-        ("a: \x07", "talk.yaml:1: broken YAML: the character U+0007"),
-        ("", "talk.yaml:1: `script` has no `turns`"),
-        ("turms: []", "talk.yaml:1: `script` has no key 'turms'. Did you mean `turns`?"),
-        ("- a", "talk.yaml:1: expected keys with values"),
-        ("turns: !!python/object:os.system []\n", "talk.yaml:1: `turns` must hold at least one entry"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), read_cases("scripted/invalid")["files"])
 def test_what_is_no_script_is_said(text: str, said: str) -> None:
     with pytest.raises(ScriptFileError) as caught:
         parse_script(text, FILE)
