@@ -15,6 +15,9 @@ from clawbot.llm.models import NOTHING_FOUND, describe, find_models, look_up, ma
 from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, PROVIDERS, VLLM, LocalServer
 from clawbot.llm.servers import OLLAMA_WINDOW, LocalModel, base_of, find_local
 from clawbot.messages import Usage
+from tests.llm.cases import read_cases
+
+CASES = read_cases("models")
 
 
 @pytest.fixture(autouse=True)
@@ -174,107 +177,14 @@ async def test_a_server_says_its_window_itself(
     assert (found.window, found.window_source) == (window, source)
 
 
-@pytest.mark.parametrize(
-    ("answers", "window"),
-    [
-        ({"/v1/models": listing("me", {"id": "mine", "max_model_len": 4_096})}, 4_096),
-        ({"/v1/models": listing("me", {"id": "mine", "context_length": 4_096})}, 4_096),
-        ({"/v1/models": listing("me", {"id": "other", "context_length": 4_096})}, 4_096),
-        ({"/v1/models": listing("me", {"id": "a", "context_length": 1_024}, {"id": "b"})}, None),
-        ({"/v1/models": listing("me", {"id": "text-embed"}, {"id": "mine", "context_length": 4_096})}, 4_096),
-        (
-            {
-                "/v1/models": listing("llamacpp", {"id": "other"}, {"id": "more"}),
-                "/props": {"default_generation_settings": {"n_ctx": 4_096}},
-            },
-            4_096,
-        ),
-        (
-            {
-                "/v1/models": listing("openai", {"id": "mine"}, {"id": "other"}),
-                "/model/info": {
-                    "data": [
-                        {"model_name": "other", "model_info": {"max_input_tokens": 1_024}},
-                        {"model_name": "mine", "model_info": {"max_input_tokens": 8_192}},
-                        {"model_name": "mine", "model_info": {"max_tokens": 4_096}},
-                    ]
-                },
-            },
-            4_096,
-        ),
-        (
-            {
-                "/v1/models": listing("library", {"id": "mine"}),
-                "/api/show": {"parameters": "num_ctx 4096", "capabilities": ["completion"]},
-            },
-            4_096,
-        ),
-        (
-            {
-                "/v1/models": listing("library", {"id": "mine"}),
-                "/api/show": {"capabilities": ["completion"]},
-                "/api/ps": {"models": [{"name": "mine:latest", "context_length": 4_096}]},
-            },
-            4_096,
-        ),
-        (
-            {
-                "/v1/models": listing("llamacpp", {"id": "mine", "meta": {"n_ctx_train": 131_072}}),
-                "/props": {"default_generation_settings": {"n_ctx": 4_096}},
-            },
-            4_096,
-        ),
-        (
-            {
-                "/v1/models": listing("organization_owner", {"id": "mine"}),
-                "/api/v0/models": {"data": [{"id": "mine", "type": "llm", "loaded_context_length": 4_096}]},
-            },
-            4_096,
-        ),
-        ({"/v1/models": listing("me", {"id": "mine", "context_length": "x"})}, None),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("answers", "window"), CASES["the_server_at_api_base_is_asked_for_its_window"])
 async def test_the_server_at_api_base_is_asked_for_its_window(answers: dict[str, Any], window: int | None) -> None:
     async with serving(answers) as url:
         found = await describe("openai/mine", AgentSettings(model="openai/mine", api_base=f"{url}/v1"))
     assert (found.info.window, found.info.window_source) == (window, "from the server" if window else "")
 
 
-@pytest.mark.parametrize(
-    ("answers", "tools", "images"),
-    [
-        (
-            {
-                "/v1/models": listing("llamacpp", {"id": "mine"}),
-                "/props": {"chat_template_caps": {"supports_tools": False}, "modalities": {"vision": True}},
-            },
-            False,
-            True,
-        ),
-        ({"/v1/models": listing("llamacpp", {"id": "mine"}), "/props": {}}, True, False),
-        (
-            {"/v1/models": listing("library", {"id": "mine"}), "/api/show": {"capabilities": ["completion", "vision"]}},
-            False,
-            True,
-        ),
-        (
-            {
-                "/v1/models": listing("openai", {"id": "mine"}),
-                "/model/info": {
-                    "data": [
-                        {
-                            "model_name": "mine",
-                            "model_info": {"supports_function_calling": False, "supports_vision": True},
-                        }
-                    ]
-                },
-            },
-            False,
-            True,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("answers", "tools", "images"), CASES["the_server_at_api_base_is_asked_what_its_model_can"])
 async def test_the_server_at_api_base_is_asked_what_its_model_can(
     answers: dict[str, Any], tools: bool, images: bool
 ) -> None:

@@ -15,7 +15,10 @@ from clawbot.llm.scripted import (
 from clawbot.llm.scripted.replies import whole_answer
 from clawbot.llm.tokens import count_tokens
 from clawbot.text.naming import TITLE_QUESTION
+from tests.llm.cases import read_cases
 from tests.llm.playing import asks, chunks_of, deltas, engine, said
+
+CASES = read_cases("scripted")
 
 
 async def test_turns_answer_in_order_and_the_end_is_clean() -> None:
@@ -121,35 +124,7 @@ async def test_a_stream_tells_its_usage_when_asked(options: dict[str, Any], told
     assert ("usage" in chunks[-1]) is told
 
 
-@pytest.mark.parametrize(
-    ("expect", "fits"),
-    [
-        ("{user: ell}", True),
-        ("{user: Hell}", False),
-        ("{user: {equals: hello}}", True),
-        ("{user: {matches: '^h.*o$'}}", True),
-        ("{user: {not: ell}}", False),
-        ("{user: {not: [bye, see]}}", True),
-        ("{user: [he, {not: bye}]}", True),
-        ("{user: earlier}", False),
-        ("{context: {equals: earlier}}", True),
-        ("{context: earlier}", True),
-        ("{context: {not: Rules}}", True),
-        ("{context: {contains: [earlier, r2]}}", True),
-        ("{system: Rules}", True),
-        ("{system: {contains: [Rules, more]}}", True),
-        ("{tool_result: r2}", True),
-        ("{tool_result: [r2, r3]}", True),
-        ("{tool_result: r1}", False),
-        ("{tool: read}", True),
-        ("{tool: rea}", False),
-        ("{tool: {contains: rea}}", True),
-        ("{tool: {not: shell}}", True),
-        ("{tool: {not: [shell, read]}}", False),
-        ("{model: gpt}", True),
-        ("{user: ell, model: claude}", False),
-    ],
-)
+@pytest.mark.parametrize(("expect", "fits"), CASES["expectations"])
 async def test_expectations(expect: str, fits: bool) -> None:
     request = {
         "model": "gpt-5",

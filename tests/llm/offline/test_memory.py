@@ -10,8 +10,11 @@ import pytest
 
 from clawbot.messages import AssistantMessage, ToolCallBlock, ToolResultMessage, ToolSpec
 from clawbot.text.statements import is_refusal
+from tests.llm.cases import read_cases
 from tests.llm.offline.talk import NOW, TODAY, TOOLS, Files, FixedClock, Talk, hit, searched
 from tests.said_secrets import SECRETS, SaidSecret
+
+CASES = read_cases("offline/memory")
 
 
 @pytest.mark.parametrize(
@@ -114,26 +117,7 @@ async def test_no_secret_is_stored_unless_the_user_insists(said: SaidSecret) -> 
     assert not talk.files.texts
 
 
-@pytest.mark.parametrize(
-    ("wish", "line"),
-    [
-        ("remember that my password is hunter2 anyway", "- my password is hunter2\n"),
-        ("Remember the wifi password is hunter2, all the same!", "- the wifi password is hunter2\n"),
-        ("anyway, remember that the PIN is hunter2", "- the PIN is hunter2\n"),
-        ("记住wifi密码是hunter2,无论如何", "- wifi密码是hunter2\n"),
-        ("还是记住我的密码是hunter2", "- 我的密码是hunter2\n"),
-        # Who insists need not say it again.
-        ("remember that my password is hunter2|remember it anyway", "- my password is hunter2\n"),
-        ("my password is hunter2|anyway", "- my password is hunter2\n"),
-        ("remember --keep that my password is hunter2", "- my password is hunter2\n"),
-        ("remember that my password is hunter2|remember --keep", "- my password is hunter2\n"),
-        ("please remember --keep: the door code is hunter2", "- the door code is hunter2\n"),
-        ("记住 --keep 我的密码是hunter2", "- 我的密码是hunter2\n"),
-        ("我的密码是hunter2|记住 --keep", "- 我的密码是hunter2\n"),
-        ("我的密码是hunter2|还是记下来吧", "- 我的密码是hunter2\n"),
-        ("记住:我的密码是hunter2|没关系,记住", "- 我的密码是hunter2\n"),
-    ],
-)
+@pytest.mark.parametrize(("wish", "line"), CASES["insisted_secrets"])
 async def test_a_secret_that_the_user_insists_on_is_stored_with_a_warning_and_not_repeated(
     wish: str, line: str
 ) -> None:
@@ -224,23 +208,7 @@ class TestRecall:
         assert "newest first" not in reply
         assert "新的在前" not in reply
 
-    @pytest.mark.parametrize(
-        "line",
-        [
-            "## Preferences",
-            "# Session: 2026-11-19 14:02",
-            "- **Session ID**: abc",
-            "- **Source**: /new",
-            "<!-- session abc -->",
-            "- **Name:**",
-            "_The summary of the daily notes_",
-            "14:02 user: what did I tell you about tabs?",
-            "我喜欢什么？",
-            "What do I prefer?",
-            "my password is [secret left out]",
-            ">",
-        ],
-    )
+    @pytest.mark.parametrize("line", CASES["no_answers"])
     async def test_headings_fields_and_questions_are_no_answers(self, line: str) -> None:
         files = searched(hit("memory/2026-11-19-tabs.md", 2, line, 0.9), hit(TODAY, 3, "- I prefer tabs", 0.6))
         assert await Talk(files).say("what do I prefer?") == f"Your notes say:\n\n> I prefer tabs\n>\n> — `{TODAY}:3`"
