@@ -25,63 +25,63 @@ _NOTHING = ("", "null", "None", "undefined", "[]", '""', '"null"', '"{}"')
 _NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api)[.:/]")
 
 
-class _Piece(NamedTuple):
-    place: int | None
+class _CallDelta(NamedTuple):
+    position: int | None
     id: str
     name: str
     arguments: str
     extra: Mapping[str, Any]
 
 
-class CallPieces:
+class CallAssembler:
     """The calls of one answer; `offered` are the names of the tools that the model may call."""
 
     def __init__(self, offered: Collection[str] = ()) -> None:
         self._offered = frozenset(offered)
-        self._pieces: list[_Piece] = []
+        self._deltas: list[_CallDelta] = []
 
-    def feed(self, piece: Mapping[str, Any]) -> None:
+    def feed(self, delta: Mapping[str, Any]) -> None:
         """Add an entry of `delta.tool_calls`."""
-        function, place = piece.get("function"), piece.get("index")
+        function, position = delta.get("function"), delta.get("index")
         function = function if isinstance(function, Mapping) else {}
         arguments = function.get("arguments") or ""
         if not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        identity, name = (text if isinstance(text, str) else "" for text in (piece.get("id"), function.get("name")))
-        place, extra = place if isinstance(place, int) else None, piece.get("extra") or {}
-        self._pieces.append(_Piece(place, identity, name, arguments, extra))
+        identity, name = (text if isinstance(text, str) else "" for text in (delta.get("id"), function.get("name")))
+        position, extra = position if isinstance(position, int) else None, delta.get("extra") or {}
+        self._deltas.append(_CallDelta(position, identity, name, arguments, extra))
 
     def blocks(self) -> list[ToolCallBlock]:
         """Return the calls in order, each with a unique id and a name that every provider accepts.
 
         Servers use indexes and ids differently: the first reading with the fewest unreadable arguments is used.
         """
-        readings = (_by_place_and_id(self._pieces), _by_last(self._pieces, "id"), _by_last(self._pieces, "place"))
+        readings = (_by_position_and_id(self._deltas), _by_last(self._deltas, "id"), _by_last(self._deltas, "position"))
         return min(map(self._read, readings), key=lambda blocks: sum(block.malformed is not None for block in blocks))
 
-    def _read(self, calls: list[list[_Piece]]) -> list[ToolCallBlock]:
+    def _read(self, calls: list[list[_CallDelta]]) -> list[ToolCallBlock]:
         blocks: list[ToolCallBlock] = []
-        for pieces in calls:
-            name = self._name([piece.name for piece in pieces if piece.name])
-            parts = [piece.arguments for piece in pieces if piece.arguments]
+        for deltas in calls:
+            name = self._name([delta.name for delta in deltas if delta.name])
+            parts = [delta.arguments for delta in deltas if delta.arguments]
             if not name and not "".join(parts).strip():
                 continue
             arguments, malformed = parse_arguments("".join(parts))
             if malformed is not None and all(later.startswith(part) for part, later in pairwise(parts)):
                 arguments, malformed = parse_arguments(parts[-1])  # each piece held all that came before it
-            identity = _id(pieces)
+            identity = _id(deltas)
             if not identity or any(block.id == identity for block in blocks):
                 identity = new_call_id()
-            extra = {name: value for piece in pieces for name, value in piece.extra.items()}
+            extra = {name: value for delta in deltas for name, value in delta.extra.items()}
             blocks.append(ToolCallBlock(identity, safe_name(name), arguments, malformed, extra or UNSET))
         return blocks
 
     def _name(self, parts: list[str]) -> str:
         """Join a name that came in parts; some servers repeat it with each part of the arguments."""
-        longest, whole = max(parts, key=len, default=""), "".join(parts)
+        longest, complete = max(parts, key=len, default=""), "".join(parts)
         if all(longest.startswith(part) for part in parts):
             return longest
-        return whole if not self._offered or safe_name(whole) in self._offered else parts[0]
+        return complete if not self._offered or safe_name(complete) in self._offered else parts[0]
 
 
 def new_call_id() -> str:
@@ -89,37 +89,37 @@ def new_call_id() -> str:
     return f"call_{uuid4().hex[:24]}"
 
 
-def _id(pieces: list[_Piece]) -> str:
-    return next((piece.id for piece in pieces if piece.id), "")
+def _id(deltas: list[_CallDelta]) -> str:
+    return next((delta.id for delta in deltas if delta.id), "")
 
 
-def _by_place_and_id(pieces: list[_Piece]) -> list[list[_Piece]]:
-    calls: list[list[_Piece]] = []
-    for piece in pieces:
-        if piece.place is not None:
-            call = next((call for call in reversed(calls) if call[0].place == piece.place), None)
-        elif piece.id:
-            call = next((call for call in calls if _id(call) == piece.id), None)
+def _by_position_and_id(deltas: list[_CallDelta]) -> list[list[_CallDelta]]:
+    calls: list[list[_CallDelta]] = []
+    for delta in deltas:
+        if delta.position is not None:
+            call = next((call for call in reversed(calls) if call[0].position == delta.position), None)
+        elif delta.id:
+            call = next((call for call in calls if _id(call) == delta.id), None)
         else:
-            call = None if piece.name or not calls else calls[-1]
+            call = None if delta.name or not calls else calls[-1]
         # Servers that send whole calls give all of them index 0: another id with a name begins another call.
-        if call and piece.name and piece.id and _id(call) not in ("", piece.id):
-            call = None if piece.name != call[0].name or any(one.arguments for one in call) else call
+        if call and delta.name and delta.id and _id(call) not in ("", delta.id):
+            call = None if delta.name != call[0].name or any(one.arguments for one in call) else call
         if call is None:
-            calls.append([piece])
+            calls.append([delta])
         else:
-            call.append(piece)
+            call.append(delta)
     return calls
 
 
-def _by_last(pieces: list[_Piece], field: Literal["id", "place"]) -> list[list[_Piece]]:
-    """Group `pieces` by the last `field` that came; some leave it out in all but the first one."""
-    calls: dict[object, list[_Piece]] = {}
+def _by_last(deltas: list[_CallDelta], field: Literal["id", "position"]) -> list[list[_CallDelta]]:
+    """Group `deltas` by the last `field` that came; some leave it out in all but the first one."""
+    calls: dict[object, list[_CallDelta]] = {}
     key: object = None
-    for piece in pieces:
-        own = getattr(piece, field)
+    for delta in deltas:
+        own = getattr(delta, field)
         key = key if own in (None, "") else own
-        calls.setdefault(key, []).append(piece)
+        calls.setdefault(key, []).append(delta)
     return list(calls.values())
 
 
@@ -159,8 +159,8 @@ def _decode(raw: str) -> Any:
 
 
 _CLOSERS = lazy_re(r"(?:\s*(?:```|~~~|</[\w:.-]+>|<[|｜][^<>\n]*>|\[/\w+\]))+\s*\Z")
-_MOST_CLOSING = 640  # characters
-_MOST_LOOSE = 400_000  # characters
+_MAX_CLOSING = 640  # characters
+_MAX_LOOSE = 400_000  # characters
 _COMMENT = r"(?://|(?<=\s)#)[^\n]*|/\*.*?(?:\*/|\Z)"
 # A string that is not closed goes on to the end, so that nothing is read twice.
 _LOOSE = lazy_re(
@@ -203,9 +203,9 @@ def decode_at(text: str, at: int = 0) -> tuple[Any, int]:
 def _decode_loosely(raw: str) -> Any:
     """Return the value in `raw`: in a fence or tags, repeated, or spelled as `strict_json` reads it; None if none."""
     text = re.sub(r"\A(?:```\w*|~~~\w*|<[\w:]+>|json\b|\{\s*\}|null|\"\"|\s)+(?=\{)", "", raw)
-    closers = _CLOSERS.search(text, max(0, len(text) - _MOST_CLOSING))
+    closers = _CLOSERS.search(text, max(0, len(text) - _MAX_CLOSING))
     text = text[: closers.start() if closers else None].strip()
-    if not text.startswith("{") or len(text) > _MOST_LOOSE:
+    if not text.startswith("{") or len(text) > _MAX_LOOSE:
         return None
     text = strict_json(text)
     try:
@@ -216,7 +216,7 @@ def _decode_loosely(raw: str) -> Any:
         return None
 
 
-MOST_HELD = 100_000
+MAX_HELD = 100_000
 """Maximum number of characters that are held back."""
 _HEAD = 300  # characters that decide whether it can
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action", "recipient_name")
@@ -280,14 +280,14 @@ class WrittenCalls:
             return text
         self._held.append(text)
         decided, self._size = self._size > _HEAD, self._size + len(text)
-        if self._size > MOST_HELD or not (decided or _may_begin("".join(self._held), self._tools)):
+        if self._size > MAX_HELD or not (decided or _may_begin("".join(self._held), self._tools)):
             return self._release()
         return ""
 
-    def end(self, *, whole: bool) -> tuple[str, list[ToolCallBlock]]:
-        """Return what was held back at the end of the answer: as text, or as calls if the answer is `whole`."""
+    def end(self, *, complete: bool) -> tuple[str, list[ToolCallBlock]]:
+        """Return what was held back at the end of the answer: as text, or as calls if the answer is `complete`."""
         text = self._release()
-        calls = self._calls(_written(text)) if whole else []
+        calls = self._calls(_written(text)) if complete else []
         return ("" if calls else text, calls)
 
     def resembles_call(self, text: str) -> bool:
@@ -295,7 +295,7 @@ class WrittenCalls:
         mark = _MARKUP.search(text) if self._tools else None
         if mark is not None:
             return not text[: mark.start()].count("```") % 2
-        short = bool(self._tools) and len(text) <= MOST_HELD
+        short = bool(self._tools) and len(text) <= MAX_HELD
         return short and text.lstrip()[:1] in "{[`" and bool(_written(text))
 
     def _release(self) -> str:

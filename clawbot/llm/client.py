@@ -1,6 +1,6 @@
 """The language model behind litellm: a `ChatModel` in the main process whose calls run in the worker process.
 
-A call that failed before anything of its answer was visible is repeated, and each wait is told.
+A call that failed before anything of its answer was visible is repeated, and each wait is reported.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 
     from clawbot.config.schema_agent import AgentSettings
 
-LONGEST_ASKED_WAIT = 90.0
+MAX_ASKED_WAIT = 90.0
 """Seconds. Quotas by the minute ask for up to 60; a provider that asks for more than this is not waited for."""
 _LOADING_WAIT = 2.0
 """Seconds between two questions to a server that loads its model, which costs it nothing to refuse."""
 _QUESTIONS = 2
-"""How often a server is asked for a window that it does not say."""
+"""How often a server is asked for a window that it does not report."""
 _JITTER = 0.5
 """Seconds at most: clients that failed together should not come back together."""
 _logger = logging.getLogger(__name__)
@@ -80,12 +80,10 @@ async def with_retries(
     attempt: Attempt, policy: RetryPolicy, sleep: Sleep = asyncio.sleep
 ) -> AsyncGenerator[StreamPart, None]:
     """Yield the parts of `attempt()`, beginning again after a retryable error that came before any visible part.
-
-    Visible is what the reader takes for the answer: text and tool calls; reasoning may be said again, since the
-    RetryPart stands between. A server that loads its model is asked until it has, which is told once and counts for no
-    attempt. Raises what the last attempt raised, and any error after visible text.
-    """
-    retries, told = Retries(policy), False
+    Visible are text and tool calls; reasoning may come again after the RetryPart. A server that loads its model is
+    asked until it has, which is reported once and counts for no attempt. Raises what the last attempt raised, and any
+    error after visible text."""
+    retries, reported = Retries(policy), False
     while True:
         visible = False
         try:
@@ -100,9 +98,9 @@ async def with_retries(
             if wait is None:
                 raise
             loads = isinstance(error, LoadingError)
-            if not (loads and told):
+            if not (loads and reported):
                 yield RetryPart(retries.number + loads, wait, error.message)
-            told = told or loads
+            reported = reported or loads
         await sleep(wait)
 
 
@@ -136,7 +134,7 @@ def wait_before_next(error: ModelError, number: int, policy: RetryPolicy) -> flo
     if isinstance(error, RateLimitError) and error.exhausted:
         return None
     if error.retry_after is not None:
-        return error.retry_after if error.retry_after <= LONGEST_ASKED_WAIT else None
+        return error.retry_after if error.retry_after <= MAX_ASKED_WAIT else None
     return _backoff(number, policy)
 
 
@@ -155,7 +153,7 @@ MAX_ANSWER_CHARS = 1_000_000
 so only a model that has lost its way gets there."""
 LOADING_SECONDS = 60.0
 """What the worker may be silent for on top of the request timeout: litellm may have to be loaded first, from a slow
-disk. Once it is, the worker says that the call goes on, and finds by itself that the server sends nothing."""
+disk. Once it is, the worker reports that the call goes on, and notices a silent server by itself."""
 NO_KEY = "not-needed"
 """What servers get that want no key; litellm's clients insist on one, and must not take one from the environment."""
 
@@ -198,9 +196,9 @@ class Target(Struct, frozen=True):
 
 
 def target_for(ref: str, model: str, *, base: str | None, secret: SecretStr | None, key_env: str | None) -> Target:
-    """Where `model` is called: at `base`, or where the environment says; with the key of the settings (`secret`, or the
-    variable `key_env`), else with one of the environment that is its provider's. A server on this machine has no use
-    for that, unless the environment names both."""
+    """Return where `model` is called: at `base`, or the address of the environment; with the key of the settings
+    (`secret`, or the variable `key_env`), else with one of the environment that is its provider's. A server on this
+    machine has no use for that, unless the environment names both."""
     usual = () if base and is_loopback(base) else key_names(model)
     base = base or base_of_environment(model)
     return Target(
@@ -254,16 +252,13 @@ def answer_cap(options: ClientOptions, base: str | None, window: int | None) -> 
 
 
 Ask = Callable[[], Awaitable[tuple[Target, ModelInfo]]]
-"""Asks a server for what it says of its model now, and how it is called then. Raises LoadingError while it loads."""
+"""Asks a server for the facts of its model, and how it is called then. Raises LoadingError while it loads."""
 
 
 class LiteLLMModel:
-    """A model that litellm calls, in the worker process.
-
-    To be made in a running event loop. `info` is what is known of it; `prices` None: what it costs is unknown. While
-    nobody knows its window, `wait_ready` calls `ask` for it after an answer, a few times. Not `ready`: its server said
-    nothing of the model when it was opened, and is asked before the first request, too.
-    """
+    """A model that litellm calls, in the worker process. To be made in a running event loop. `prices` None: unknown.
+    While its window is unknown, `wait_ready` calls `ask` for it after an answer, a few times. Not `ready`: its server
+    reported nothing of the model when it was opened, and is asked before the first request, too."""
 
     def __init__(
         self,
@@ -347,8 +342,8 @@ class LiteLLMModel:
                         raise self._error(report)
                     if isinstance(report, Deltas):
                         started = True
-                        for piece in (piece for chunk in report.chunks for piece in collector.feed(chunk)):
-                            yield piece
+                        for shown in (each for chunk in report.chunks for each in collector.feed(chunk)):
+                            yield shown
                         if collector.looping:
                             break
         except WorkerLostError as error:

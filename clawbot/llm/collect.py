@@ -1,11 +1,11 @@
-"""Collects the pieces of a streamed answer (OpenAI chat chunks) into stream parts and the final message."""
+"""Collects a streamed answer (OpenAI chat chunks) into stream parts and the final message."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from clawbot.llm.calls import CallPieces, WrittenCalls
+from clawbot.llm.calls import CallAssembler, WrittenCalls
 from clawbot.llm.deltas import IN_CONTENT, UNFINISHED, RepetitionGuard, ending_of
 from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
 from clawbot.llm.protocol import (
@@ -40,12 +40,10 @@ Shown = TextPart | ReasoningPart | WithdrawnPart | ReadingPart
 
 
 class DeltaCollector:
-    """Takes the chunks of one answer with `feed` and gives the whole answer with `finish`.
-
-    `provider` and `model` are noted in the message, `answerer` is named by errors, `prices` (None: unknown) put a cost
-    on its usage and `timestamp` is in milliseconds since the epoch. `tools` were offered to the model; `must_answer`:
-    an answer without text and calls is a failure.
-    """
+    """Collects the chunks of one answer with `feed`; `finish` returns the answer. `provider` and `model` are noted in
+    the message, `answerer` is named by errors, `prices` (None: unknown) put a cost on its usage and `timestamp` is in
+    milliseconds since the epoch. `tools` were offered to the model; `must_answer`: an answer without text and calls is
+    a failure."""
 
     def __init__(
         self,
@@ -70,7 +68,7 @@ class DeltaCollector:
         self._splitter = ThoughtSplitter()
         self._thinking = _Thinking()
         self._extra: dict[str, Any] = {}
-        self._calls = CallPieces([tool.name for tool in tools])
+        self._calls = CallAssembler([tool.name for tool in tools])
         self._tools = tools
         self._written = WrittenCalls(tools)
         self._usage: dict[str, Any] = {}
@@ -105,8 +103,8 @@ class DeltaCollector:
         for text in (delta.get("content"), delta.get("refusal")):
             if isinstance(text, str) and text:
                 self._split(self._splitter.feed(text), parts)
-        for piece in _mappings(delta.get("tool_calls")):
-            self._calls.feed(piece)
+        for entry in _mappings(delta.get("tool_calls")):
+            self._calls.feed(entry)
         if isinstance(function := delta.get("function_call"), Mapping):
             self._calls.feed({"index": 0, "function": function})
 
@@ -132,7 +130,7 @@ class DeltaCollector:
 
     def _withdraw(self, parts: list[Shown]) -> None:
         """Turn all text so far into reasoning, whose opening tag was not sent."""
-        held, _calls = self._written.end(whole=False)
+        held, _calls = self._written.end(complete=False)
         self._thinking.add("".join(self._text) + held, IN_CONTENT)
         if self._text:
             parts.append(WithdrawnPart())
@@ -151,7 +149,7 @@ class DeltaCollector:
         else:
             self._split(self._splitter.end(), parts)
         ending = ending_of(self.finish_reason or "")
-        rest, written = self._written.end(whole=ending in ("whole", "cut"))
+        rest, written = self._written.end(complete=ending in ("complete", "cut"))
         if self.looping and not written:
             self._text = ["".join([*self._text, rest])[: self._guards["text"].kept]]
             return [FinalPart(self._message([]))]
@@ -160,7 +158,7 @@ class DeltaCollector:
         has_text = any(char.isprintable() and char != " " for text in self._text for char in text)
         self._check(has_answer=has_text or bool(calls))
         notice = ""
-        if ending == "whole" and not calls and self._written.resembles_call("".join(self._text)):
+        if ending == "complete" and not calls and self._written.resembles_call("".join(self._text)):
             notice = _(WRITTEN)
         elif ending == "refused":
             notice = _("The model declined to go on ({finish_reason}).").format(finish_reason=self.finish_reason)
@@ -205,7 +203,7 @@ class DeltaCollector:
             provider=self.provider,
             model=self.model,
             usage=usage_from(self._usage, self._prices),
-            # Some servers say "stop" after a tool call, and some say "tool_calls" after none.
+            # Some servers send "stop" after a tool call, and some "tool_calls" after none.
             stop_reason=cut or ("toolUse" if calls else "stop"),
             error_message=_(REPEATED) if self.looping else None,
             timestamp=self._timestamp,

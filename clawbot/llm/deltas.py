@@ -8,11 +8,11 @@ from typing import Any, Literal
 from clawbot.messages import ThinkingBlock, scrub
 from clawbot.text.patterns import lazy_re
 
-Ending = Literal["whole", "cut", "refused", "garbled", "broken"]
+Ending = Literal["complete", "cut", "refused", "garbled", "broken"]
 """`cut`: at a limit. `garbled`: the provider could not parse the model's call; a second try may succeed."""
 
 _WORDS: dict[Ending, str] = {
-    "whole": """
+    "complete": """
         stop eos eos_token end_turn stop_sequence complete tool_calls tool_call tool_use function_call
         eosfound stopstringfound toolcalls
     """,
@@ -52,14 +52,14 @@ _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}
 
 
 def unknown_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What `fields` of a delta, or of a call in it, hold beside those that every answer has."""
+    """Return the fields of a delta, or of a call in it, that not every answer has."""
     return {name: scrub(value) for name, value in fields.items() if value not in (None, "", []) and name not in _KNOWN}
 
 
-def merge(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
-    """Add `piece`, the next of a stream, to `whole`: texts go on, and so do entries of one type and index in lists."""
-    for name, value in piece.items():
-        before = whole.get(name)
+def merge(total: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Add `part`, the next of a stream, to `total`: texts go on, and so do entries of one type and index in lists."""
+    for name, value in part.items():
+        before = total.get(name)
         if isinstance(before, dict) and isinstance(value, dict):
             merge(before, value)
         elif isinstance(before, list) and isinstance(value, list):
@@ -67,16 +67,16 @@ def merge(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
                 same = next((known for known in before if _goes_on(known, entry)), None)
                 merge(same, entry) if same else before.append(entry)
         elif not isinstance(before, str) or not isinstance(value, str):
-            whole[name] = before if value is None else value
+            total[name] = before if value is None else value
         elif name not in _LABELS and (before != value or name in _TEXTS):  # a signature may come with each piece
-            whole[name] = before + value
+            total[name] = before + value
 
 
-def _goes_on(entry: Any, piece: Any) -> bool:
-    if not isinstance(entry, dict) or not isinstance(piece, dict) or piece.get("index") is None:
+def _goes_on(entry: Any, part: Any) -> bool:
+    if not isinstance(entry, dict) or not isinstance(part, dict) or part.get("index") is None:
         return False
-    id_known = entry.get("id") or piece.get("id")
-    return id_known == (piece.get("id") or id_known) and all(entry.get(n) == piece.get(n) for n in ("type", "index"))
+    id_known = entry.get("id") or part.get("id")
+    return id_known == (part.get("id") or id_known) and all(entry.get(n) == part.get(n) for n in ("type", "index"))
 
 
 def sent_again(blocks: Sequence[ThinkingBlock]) -> dict[str, Any]:
@@ -126,9 +126,9 @@ class RepetitionGuard:
         first = len(self._words) - self._run - SAME_WORDS - self._period
         return self._ends[max(0, first) + self._period - 1] if self.looping else self._offset + len(self._tail)
 
-    def feed(self, piece: str) -> bool:
+    def feed(self, part: str) -> bool:
         """Add text; return whether it is a loop by now."""
-        text = self._tail + piece
+        text = self._tail + part
         taken = 0
         for found in _WORD.finditer(text):
             if self.looping or found.end() == len(text):

@@ -64,7 +64,7 @@ QUERY_SECONDS = 10.0
 BATCH_SECONDS = 60.0
 """The longest one call for documents may take."""
 QUERY_ATTEMPTS = 2
-LONGEST_QUERY_WAIT = 3.0
+MAX_QUERY_WAIT = 3.0
 """Seconds between the two: a provider that asks a question to wait longer is not waited for."""
 CONCURRENT = 4
 """Calls for documents at once; one to a server on this machine, which would only divide its time."""
@@ -183,19 +183,19 @@ class LiteLLMEmbedder:
                 if not batches.put_back(batch, refused.excess):
                     await self._without(batch[0], refused, purpose, rows)
             else:
-                rows.update(zip((piece.place for piece in batch), found, strict=True))
+                rows.update(zip((entry.position for entry in batch), found, strict=True))
 
     async def _without(
-        self, piece: BatchText, refused: _TooLargeError, purpose: Purpose, rows: dict[int, bytes]
+        self, entry: BatchText, refused: _TooLargeError, purpose: Purpose, rows: dict[int, bytes]
     ) -> None:
-        """Leave `piece` without a vector, never to be tried again. Raises the refusal where the model accepts no other
+        """Leave `entry` without a vector, never to be tried again. Raises the refusal where the model accepts no other
         text either."""
         if not rows:
             try:
                 (rows[_PROBE],) = await self._persistently([BatchText(_PROBE, "a")], purpose)
             except _TooLargeError:
                 raise refused.error from refused
-        _logger.warning("a text of %d characters has no vector: %s", len(piece.text), refused.error)
+        _logger.warning("a text of %d characters has no vector: %s", len(entry.text), refused.error)
 
     async def _persistently(self, batch: Sequence[BatchText], purpose: Purpose) -> list[bytes]:
         retries = Retries(self._options.policy)
@@ -203,7 +203,7 @@ class LiteLLMEmbedder:
             if purpose == "document":
                 await asyncio.sleep(self._resume_at - asyncio.get_running_loop().time())
             try:
-                return await self._call([piece.text for piece in batch], purpose)
+                return await self._call([entry.text for entry in batch], purpose)
             except _UnpackedError:
                 continue
             except ModelError as error:
@@ -220,7 +220,7 @@ class LiteLLMEmbedder:
         if purpose == "query":
             if isinstance(error, LoadingError):
                 return None
-            return wait if retries.number <= QUERY_ATTEMPTS and wait <= LONGEST_QUERY_WAIT else None
+            return wait if retries.number <= QUERY_ATTEMPTS and wait <= MAX_QUERY_WAIT else None
         if isinstance(error, RateLimitError):
             self._resume_at = max(self._resume_at, asyncio.get_running_loop().time() + wait)
         return wait
@@ -305,7 +305,9 @@ class LiteLLMEmbedder:
                 hint=ELSEWHERE,
             )
         size = sizes.pop() if sizes else 0
-        return EmbeddedTexts(size // FLOAT_BYTES, b"".join(rows.get(place, bytes(size)) for place in range(count)))
+        return EmbeddedTexts(
+            size // FLOAT_BYTES, b"".join(rows.get(position, bytes(size)) for position in range(count))
+        )
 
     def _error(self, failure: Failure, request: Embed) -> Exception:
         if "encoding_format" in request.arguments and failure.status in (400, 422) and _FORM.search(failure.message):

@@ -62,9 +62,9 @@ Sink = Callable[[dict[str, Any]], object]
 """Takes the chunks of a call."""
 _MISTAKES = (ImportError, AttributeError, TypeError, NameError, LookupError, AssertionError, NotImplementedError)
 _FAULTS = (*_MISTAKES, RecursionError, SyntaxError, ValidationError)
-# litellm's words for an exception that it does not know and did not hand on. What a server says is another error.
+# litellm's message for an exception that it does not know and did not pass on. A server's message is another error.
 _FAULT_TEXT = re.compile(r"litellm\.APIConnectionError: (?:\w+(?::| -) )*((?:No module named|cannot import name) '.*)")
-_NO_REASON = "Connection error."  # what OpenAI's SDK says of all of them
+_NO_REASON = "Connection error."  # the message of OpenAI's SDK for all of them
 _HELLO = [{"role": "user", "content": "hello"}]
 _logger = logging.getLogger(__name__)
 # Encodes what is more than JSON, too.
@@ -104,7 +104,7 @@ class LiteLLMEngine:
         """Raises BadVectorsError for an answer that cannot be used."""
         current.set(Upstream())
         response = await litellm.aembedding(**request.arguments, **_ALWAYS_EMBEDDING)
-        # In a thread: the streams of answers go on beside it.
+        # In a thread: the streams of answers go on.
         return await asyncio.to_thread(to_rows, response.data, len(request.arguments["input"]))
 
     def failure_of(self, error: BaseException, *, streaming: bool) -> Failure:
@@ -115,13 +115,13 @@ class LiteLLMEngine:
             error = original
             causes += _causes(original)
         upstream = current.get(Upstream())
-        said = upstream.error
-        if not said and (fault := _fault(causes, streaming=streaming)):
+        body = upstream.error
+        if not body and (fault := _fault(causes, streaming=streaming)):
             return Failure(name=CLIENT_FAULT, message=fault)
         status = getattr(error, "status_code", 0)
-        if said or not isinstance(status, int) or status >= 500:
+        if body or not isinstance(status, int) or status >= 500:
             status = 0  # litellm made it up
-        message = said or str(getattr(error, "message", "") or error)
+        message = body or str(getattr(error, "message", "") or error)
         if message.endswith(_NO_REASON):
             message = next((text for text in map(str, causes) if text and not text.endswith(_NO_REASON)), message)
         return Failure(
@@ -141,7 +141,7 @@ def _replace_functions() -> None:
     encode them. Finish reasons stay in the words of their vendor, and where Gemini sends none, there is none."""
     litellm.response_cost_calculator = lambda **_: None
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
-    for place, name, ours in (
+    for owner, name, ours in (
         (ToResponses, "transform_request", _unstored(ToResponses.transform_request)),
         (
             FromResponses,
@@ -160,8 +160,8 @@ def _replace_functions() -> None:
         (core_helpers, "_FINISH_REASON_MAP", SimpleNamespace(get=lambda reason: reason)),
         (litellm.VertexGeminiConfig, "_check_finish_reason", staticmethod(lambda _message, reason: reason)),
     ):
-        if hasattr(place, name):
-            setattr(place, name, ours)
+        if hasattr(owner, name):
+            setattr(owner, name, ours)
         else:
             _logger.warning("a library has no %s any more; calls may fail, be repeated or be slower", name)
 
@@ -267,7 +267,7 @@ async def _pump(stream: Any, upstream: Upstream, max_chars: int, out: Sink) -> b
         reason = choice.pop("finish_reason", None)
         size = _length(choice["delta"])
         chars += size
-        # A piece that is too long by itself is not even handed on.
+        # A delta that is too long by itself is not passed on.
         if choice["delta"] and size <= max_chars:
             out(slim)
         if chars + upstream.size > max_chars:
@@ -319,7 +319,7 @@ def slim_chunk(chunk: Any, *, chats: bool) -> dict[str, Any]:
             slim[name] = value
     calls = getattr(delta, "tool_calls", None)
     if calls:
-        slim["tool_calls"] = [_piece(call, chats) for call in calls]
+        slim["tool_calls"] = [_call_delta(call, chats) for call in calls]
     elif (function := getattr(delta, "function_call", None)) is not None:
         called = {"name": function.name, "arguments": function.arguments}
         slim["tool_calls"] = [{"index": 0, "id": None, "function": called}]
@@ -331,7 +331,7 @@ def slim_chunk(chunk: Any, *, chats: bool) -> dict[str, Any]:
     return {"choices": [{"delta": slim, "finish_reason": reason}]} if reason else {"choices": [{"delta": slim}]}
 
 
-def _piece(call: Any, chats: bool) -> dict[str, Any]:
+def _call_delta(call: Any, chats: bool) -> dict[str, Any]:
     function = getattr(call, "function", None)
     return {
         "index": getattr(call, "index", None),
@@ -347,8 +347,8 @@ def _plain(block: Any) -> dict[str, Any]:
 
 
 def _length(delta: Mapping[str, Any]) -> int:
-    pieces = (call["function"]["arguments"] for call in delta.get("tool_calls", ()))
-    arguments = sum(len(piece) for piece in pieces if isinstance(piece, str))
+    texts = (call["function"]["arguments"] for call in delta.get("tool_calls", ()))
+    arguments = sum(len(text) for text in texts if isinstance(text, str))
     extra = sum(len(str(call["extra"])) for call in delta.get("tool_calls", ()) if call.get("extra"))
     return len(delta.get("content", "")) + len(delta.get("reasoning_content", "")) + arguments + extra
 

@@ -54,7 +54,7 @@ class ErrorText(Struct, frozen=True):
 
 
 def read_error(message: str) -> ErrorText:
-    """Read what a library or a server says of an error."""
+    """Read the error message of a library or a server."""
     message = message[:_MAX_CHARS].partition(_TRACEBACK)[0]
     nodes = list(_nodes(_parsed(message)))
     text = next(filter(None, map(_words, reversed(nodes))), "")
@@ -73,8 +73,8 @@ def error_in(body: str) -> str:
     events = [line[5:].strip() for line in body.splitlines() if line.startswith("data:")]
     if not events:
         value = _parsed(body.strip())
-        whole = isinstance(value, Mapping) and any(map(_words, _nodes(value))) and not any(map(value.get, _ANSWERS))
-        events = [body.strip()] if whole else body.strip().splitlines()
+        alone = isinstance(value, Mapping) and any(map(_words, _nodes(value))) and not any(map(value.get, _ANSWERS))
+        events = [body.strip()] if alone else body.strip().splitlines()
     return next((event for event in reversed(events) if _is_error(event)), "")
 
 

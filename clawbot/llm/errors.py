@@ -23,7 +23,7 @@ class ModelError(ClawbotError):
     """A model call that failed.
 
     `kind` is stable (it goes into events and transcripts), `provider` names who failed, `hint` is the next step for
-    the user, `retryable` says whether the same call may work later, `retry_after` after how many seconds if the
+    the user, `retryable` whether the same call may work later, `retry_after` after how many seconds if the
     provider asked for a wait. No text of it ever holds a key.
     """
 
@@ -47,7 +47,7 @@ class AuthenticationError(ModelError):
 
 
 class RateLimitError(ModelError):
-    """Too many requests, or the quota is used up. `exhausted` says that waiting will not help."""
+    """Too many requests, or the quota is used up. `exhausted`: waiting will not help."""
 
     kind = "rate_limit"
     retryable = True
@@ -61,10 +61,8 @@ class RateLimitError(ModelError):
 
 
 class ContextOverflowError(ModelError):
-    """The prompt does not fit into the model's window.
-
-    `limit` is the most that the provider says the prompt may have, in tokens; None when it says nothing of it.
-    """
+    """The prompt does not fit into the model's window. `limit` is the maximum of a prompt that the provider states, in
+    tokens."""
 
     kind = "overflow"
 

@@ -1,4 +1,4 @@
-"""Opens a model by the name that stands in the settings: clawbot's own kinds, those of installed packages, all others
+"""Opens a model by its name in the settings: clawbot's own kinds, those of installed packages, all others
 with litellm. A list of models is one model: when one fails in a way that another may not, the next one answers."""
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ if TYPE_CHECKING:
 
 
 GROUP = "clawbot.models"
-"""Entry points of packages that bring models: the name is what stands before the slash of `name/model`, the value a
+"""Entry points of packages that bring models: the name is the part before the slash of `name/model`, the value a
 function that is given the rest and the settings (`AgentSettings`), and returns a `ChatModel`."""
 RETURN_SECONDS = 300.0
-"""How long a fallback stays in charge: after that the first model is tried again."""
+"""How long a fallback remains the current model; then the first one is tried again."""
 _OTHER_MODEL = "Mend or remove the package, or choose another model with /model; the log says more."
 _logger = logging.getLogger(__name__)
 
@@ -129,13 +129,13 @@ class FallbackModel:
         if isinstance(error, ContextOverflowError | RefusedError):
             return False
         failed = self.info.ref
-        for place in range(self._current + 1, len(self._models)):
-            ref = self._models[place].info.ref
+        for at in range(self._current + 1, len(self._models)):
+            ref = self._models[at].info.ref
             if key := self._missing(ref):
                 what = _("{key} is not set.").format(key=key)
                 failures.append(AuthenticationError(what, provider=title_of(ref)))
                 continue
-            self._current = place
+            self._current = at
             _logger.warning("%s failed (%s), %s goes on", failed, error.kind, ref)
             self._changed_at = self._clock.monotonic()
             return True
@@ -357,7 +357,7 @@ SHOWN_AFTER = 0.3
 
 
 class ServedModel:
-    """The model in `file`. `connect` makes what talks to a running server of it."""
+    """The model in `file`. `connect` returns the client of a running server of it."""
 
     def __init__(self, paths: Paths, file: Path, info: ModelInfo, connect: Callable[[Running], LiteLLMModel]) -> None:
         self.info = info

@@ -3,7 +3,7 @@
 The worker process reports a `Failure`: the name of litellm's exception, the HTTP status and the provider's own words.
 Everything that depends on these is decided here, in the main process and without litellm.
 
-Few providers have a code for a prompt that is too large for the model: their wording tells it, and the limit.
+Few providers have a code for a prompt that is too large for the model: their wording shows it, and the limit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import redact
 
 _SIZES = lazy_re(r"\b(\d[\d,_]{0,12}) (?:input |prompt )?tokens\b|\b(?:given|requested):? (\d[\d,_]{0,12})\b")
-_SMALLEST_LIMIT, _LARGEST_LIMIT = 256, 100_000_000
+_SMALLEST_LIMIT, _MAX_LIMIT = 256, 100_000_000
 
 # A quota for a stretch of time speaks of tokens and of limits too.
 _QUOTA = lazy_re(
@@ -54,7 +54,7 @@ _STRETCH = lazy_re(
 _MILLISECONDS = lazy_re(r"(retry_?after)_?ms(\W{1,8}\d+)")
 _UNITS: dict[str, float] = table("zh")["seconds"]
 _SECONDS = {"ms": 0.001, "mi": 0.001, "m": 60.0, "h": 3600.0, "d": 86_400.0} | _UNITS
-# Long texts are cut: the wording stands at the beginning, and a page of HTML is none.
+# Long texts are cut: the wording is at the beginning, and a page of HTML is none.
 _LONGEST = 8000
 
 
@@ -64,7 +64,7 @@ def _any_of(table: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def is_overflow(message: str) -> bool:
-    """Whether `message` says that the prompt does not fit into the model's context window."""
+    """Whether `message` reports that the prompt does not fit into the model's context window."""
     text = message[:_LONGEST].lower()
     return _over_quota(text) is not None or (
         bool(_any_of("too_large", re.DOTALL).search(text)) and not _QUOTA.search(text)
@@ -81,24 +81,22 @@ def _over_quota(text: str) -> int | None:
 
 
 def stated_limit(message: str) -> int | None:
-    """The most tokens that a prompt may have, as `message`, which speaks of an overflow, says it; None when it doesn't.
-
-    Some providers state the window, some what the prompt may take of it: more than this never fits. Not the prompt's
-    own size, which stands beside it, and a quota for a stretch of time only where the prompt exceeds it.
-    """
+    """Return the maximum of a prompt that the overflow `message` states, in tokens; None without one. Some providers
+    state the window, some what the prompt may take of it. The prompt's own size does not count, and a quota per period
+    only where the prompt exceeds it."""
     text = message[:_LONGEST].lower()
     if (quota := _over_quota(text)) is not None or _QUOTA.search(text):
         return quota
     for pattern in wordings("limits").values():
         if found := re.search(pattern, text):
             limit = _number(found[1]) * (1000 if found[2] else 1)
-            return limit if _SMALLEST_LIMIT <= limit <= _LARGEST_LIMIT else None
+            return limit if _SMALLEST_LIMIT <= limit <= _MAX_LIMIT else None
     return None
 
 
 def stated_size(message: str) -> int | None:
-    """How many tokens the prompt has, as `message`, which speaks of an overflow, says it: the most that it names. None
-    when it names none above its limit."""
+    """Return the largest size of the prompt that the overflow `message` states, in tokens; None without one above its
+    limit."""
     text = message[:_LONGEST].lower()
     found = [_number(number) for pair in _SIZES.findall(text) for number in pair if number]
     return max((size for size in found if size > (stated_limit(message) or 0)), default=None)
@@ -109,7 +107,7 @@ def _number(text: str) -> int:
 
 
 def stated_wait(message: str) -> float | None:
-    """The seconds that `message` asks to wait, the most that it names; None when it names none."""
+    """Return the longest wait that `message` asks for, in seconds; None without one."""
     text = _MILLISECONDS.sub(r"\1\2ms", message[:_LONGEST].lower())
     waits = [_seconds(found[1]) for pattern in wordings("waits").values() for found in re.finditer(pattern, text)]
     return max(waits, default=None)
@@ -120,7 +118,7 @@ def _seconds(duration: str) -> float:
     return round(sum(float(number) * _SECONDS.get(unit[:2], 1.0) for number, unit in parts), 6)
 
 
-LONGEST_TEXT = 600
+MAX_TEXT = 600
 """Characters of a provider's message that are shown: enough for a sentence, too little for a page of HTML."""
 
 CLIENT_FAULT = "ClientFault"
@@ -149,11 +147,11 @@ _NO_MODEL = lazy_re(
 )
 _NO_PROVIDER = "LLM Provider NOT provided"
 _DNS = lazy_re(r"name or service not known|nodename nor servname|getaddrinfo|name resolution")
-# What llama.cpp, text-generation-inference and gateways before them say while weights are read.
+# What llama.cpp, text-generation-inference and gateways before them answer while weights are read.
 _LOADING = lazy_re(
     r"loading model|model\b.{0,60}\b(?:is|still) (?:currently )?(?:being )?load(?:ing|ed)", re.IGNORECASE
 )
-# What aiohttp and httpx say of a connection that ended in the middle, or on which nothing came.
+# Messages of aiohttp and httpx about a connection that ended in the middle, or on which nothing came.
 _LOST_WORDS = (
     r"payload is not completed|transferencoding|contentlengtherror|server disconnected|peer closed|incomplete read|"
     r"connection (?:was )?(?:reset|closed|lost|aborted)|incomplete chunked|closed the responses stream"
@@ -186,12 +184,12 @@ _ABSENT = lazy_re(
 
 
 def is_unreadable_reasoning(message: str) -> bool:
-    """Whether `message` says that the reasoning that was sent back is refused."""
+    """Whether `message` reports that the reasoning that was sent back is refused."""
     return bool(_UNREADABLE.search(message))
 
 
 def missing_field(message: str) -> str:
-    """The field of earlier answers that the server misses, as `message` says; "" if it says no such thing."""
+    """Return the field of earlier answers that the server misses, by its `message`; "" if none."""
     found = _NAMED.search(message[:_LONGEST])
     lacks = found and _ABSENT.search(message) and not is_unreadable_reasoning(message)
     return found[1].lower().replace("thoughts", "thought_s") if found and lacks else ""
@@ -213,10 +211,10 @@ class Failure(Struct, frozen=True):
 
 
 def to_error(failure: Failure, *, ref: str, base: str | None = None, now: datetime | None = None) -> ModelError:
-    """The error for the user. `ref` is the model (`provider/model`), `base` the address it was called at."""
+    """Return the error for the user. `ref` is the model (`provider/model`), `base` the address it was called at."""
     provider = answerer(ref, base)
-    said = read_error(failure.message)
-    text = _sentence(said)
+    parsed = read_error(failure.message)
+    text = _sentence(parsed)
     if failure.name == CLIENT_FAULT:
         what = _("the model client failed: {text}").format(text=text)
         hint = _(
@@ -224,14 +222,14 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
             "/model chooses another model."
         )
         return ClientFaultError(what, provider=provider, hint=hint)
-    failure = replace(failure, message=f"{said.text}\n{failure.message}", status=failure.status or said.status)
+    failure = replace(failure, message=f"{parsed.text}\n{failure.message}", status=failure.status or parsed.status)
     asked = retry_after(failure.retry_after, now), stated_wait(failure.message)
     wait = max((seconds for seconds in asked if seconds is not None), default=None)
-    kind = _kind(failure, said)
+    kind = _kind(failure, parsed)
     if kind is AuthenticationError:
         return AuthenticationError(text, provider=provider, hint=_key_hint(ref))
     if kind is RateLimitError:
-        used_up = failure.status == 402 or _is_exhausted(failure.message, said.text, wait)
+        used_up = failure.status == 402 or _is_exhausted(failure.message, parsed.text, wait)
         hint = _("Look at the account's plan and billing, or choose another model with /model.")
         hint = hint if used_up else _later(wait)
         return RateLimitError(text, provider=provider, hint=hint, retry_after=wait, exhausted=used_up)
@@ -242,7 +240,7 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
         )
         return ContextOverflowError(text, provider=provider, hint=hint, limit=stated_limit(failure.message))
     if kind is UnreachableError:
-        answered = said.structured or (failure.status >= 500 and not _UNANSWERED.search(failure.message))
+        answered = parsed.structured or (failure.status >= 500 and not _UNANSWERED.search(failure.message))
         if answered:
             error = _server_failed(failure, text, provider, _later(wait))
         else:
@@ -254,17 +252,17 @@ def to_error(failure: Failure, *, ref: str, base: str | None = None, now: dateti
     return _refused(failure, text, provider, ref)
 
 
-def _kind(failure: Failure, said: ErrorText) -> type[ModelError]:
-    large = failure.status == 413 and not _FILE.search(said.text)
+def _kind(failure: Failure, parsed: ErrorText) -> type[ModelError]:
+    large = failure.status == 413 and not _FILE.search(parsed.text)
     if failure.name == "ContextWindowExceededError" or is_overflow(failure.message) or large:
         return ContextOverflowError
     used_up = failure.status < 500 and _any_of("exhausted").search(failure.message.lower())
     if used_up or failure.status in (402, 429) or failure.name == "RateLimitError":
         return RateLimitError
     denied = failure.status in (401, 403) or failure.name in _AUTH_NAMES or _BAD_KEY.search(failure.message)
-    if denied and not (failure.status == 403 and _FILTERED.search(said.text)):
+    if denied and not (failure.status == 403 and _FILTERED.search(parsed.text)):
         return AuthenticationError
-    if said.structured and not failure.status and _RATE.search(failure.message):
+    if parsed.structured and not failure.status and _RATE.search(failure.message):
         return RateLimitError
     if failure.streaming or failure.name in _BROKEN_NAMES:
         return BadResponseError
@@ -300,7 +298,7 @@ def _later(wait: float | None) -> str:
 
 
 def retry_after(header: str, now: datetime | None = None) -> float | None:
-    """The seconds a Retry-After header asks for: a number, or a date (seen from `now`); None when it says nothing."""
+    """Return the seconds of a Retry-After header: a number, or a date (seen from `now`); None without one."""
     header = header.strip()
     if not header:
         return None
@@ -315,14 +313,14 @@ def retry_after(header: str, now: datetime | None = None) -> float | None:
     return max(0.0, (moment - (now or datetime.now(UTC))).total_seconds())
 
 
-def _sentence(said: ErrorText) -> str:
+def _sentence(parsed: ErrorText) -> str:
     """Return the provider's message without keys and line breaks, truncated."""
-    text = re.sub(r"\s+", " ", _TLS_SETTINGS.sub("", redact(said.text))).strip()
-    if len(text) > LONGEST_TEXT:
-        text = text[:LONGEST_TEXT].rstrip() + " …"
-    text = text or said.kind or _("no reason was given")
-    if said.kind and said.kind.lower() not in text.lower():
-        text = f"{text.rstrip('.')} ({said.kind})"
+    text = re.sub(r"\s+", " ", _TLS_SETTINGS.sub("", redact(parsed.text))).strip()
+    if len(text) > MAX_TEXT:
+        text = text[:MAX_TEXT].rstrip() + " …"
+    text = text or parsed.kind or _("no reason was given")
+    if parsed.kind and parsed.kind.lower() not in text.lower():
+        text = f"{text.rstrip('.')} ({parsed.kind})"
     return text if text[-1] in ".!?…。！？" else f"{text}."
 
 

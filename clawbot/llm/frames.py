@@ -1,4 +1,4 @@
-"""What the main process and the worker process say to each other, as frames of `clawbot.worker_pipe`."""
+"""The messages between the main process and the worker process, as frames of `clawbot.worker_pipe`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CallFailed(Struct, frozen=True, tag="failed"):
 
 
 class WorkerReady(Struct, frozen=True, tag="ready"):
-    """litellm is loaded, or cannot be: then every call says so."""
+    """litellm is loaded, or cannot be: then every call fails."""
 
 
 class Logged(Struct, frozen=True, tag="logged"):

@@ -45,7 +45,7 @@ AUTO = "auto"
 OFFLINE = "offline"
 SCRIPT = "script:"
 LOADS = N_(" and loads its model")
-"""What the reason for a model ends with while its server can't say more."""
+"""The end of the reason for a model while its server loads it."""
 NOTHING_FOUND = N_("no key was found, and no model server on this machine; /model connects a language model")
 CHOSEN = N_("your choice")
 
@@ -79,7 +79,7 @@ async def find_models(settings: AgentSettings) -> list[ModelInfo]:
 
 
 async def resolve_auto(settings: AgentSettings) -> UsableModel:
-    """What `auto` stands for here; the `reason` of its info says why."""
+    """Return the model for `auto`; the `reason` of its info is for the user."""
     found = _from_keys(settings)[:1] if settings.api_base is None else []
     if found:
         return await describe(found[0][0], settings, reason=found[0][1])
@@ -91,7 +91,7 @@ async def resolve_auto(settings: AgentSettings) -> UsableModel:
 
 
 async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> UsableModel:
-    """What is known of the model `ref`: from its server when that is on this machine, else from litellm's table."""
+    """Return the facts of the model `ref`: from its server when that is on this machine, else from litellm's table."""
     full, reason = normal_ref(ref), reason or _(CHOSEN)
     server = local_server(full)
     base, key = (settings.api_base, _own_key(settings)) if is_own(ref, settings) else (None, None)
@@ -108,7 +108,7 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
     served = await asyncio.to_thread(served_model, base, ref.partition("/")[2], key)
     if served is None:
         return UsableModel(_info(ref, facts, settings, reason), state="silent")
-    if not served.loading:  # what the server says of its model goes before what is known of another one with that name
+    if not served.loading:  # the server's facts go before those of another model with that name
         facts = replace(facts, tools=served.tools, images=facts.images or served.images)
         if served.window:
             facts = replace(facts, window=served.window, window_source=served.window_source)
@@ -117,13 +117,13 @@ async def describe(ref: str, settings: AgentSettings, *, reason: str = "") -> Us
 
 
 def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str = "") -> tuple[Path, ModelInfo]:
-    """The file of `local/NAME` and what it says of itself. Blocks. Raises ClawbotError when there is no such file."""
+    """Return the file of `local/NAME` and its metadata. Blocks. Raises ClawbotError without such a file."""
     name = ref.removeprefix(LOCAL)
     served = next((each for each in read_running(paths.local_file) if each.name == name), None)
     file = Path(served.file) if served else Shelf(paths.models).find(name)
     window, tools = served.window if served else None, True
     with contextlib.suppress(ClawbotError, OSError):
-        # What is wrong with the file, or that it does not fit, is told when it is to be served.
+        # What is wrong with the file, or that it does not fit, is reported when it is served.
         head = read_head(file)
         tools = head.tools
         window = window or window_for(head, free_memory())
@@ -243,8 +243,8 @@ _TIER = re.compile(r"input_cost_per_token_above_(\d{1,9})k_tokens")
 
 
 class ModelFacts(Struct, frozen=True):
-    """What the table says of a model; `window` and `max_output` are in tokens, None: it does not say. `window_source`
-    is for the user."""
+    """The facts of a model in the table; `window` and `max_output` are in tokens, None: unknown. `window_source` is for
+    the user."""
 
     window: int | None = None
     window_source: str = SOURCE
@@ -282,8 +282,8 @@ def _providers() -> frozenset[str]:
 @lru_cache
 def _litellm_file(name: str) -> Path | None:
     spec = find_spec("litellm")
-    places = [Path(place) / name for place in (spec.submodule_search_locations or ())] if spec else []
-    return next((path for path in places if path.is_file()), None)
+    paths = [Path(folder_name) / name for folder_name in (spec.submodule_search_locations or ())] if spec else []
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _read_table() -> Mapping[str, msgspec.Raw]:

@@ -23,13 +23,9 @@ CAPPED = N_("context_tokens in the settings")
 
 
 class ChatRequest(Struct, frozen=True):
-    """One call of a model.
-
-    `system` is the whole system prompt; its first `stable_prefix` characters do not change between the calls of a
-    session, so a provider may cache them. `purpose` says what the answer is for: only the offline model reads it.
-    `max_tokens` caps the answer, in tokens. The user's messages are sent with the time at which they were said, in
-    `zone` (None: without).
-    """
+    """One call of a model. The first `stable_prefix` characters of the `system` prompt do not change between the calls
+    of a session, so a provider may cache them. Only the offline model reads `purpose`. `max_tokens` caps the answer, in
+    tokens. The user's messages are sent with their time in `zone` (None: without)."""
 
     system: str
     messages: tuple[Message, ...]
@@ -41,13 +37,13 @@ class ChatRequest(Struct, frozen=True):
 
 
 class TextPart(Struct, frozen=True, tag="text"):
-    """The next piece of visible text."""
+    """The next visible text."""
 
     text: str
 
 
 class ReasoningPart(Struct, frozen=True, tag="reasoning"):
-    """The next piece of reasoning."""
+    """The next reasoning."""
 
     text: str
 
@@ -57,7 +53,7 @@ class WithdrawnPart(Struct, frozen=True, tag="withdrawn"):
 
 
 class ToolCallPart(Struct, frozen=True, tag="tool_call"):
-    """A whole tool call. Pieces of arguments are collected below this interface."""
+    """A complete tool call."""
 
     call: ToolCallBlock
 
@@ -95,8 +91,8 @@ class FallbackPart(Struct, frozen=True, tag="fallback"):
 
 
 class FinalPart(Struct, frozen=True, tag="final"):
-    """The whole answer, always the last part of a stream that did not raise. `notice` is what the user should know of
-    how it ended; "" for nothing."""
+    """The complete answer, always the last part of a stream that did not raise. `notice` is for the user, about how it
+    ended; "" for nothing."""
 
     message: AssistantMessage
     notice: str = ""

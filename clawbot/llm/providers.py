@@ -43,7 +43,7 @@ class EmbeddingLimits(Struct, frozen=True):
 
 
 class EmbeddingProvider(Struct, frozen=True):
-    """Who makes vectors of texts. `document` and `query` are litellm's arguments that say what a text is for."""
+    """A provider of embedding models. `document` and `query` are litellm's arguments for the purpose of a text."""
 
     name: str
     title: str
@@ -212,7 +212,7 @@ def answerer(ref: str, base: str | None) -> str:
 
 
 def provider_name(ref: str) -> str:
-    """What stands before the first slash of `provider/model`."""
+    """Return the part before the first slash of `provider/model`."""
     return ref.partition("/")[0]
 
 

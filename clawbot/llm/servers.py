@@ -41,10 +41,10 @@ OLLAMA_USUAL = 4_096
 """What Ollama loads a model with when nobody asked for anything."""
 FROM_SERVER = N_("from the server")
 ANY_NAME = "model"
-"""What a model is called whose server has not said yet: llama.cpp answers to any name."""
+"""The name of a model while its server loads it: llama.cpp answers to any name."""
 _OWNERS = {"llamacpp": LLAMA_CPP.title, "vllm": VLLM.title}
-_LARGEST_ANSWER = 4 * 1024**2
-# Models that only embed cannot talk.
+_MAX_ANSWER = 4 * 1024**2
+# Models that only embed.
 _EMBEDDING = ("embed", "bge-", "minilm", "rerank")
 
 
@@ -91,7 +91,7 @@ def _own_models() -> list[LocalModel]:
 
 
 def base_of(server: LocalServer) -> str:
-    """Where `server` is: its usual port, or for Ollama what OLLAMA_HOST says, if that is this machine."""
+    """Return the address of `server`: its usual port, or for Ollama that of OLLAMA_HOST, if it is this machine."""
     if server is OLLAMA:
         return _ollama_host(os.environ.get("OLLAMA_HOST", "")) or server.base
     return server.base
@@ -133,7 +133,7 @@ def _fetch(url: str, body: Mapping[str, Any] | None = None, key: str | None = No
             data = msgspec.json.encode(body) if body is not None else None
             connection.request("POST" if body is not None else "GET", parts.path, data, headers)
             response = connection.getresponse()
-            answer = msgspec.json.decode(response.read(_LARGEST_ANSWER))
+            answer = msgspec.json.decode(response.read(_MAX_ANSWER))
         finally:
             connection.close()
     except (OSError, HTTPException, ValueError, RecursionError):
@@ -154,7 +154,7 @@ def _ollama(base: str) -> list[LocalModel]:
     names = [str(entry["name"]) for entry in _entries(_ask(f"{base}/api/tags").get("models")) if entry.get("name")]
     loaded = _entries(_ask(f"{base}/api/ps").get("models")) if names else []
     running = {str(entry.get("name")): _size(entry.get("context_length")) for entry in loaded}
-    return [_ollama_model(base, name, running.get(name)) for name in names if _talks(name)]
+    return [_ollama_model(base, name, running.get(name)) for name in names if _can_chat(name)]
 
 
 def _ollama_model(base: str, name: str, running: int | None) -> LocalModel:
@@ -253,22 +253,20 @@ def _listed(server: LocalServer, base: str, *, owner: str, key: str | None = Non
     return [
         LocalModel(f"{server.name}/{entry['id']}", server.title, base, window=_listed_window(entry))
         for entry in entries
-        if _talks(str(entry["id"]))
+        if _can_chat(str(entry["id"]))
     ]
 
 
 def listed_models(base: str, key: str | None) -> list[str]:
     """The names of the models that the OpenAI-compatible server at `base` lists. Blocks."""
     entries = _entries(_ask(f"{base.rstrip('/')}/models", key=key).get("data"))
-    return [str(entry["id"]) for entry in entries if entry.get("id") and _talks(str(entry["id"]))]
+    return [str(entry["id"]) for entry in entries if entry.get("id") and _can_chat(str(entry["id"]))]
 
 
 def served_model(base: str, name: str, key: str | None) -> LocalModel | None:
-    """What the OpenAI-compatible server at `base` says of the model `name`; None when it says nothing. Blocks.
-
-    A server that has one model, and llama.cpp, answer whatever the name is. LM Studio, gateways of LiteLLM and Ollama
-    are asked in their own ways for what such a list does not hold.
-    """
+    """Return what the OpenAI-compatible server at `base` reports of the model `name`; None if nothing. Blocks. A server
+    that has one model, and llama.cpp, answer whatever the name is. LM Studio, gateways of LiteLLM and Ollama are asked
+    in their own ways for what such a list does not hold."""
     base = base.rstrip("/")
     root = base.removesuffix("/v1")
     status, answer = _fetch(f"{base}/models", key=key)
@@ -290,25 +288,25 @@ def served_model(base: str, name: str, key: str | None) -> LocalModel | None:
 
 
 def _entry_for(name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
-    talking = [entry for entry in entries if entry.get("id") and _talks(str(entry["id"]))]
+    chats = [entry for entry in entries if entry.get("id") and _can_chat(str(entry["id"]))]
     named = [entry for entry in entries if entry.get("id") == name]
-    if named or len(talking) == 1:
-        return (named or talking)[0]
-    return next((entry for entry in talking if entry.get("owned_by") == "llamacpp"), None)
+    if named or len(chats) == 1:
+        return (named or chats)[0]
+    return next((entry for entry in chats if entry.get("owned_by") == "llamacpp"), None)
 
 
 def _behind_gateway(found: LocalModel, root: str, name: str, key: str | None) -> LocalModel | None:
     """Return what a LiteLLM gateway reports; any of several models of that name may answer."""
     entries = _entries(_ask(f"{root}/model/info", key=key).get("data"))
-    said = [_object(entry.get("model_info")) for entry in entries if entry.get("model_name") == name]
-    if not said:
+    infos = [_object(entry.get("model_info")) for entry in entries if entry.get("model_name") == name]
+    if not infos:
         return None
-    windows = [window for one in said if (window := _size(one.get("max_input_tokens") or one.get("max_tokens")))]
+    windows = [window for one in infos if (window := _size(one.get("max_input_tokens") or one.get("max_tokens")))]
     return msgspec.structs.replace(
         found,
         window=min(windows, default=None),
-        tools=all(one.get("supports_function_calling") is not False for one in said),
-        images=all(one.get("supports_vision") is True for one in said),
+        tools=all(one.get("supports_function_calling") is not False for one in infos),
+        images=all(one.get("supports_vision") is True for one in infos),
     )
 
 
@@ -341,13 +339,13 @@ def _size(value: object) -> int | None:
     return value if isinstance(value, int) and value > 0 else None
 
 
-def _talks(name: str) -> bool:
+def _can_chat(name: str) -> bool:
     return not any(mark in name.lower() for mark in _EMBEDDING)
 
 
 log = logging.getLogger(__name__)
 
-_LARGEST_FILE = 64 * 1024
+_MAX_FILE = 64 * 1024
 
 
 class _Kept(Struct):
@@ -357,10 +355,8 @@ class _Kept(Struct):
 
 
 class ServerConsent:
-    """Which addresses may be used: for good, in `file`, or as long as this program runs.
-
-    Any process may listen on a usual port: without the user's word it would be sent the conversation and the notes.
-    """
+    """Which addresses may be used: for good, in `file`, or while this program runs. Any process may listen on a usual
+    port: without consent it would be sent the conversation and the notes."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -392,7 +388,7 @@ class ServerConsent:
 
     def _read(self) -> set[str]:
         try:
-            return set(msgspec.json.decode(read_plain(self._file, _LARGEST_FILE), type=_Kept).allowed)
+            return set(msgspec.json.decode(read_plain(self._file, _MAX_FILE), type=_Kept).allowed)
         except FileNotFoundError:
             return set()
         except (OSError, ValueError) as error:

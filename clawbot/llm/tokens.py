@@ -57,11 +57,9 @@ class Prices(Struct, frozen=True):
 
 
 def usage_from(raw: Mapping[str, Any], prices: Prices | None = None) -> Usage | None:
-    """The normalised form of a provider's usage object; None when it says nothing.
-
-    `prompt_tokens` counts what came from the cache or went into it, `input_tokens` does not: in both cases
-    `Usage.input` leaves it out. A cost that the provider reports itself goes before the price table.
-    """
+    """Normalise a provider's usage object; None without figures. `prompt_tokens` counts what came from the cache or
+    went into it, `input_tokens` does not: in both cases `Usage.input` leaves it out. A cost that the provider reports
+    itself goes before the price table."""
     details: dict[str, Any] = {}
     for name in _DETAILS:
         if isinstance(raw.get(name), Mapping):
@@ -168,8 +166,8 @@ def estimate_tokens(text: str) -> int:
 def vocabulary_folder() -> Path | None:
     """Where litellm carries its vocabularies, found without importing it; None when it has none."""
     spec = find_spec("litellm")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(place) / "litellm_core_utils" / "tokenizers"
+    for folder_name in (spec.submodule_search_locations or ()) if spec else ():
+        folder = Path(folder_name) / "litellm_core_utils" / "tokenizers"
         if (folder / _VOCABULARY_FILE).is_file():
             return folder
     return None

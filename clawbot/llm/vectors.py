@@ -21,15 +21,14 @@ _SPARE = 0.95  # tokens are not spread evenly over a text
 
 
 class BatchText(Struct, frozen=True):
-    """A text that waits, and its place among the texts of the call."""
+    """A pending text, and its position among the texts of the call."""
 
-    place: int
+    position: int
     text: str
 
 
 class Excess(Struct, frozen=True):
-    """What a refusal says in tokens: the most that a prompt may have, and how many this one has; None where it doesn't
-    say so."""
+    """The tokens that a refusal states: the maximum of a prompt, and the size of this one; None if it doesn't."""
 
     limit: int | None = None
     size: int | None = None
@@ -41,7 +40,7 @@ class Batches:
     def __init__(self, texts: Sequence[str], limits: EmbeddingLimits) -> None:
         """Blank texts are left out: providers refuse them."""
         self.limits = limits
-        self._waiting = deque(BatchText(place, text) for place, text in enumerate(texts) if text.strip())
+        self._waiting = deque(BatchText(position, text) for position, text in enumerate(texts) if text.strip())
         self._texts = limits.texts
         self._halves: deque[Sequence[BatchText]] = deque()
 
@@ -52,11 +51,11 @@ class Batches:
         batch: list[BatchText] = []
         tokens = 0
         while self._waiting and len(batch) < self.limits.texts:
-            piece = _fitting(self._waiting[0], self.limits.each)
-            tokens += estimate_tokens(piece.text)
+            entry = _fitting(self._waiting[0], self.limits.each)
+            tokens += estimate_tokens(entry.text)
             if batch and tokens > self.limits.tokens:
                 break
-            batch.append(piece)
+            batch.append(entry)
             self._waiting.popleft()
         return batch
 
@@ -74,29 +73,29 @@ class Batches:
             self._waiting.extendleft(reversed(batch))
         return True
 
-    def _cut(self, piece: BatchText, excess: Excess) -> bool:
+    def _cut(self, entry: BatchText, excess: Excess) -> bool:
         # It was this one then, not how many they were.
         self.limits = msgspec.structs.replace(self.limits, texts=self._texts)
-        if len(piece.text) <= SHORTEST_CUT:
+        if len(entry.text) <= SHORTEST_CUT:
             return False
         share = 0.5
         if excess.limit and excess.size and excess.size > excess.limit:
             share = _SPARE * excess.limit / excess.size
-        kept = max(SHORTEST_CUT, int(len(piece.text) * share))
-        self._halves.appendleft([BatchText(piece.place, piece.text[:kept])])
+        kept = max(SHORTEST_CUT, int(len(entry.text) * share))
+        self._halves.appendleft([BatchText(entry.position, entry.text[:kept])])
         return True
 
 
 def _one_is_too_long(batch: Sequence[BatchText], limit: int) -> bool:
     """Whether one text may exceed `limit` alone. Estimates are for prose: code and figures have up to twice as many
     tokens."""
-    return max(estimate_tokens(piece.text) for piece in batch) * 2 > limit
+    return max(estimate_tokens(entry.text) for entry in batch) * 2 > limit
 
 
-def _fitting(piece: BatchText, most: int) -> BatchText:
-    """Return the beginning of `piece`, with about `most` tokens."""
-    tokens = estimate_tokens(piece.text)
-    return piece if tokens <= most else BatchText(piece.place, piece.text[: len(piece.text) * most // tokens])
+def _fitting(entry: BatchText, most: int) -> BatchText:
+    """Return the beginning of `entry`, with about `most` tokens."""
+    tokens = estimate_tokens(entry.text)
+    return entry if tokens <= most else BatchText(entry.position, entry.text[: len(entry.text) * most // tokens])
 
 
 FLOAT_BYTES = 4
@@ -104,7 +103,7 @@ _UNIT_TOLERANCE = 1e-5
 
 
 class BadVectorsError(ValueError):
-    """An answer that is no list of vectors for the texts; the text says why."""
+    """An answer that is no list of vectors for the texts, with the reason."""
 
 
 class Rows(Struct, frozen=True):
@@ -113,7 +112,7 @@ class Rows(Struct, frozen=True):
     dimensions: int
     data: bytes
 
-    def pieces(self, size: int) -> Iterator[bytes]:
+    def blocks(self, size: int) -> Iterator[bytes]:
         """Yield the data in groups of complete rows, of about `size` bytes."""
         row = self.dimensions * FLOAT_BYTES
         step = max(1, size // row) * row

@@ -223,11 +223,11 @@ class Speller:
         if known is None or not known.begins(request, rules, ref):
             known = self._known = _Spelled(request.zone, rules, ref)
         # What follows an answer does not change how anything before it is spelled.
-        said = request.messages
-        answers = (at for at in range(len(said) - 1, len(known.messages), -1) if isinstance(said[at], AssistantMessage))
-        known.add(said[len(known.messages) : next(answers, len(known.messages))])
+        messages, done = request.messages, len(known.messages)
+        answers = (at for at in range(len(messages) - 1, done, -1) if isinstance(messages[at], AssistantMessage))
+        known.add(messages[done : next(answers, done)])
         rest = known.copy()
-        rest.add(said[len(known.messages) :])
+        rest.add(messages[len(known.messages) :])
         return rest.turns
 
 
@@ -242,11 +242,11 @@ class _Spelled:
 
     def begins(self, request: ChatRequest, rules: WireRules, ref: str) -> bool:
         """Whether `request` continues these messages with an answer, by the same rules."""
-        size, said = len(self.messages), request.messages
+        size, messages = len(self.messages), request.messages
         # A result that came late would belong to a call that is spelled without.
-        goes_on = not size or (len(said) > size and isinstance(said[size], AssistantMessage))
+        goes_on = not size or (len(messages) > size and isinstance(messages[size], AssistantMessage))
         same = (self._zone, self._rules, self._ref) == (request.zone, rules, ref)
-        return same and goes_on and said[:size] == self.messages
+        return same and goes_on and messages[:size] == self.messages
 
     def copy(self) -> _Spelled:
         copied = _Spelled(self._zone, self._rules, self._ref)
@@ -302,19 +302,19 @@ PLANNING = (
 )
 
 
-def _user(message: UserMessage | BashExecutionMessage, said: str) -> Iterator[WireMessage]:
+def _user(message: UserMessage | BashExecutionMessage, time: str) -> Iterator[WireMessage]:
     planning = PLANNING if isinstance(message, UserMessage) and message.planning is True else ""
     if isinstance(message, BashExecutionMessage) or isinstance(message.content, str):
         if message.text.strip():
-            yield {"role": "user", "content": said + message.text + planning}
+            yield {"role": "user", "content": time + message.text + planning}
         return
     blocks = [
         _block(block) for block in message.content if not (isinstance(block, TextBlock) and not block.text.strip())
     ]
     if blocks and all(block["type"] == "text" for block in blocks):
-        yield {"role": "user", "content": said + message.sent + planning}
+        yield {"role": "user", "content": time + message.sent + planning}
     elif blocks:
-        before, behind = ([{"type": "text", "text": text}] if text else [] for text in (said, planning))
+        before, behind = ([{"type": "text", "text": text}] if text else [] for text in (time, planning))
         yield {"role": "user", "content": [*before, *blocks, *behind]}
 
 
@@ -333,8 +333,8 @@ def _assistant(message: AssistantMessage, ids: CallIds, rules: WireRules, ref: s
     if calls and rules.tool_turns:
         spelled["tool_calls"] = calls
     elif calls:
-        said = [spelled["content"], *(CALLED.format_map(call["function"]) for call in calls)]
-        spelled["content"] = "\n\n".join(text for text in said if text)
+        texts = [spelled["content"], *(CALLED.format_map(call["function"]) for call in calls)]
+        spelled["content"] = "\n\n".join(text for text in texts if text)
     if spelled["content"] is None and "tool_calls" not in spelled:
         return
     if rules.tool_turns and not message.broken and message.provider == provider_name(ref):

@@ -1,6 +1,6 @@
 """The worker process: litellm lives here and nowhere else, `python -m clawbot.llm.worker`.
 
-It takes requests and sends reports (`llm.frames`) over the pipes of `clawbot.worker_pipe`, or where it stays over the
+It takes requests and sends reports (`llm.frames`) over the pipes of `clawbot.worker_pipe`, or a reusable one over the
 sockets of `llm.worker_reuse`. Whatever a library prints goes to stderr, which the parent logs.
 """
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 COALESCE_SECONDS = 0.015
 """Deltas that come faster than this share a frame: each frame costs the reader, and the screen has 12 a second."""
 ROWS_BYTES = 4 * 1024**2
-"""Vectors are sent in pieces of about this size, so that the reader's screen does not wait for the copy of all."""
+"""Vectors are sent in blocks of about this size, so that the reader's screen does not wait for the copy of all."""
 BEAT_SECONDS = 15.0
-"""How often the worker says that a call goes on; more often where a model may be silent for less than twice that."""
+"""How often the worker reports that a call goes on; more often where a model may be silent for less than twice that."""
 _NICE_WHILE_LOADING = 10
 _logger = logging.getLogger("clawbot.llm.worker")
 
@@ -86,7 +86,7 @@ class CallReports:
             self._timer = loop.call_at(due, self._send)
 
     def add_rows(self, rows: Rows) -> None:
-        for data in rows.pieces(ROWS_BYTES):
+        for data in rows.blocks(ROWS_BYTES):
             self._report(Embedded(self._id, rows.dimensions, data))
 
     def flush(self) -> None:
@@ -265,7 +265,7 @@ def _log_to(handler: logging.Handler) -> None:
 
 
 def main() -> None:
-    """Run until the pipe closes, or as `llm.worker_reuse` says."""
+    """Run until the pipe closes; a reusable worker until it is idle."""
     # Ctrl+C in the terminal is the parent's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _prepare_environment()

@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from clawbot.llm.scripted import ScriptEngine, load_script
-from clawbot.llm.scripted.replies import whole_answer
+from clawbot.llm.scripted.replies import joined_answer
 from tests.e2e.conftest import CLAWBOT, Machine
 
 pytestmark = pytest.mark.e2e
@@ -97,7 +97,7 @@ def replayed(engine: ScriptEngine, text: str) -> str:
     async def chunks() -> list[dict[str, Any]]:
         return [chunk async for chunk in engine.reply({"messages": [{"role": "user", "content": text}]})]
 
-    answer = whole_answer(asyncio.run(chunks()))
+    answer = joined_answer(asyncio.run(chunks()))
     return str(answer["choices"][0]["message"]["content"])
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from clawbot.llm.scripted import ScriptEngine, parse_script
-from clawbot.llm.scripted.replies import whole_answer
+from clawbot.llm.scripted.replies import joined_answer
 
 FILE = Path("talk.yaml")
 
@@ -24,7 +24,7 @@ async def chunks_of(played: ScriptEngine, request: dict[str, Any]) -> list[dict[
 
 
 async def said(played: ScriptEngine, request: dict[str, Any]) -> str:
-    return str(whole_answer(await chunks_of(played, request))["choices"][0]["message"]["content"])
+    return str(joined_answer(await chunks_of(played, request))["choices"][0]["message"]["content"])
 
 
 def deltas(chunks: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def test_a_long_text_is_cut_to_its_beginning() -> None:
 
 def test_blank_texts_are_left_out_and_places_kept() -> None:
     batches = Batches(["", "a", " \n", "b"], EmbeddingLimits())
-    assert [piece.place for piece in batches.take()] == [1, 3]
+    assert [piece.position for piece in batches.take()] == [1, 3]
 
 
 def test_a_refused_batch_comes_back_in_halves_and_in_order() -> None:
@@ -90,5 +90,5 @@ def test_each_text_with_words_is_handed_out_once(texts: list[str], most: int, to
     while batch := batches.take():
         assert len(batch) <= most
         assert len(batch) == 1 or sum(estimate_tokens(piece.text) for piece in batch) <= tokens
-        places += [piece.place for piece in batch]
+        places += [piece.position for piece in batch]
     assert places == [place for place, text in enumerate(texts) if text.strip()]

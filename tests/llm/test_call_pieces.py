@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.calls import CallPieces, parse_arguments, safe_name
+from clawbot.llm.calls import CallAssembler, parse_arguments, safe_name
 from tests.llm.cases import read_cases
 
 
@@ -17,7 +17,7 @@ def piece(
 
 
 def calls(*pieces: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    collected = CallPieces(("read", "list"))
+    collected = CallAssembler(("read", "list"))
     for one in pieces:
         collected.feed(one)
     blocks = collected.blocks()
@@ -86,7 +86,7 @@ def test_the_same_call_twice_is_two_calls() -> None:
 
 
 def test_what_no_reading_makes_sense_of_is_one_call_with_its_raw_text() -> None:
-    collected = CallPieces()
+    collected = CallAssembler()
     for one in (piece('{"pa', "read", 0, "1"), piece("th: oops", None, 0, "2")):
         collected.feed(one)
     assert [block.malformed for block in collected.blocks()] == ['{"path: oops']

@@ -16,7 +16,7 @@ from clawbot.llm.errors import (
     RefusedError,
     UnreachableError,
 )
-from clawbot.llm.failures import LONGEST_TEXT, Failure, is_unreadable_reasoning, retry_after, to_error
+from clawbot.llm.failures import MAX_TEXT, Failure, is_unreadable_reasoning, retry_after, to_error
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -171,7 +171,7 @@ def test_what_is_shown(message: str, expected: str) -> None:
 
 
 def test_a_page_of_html_is_cut() -> None:
-    assert len(shown("<p>" * 5000)) < LONGEST_TEXT + 5
+    assert len(shown("<p>" * 5000)) < MAX_TEXT + 5
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from clawbot.llm.client import LONGEST_ASKED_WAIT, RetryPolicy, wait_before_next, with_retries
+from clawbot.llm.client import MAX_ASKED_WAIT, RetryPolicy, wait_before_next, with_retries
 from clawbot.llm.errors import (
     AuthenticationError,
     BadResponseError,
@@ -132,7 +132,7 @@ async def test_a_poor_answer_is_asked_for_once_more() -> None:
     [
         (RateLimitError("x", retry_after=17), 17),
         (RateLimitError("x", retry_after=0), 0),
-        (RateLimitError("x", retry_after=LONGEST_ASKED_WAIT + 1), None),
+        (RateLimitError("x", retry_after=MAX_ASKED_WAIT + 1), None),
         (RateLimitError("x", exhausted=True), None),
         (UnreachableError("x", dead=True), None),
         (AuthenticationError("x"), None),

@@ -78,6 +78,6 @@ def test_vectors_of_two_sizes_are_refused() -> None:
 
 def test_pieces_hold_whole_rows() -> None:
     rows = to_rows([entry([1.0, 0.0, 0.0])] * 5, 5)
-    assert [len(piece) for piece in rows.pieces(25)] == [24, 24, 12]
-    assert [len(piece) for piece in rows.pieces(1)] == [12] * 5
-    assert b"".join(rows.pieces(25)) == rows.data
+    assert [len(piece) for piece in rows.blocks(25)] == [24, 24, 12]
+    assert [len(piece) for piece in rows.blocks(1)] == [12] * 5
+    assert b"".join(rows.blocks(25)) == rows.data

@@ -12,7 +12,7 @@ from clawbot.llm.scripted import (
     ScriptMismatch,
     ScriptUnused,
 )
-from clawbot.llm.scripted.replies import whole_answer
+from clawbot.llm.scripted.replies import joined_answer
 from clawbot.llm.tokens import count_tokens
 from clawbot.text.naming import TITLE_QUESTION
 from tests.llm.cases import read_cases
@@ -63,7 +63,7 @@ async def test_parallel_calls_come_in_pieces_by_index() -> None:
     parts = [call for delta in deltas(chunks) for call in delta.get("tool_calls", [])]
     assert [part["index"] for part in parts] == sorted(part["index"] for part in parts)
     assert sum(part["index"] == 0 for part in parts) > 2
-    message = whole_answer(chunks)["choices"][0]
+    message = joined_answer(chunks)["choices"][0]
     assert message["finish_reason"] == "tool_calls"
     assert [(call["id"], call["function"]) for call in message["message"]["tool_calls"]] == [
         ("call_1", {"name": "read", "arguments": '{"path": "笔记.md"}'}),
@@ -78,7 +78,7 @@ async def test_ids_of_calls_are_new_to_the_conversation() -> None:
     played = engine("- {reply: {tool_calls: [{name: list}]}, repeat: 2}")
 
     ids = [
-        whole_answer(await chunks_of(played, asks("x", earlier)))["choices"][0]["message"]["tool_calls"][0]["id"]
+        joined_answer(await chunks_of(played, asks("x", earlier)))["choices"][0]["message"]["tool_calls"][0]["id"]
         for _ in range(2)
     ]
     assert ids == ["call_2", "call_3"]
@@ -92,7 +92,7 @@ async def test_templates_are_filled_in_texts_and_arguments() -> None:
     )
     calls: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": []}
     request = asks('say "{{model}}"', calls, {"role": "tool", "content": "r1"}, {"role": "tool", "content": "r2"})
-    message = whole_answer(await chunks_of(played, request))["choices"][0]["message"]
+    message = joined_answer(await chunks_of(played, request))["choices"][0]["message"]
 
     assert message["content"] == 'say "{{model}}"|r2|m|1|{{user}}'
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"a": ['say "{{model}}"'], "{{user}}": 1}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clawbot.llm import errors
-from clawbot.llm.client import LONGEST_ASKED_WAIT, RetryPolicy, wait_before_next
+from clawbot.llm.client import MAX_ASKED_WAIT, RetryPolicy, wait_before_next
 from clawbot.llm.error_text import wordings
 from clawbot.llm.errors import (
     ContextOverflowError,
@@ -70,7 +70,7 @@ def test_an_error_is_what_the_vendor_means(row: Row) -> None:
     else:
         assert wait == row.wait
     if isinstance(error, RateLimitError):
-        too_long = (error.retry_after or 0) > LONGEST_ASKED_WAIT
+        too_long = (error.retry_after or 0) > MAX_ASKED_WAIT
         assert error.exhausted is (row.wait is None and (not too_long or "per day" in row.text))
 
 

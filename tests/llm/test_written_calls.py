@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from clawbot.llm.calls import MOST_HELD, WrittenCalls
+from clawbot.llm.calls import MAX_HELD, WrittenCalls
 from clawbot.messages import ToolSpec
 from tests.llm.cases import read_cases
 
@@ -22,10 +22,10 @@ CALLS = [(text, [tuple(call) for call in calls]) for text, calls in CASES["calls
 TEXTS = CASES["texts"]
 
 
-def read(text: str, size: int, tools: list[ToolSpec] = TOOLS, *, whole: bool = True) -> tuple[str, str, list[Any]]:
+def read(text: str, size: int, tools: list[ToolSpec] = TOOLS, *, complete: bool = True) -> tuple[str, str, list[Any]]:
     written = WrittenCalls(tools)
     shown = "".join(written.feed(text[at : at + size]) for at in range(0, len(text), size))
-    rest, calls = written.end(whole=whole)
+    rest, calls = written.end(complete=complete)
     return shown, shown + rest, [(call.name, call.arguments) for call in calls]
 
 
@@ -38,8 +38,8 @@ def test_an_answer_that_is_a_call(text: str, calls: list[Any], size: int) -> Non
 @pytest.mark.parametrize("size", [1, 4, 1000])
 @pytest.mark.parametrize(("text", "tried"), TEXTS)
 def test_an_answer_that_is_text(text: str, tried: bool, size: int) -> None:
-    _shown, whole, calls = read(text, size)
-    assert (whole, calls) == (text, [])
+    _shown, complete, calls = read(text, size)
+    assert (complete, calls) == (text, [])
     assert WrittenCalls(TOOLS).resembles_call(text) is tried
     assert not WrittenCalls([]).resembles_call(text)
 
@@ -47,7 +47,7 @@ def test_an_answer_that_is_text(text: str, tried: bool, size: int) -> None:
 @pytest.mark.parametrize(("text", "_calls"), CALLS)
 def test_without_tools_or_before_the_end_nothing_is_a_call(text: str, _calls: list[Any]) -> None:
     assert read(text, 4, []) == (text, text, [])
-    assert read(text, 4, whole=False)[1:] == (text, [])
+    assert read(text, 4, complete=False)[1:] == (text, [])
 
 
 @pytest.mark.parametrize(
@@ -59,5 +59,5 @@ def test_what_can_be_no_call_is_shown_at_once(text: str) -> None:
 
 
 def test_what_is_held_back_is_bounded() -> None:
-    text = '{"name": "append", "arguments": {"path": "A", "content": "' + "x" * MOST_HELD
+    text = '{"name": "append", "arguments": {"path": "A", "content": "' + "x" * MAX_HELD
     assert read(text, 1000)[0] == text

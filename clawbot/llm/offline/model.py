@@ -22,7 +22,6 @@ from clawbot.llm.offline.turn import (
     classify,
     follow,
     read_turn,
-    say,
     what_was_done,
 )
 from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
@@ -35,7 +34,7 @@ from clawbot.text.statements import marks
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
 WINDOW_SOURCE = N_("set here, so that compaction works as with other models")
-MAX_PIECES = 400  # a long text streams in longer pieces, so that reading it stays cheap
+MAX_CHUNKS = 400  # a long text streams in longer pieces, so that reading it stays cheap
 MIN_WORDS = 2  # words besides stop words of what may be worth a note
 MESSAGE_TOKENS = 4  # what the frame of a message costs
 
@@ -47,7 +46,7 @@ PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
     "ask": recall.recall,
     "list": workspace.list_files,
     "notes": workspace.list_files,
-    "told": recall.told,
+    "told": recall.recall_here,
     "last": recall.last,
     "read": workspace.read_file,
     "create": workspace.create_file,
@@ -56,7 +55,7 @@ PLANS: dict[str, Callable[[Turn, Intent], Plan]] = {
 }
 """What takes tools. Every other kind is answered at once, by the sentence of `answers` of that name."""
 
-_PIECE = lazy_re(rf"\s*(?:[{HAN}]{{1,4}}|[^\s{HAN}]+|\s+)")
+_CHUNK = lazy_re(rf"\s*(?:[{HAN}]{{1,4}}|[^\s{HAN}]+|\s+)")
 
 
 class OfflineModel:
@@ -76,8 +75,8 @@ class OfflineModel:
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[StreamPart, None]:
         message = await asyncio.to_thread(self._answer, request)
-        for piece in _pieces(message.text):
-            yield TextPart(piece)
+        for chunk in _chunks(message.text):
+            yield TextPart(chunk)
             await asyncio.sleep(0)
         for call in message.tool_calls:
             yield ToolCallPart(call)
@@ -106,9 +105,9 @@ class OfflineModel:
         if request.purpose == "summary":
             return silent.summarise(silent.material(request), request.max_tokens)
         if request.purpose == "slug":
-            return silent.slug(silent.material(request).said)
+            return silent.slug(silent.material(request).utterances)
         if request.purpose == "title":
-            return silent.title(silent.said_in(request.messages[:-1]))
+            return silent.title(silent.utterances_in(request.messages[:-1]))
         if request.purpose == "rerank":
             # It knows no more than the ranking does, and no answer leaves the order as it is.
             return ""
@@ -130,9 +129,9 @@ def _reply(turn: Turn, facts: ProgramFacts) -> Step:
         return workspace.left_out(turn, intent.text)
     if intent.kind == "about":
         return answer_about(intent.text, turn.language, facts, turn.now)
-    if intent.kind == "statement" and len(recall.telling(intent.text)) < MIN_WORDS and not marks(intent.text):
-        return say(turn.language, "unclear")
-    return say(turn.language, intent.kind)
+    if intent.kind == "statement" and len(recall.key_stems(intent.text)) < MIN_WORDS and not marks(intent.text):
+        return turn.reply("unclear")
+    return turn.reply(intent.kind)
 
 
 def _usage(request: ChatRequest, answer: AssistantMessage) -> Usage:
@@ -155,10 +154,10 @@ def _with_id(call: PlannedCall, number: int, messages: Sequence[Message]) -> Too
     return ToolCallBlock(f"call_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.arguments)
 
 
-def _pieces(text: str) -> Iterator[str]:
-    least = len(text) // MAX_PIECES
+def _chunks(text: str) -> Iterator[str]:
+    least = len(text) // MAX_CHUNKS
     held = ""
-    for match in _PIECE.finditer(text):
+    for match in _CHUNK.finditer(text):
         held += match[0]
         if len(held) > least:
             yield held

@@ -26,7 +26,6 @@ from clawbot.llm.offline.turn import (
     classify,
     one_line,
     quote,
-    say,
 )
 from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import UserMessage, read_compacted
@@ -37,8 +36,8 @@ from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
 from clawbot.text.topics import words
 
-MAX_QUERY, MAX_QUOTES, MOST_TOLD = 400, 3, 8
-LAST_TALK, MOST_AROUND = "sessions_read", 40
+MAX_QUERY, MAX_QUOTES, MAX_TOLD = 400, 3, 8
+SESSION_TOOL, MAX_AROUND = "sessions_read", 40
 PAUSE_MS = 3 * 3_600_000  # after such a pause what was said before was another time
 NEAR = 0.58  # a hit that scores less is near at best: nobody may be told that it answers
 OTHER_WORDS, OTHER_LANGUAGE = 0.7, 0.62  # least score of a hit without a word of the question
@@ -65,10 +64,10 @@ _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
 
 
 class RecalledLine(Struct, frozen=True):
-    """A line that a search found at `place`, which is about the day and line of `age`, if it is. `origin` says whose
-    words it is: file, user, agent, the last also of the program `by`; `score` is 0 to 1."""
+    """A line that a search found at `position`, about the day and line of `age`, if any. `origin` is the author: file,
+    user, agent, the last also of the program `by`; `score` is 0 to 1."""
 
-    place: str
+    position: str
     age: tuple[str, str, int]
     text: str
     origin: str
@@ -77,7 +76,7 @@ class RecalledLine(Struct, frozen=True):
 
 
 def recall(turn: Turn, intent: Intent) -> Plan:
-    """Answer a question from what the user once said: in this conversation, or in the notes."""
+    """Answer a question from the user's statements in this conversation, or from the notes."""
     question = intent.text or turn.text
     hits: list[RecalledLine] = []
     if "memory_search" in turn.tools:
@@ -85,64 +84,63 @@ def recall(turn: Turn, intent: Intent) -> Plan:
         answer = _answer(outcome)
         if outcome.is_error or answer.get("disabled"):
             why = f"{answer.get('error', outcome.text)} {answer.get('action', '')}"
-            return _from_here(turn, question) or say(turn.language, "search_failed", reason=one_line(why))
+            return _from_here(turn, question) or turn.reply("search_failed", reason=one_line(why))
         hits = _chosen(answer, question, is_personal=intent.kind == "recall")
         if _YESTERDAY.search(question):
             hits = [hit for hit in hits if hit.age[0] == f"{turn.now - timedelta(days=1):%Y-%m-%d}"]
     here = _from_here(turn, question, hits)
     answers = bool(hits) and hits[0].score >= NEAR
     if not answers and (here or not hits or intent.kind == "ask"):
-        return here or say(turn.language, "not_found" if intent.kind == "recall" else "refused")
+        return here or turn.reply("not_found" if intent.kind == "recall" else "refused")
     key = "nearest" if not answers else "newest_first" if _supersedes(hits, question) else "recalled"
-    return "\n\n".join(filter(None, (here, say(turn.language, key, quotes=_quotes(turn, hits)))))
+    return "\n\n".join(filter(None, (here, turn.reply(key, quotes=_quotes(turn, hits)))))
 
 
-def told(turn: Turn, intent: Intent) -> Plan:
-    """What the user said in this conversation, the last of it; where he said nothing, in the one before."""
-    lines = [text for _, text in _said(turn)]
+def recall_here(turn: Turn, intent: Intent) -> Plan:
+    """Quote the user's last statements in this conversation; without any, those of the one before."""
+    lines = [text for _, text in _statements(turn)]
     if lines:
-        return say(turn.language, "said_here", quotes=_told(lines))
-    if LAST_TALK not in turn.tools:
-        return say(turn.language, "told_nothing")
+        return turn.reply("said_here", quotes=_quoted_lines(lines))
+    if SESSION_TOOL not in turn.tools:
+        return turn.reply("told_nothing")
     return (yield from last(turn, intent))
 
 
 def last(turn: Turn, intent: Intent) -> Plan:
-    """What the user said before the last long pause of this conversation, or in the one before, the last of it, and
-    when."""
+    """Quote the user's last statements before the last long pause, or of the conversation before, with their time."""
     messages = _before_pause(turn)
     if lines := [line for message in reversed(messages) for line in _stated(asked(message), turn.language)]:
         when = f"{moment_of(messages[-1].timestamp, turn.now.tzinfo):%Y-%m-%d %H:%M}"
-        return say(turn.language, "said_last", when=when, quotes=_told(lines))
-    if LAST_TALK not in turn.tools:
+        return turn.reply("said_last", when=when, quotes=_quoted_lines(lines))
+    if SESSION_TOOL not in turn.tools:
         return (yield from list_files(turn, Intent("notes")))
-    [outcome] = yield [PlannedCall(LAST_TALK, {"place": "last", "around": MOST_AROUND})]
-    said = [] if outcome.is_error else _answer(outcome).get("said")
-    spoken = [one for one in said if one.get("who") == "user"] if isinstance(said, list) else []
+    [outcome] = yield [PlannedCall(SESSION_TOOL, {"place": "last", "around": MAX_AROUND})]
+    texts = [] if outcome.is_error else _answer(outcome).get("said")
+    spoken = [one for one in texts if one.get("who") == "user"] if isinstance(texts, list) else []
     lines = [line for one in reversed(spoken) for line in _stated(str(one.get("text", "")), turn.language)]
     if not lines:
-        return say(turn.language, "no_last")
+        return turn.reply("no_last")
     when = str(spoken[-1].get("at", ""))[:16].replace("T", " ")
-    return say(turn.language, "said_last", when=when, quotes=_told(lines))
+    return turn.reply("said_last", when=when, quotes=_quoted_lines(lines))
 
 
 def _before_pause(turn: Turn) -> list[UserMessage]:
-    """What the user said in this conversation before its last long pause, back to the one before that."""
-    said = [message for message in turn.earlier if isinstance(message, UserMessage) and message.timestamp]
-    times = [*(message.timestamp for message in said), epoch_ms(turn.now)]
+    """Return the user's messages before the last long pause, back to the one before that."""
+    texts = [message for message in turn.earlier if isinstance(message, UserMessage) and message.timestamp]
+    times = [*(message.timestamp for message in texts), epoch_ms(turn.now)]
     pauses = [at for at, (one, next_one) in enumerate(itertools.pairwise(times), 1) if next_one - one >= PAUSE_MS]
-    return said[pauses[-2] if len(pauses) > 1 else 0 : pauses[-1]] if pauses else []
+    return texts[pauses[-2] if len(pauses) > 1 else 0 : pauses[-1]] if pauses else []
 
 
-def _told(lines: Sequence[str]) -> str:
-    """Of `lines` (the newest first) as many as are told, as one quote in the order in which they were said, a paragraph
-    each. Questions are told only where nothing states something."""
+def _quoted_lines(lines: Sequence[str]) -> str:
+    """Quote the newest of `lines` (newest first) in their order, a paragraph each; questions only without
+    statements."""
     kept = [at for at, line in enumerate(lines) if not asks(line)] or list(range(len(lines)))
-    return "\n>\n".join(quote(lines[at]) for at in reversed(kept[:MOST_TOLD]))
+    return "\n>\n".join(quote(lines[at]) for at in reversed(kept[:MAX_TOLD]))
 
 
-def telling(text: str) -> frozenset[str]:
-    """The stems of the words of `text` that say something; of Chinese each character, and one for all of a name."""
+def key_stems(text: str) -> frozenset[str]:
+    """Return the stems of the significant words of `text`; of Chinese each character, and one for all of a name."""
     plain = _HAN_STOP.sub(" ", _NAMED.sub(f" {table('zh')['name']} ", text))
     tokens = {token for word in words(plain) for token in _TOKEN.findall(word)}
     return frozenset(map(stem, tokens - STOP_WORDS - TALKING))
@@ -157,9 +155,9 @@ def _answer(outcome: CallOutcome) -> dict[str, Any]:
 
 
 def _chosen(answer: dict[str, Any], question: str, *, is_personal: bool) -> list[RecalledLine]:
-    """The hits to quote, in the search's order: of each result one line, each text once. Of two about the same thing
+    """Return the hits to quote, in the search's order: one line of each result, each text once. Of two about one thing
     the newer one is first."""
-    wanted = telling(question)
+    wanted = key_stems(question)
     found: dict[tuple[str, ...], RecalledLine] = {}
     for result in filter(lambda result: isinstance(result, dict), answer.get("results") or ()):
         lines = [hit for hit in _lines(result) if words(hit.text)]
@@ -167,7 +165,7 @@ def _chosen(answer: dict[str, Any], question: str, *, is_personal: bool) -> list
         if best:
             found.setdefault(tuple(words(best.text)), best)
     # A wish to remember, in the note of a talk, says again what it led to.
-    hits = [hit for hit in found.values() if _wish(hit) not in found]
+    hits = [hit for hit in found.values() if _remembered(hit) not in found]
     hits = [hit for hit in hits if hit.score >= OF_BEST * hits[0].score][:MAX_QUOTES]
     newer = next((hit for hit in reversed(hits[1:]) if _supersedes([hit, hits[0]], question)), None)
     return [newer, *(hit for hit in hits if hit is not newer)] if newer else hits
@@ -175,9 +173,9 @@ def _chosen(answer: dict[str, Any], question: str, *, is_personal: bool) -> list
 
 def _is_meant(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str], *, is_personal: bool) -> bool:
     """Whether a result may be quoted: it has a word of the question, or such a score that it must mean the same in
-    another language or, where the user asks about himself, in other words."""
+    another language or, in questions of the user about himself, in other words."""
     text = " ".join(hit.text for hit in lines)
-    near = {word[:WORD_STEM] for word in telling(text)} & {word[:WORD_STEM] for word in wanted}
+    near = {word[:WORD_STEM] for word in key_stems(text)} & {word[:WORD_STEM] for word in wanted}
     # One character that is shared may be part of another word.
     is_shared = len(near) >= (min(2, len(wanted)) if detect(question) == "zh" else 1)
     is_other = detect(text) != detect(question)
@@ -186,14 +184,11 @@ def _is_meant(lines: Sequence[RecalledLine], question: str, wanted: frozenset[st
 
 
 def _best(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str]) -> RecalledLine | None:
-    """Of the `lines` of a result the one to quote: it may hold lines around the one that fits.
-
-    Where only a line fits that is not quoted, such as the same question asked before, the line behind it may be the
-    answer, unless it is the user's; no other one is. Where no line of a talk has a word of the question, only the one
-    that alone states something may be meant.
-    """
-    fits = [len(wanted & telling(hit.text)) for hit in lines]
-    states = [_says(hit, question) for hit in lines]
+    """Return the line of a result to quote: a result may hold lines around the one that fits. If only lines fit that
+    are not quoted, such as the same question asked before, the next line may be the answer, unless it is the user's. If
+    no line of a conversation has a word of the question, only a single statement may be meant."""
+    fits = [len(wanted & key_stems(hit.text)) for hit in lines]
+    states = [_is_statement(hit, question) for hit in lines]
     if not any(fits) and any(hit.origin != "file" for hit in lines):
         facts = [
             hit for hit, state in zip(lines, states, strict=True) if state and (not asks(hit.text) or marks(hit.text))
@@ -206,8 +201,8 @@ def _best(lines: Sequence[RecalledLine], question: str, wanted: frozenset[str]) 
     return lines[at] if at is not None and at < len(lines) and states[at] else None
 
 
-def _wish(hit: RecalledLine) -> tuple[str, ...] | None:
-    """The words of the fact that the user wished to have remembered with this line; None for any other line."""
+def _remembered(hit: RecalledLine) -> tuple[str, ...] | None:
+    """Return the words of the fact that the user asked to remember with this line; None for any other line."""
     wish = classify(hit.text, "en") if hit.origin == "user" else None
     return key(tidy(wish.text)) if wish and wish.kind == "remember" else None
 
@@ -221,17 +216,17 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
         by = clean_line(str((result.get("said") or {}).get("by") or ""))
         for at, line in enumerate(text.split("\n"), start):
             # Lines that say nothing may be left out of a snippet.
-            place = f"{path}:{at}" if end == last else f"{path}:{start}-{end}"
-            said = "" if _NO_FACT.match(line) else bare(line)
-            who = _SPEAKER.match(said)
+            position = f"{path}:{at}" if end == last else f"{path}:{start}-{end}"
+            texts = "" if _NO_FACT.match(line) else bare(line)
+            who = _SPEAKER.match(texts)
             origin = ("user" if who[1] else "agent") if who else str(result.get("origin"))
             age = (day[0] if day else "", path, at)
-            yield RecalledLine(place, age, said[who.end() if who else 0 :], origin, score, by)
+            yield RecalledLine(position, age, texts[who.end() if who else 0 :], origin, score, by)
 
 
-def _says(hit: RecalledLine, question: str) -> bool:
-    """Whether a line states something: it is no question, of the user no order or small talk, and of the agent no
-    refusal and no quote of a note."""
+def _is_statement(hit: RecalledLine, question: str) -> bool:
+    """Whether a line states something: no question, of the user no request or small talk, of the agent no refusal and
+    no quote of a note."""
     if not words(hit.text) or words(hit.text) == words(question) or is_question(hit.text) or MARK in hit.text:
         return False
     if hit.origin == "user" and classify(hit.text, "en").kind not in (*_FACTS, *_WRITTEN):
@@ -240,10 +235,10 @@ def _says(hit: RecalledLine, question: str) -> bool:
 
 
 def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
-    """Whether the first hit is newer than the second, has its words of the `question`, and most that it says beside."""
+    """Whether the first hit is newer than the second, has its words of the `question`, and most of its other words."""
     if len(hits) < 2:
         return False
-    first, second, wanted = telling(hits[0].text), telling(hits[1].text), telling(question)
+    first, second, wanted = key_stems(hits[0].text), key_stems(hits[1].text), key_stems(question)
     besides = min(len(first - wanted), len(second - wanted))
     (day, path, _), (other, other_path, _) = hits[0].age, hits[1].age
     is_newer = "" < other < day or (path == other_path and hits[0].age > hits[1].age)
@@ -251,33 +246,33 @@ def _supersedes(hits: Sequence[RecalledLine], question: str) -> bool:
 
 
 def _quotes(turn: Turn, hits: Sequence[RecalledLine]) -> str:
-    """The hits as block quotes, each with whose words it is and where it stands."""
     keys = {"user": "by_user", "agent": "by_agent"}
     found = ((hit, "by_other" if hit.by and hit.origin == "agent" else keys.get(hit.origin)) for hit in hits)
-    said = ((hit, say(turn.language, key, by=hit.by) if key else "") for hit, key in found)
-    return "\n\n".join(quote(whose + hit.text, hit.place) for hit, whose in said)
+    texts = ((hit, turn.reply(key, by=hit.by) if key else "") for hit, key in found)
+    return "\n\n".join(quote(whose + hit.text, hit.position) for hit, whose in texts)
 
 
 def _from_here(turn: Turn, question: str, hits: Sequence[RecalledLine] = ()) -> str:
-    """What was stated on it earlier in this conversation and does not stand in the notes; "" when nothing."""
-    wanted = telling(question)
+    wanted = key_stems(question)
     known = [words(hit.text) for hit in hits]
-    found = ((_weight(wanted & telling(text)), key, text) for key, text in _said(turn) if words(text) not in known)
+    found = (
+        (_weight(wanted & key_stems(text)), key, text) for key, text in _statements(turn) if words(text) not in known
+    )
     least = max(min(2, _weight(wanted)), _weight(wanted) / 2)
     fits = [(count, key, text) for count, key, text in found if count and count >= least
             and not (is_question(text) or (asks(text) and not marks(text)))]  # fmt: skip
-    _, key, text = max(fits, key=lambda fit: (fit[0], -len(telling(fit[2]))), default=(0, "", ""))
-    return say(turn.language, key, quotes=quote(text)) if key else ""
+    _, key, text = max(fits, key=lambda fit: (fit[0], -len(key_stems(fit[2]))), default=(0, "", ""))
+    return turn.reply(key, quotes=quote(text)) if key else ""
 
 
 def _weight(tokens: frozenset[str]) -> int:
-    """How much `tokens` tell: a character of Chinese, which may be part of another word, half as much as a word."""
+    """Weigh `tokens`: a character of Chinese, which may be part of another word, counts half as much as a word."""
     return sum(min(2, len(token)) for token in tokens)
 
 
-def _said(turn: Turn) -> Iterator[tuple[str, str]]:
-    """What was said in this conversation, the newest first, sentence by sentence and without secrets and small talk,
-    each with the key of the answer that quotes it."""
+def _statements(turn: Turn) -> Iterator[tuple[str, str]]:
+    """Yield the key of the answer and the text of each sentence in this conversation, newest first, without secrets and
+    small talk."""
     for message in reversed(turn.earlier):
         if isinstance(message, UserMessage):
             old = read_compacted(message.text)
@@ -286,9 +281,9 @@ def _said(turn: Turn) -> Iterator[tuple[str, str]]:
             yield from (("summed_up", line) for line in lines if line)
 
 
-def _stated(said: str, language: Language) -> Iterator[str]:
-    """The sentences of a message, the last one first, without secrets; none of small talk and orders, but what the user
-    had written into a file."""
-    intent = classify(said, language)
+def _stated(texts: str, language: Language) -> Iterator[str]:
+    """Yield the sentences of a message, last one first, without secrets, small talk and requests, but with texts for
+    files."""
+    intent = classify(texts, language)
     lines = list(sentences(intent.text)) if intent.kind in (*_FACTS, *_WRITTEN) else []
     return (bare(line) for line in reversed(lines) if not holds_secret(line) and MARK not in line)

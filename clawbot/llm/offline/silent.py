@@ -9,8 +9,8 @@ from collections.abc import Container, Iterator, Sequence
 from msgspec import Struct
 
 from clawbot.languages.tables import pattern_in, text_in
-from clawbot.llm.offline.turn import WRITERS, Plan, PlannedCall, Turn, classify, one_line, say
-from clawbot.llm.offline.workspace import as_item, daily_file, key, look_before, tidy
+from clawbot.llm.offline.turn import WRITERS, Plan, PlannedCall, Turn, classify, one_line, phrase
+from clawbot.llm.offline.workspace import as_item, daily_file, find_before, key, tidy
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import (
@@ -36,9 +36,9 @@ MAX_SAID = 200_000  # characters of one message: what is beyond is a paste, and 
 PASTE_CHARS = 8_000  # a longer message is a paste: what it says is not what the user states
 
 MAX_TOKENS = 2_000  # of a summary, when the request sets none
-LEAST_TOKENS = 120  # below this not even the headings and one line each would fit
-LEAST_LINE = 8  # a line that would be cut to less, in tokens, says nothing
-ASK_CHARS, LINE_CHARS, MOST_SENTENCES, MOST_NAMES = 800, 400, 400, 400
+MIN_TOKENS = 120  # below this not even the headings and one line each would fit
+MIN_LINE = 8  # a line that would be cut to less, in tokens, says nothing
+ASK_CHARS, LINE_CHARS, MAX_SENTENCES, MAX_NAMES = 800, 400, 400, 400
 ASKS, NAMES, TALK, TURN = "Pending user asks", "Exact identifiers", "Progress", "Turn in progress"
 # Section -> what the sentences in it are about; the first that fits counts.
 MARKED = {"Open TODOs": {"todo"}, "Decisions": {"decision"}, "Constraints": {"rule", "preference", "personal"}}
@@ -49,7 +49,7 @@ NOTHING = "(none)"
 TITLE_WORDS, TITLE_CHARS, TITLE_HAN = 7, 48, 16
 _CLAUSES = lazy_re(r"[,;:]\s|[，；：、]")
 _EDGES = ' \t.,:;!?()[]{}<>"*_`#。，！？：；“”「」《》'
-_UNTELLING = STOP_WORDS | TALKING
+_STOP_WORDS = STOP_WORDS | TALKING
 _LEADING = lazy_re(
     f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_TALKING, key=len, reverse=True)))}|{pattern_in('address')})"
 )
@@ -71,7 +71,7 @@ _ITEM = lazy_re(r"^\s*(?:[-*+]|\d+\.)\s+(?:\[[ xX]\]\s+)?")
 
 
 class Utterance(Struct, frozen=True):
-    """One thing that was said, by `user`, `assistant` or another; `stored` is what its tool calls wrote into files."""
+    """One message, by `user`, `assistant` or another; `stored` is what its tool calls wrote into files."""
 
     role: str
     text: str
@@ -79,15 +79,15 @@ class Utterance(Struct, frozen=True):
 
 
 class PromptMaterial(Struct, frozen=True):
-    """The conversation, the summary of what came before it, and what was asked for besides."""
+    """The conversation, the summary of its earlier part, and the instruction."""
 
-    said: list[Utterance]
+    utterances: list[Utterance]
     previous: str = ""
     instruction: str = ""
 
 
 def material(request: ChatRequest) -> PromptMaterial:
-    """What the last message of `request` gives to work on."""
+    """Split the last message of `request` into its parts."""
     text = request.messages[-1].text if request.messages else ""
     previous = "\n".join(found.strip() for found in _PREVIOUS.findall(text))
     rest = _PREVIOUS.sub("", text)
@@ -96,23 +96,25 @@ def material(request: ChatRequest) -> PromptMaterial:
 
 
 def is_flush_prompt(text: str) -> bool:
-    """Whether `text` asks for a flush, whatever the request says of its purpose."""
+    """Whether `text` asks for a flush, whatever the request's purpose is."""
     return _FLUSH_PROMPT.search(text[:2_000]) is not None
 
 
-def said_in(messages: Sequence[Message]) -> list[Utterance]:
-    """The messages as what was said, without the silent turns, a summary of earlier ones, and quoted notes."""
+def utterances_in(messages: Sequence[Message]) -> list[Utterance]:
+    """Return the messages without silent turns, summaries and quoted notes."""
     results = [message for message in messages if isinstance(message, ToolResultMessage)]
     done = {message.tool_call_id for message in results if not message.is_error}
     spoken = (message for message in messages if not (quotes_notes(message) or _is_silent(message.text)))
-    return [said for message in spoken if (said := _said(message, done)).stored or said.text.strip()]
+    return [
+        utterances for message in spoken if (utterances := _utterance(message, done)).stored or utterances.text.strip()
+    ]
 
 
 def _is_silent(text: str) -> bool:
     return text.strip() == NO_REPLY or is_flush_prompt(text) or read_compacted(text) is not None
 
 
-def _said(message: Message, done: Container[str]) -> Utterance:
+def _utterance(message: Message, done: Container[str]) -> Utterance:
     if isinstance(message, UserMessage):
         return Utterance("user", message.text[-MAX_SAID:])
     if not isinstance(message, AssistantMessage):
@@ -124,41 +126,41 @@ def _said(message: Message, done: Container[str]) -> Utterance:
 
 
 def labelled(text: str) -> list[Utterance]:
-    """Text with `User:` and `Assistant:` at the start of lines as what was said; without any, the user said it all."""
+    """Split text at `User:` and `Assistant:` at the start of lines; without any, all is the user's."""
     labels = list(_LABEL.finditer(text))
     if not labels:
         return [Utterance("user", text.strip()[-MAX_SAID:])] if text.strip() else []
     ends = [label.start() for label in labels[1:]] + [len(text)]
     return [
-        Utterance(label["role"].lower(), said[-MAX_SAID:])
+        Utterance(label["role"].lower(), utterances[-MAX_SAID:])
         for label, end in zip(labels, ends, strict=True)
-        if (said := text[label.end() : end].strip())
+        if (utterances := text[label.end() : end].strip())
     ]
 
 
 def flush(turn: Turn) -> Plan:
-    """Store the durable facts of the conversation in the file that the prompt names, and say NO_REPLY."""
-    facts = durable_facts(said_in(turn.earlier))
+    """Store the durable facts of the conversation in the file that the prompt names; the reply is NO_REPLY."""
+    facts = durable_facts(utterances_in(turn.earlier))
     if not facts or "append" not in turn.tools:
         return NO_REPLY
     named = _TARGET.search(turn.text)
     path = named[0] if named else daily_file(turn)
-    places, heading = yield from look_before(turn, facts, path)
-    new = [fact for fact in facts if key(fact) not in places]
+    positions, heading = yield from find_before(turn, facts, path)
+    new = [fact for fact in facts if key(fact) not in positions]
     if not new:
         return NO_REPLY
     [outcome] = yield [PlannedCall("append", {"path": path, "content": heading + "".join(map(as_item, new))})]
     if outcome.is_error:
-        return say(turn.language, "tool_failed", tool="append", reason=one_line(outcome.text))
+        return turn.reply("tool_failed", tool="append", reason=one_line(outcome.text))
     return NO_REPLY
 
 
-def durable_facts(said: Sequence[Utterance]) -> list[str]:
-    """What the user stated that is worth keeping and that no tool call of this conversation wrote into a file: each
-    once, in the order it was said, the newest `MAX_FACTS` at most."""
-    stored = "".join(words("\n".join(text for entry in said for text in entry.stored)))
+def durable_facts(utterances: Sequence[Utterance]) -> list[str]:
+    """Return what the user stated that no tool call of this conversation wrote into a file: each once, in order, the
+    newest `MAX_FACTS` at most."""
+    stored = "".join(words("\n".join(text for entry in utterances for text in entry.stored)))
     facts: dict[str, str] = {}
-    for entry in said:
+    for entry in utterances:
         for fact in _facts(entry.text) if entry.role == "user" else ():
             said_so = "".join(words(fact))
             # What the log would hide is refused by the tool, and with it everything else that is to be stored.
@@ -168,7 +170,7 @@ def durable_facts(said: Sequence[Utterance]) -> list[str]:
 
 
 def _facts(text: str) -> Iterator[str]:
-    """The facts of one message: what was to be remembered, else the sentences that state something."""
+    """Yield the facts of one message: what is to be remembered, else its durable sentences."""
     if len(text) > PASTE_CHARS or text.lstrip().startswith("/"):
         return
     intent = classify(text, "en")
@@ -178,16 +180,18 @@ def _facts(text: str) -> Iterator[str]:
         yield from (tidy(sentence) for sentence in sentences(clean(text)) if is_durable(sentence))
 
 
-def slug(said: Sequence[Utterance]) -> str:
-    """The name of a conversation by what the user said: lower case, Chinese words kept."""
-    texts = [clean(entry.text) for entry in said if entry.role == "user" and not entry.text.lstrip().startswith("/")]
-    return "-".join(topics(texts)) or say(detect(" ".join(texts)) or "en", "short_chat")
+def slug(utterances: Sequence[Utterance]) -> str:
+    """Return the name of a conversation by the user's words: lower case, Chinese words kept."""
+    texts = [
+        clean(entry.text) for entry in utterances if entry.role == "user" and not entry.text.lstrip().startswith("/")
+    ]
+    return "-".join(topics(texts)) or phrase(detect(" ".join(texts)) or "en", "short_chat")
 
 
-def title(said: Sequence[Utterance]) -> str:
-    """The title of a conversation by what the user said: of the first clause that is about something, the words from
-    the first telling one on. NO_REPLY when nothing is."""
-    for entry in said:
+def title(utterances: Sequence[Utterance]) -> str:
+    """Return the title of a conversation by the user's words: the words of the first clause with a topic, from its
+    first significant word. NO_REPLY without one."""
+    for entry in utterances:
         if entry.role == "user" and not entry.text.lstrip().startswith("/"):
             for sentence in sentences(_ADDRESS.sub("", clean(entry.text[:PASTE_CHARS]))):
                 clauses = (clause for clause in _CLAUSES.split(sentence) if topics([clause]))
@@ -197,7 +201,7 @@ def title(said: Sequence[Utterance]) -> str:
 
 
 def _title_of_words(spoken: list[str]) -> str:
-    while len(spoken) > 1 and fold(spoken[0]).strip(_EDGES).replace("'", "").lower() in _UNTELLING:
+    while len(spoken) > 1 and fold(spoken[0]).strip(_EDGES).replace("'", "").lower() in _STOP_WORDS:
         spoken = spoken[1:]
     shown = spoken[:TITLE_WORDS]
     while len(shown) > 1 and fold(shown[-1]).strip(_EDGES) in STOP_WORDS:
@@ -214,42 +218,43 @@ def _chinese_title(clause: str) -> str:
 
 
 def summarise(given: PromptMaterial, max_tokens: int | None) -> str:
-    """The summary of `given` in Markdown, under the headings of `SHARES`, in at most `max_tokens` (estimated), or less
-    when the instruction says so. It may ask for the turn that goes on, too."""
+    """Return the summary of `given` in Markdown, under the headings of `SHARES`, in at most `max_tokens` (estimated),
+    or less if the instruction requires it; with the unfinished turn if asked for."""
     sections = _carried_on(given.previous)
-    for said in given.said:
-        if said.role in ("user", "assistant"):
-            _sort_in(said, sections)
-    asked = [entry.text for entry in given.said if entry.role == "user" and not holds_secret(entry.text)]
+    for utterances in given.utterances:
+        if utterances.role in ("user", "assistant"):
+            _sort_in(utterances, sections)
+    asked = [entry.text for entry in given.utterances if entry.role == "user" and not holds_secret(entry.text)]
     sections[ASKS] = [one_line(asked[-1], ASK_CHARS)] if asked else sections[ASKS]
-    sections[NAMES] = names(sections[NAMES], given.said)
+    sections[NAMES] = names(sections[NAMES], given.utterances)
     named = _LENGTH.search(given.instruction)
-    room = max(min(max_tokens or MAX_TOKENS, int(named[1]) if named else MAX_TOKENS), LEAST_TOKENS)
+    room = max(min(max_tokens or MAX_TOKENS, int(named[1]) if named else MAX_TOKENS), MIN_TOKENS)
     if not re.search(rf"^#+ {TURN}", given.instruction, re.MULTILINE):
         return _written(sections, room)
-    turn = cut_to(_turn(given.said), room // 4)
+    turn = cut_to(_turn(given.utterances), room // 4)
     return f"{_written(sections, room - weigh_tokens(turn))}\n\n{turn}"
 
 
-def names(carried: Sequence[str], said: Sequence[Utterance]) -> list[str]:
-    """The names that were said, each once: numbers, then exact names (hosts, ports, paths, versions, quoted ones), last
-    the lines `carried` over. Of the assistant only exact ones count; keys, and what a carried line explains, do not."""
+def names(carried: Sequence[str], utterances: Sequence[Utterance]) -> list[str]:
+    """Return the names in the messages, each once: numbers, then exact names (hosts, ports, paths, versions, quoted
+    ones), last the lines `carried` over. Of the assistant only exact ones count; keys, and what a carried line
+    explains, do not."""
     ranks = {line: 0 if identifiers(line) == [line] and not is_exact(line) else 2 for line in carried}
-    for entry in (entry for entry in said if entry.role in ("user", "assistant")):
+    for entry in (entry for entry in utterances if entry.role in ("user", "assistant")):
         text, by_user = clean(entry.text), entry.role == "user"
         certain = [*ports(text), *titles(text), *(quoted(text) if by_user else ())]
         for name in (*certain, *identifiers(text)):
             exact = name in certain or is_exact(name)
             if by_user or exact:
                 ranks[name] = max(int(exact), ranks.pop(name, 0))
-    found = [name for name in sorted(ranks, key=lambda name: ranks[name]) if not holds_secret(name)][-MOST_NAMES:]
+    found = [name for name in sorted(ranks, key=lambda name: ranks[name]) if not holds_secret(name)][-MAX_NAMES:]
     exact_ones = "\n".join(name for name in found if ranks[name])
-    told = {name for line in carried for name in (*identifiers(line), *ports(line)) if name != line}
-    return [name for name in found if name not in told and (ranks[name] or name not in exact_ones)]
+    listed = {name for line in carried for name in (*identifiers(line), *ports(line)) if name != line}
+    return [name for name in found if name not in listed and (ranks[name] or name not in exact_ones)]
 
 
 def _carried_on(previous: str) -> dict[str, list[str]]:
-    """The lines of an earlier summary under the sections that they belong to now."""
+    """Return the lines of an earlier summary under their current sections."""
     sections: dict[str, list[str]] = {name: [] for name in SHARES}
     current = TALK
     for line in clean(previous).splitlines():
@@ -260,24 +265,26 @@ def _carried_on(previous: str) -> dict[str, list[str]]:
     return sections
 
 
-def _sort_in(said: Utterance, sections: dict[str, list[str]]) -> None:
-    """Put the sentences of one message where they belong; what else was said leaves its beginning."""
+def _sort_in(utterances: Utterance, sections: dict[str, list[str]]) -> None:
+    """Put the sentences of one message into their sections; of the others only the first remains."""
     rest: list[str] = []
-    for sentence in itertools.islice(sentences(clean(said.text)), MOST_SENTENCES):
+    for sentence in itertools.islice(sentences(clean(utterances.text)), MAX_SENTENCES):
         found = frozenset() if asks(sentence) else marks(sentence)
-        found &= found if said.role == "user" else {"decision"}
+        found &= found if utterances.role == "user" else {"decision"}
         section = next((section for section, wanted in MARKED.items() if found & wanted), None)
         if not holds_secret(sentence):
             (sections[section] if section else rest).append(one_line(sentence, LINE_CHARS))
     if rest:
-        sections[TALK].append(f"{said.role.capitalize()}: {rest[0]}")
+        sections[TALK].append(f"{utterances.role.capitalize()}: {rest[0]}")
 
 
-def _turn(said: Sequence[Utterance]) -> str:
-    """The section of the turn that goes on: what was asked in it, and what was said last."""
-    begin = next((at for at in range(len(said) - 1, -1, -1) if _TURN_BEGINS.match(said[at].text)), len(said))
-    told = [entry for entry in said[begin:] if not holds_secret(entry.text)]
-    last = {entry.role: f"{entry.role.capitalize()}: {one_line(entry.text, LINE_CHARS)}" for entry in told}
+def _turn(utterances: Sequence[Utterance]) -> str:
+    """Return the section of the unfinished turn: its request, and the last messages."""
+    begin = next(
+        (at for at in range(len(utterances) - 1, -1, -1) if _TURN_BEGINS.match(utterances[at].text)), len(utterances)
+    )
+    listed = [entry for entry in utterances[begin:] if not holds_secret(entry.text)]
+    last = {entry.role: f"{entry.role.capitalize()}: {one_line(entry.text, LINE_CHARS)}" for entry in listed}
     lines = [last[role] for role in ("user", "assistant") if role in last] or [NOTHING]
     return "\n".join([f"## {TURN}", "", *(f"- {line}" for line in lines)])
 
@@ -295,11 +302,11 @@ def _written(sections: dict[str, list[str]], max_tokens: int) -> str:
 
 
 def _last_that_fit(lines: Sequence[str], room: float, *, may_cut: bool) -> list[str]:
-    """The last lines of all within `room` tokens, in their order, each once: a later one replaces its repeat. What is
-    too long is passed over; but the last one is cut, if it may be."""
+    """Return the last lines within `room` tokens, in order, each once: a later one replaces its repeat. Too long ones
+    are skipped; but the last one is cut, if it may be."""
     kept: list[str] = []
     for line in {line.casefold(): line for line in reversed(lines)}.values():
-        shown = cut_to(line, int(room) - 3) if may_cut and not kept and room >= LEAST_LINE else line
+        shown = cut_to(line, int(room) - 3) if may_cut and not kept and room >= MIN_LINE else line
         if (size := weigh_tokens(f"- {shown}\n")) <= room:
             room -= size
             kept.append(shown)

@@ -38,21 +38,23 @@ _DONE = lazy_re(
 _BACKTICKS = lazy_re(r"`{3,}")
 
 
-def say(language: Language, key: str, **values: Any) -> str:
-    """Return the sentence `key` with its places filled."""
+def phrase(language: Language, key: str, **values: Any) -> str:
+    """Return the sentence `key` of `language`, with its fields filled."""
     return str(table(language, "replies")[key]).format(**values)
 
 
-def done_words(language: Language, told: str) -> str:
-    """Shorten what a tool did to a file (`Created a.md (+1 -0 lines, 9 bytes).`), in the user's language; return
-    another sentence as it is."""
-    found = _DONE.fullmatch(told)
+def done_words(language: Language, report: str) -> str:
+    """Shorten a tool's report on a file (`Created a.md (+1 -0 lines, 9 bytes).`), in the user's language; return any
+    other sentence as it is."""
+    found = _DONE.fullmatch(report)
     if found is None:
-        return told
+        return report
     lines = found["lines"].removesuffix(" -0").lstrip("+") if found["lines"].endswith(" -0") else found["lines"]
-    places = say(language, "done_places", places=found["places"]) if found["places"] else ""
+    places = phrase(language, "done_places", places=found["places"]) if found["places"] else ""
     sentence = "done_line" if lines == "1" else "done"
-    return say(language, sentence, verb=say(language, found["verb"]), path=found["path"], places=places, lines=lines)
+    return phrase(
+        language, sentence, verb=phrase(language, found["verb"]), path=found["path"], places=places, lines=lines
+    )
 
 
 class ProgramFacts(Struct, frozen=True):
@@ -71,8 +73,8 @@ def program() -> dict[str, Any]:
 
 
 def answer_about(topic: str, language: Language, facts: ProgramFacts, now: datetime) -> str:
-    """The answer to a question on `topic`; `now` is in the user's zone."""
-    english, chinese = next(said for name, _, _, *said in program()["topics"] if name == topic)
+    """Answer a question on `topic`; `now` is in the user's zone."""
+    english, chinese = next(answers for name, _, _, *answers in program()["topics"] if name == topic)
     answer = chinese if language == "zh" else english
     bracketed = "（`{}`）" if language == "zh" else " (`{}`)"
     keys = {name: bracketed.format(key) if (key := facts.keys.first(name)) else "" for name in BY_NAME}
@@ -91,39 +93,39 @@ def answer_about(topic: str, language: Language, facts: ProgramFacts, now: datet
 
 
 def bare(line: str) -> str:
-    """A line of a Markdown file without its list, heading or quote mark."""
+    """Return a line of a Markdown file without its list, heading or quote mark."""
     text = clean(line).replace("\n", " ")
     mark = _MARKER.match(text)
     return text[mark.end() if mark else 0 :].strip()
 
 
 def one_line(text: str, limit: int = QUOTE_CHARS) -> str:
-    """`text` on one line, cut to `limit` characters."""
+    """Return `text` on one line, cut to `limit` characters."""
     flat = clean_line(text[: limit * 20])
     return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def quote(text: str, source: str = "") -> str:
-    """A block quote of one line, with the place where it stands below it."""
+    """Return a block quote of one line, with its `source` below it."""
     shown = f"> {one_line(text)}"
     return f"{shown}\n>\n> — `{source}`" if source else shown
 
 
 def block(language: Language, what: str, text: str) -> str:
-    """`text` in a fence below its name, at most `SHOWN_LINES` lines and `SHOWN_CHARS` characters of it."""
+    """Return `text` in a fence below its name, at most `SHOWN_LINES` lines and `SHOWN_CHARS` characters of it."""
     lines = clean(text).rstrip("\n").split("\n")
     whole = "\n".join(lines[:SHOWN_LINES])
     body = whole[:SHOWN_CHARS]
     fence = "`" * (max((len(run) for run in _BACKTICKS.findall(body)), default=2) + 1)
-    shown = say(language, "shown", what=what, block=f"{fence}text\n{body}\n{fence}")
+    shown = phrase(language, "shown", what=what, block=f"{fence}text\n{body}\n{fence}")
     if len(lines) <= SHOWN_LINES and len(body) == len(whole):
         return shown
-    return shown + say(language, "shortened", shown=body.count("\n") + 1, total=len(lines))
+    return shown + phrase(language, "shortened", shown=body.count("\n") + 1, total=len(lines))
 
 
 MAX_REQUEST = 8_000  # characters; a longer message is a paste, not a request in a phrase that could be known
 _QUOTES = "\"'`“”‘’「」『』《》"
-_MOST_KIND = 200  # characters of a message that says nothing but something kind
+_MAX_KIND = 200  # characters of a message that says nothing but something kind
 _CLAUSE = re.compile(r"[^\w\s'’-]+|(?<=\s)-+(?=\s)")
 _PART = re.compile(r"\{([A-Z_]+)\}")
 
@@ -140,7 +142,7 @@ class Intent(Struct, frozen=True):
 
 @functools.cache
 def _grammar() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """The tables of the file, compiled at the first message: some 20 ms that no start should pay."""
+    """Compile the tables of the file, at the first message: it takes some 20 ms."""
     file = packaged_table("clawbot.llm.offline", "grammar.toml", dict[str, Any])
     parts = file["parts"] | program()["parts"]
 
@@ -180,10 +182,10 @@ def classify(text: str, language: Language) -> Intent:
 
 
 def _kindness(text: str, language: Language) -> Intent | None:
-    """`thanks` or `praise` where every clause of `text` is one, whatever signs and smileys stand between."""
+    """Return `thanks` or `praise` if every clause of `text` is one, ignoring punctuation and smileys."""
     clauses = (
         [clause for clause in _CLAUSE.split(fold(text)) if clause.strip(" -'") not in ("", "clawbot")]
-        if len(text) <= _MOST_KIND
+        if len(text) <= _MAX_KIND
         else []
     )
     found = [_known(clause.strip(), language) for clause in clauses]
@@ -194,7 +196,7 @@ def _kindness(text: str, language: Language) -> Intent | None:
 
 
 def _known(text: str, language: Language) -> Intent | None:
-    """The request that a rule of the grammar knows `text` for."""
+    """Return the request that a rule of the grammar recognises."""
     folded = fold(text)
     opening = _sign("opening").match(folded)
     start = opening.end() if opening and opening.end() < len(folded) else 0
@@ -211,7 +213,7 @@ def _known(text: str, language: Language) -> Intent | None:
 
 
 def _trimmed(text: str) -> str:
-    """Without the blanks around, and without a pair of quotes around the whole."""
+    """Remove blanks, and a pair of quotes, around the text."""
     text = text.strip()
     if len(text) > 1 and text[0] in _QUOTES and text[-1] in _QUOTES and not any(sign in text[1:-1] for sign in _QUOTES):
         return text[1:-1].strip()
@@ -230,8 +232,8 @@ class PlannedCall(Struct, frozen=True):
 
 
 class CallOutcome(Struct, frozen=True):
-    """A call that was made, and what came of it. An answer that is missing counts as an error, one that the user
-    `declined` as well."""
+    """A call that was made, and its result. A missing answer counts as an error, and so does one that the user
+    `declined`."""
 
     call: PlannedCall
     text: str
@@ -244,10 +246,9 @@ Step = list[PlannedCall] | str
 
 
 class Turn(Struct, frozen=True):
-    """What a plan works with. `earlier` was said before `text`, the user's last message, oldest first; `rounds` are the
-    tool calls since, with their outcomes. `now` is in the user's zone. `resumed`: the turn was compacted in its middle,
-    so `text` comes from what stands for its beginning ("" when it is not whole there), and `rounds` may miss the first.
-    """
+    """The input of a plan. `earlier` came before `text`, the user's last message; `rounds` are the tool calls since,
+    with their outcomes. `now` is in the user's zone. `resumed`: the turn was compacted in its middle, so `text` comes
+    from the summary of its beginning ("" if incomplete), and `rounds` may miss the first."""
 
     text: str
     language: Language
@@ -257,9 +258,13 @@ class Turn(Struct, frozen=True):
     now: datetime
     resumed: bool = False
 
+    def reply(self, key: str, **values: Any) -> str:
+        """Return the sentence `key` in the language of the turn."""
+        return phrase(self.language, key, **values)
+
 
 def read_turn(request: ChatRequest, now: datetime) -> Turn:
-    """Find the turn in the messages of `request`. Notes that are quoted as a session begins were said by nobody."""
+    """Find the turn in the messages of `request`, without the notes that are quoted when a session begins."""
     messages = tuple(message for message in request.messages if not quotes_notes(message))
     last = next((at for at in reversed(range(len(messages))) if isinstance(messages[at], UserMessage)), len(messages))
     user = messages[last] if last < len(messages) else None
@@ -276,7 +281,7 @@ def read_turn(request: ChatRequest, now: datetime) -> Turn:
 
 
 def asked(message: UserMessage) -> str:
-    """What the user said in it; of a summary the request behind it."""
+    """Return the user's text in it; of a summary the request behind it."""
     compacted = read_compacted(message.text)
     if compacted:
         return compacted.question
@@ -304,19 +309,19 @@ def _outcome(call: PlannedCall, result: ToolResultMessage | None) -> CallOutcome
 
 
 def follow(plan: Plan, turn: Turn) -> Step:
-    """The next step of `plan`, or the end of the turn. Nothing is done a second time."""
+    """Return the next step of `plan`, or the end of the turn. Nothing is done a second time."""
     step = _advance(plan, turn)
     if step is None:
         return what_was_done(turn)
     if isinstance(step, str):
         return step
     may_repeat = turn.resumed and not turn.rounds and any(call.name in (*WRITERS, "shell") for call in step)
-    return say(turn.language, "resumed_unknown", tool=step[0].name) if may_repeat else step
+    return turn.reply("resumed_unknown", tool=step[0].name) if may_repeat else step
 
 
 def _advance(plan: Plan, turn: Turn) -> Step | None:
-    """Run `plan` past the rounds that were made: the calls that it wants next, or its reply; None when the rounds are
-    not its own: another model began the turn, or its beginning was compacted."""
+    """Run `plan` past the rounds that were made: return its next calls, or its reply; None if the rounds belong to
+    another plan, or the first are missing."""
     try:
         wanted = next(plan)
         for outcomes in turn.rounds:
@@ -331,10 +336,10 @@ def _advance(plan: Plan, turn: Turn) -> Step | None:
 
 
 def what_was_done(turn: Turn) -> str:
-    """The end of a turn that can't go on: what was written where, and else what the last tool said."""
+    """End a turn that can't go on: name what was written, else quote the last tool."""
     outcomes = [outcome for outcomes in turn.rounds for outcome in outcomes]
     written = [outcome.call for outcome in outcomes if outcome.call.name in WRITERS and not outcome.is_error]
     if turn.resumed and written:
         done = dict.fromkeys(f"`{call.name}` `{call.arguments.get('path', '?')}`" for call in written)
-        return say(turn.language, "resumed_written", done=", ".join(done))
-    return say(turn.language, "cut_off", tool=outcomes[-1].call.name, reason=quote(outcomes[-1].text))
+        return turn.reply("resumed_written", done=", ".join(done))
+    return turn.reply("cut_off", tool=outcomes[-1].call.name, reason=quote(outcomes[-1].text))

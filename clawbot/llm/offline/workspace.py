@@ -21,8 +21,8 @@ from clawbot.llm.offline.turn import (
     classify,
     done_words,
     one_line,
+    phrase,
     quote,
-    say,
 )
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.text.patterns import lazy_re
@@ -32,9 +32,9 @@ from clawbot.text.topics import words
 
 MAX_FACT = 4_000  # characters that one note may hold; more belongs into a file of its own
 NOTES_SHOWN = 8
-LOOKED_FOR = 900  # characters of the pattern that looks for facts in the notes; grep takes a thousand
+MAX_PATTERN = 900  # characters of the pattern that looks for facts in the notes; grep takes a thousand
 
-Looked = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
+FoundBefore = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
 _LIST_MARK = lazy_re(r"\A(?:[-*+]\s{1,4})(?:\[[ xX]\]\s{1,4})?")
 _TRAILING = lazy_re(rf"(?:\s*(?:{pattern_in('courtesy')})[.!?。!?]*)$", re.IGNORECASE)
 _INSISTING = lazy_re(
@@ -55,123 +55,124 @@ def remember(turn: Turn, intent: Intent) -> Plan:
     without = _INSISTING.sub("", stated).strip()
     fact = tidy(without if holds_secret(without) else stated)
     if not words(fact):
-        return say(turn.language, "remember_what")
+        return turn.reply("remember_what")
     if len(fact) > MAX_FACT:
-        return say(turn.language, "fact_too_long", size=len(fact), limit=MAX_FACT)
+        return turn.reply("fact_too_long", size=len(fact), limit=MAX_FACT)
     insists = asks_to_keep(turn.text) or _INSISTING.search(turn.text) or _INSISTING_FIRST.match(turn.text)
     if holds_secret(fact) and not insists:
         return left_out(turn, fact)
     if "append" not in turn.tools:
-        return say(turn.language, "no_tool", tool="append")
+        return turn.reply("no_tool", tool="append")
     path = daily_file(turn)
-    places, heading = yield from look_before(turn, [fact], path)
-    if key(fact) in places:
-        return say(turn.language, "already_noted", quote=quote(redact(fact), places[key(fact)]))
+    positions, heading = yield from find_before(turn, [fact], path)
+    if key(fact) in positions:
+        return turn.reply("already_noted", quote=quote(redact(fact), positions[key(fact)]))
     [outcome] = yield [PlannedCall("append", {"path": path, "content": heading + as_item(fact)})]
     if outcome.is_error:
         return failed(turn, outcome)
     # Midnight may have passed since the call was made.
     path = str(outcome.call.arguments.get("path", path))
-    noted = say(turn.language, "remembered", path=path, fact=redact(quote(fact)).removeprefix("> "))
-    return noted + say(turn.language, "secret_warning", path=path) if holds_secret(fact) else noted
+    noted = turn.reply("remembered", path=path, fact=redact(quote(fact)).removeprefix("> "))
+    return noted + turn.reply("secret_warning", path=path) if holds_secret(fact) else noted
 
 
 def left_out(turn: Turn, fact: str) -> str:
-    """The answer that `fact`, which holds a secret, was not stored, what it looks like, and how the user keeps it."""
+    """Answer that `fact`, which holds a secret, was not stored, of what kind it is, and how the user keeps it."""
     kind = find_secrets(fact)[0].kind
-    return say(turn.language, "secret", kind=say(turn.language, f"like {kind}"))
+    return turn.reply("secret", kind=turn.reply(f"like {kind}"))
 
 
 def remind(turn: Turn, intent: Intent) -> Plan:
-    """Store what the user wants to be reminded of, with the date of a relative day; nothing here can ring."""
+    """Store what the user wants to be reminded of, with the date of a relative day; there is no alarm."""
     fact = tidy(intent.text)
     days = [after for after, names in enumerate(_DAYS) if names.search(fact)]
     if days:
-        fact += f"{say(turn.language, 'comma')}{turn.now + timedelta(days=days[-1]):%Y-%m-%d}"
+        fact += f"{turn.reply('comma')}{turn.now + timedelta(days=days[-1]):%Y-%m-%d}"
     noted = ""
     if words(fact):
-        label = "" if pattern_in("reminder", "zh") in fact else say(turn.language, "reminder")
+        label = "" if pattern_in("reminder", "zh") in fact else turn.reply("reminder")
         noted = yield from remember(turn, Intent("remember", label + fact))
-    return "\n\n".join(filter(None, (say(turn.language, "no_alarm"), noted)))
+    return "\n\n".join(filter(None, (turn.reply("no_alarm"), noted)))
 
 
 def forget(turn: Turn, intent: Intent) -> Plan:
-    """Name the place of the note that is to be forgotten; deleting it is the user's."""
+    """Name the position of the note that is to be forgotten; deleting it is the user's."""
     fact = tidy(intent.text) or _statement_before(turn)
-    places, _ = (yield from look_before(turn, [fact], daily_file(turn))) if words(fact) else ({}, "")
-    place = places.get(key(fact)) or next(iter(places.values()), "")
+    positions, _ = (yield from find_before(turn, [fact], daily_file(turn))) if words(fact) else ({}, "")
+    place = positions.get(key(fact)) or next(iter(positions.values()), "")
     if not place:
-        return say(turn.language, "forget")
-    return say(turn.language, "forget_here", place=place, path=place.rpartition(":")[0])
+        return turn.reply("forget")
+    return turn.reply("forget_here", place=place, path=place.rpartition(":")[0])
 
 
 def was_offered(turn: Turn) -> bool:
-    """Whether the last answer offered to note what the user had said before."""
+    """Whether the last answer offered to note the user's message before it."""
     last = turn.earlier[-1] if turn.earlier else None
-    return isinstance(last, AssistantMessage) and last.text in (say("en", "statement"), say("zh", "statement"))
+    return isinstance(last, AssistantMessage) and last.text in (phrase("en", "statement"), phrase("zh", "statement"))
 
 
 def tidy(text: str) -> str:
-    """A fact without the wrapping of the request: control characters, a list mark, a closing "please"."""
+    """Return a fact without control characters, a list mark, a closing "please"."""
     fact = _LIST_MARK.sub("", clean(text).strip())
     return _TRAILING.sub("", fact).strip(" \n,，;；") if len(fact) <= MAX_FACT else fact
 
 
 def daily_file(turn: Turn) -> str:
-    """The file of today, in the user's zone."""
+    """Return the file of today, in the user's zone."""
     return f"memory/{turn.now:%Y-%m-%d}.md"
 
 
 def as_item(fact: str) -> str:
-    """`fact` as one item of a Markdown list; further lines are indented so that they stay in it."""
+    """Return `fact` as one item of a Markdown list; further lines are indented."""
     first, *more = [line.rstrip() for line in fact.split("\n") if line.strip()]
     return "\n".join([f"- {first}", *(f"  {line}" for line in more)]) + "\n"
 
 
-def look_before(turn: Turn, facts: Sequence[str], path: str) -> Looked:
-    """Look for `facts` in the notes and for the file at `path`: where lines like them stand, by their words, and the
-    heading that a new file begins with. A look that fails stops nothing: better a fact twice than one that is lost."""
+def find_before(turn: Turn, facts: Sequence[str], path: str) -> FoundBefore:
+    """Search `facts` in the notes, and the file at `path`: return the positions of lines like them, by their words, and
+    the heading of a new file. A failed search stops nothing: better a fact twice than one that is lost."""
     pattern = _any_of(facts)
-    look = PlannedCall("grep", {"pattern": pattern, "glob": "*.md", "ignore_case": True})
-    calls = [*([look] if pattern else ()), PlannedCall("list", {"pattern": path})]
+    search = PlannedCall("grep", {"pattern": pattern, "glob": "*.md", "ignore_case": True})
+    calls = [*([search] if pattern else ()), PlannedCall("list", {"pattern": path})]
     calls = [call for call in calls if call.name in turn.tools]
     outcomes = (yield calls) if calls else []
-    looked = {outcome.call.name: outcome.text.splitlines() for outcome in outcomes if not outcome.is_error}
-    found = [line for line in map(_FOUND.fullmatch, looked.get("grep", [])) if line]
-    places = {key(bare(line["text"])): f"{line['path']}:{line['line']}" for line in found}
-    is_new = path not in looked.get("list", [path])
-    return places, f"# {PurePosixPath(path).stem}\n\n" if is_new else ""
+    results = {outcome.call.name: outcome.text.splitlines() for outcome in outcomes if not outcome.is_error}
+    found = [line for line in map(_FOUND.fullmatch, results.get("grep", [])) if line]
+    positions = {key(bare(line["text"])): f"{line['path']}:{line['line']}" for line in found}
+    is_new = path not in results.get("list", [path])
+    return positions, f"# {PurePosixPath(path).stem}\n\n" if is_new else ""
 
 
 def key(fact: str) -> tuple[str, ...]:
-    """What facts are compared by: the words of the first line."""
+    """Return what facts are compared by: the words of the first line."""
     return tuple(words(fact.partition("\n")[0]))
 
 
 def _any_of(facts: Sequence[str]) -> str:
-    """A pattern for the lines that hold the longest clause of one of `facts`, or its beginning."""
+    """Return a pattern for the lines that hold the longest clause of one of `facts`, or its beginning."""
     clauses = [max(_CLAUSE.split(fact.partition("\n")[0]), key=len).strip() for fact in facts]
-    return "|".join(filter(None, (clause[: LOOKED_FOR // len(facts) - 1].strip() for clause in clauses)))
+    return "|".join(filter(None, (clause[: MAX_PATTERN // len(facts) - 1].strip() for clause in clauses)))
 
 
 def _statement_before(turn: Turn) -> str:
-    """What a bare "remember that" points at: what the user said last besides small talk, if it stated something."""
-    said = (asked(message) for message in reversed(turn.earlier) if isinstance(message, UserMessage))
-    before = (classify(text, turn.language) for text in said if text.strip())
+    """Return what a bare "remember that" points at: the user's last message besides small talk, if it stated
+    something."""
+    texts = (asked(message) for message in reversed(turn.earlier) if isinstance(message, UserMessage))
+    before = (classify(text, turn.language) for text in texts if text.strip())
     last = next((intent for intent in before if intent.kind not in _SMALL_TALK), Intent("empty"))
     return last.text if last.kind in ("remember", "statement", "secret") else ""
 
 
 def list_files(turn: Turn, intent: Intent) -> Plan:
-    """Show what a folder holds: the one that is named, or the workspace; of the notes the newest lines."""
+    """Show the content of a folder, by default the workspace; of the notes the newest lines."""
     if intent.kind == "notes" and "grep" in turn.tools:
         [outcome] = yield [PlannedCall("grep", {"pattern": _NOTE, "glob": "*.md"})]
         found = [line for line in map(_FOUND.fullmatch, outcome.text.splitlines()) if line]
         newest = sorted(found, key=lambda line: (line["path"].startswith("memory/"), line["path"], int(line["line"])))
         quotes = [quote(bare(line["text"]), f"{line['path']}:{line['line']}") for line in newest[-NOTES_SHOWN:]]
         if not outcome.is_error and quotes:
-            return say(turn.language, "newest_first", quotes="\n\n".join(reversed(quotes)))
-        return failed(turn, outcome) if outcome.declined else say(turn.language, "no_notes")
+            return turn.reply("newest_first", quotes="\n\n".join(reversed(quotes)))
+        return failed(turn, outcome) if outcome.declined else turn.reply("no_notes")
     path = intent.path or "."
     return (yield from _call(turn, PlannedCall("list", {"path": path}), intent.path or "workspace"))
 
@@ -182,43 +183,43 @@ def read_file(turn: Turn, intent: Intent) -> Plan:
 
 
 def run_command(turn: Turn, intent: Intent) -> Plan:
-    """Run a command; whether it may is asked outside of this model."""
+    """Run a command; the permission is asked for outside of this model."""
     command = intent.text.strip()
     return (yield from _call(turn, PlannedCall("shell", {"command": command}), one_line(command, 80).replace("`", "'")))
 
 
 def append_text(turn: Turn, intent: Intent) -> Plan:
-    """Add a text at the end of a file."""
+    """Append a text to a file."""
     return (yield from _call(turn, PlannedCall("append", {"path": intent.path, "content": f"{intent.text}\n"})))
 
 
 def create_file(turn: Turn, intent: Intent) -> Plan:
-    """Make a new file; one that exists is left as it is."""
+    """Create a new file; an existing one is left as it is."""
     if missing := next((tool for tool in ("write", "list") if tool not in turn.tools), None):
-        return say(turn.language, "no_tool", tool=missing)
+        return turn.reply("no_tool", tool=missing)
     path = intent.path.removeprefix("./")
     [listed] = yield [PlannedCall("list", {"pattern": path})]
     if listed.is_error:
         return failed(turn, listed)
     if path in listed.text.splitlines():
-        return say(turn.language, "file_exists", path=path)
+        return turn.reply("file_exists", path=path)
     content = f"{intent.text}\n" if intent.text else ""
     return (yield from _call(turn, PlannedCall("write", {"path": intent.path, "content": content})))
 
 
 def failed(turn: Turn, outcome: CallOutcome) -> str:
-    """What is said of a tool that did not do its work."""
+    """Report a failed tool."""
     if outcome.declined:
-        return say(turn.language, "declined")
+        return turn.reply("declined")
     if missing := _MISSING.match(outcome.text):
-        return say(turn.language, "missing", path=missing["path"])
-    return say(turn.language, "tool_failed", tool=outcome.call.name, reason=quote(outcome.text))
+        return turn.reply("missing", path=missing["path"])
+    return turn.reply("tool_failed", tool=outcome.call.name, reason=quote(outcome.text))
 
 
 def _call(turn: Turn, call: PlannedCall, what: str = "") -> Plan:
-    """Make one call and show what it answers below `what`, or tell that it was done."""
+    """Make one call and show its answer below `what`, or report that it was done."""
     if call.name not in turn.tools:
-        return say(turn.language, "no_tool", tool=call.name)
+        return turn.reply("no_tool", tool=call.name)
     [outcome] = yield [call]
     if outcome.is_error:
         return failed(turn, outcome)

@@ -98,12 +98,12 @@ class ScriptEngine:
         written: list[dict[str, Any]] = []
         await _break_off(fault, sent=0)
         yield _chunk(head, {"role": "assistant", "content": ""})
-        pieces = deltas_of(turn.reply, _values(view, number), lambda: self._new_call_id(request))
-        for sent, piece in enumerate(pieces, start=1):
-            if piece.after:
-                await self._sleep(piece.after)
-            yield _chunk(head, piece.delta)
-            written.append(piece.delta)
+        deltas = deltas_of(turn.reply, _values(view, number), lambda: self._new_call_id(request))
+        for sent, each in enumerate(deltas, start=1):
+            if each.after:
+                await self._sleep(each.after)
+            yield _chunk(head, each.delta)
+            written.append(each.delta)
             await _break_off(fault, sent)
         await _break_off(fault, sent=None)
         if fault is not None and fault.kind == "no_finish":
@@ -211,7 +211,7 @@ def _values(view: RequestView, number: int) -> dict[str, str]:
 
 async def _break_off(fault: Fault | None, sent: int | None) -> None:
     """Drop or stall the stream at its position; `sent` None is the end."""
-    if fault is None or fault.kind not in {"drop", "stall"} or (sent is not None and sent < fault.pieces):
+    if fault is None or fault.kind not in {"drop", "stall"} or (sent is not None and sent < fault.deltas):
         return
     if fault.kind == "drop":
         raise ScriptedFault("drop")
@@ -238,7 +238,7 @@ def _left(turn: ScriptTurn, used: int) -> str:
 
 
 def view_of(request: Mapping[str, Any]) -> RequestView:
-    """Look at an OpenAI chat request. It may be of any shape: what is missing is seen as no text."""
+    """Read an OpenAI chat request. It may be of any shape: missing parts have no text."""
     messages = [message for message in request.get("messages") or () if isinstance(message, Mapping)]
     user = [_said(message) for message in messages if message.get("role") == "user"]
     system = [_text(message) for message in messages if message.get("role") in SYSTEM_ROLES]

@@ -34,7 +34,7 @@ Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Check(Struct, frozen=True):
-    """One condition on a request: some text of `key` must (negated: no text of it may) be as `kind` and `value` say."""
+    """One condition on a request: some text of `key` must (negated: no text may) fulfil `kind` and `value`."""
 
     key: CheckKey
     kind: CheckKind
@@ -47,8 +47,8 @@ class Check(Struct, frozen=True):
         return f"{self.key} {'not to' if self.negated else 'to'} {verb} {self.value!r}"
 
 
-class ScriptedPiece(Struct, frozen=True, forbid_unknown_fields=True):
-    """A piece of streamed text, sent `after` seconds of silence."""
+class ScriptedText(Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of streamed text, sent `after` seconds of silence."""
 
     text: str
     after: Seconds = 0.0
@@ -58,7 +58,7 @@ class ScriptedPiece(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool call. `arguments` is a JSON object, or a text that is sent as it stands; `id` None: made up."""
+    """A tool call. `arguments` is a JSON object, or a text that is sent unchanged; `id` None: generated."""
 
     name: str
     arguments: dict[str, Any] | str = field(default_factory=dict)
@@ -86,14 +86,14 @@ class Figures(Struct, frozen=True, forbid_unknown_fields=True):
 
 # A name with `#` is for what no key of the file says: `file.py` puts it there.
 class Fault(Struct, frozen=True, forbid_unknown_fields=True):
-    """What goes wrong. `pieces` is how many are sent before a drop or a stall, `retry_after` is in seconds."""
+    """What goes wrong. `deltas` is how many are sent before a drop or a stall, `retry_after` is in seconds."""
 
     kind: FaultKind = field(name="#kind")
     status: int = 0
     message: str = ""
     retry_after: Seconds | None = None
     wording: Wording = field(default="openai", name="overflow")
-    pieces: Count = field(default=0, name="#pieces")
+    deltas: Count = field(default=0, name="#pieces")
 
     def __post_init__(self) -> None:
         if self.kind == "status" and self.status not in ERROR_STATUS:
@@ -104,8 +104,8 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True):
 class Reply(Struct, frozen=True, forbid_unknown_fields=True):
     """What the model answers: reasoning, then text, then tool calls, unless the fault comes first."""
 
-    reasoning: tuple[ScriptedPiece, ...] = ()
-    text: tuple[ScriptedPiece, ...] = ()
+    reasoning: tuple[ScriptedText, ...] = ()
+    text: tuple[ScriptedText, ...] = ()
     calls: Annotated[tuple[ScriptedCall, ...], Meta(min_length=1)] = field(default=(), name="tool_calls")
     figures: Figures = field(default=Figures(), name="usage")
     finish_reason: FinishReason | None = None
@@ -135,8 +135,8 @@ class ScriptTurn(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Script(Struct, frozen=True, forbid_unknown_fields=True):
-    """A whole script. `model` is the name it goes by, `window` the context window it claims, in tokens, `title` what
-    answers when a title for the conversation is asked for."""
+    """A script. `model` is its name, `window` the context window in tokens, `title` the answer to the question for the
+    title of a conversation."""
 
     path: Path = field(name="#path")
     turns: Annotated[tuple[ScriptTurn, ...], Meta(min_length=1)]
@@ -176,7 +176,7 @@ def render(text: str, values: Mapping[str, str]) -> str:
 
 
 def render_all(value: Any, values: Mapping[str, str]) -> Any:
-    """`value` (plain JSON values) with the templates in all its texts replaced; keys stay as they are."""
+    """Replace the templates in all texts of `value` (plain JSON values); keys stay as they are."""
     if isinstance(value, str):
         return render(value, values)
     if isinstance(value, Mapping):
@@ -308,12 +308,12 @@ class _Script:
 
     def _reply(self, raw: Any, path: KeyPath) -> Any:
         if isinstance(raw, str):
-            return {"text": _pieces(raw)}
+            return {"text": _texts(raw)}
         if not isinstance(raw, dict):
             return raw
-        pieces = {key: _pieces(raw[key]) for key in ("text", "reasoning") if key in raw}
+        texts = {key: _texts(raw[key]) for key in ("text", "reasoning") if key in raw}
         fault = {"fault": self._fault(raw["fault"], (*path, "fault"))} if "fault" in raw else {}
-        return {**raw, **pieces, **fault}
+        return {**raw, **texts, **fault}
 
     def _fault(self, raw: Any, path: KeyPath) -> Any:
         if isinstance(raw, str):
@@ -415,7 +415,7 @@ class _Script:
         raise ScriptFileError(f"{self._path}:{self._line(path)}: {problem}.", hint=hint)
 
 
-def _pieces(raw: Any) -> list[Any]:
+def _texts(raw: Any) -> list[Any]:
     return [each if isinstance(each, dict) else {"text": each} for each in (raw if isinstance(raw, list) else [raw])]
 
 

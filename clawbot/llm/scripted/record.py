@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from clawbot.config.source import resolvers
 from clawbot.guarded import OPEN_APPEND, reached
-from clawbot.llm.calls import CallPieces
+from clawbot.llm.calls import CallAssembler
 from clawbot.llm.deltas import ending_of
 from clawbot.llm.scripted.file import BEGINS, DEFAULT_MODEL, ENDS, ERROR_STATUS
-from clawbot.llm.scripted.replies import ARGUMENT_PIECES
+from clawbot.llm.scripted.replies import ARGUMENT_DELTAS
 from clawbot.llm.tokens import merge_usage, usage_from
 from clawbot.messages import newest_words, scrub
 from clawbot.text.secrets import MARK, Redactor
@@ -56,7 +56,7 @@ class Answer:
         self.complete = False
         """Whether the last event came, so that the client waits for no other."""
         self._texts = {"reasoning": "", "text": ""}
-        self._calls = CallPieces()
+        self._calls = CallAssembler()
         self._called: set[int] = set()  # the blocks of Anthropic's that are calls
         self._usage: dict[str, Any] = {}
         self._end = ""
@@ -120,7 +120,7 @@ class Answer:
             return {"fault": self._fault}
         if self._fault or (cut and not self.complete):
             # A number above that of the pieces is the end of them.
-            return {**reply, "fault": {"drop": len(reply) + len(calls) * (1 + ARGUMENT_PIECES)} if reply else "drop"}
+            return {**reply, "fault": {"drop": len(reply) + len(calls) * (1 + ARGUMENT_DELTAS)} if reply else "drop"}
         if left or self._end in {"", "error"}:
             return {**reply, "fault": "no_finish"}
         if usage := usage_from(self._usage):
@@ -226,7 +226,7 @@ class Answer:
 
 
 def answer_at(path: str) -> Answer | None:
-    """What gathers the answer of the address `path`; None when a model does not talk there."""
+    """Return the collector for the address `path`; None if no model answers there."""
     return Answer() if path.endswith(("/chat/completions", "/responses", "/messages", "/api/chat")) else None
 
 

@@ -12,37 +12,37 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from clawbot.llm.scripted.file import Fault, Reply, ScriptedCall, ScriptedPiece, Wording, render, render_all
+from clawbot.llm.scripted.file import Fault, Reply, ScriptedCall, ScriptedText, Wording, render, render_all
 from clawbot.llm.tokens import count_now
 
 Chunk = dict[str, Any]
 
 # Providers send the arguments of a call in pieces; four are enough to test that they are put together.
-ARGUMENT_PIECES = 4
-ENDLESS_TEXT = ScriptedPiece("and so on ")
+ARGUMENT_DELTAS = 4
+ENDLESS_TEXT = ScriptedText("and so on ")
 # Without a pause of its own an endless stream would send as fast as the reader takes it.
 ENDLESS_PAUSE = 0.01
 
 
 class Delta(Struct, frozen=True):
-    """One piece of a stream, to be sent after a silence of `after` seconds."""
+    """One delta of a stream, to be sent after a silence of `after` seconds."""
 
     delta: dict[str, Any]
     after: float = 0.0
 
 
 def deltas_of(reply: Reply, values: Mapping[str, str], new_id: Callable[[], str]) -> Iterator[Delta]:
-    """The pieces of `reply` in the order they are sent, templates replaced; without end for an endless reply."""
-    for piece in reply.reasoning:
-        yield Delta({"reasoning_content": render(piece.text, values)}, piece.after)
-    for piece in reply.text:
-        yield Delta({"content": render(piece.text, values)}, piece.after)
+    """Yield the deltas of `reply` in order, templates replaced; without end for an endless reply."""
+    for item in reply.reasoning:
+        yield Delta({"reasoning_content": render(item.text, values)}, item.after)
+    for item in reply.text:
+        yield Delta({"content": render(item.text, values)}, item.after)
     for index, call in enumerate(reply.calls):
         cut = reply.fault is not None and reply.fault.kind == "malformed_call" and index == len(reply.calls) - 1
         yield from _call_deltas(index, call, arguments_text(call, values, cut=cut), call.id or new_id())
     if reply.fault is not None and reply.fault.kind == "endless":
-        for piece in itertools.cycle(reply.text or (ENDLESS_TEXT,)):
-            yield Delta({"content": render(piece.text, values)}, piece.after or ENDLESS_PAUSE)
+        for item in itertools.cycle(reply.text or (ENDLESS_TEXT,)):
+            yield Delta({"content": render(item.text, values)}, item.after or ENDLESS_PAUSE)
 
 
 def arguments_text(call: ScriptedCall, values: Mapping[str, str], *, cut: bool = False) -> str:
@@ -69,7 +69,7 @@ def usage_of(prompt: int, completion: int, cached: int) -> dict[str, Any]:
     }
 
 
-def whole_answer(chunks: Sequence[Chunk]) -> dict[str, Any]:
+def joined_answer(chunks: Sequence[Chunk]) -> dict[str, Any]:
     """The chunks of one stream as the answer to a request without `stream`."""
     found = [choice for chunk in chunks for choice in chunk["choices"]]
     finish = next((choice["finish_reason"] for choice in reversed(found) if choice["finish_reason"]), None)
@@ -82,7 +82,7 @@ def whole_answer(chunks: Sequence[Chunk]) -> dict[str, Any]:
 def _call_deltas(index: int, call: ScriptedCall, arguments: str, call_id: str) -> Iterator[Delta]:
     start = {"index": index, "id": call_id, "type": "function", "function": {"name": call.name, "arguments": ""}}
     yield Delta({"tool_calls": [start]})
-    size = -(-len(arguments) // ARGUMENT_PIECES) or 1
+    size = -(-len(arguments) // ARGUMENT_DELTAS) or 1
     for offset in range(0, len(arguments), size):
         part = {"index": index, "function": {"arguments": arguments[offset : offset + size]}}
         yield Delta({"tool_calls": [part]})
@@ -224,7 +224,7 @@ def status_fault(fault: Fault) -> ScriptedFault:
 
 
 def overflow_fault(wording: Wording, used: int, window: int | None) -> ScriptedFault:
-    """The answer of a provider to a prompt of `used` tokens (said to be larger than the window in any case)."""
+    """Return the answer of a provider to a prompt of `used` tokens, which is reported as too large in any case."""
     limit = window or USUAL_WINDOW
     message = OVERFLOWS[wording].format(used=max(used, limit + 1), limit=limit)
     body = error_body(message, "invalid_request_error", "context_length_exceeded" if wording == "openai" else None)

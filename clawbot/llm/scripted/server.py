@@ -28,7 +28,7 @@ from msgspec import Struct
 from clawbot.llm.scripted import ScriptEngine, ScriptMismatch
 from clawbot.llm.scripted.file import DEFAULT_MODEL
 from clawbot.llm.scripted.record import RecordedTurn, Recorder, answer_at, user_text
-from clawbot.llm.scripted.replies import Chunk, ScriptedFault, error_body, whole_answer
+from clawbot.llm.scripted.replies import Chunk, ScriptedFault, error_body, joined_answer
 from clawbot.llm.servers import served_model
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.text.naming import TITLE_QUESTION
@@ -112,7 +112,7 @@ class _Door:
             try:
                 if body.get("stream"):
                     return await _stream(request, chunks)
-                return web.json_response(whole_answer([chunk async for chunk in chunks]))
+                return web.json_response(joined_answer([chunk async for chunk in chunks]))
             except ScriptMismatch as error:
                 return _error(400, error.message, "script_mismatch")
             except ScriptedFault as fault:
@@ -275,8 +275,8 @@ class _Proxy:
                 break
         if answer and not upstream.ok:
             body = _json(held)
-            said = body.get("error") or body or held.decode(errors="replace")[:MESSAGE_CHARS]
-            answer.refuse(said, upstream.status, upstream.headers)
+            refusal = body.get("error") or body or held.decode(errors="replace")[:MESSAGE_CHARS]
+            answer.refuse(refusal, upstream.status, upstream.headers)
         elif answer:
             answer.close() if streamed else answer.take(held)
         await self._recorder.end(turn)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clawbot.config.schema_agent import FLUSH_PROMPT
 from clawbot.context.compaction.prompts import serialise
-from clawbot.llm.offline.silent import MOST_NAMES, Utterance, names
+from clawbot.llm.offline.silent import MAX_NAMES, Utterance, names
 from clawbot.llm.tokens import weigh_tokens
 from clawbot.messages import (
     AssistantMessage,
@@ -286,7 +286,7 @@ def test_the_names_that_a_summary_keeps(carried: list[str], said: list[Utterance
 @given(texts=st.lists(st.text(max_size=80), max_size=6), carried=st.lists(st.text(min_size=1, max_size=30), max_size=4))
 def test_any_text_gives_each_name_once(texts: list[str], carried: list[str]) -> None:
     found = names(carried, [user(text) if at % 2 else assistant(text) for at, text in enumerate(texts)])
-    assert len(set(found)) == len(found) <= MOST_NAMES
+    assert len(set(found)) == len(found) <= MAX_NAMES
 
 
 async def test_a_name_that_is_too_long_hides_no_other() -> None:

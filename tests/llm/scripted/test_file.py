@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.llm.scripted import Script, ScriptFileError, load_script, parse_script
-from clawbot.llm.scripted.file import Check, Fault, Figures, ScriptedCall, ScriptedPiece
+from clawbot.llm.scripted.file import Check, Fault, Figures, ScriptedCall, ScriptedText
 from tests.llm.cases import read_cases
 
 FILE = Path("talk.yaml")
@@ -55,23 +55,23 @@ turns:
         Check("tool", "equals", "read", 9),
         Check("tool", "equals", "shell", 9, negated=True),
     )
-    assert first.reply.reasoning == (ScriptedPiece("hm"),)
-    assert first.reply.text == (ScriptedPiece("Hel"), ScriptedPiece("lo", 0.5))
+    assert first.reply.reasoning == (ScriptedText("hm"),)
+    assert first.reply.text == (ScriptedText("Hel"), ScriptedText("lo", 0.5))
     assert first.reply.calls == (
         ScriptedCall("read", {"path": "A.md", "count": 2}),
         ScriptedCall("write", '{"path": ', "mine"),
     )
     assert first.reply.figures == Figures(10, 2, 4)
     assert first.reply.finish_reason == "tool_calls"
-    assert first.reply.fault == Fault("drop", pieces=3)
-    assert (second.reply.text, second.repeat) == ((ScriptedPiece("done"),), None)
+    assert first.reply.fault == Fault("drop", deltas=3)
+    assert (second.reply.text, second.repeat) == ((ScriptedText("done"),), None)
 
 
 def test_texts_and_arguments_are_what_was_written() -> None:
     arguments = '{on: 2026-01-02, off: no, ok: true, one: 1, text: "1"}'
     script = turns(f"- reply: {{text: [yes, 1.10], tool_calls: [{{name: log, arguments: {arguments}}}]}}")
 
-    assert script.turns[0].reply.text == (ScriptedPiece("yes"), ScriptedPiece("1.10"))
+    assert script.turns[0].reply.text == (ScriptedText("yes"), ScriptedText("1.10"))
     assert script.turns[0].reply.calls[0].arguments == {
         "on": "2026-01-02",
         "off": "no",
@@ -88,7 +88,7 @@ def test_texts_and_arguments_are_what_was_written() -> None:
         ("{status: 429, retry_after: 2.5, message: Slow}", Fault("status", 429, "Slow", 2.5)),
         ("{overflow: gemini}", Fault("overflow", wording="gemini")),
         ("drop", Fault("drop")),
-        ("{stall: 2}", Fault("stall", pieces=2)),
+        ("{stall: 2}", Fault("stall", deltas=2)),
         ("no_finish", Fault("no_finish")),
         ("endless", Fault("endless")),
     ],

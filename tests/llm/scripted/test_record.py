@@ -19,7 +19,7 @@ from aiohttp.test_utils import TestServer
 
 from clawbot.llm.scripted import ScriptEngine, ScriptFileError, load_script, parse_script
 from clawbot.llm.scripted.record import Recorder, answer_at, user_text
-from clawbot.llm.scripted.replies import ScriptedFault, whole_answer
+from clawbot.llm.scripted.replies import ScriptedFault, joined_answer
 from clawbot.llm.scripted.server import recording, serve_script
 from clawbot.messages import NOTES_FOUND
 from clawbot.text.naming import TITLE_QUESTION
@@ -72,7 +72,7 @@ async def replies(engine: ScriptEngine) -> list[Any]:
         try:
             async for chunk in engine.reply(request):
                 chunks.append(chunk)
-            message = whole_answer(chunks)
+            message = joined_answer(chunks)
             found.append((message["choices"][0], message["usage"]["prompt_tokens"]))
         except ScriptedFault as fault:
             found.append((fault.kind, fault.status, fault.retry_after, len(chunks) > 1))

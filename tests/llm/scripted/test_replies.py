@@ -11,7 +11,7 @@ import pytest
 
 from clawbot.llm.failures import is_overflow
 from clawbot.llm.scripted import ScriptedFault, ScriptEngine, parse_script
-from clawbot.llm.scripted.replies import PER_IMAGE, completion_tokens, prompt_tokens, whole_answer
+from clawbot.llm.scripted.replies import PER_IMAGE, completion_tokens, joined_answer, prompt_tokens
 from clawbot.llm.tokens import count_now
 from tests.llm.playing import FILE, asks, chunks_of, deltas, engine, said
 
@@ -96,7 +96,7 @@ async def test_a_malformed_call_is_no_json() -> None:
     played = engine(
         "- reply: {tool_calls: [{name: a, arguments: {x: 1}}, {name: b, arguments: {x: 1}}], fault: malformed_call}"
     )
-    calls = whole_answer(await chunks_of(played, asks("x")))["choices"][0]["message"]["tool_calls"]
+    calls = joined_answer(await chunks_of(played, asks("x")))["choices"][0]["message"]["tool_calls"]
 
     assert json.loads(calls[0]["function"]["arguments"]) == {"x": 1}
     with pytest.raises(ValueError, match=r"Expecting|Unterminated"):
