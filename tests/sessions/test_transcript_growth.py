@@ -65,7 +65,7 @@ def test_scrolling_through_all_keeps_few_places_and_reads_little_for_a_page(tran
     pages = [transcript.history(limit=PAGE)]
     while page := transcript.history(before=pages[-1][0].entry_id, limit=PAGE):
         pages.append(page)
-        assert len(transcript._places) <= MAX_POSITIONS
+        assert len(transcript._positions) <= MAX_POSITIONS
     seen = [item.message.text.split()[0] for page in reversed(pages) for item in page if item.message]
     assert seen == [f"{at}" for at in range(number)]
     assert transcript.bytes_read - before <= (len(pages) + 1) * 2 * FIRST_BLOCK
