@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -236,15 +237,11 @@ def _offline() -> Embedder:
 
 async def _remote(context: BackendContext) -> Embedder:
     """Raises ModelError."""
+    # Deferred import, in a thread: local embeddings do without the llm package.
+    await asyncio.to_thread(importlib.import_module, "clawbot.llm.embedding")
+    from clawbot.llm.embedding import open_embedder
 
-    def imported() -> Callable[..., LiteLLMEmbedder]:
-        # Deferred import: local embeddings do without the llm package.
-        from clawbot.llm.embedding import open_embedder
-
-        return open_embedder
-
-    open_embedder, agent = await asyncio.to_thread(imported), context.agent
-    log_path = context.paths.log_file
+    agent, log_path = context.agent, context.paths.log_file
     return RemoteEmbedder(open_embedder(agent.memory_search, agent, clock=context.clock, log_path=log_path))
 
 

@@ -106,18 +106,15 @@ def plan_fork(transcript: Transcript, at: str = "") -> ForkPlan:
                     _("A fork begins before a message of yours, or after an answer."), hint=_("Choose another place.")
                 )
     items = context_items(branch.kept)
-    entries = [entry for entry in branch.path[: branch.at] if not _is_own(entry)]
+    copied = [entry for entry in branch.path[: branch.at] if not isinstance(entry, SessionInfoEntry)]
+    # Without the records that belong to the other session alone.
+    entries = [each for each in copied if not (isinstance(each, CustomEntry) and each.custom_type in _OWN_RECORDS)]
     return ForkPlan(entries, items[-1].entry_id if items else "", text)
 
 
 def _after(transcript: Transcript, branch: TranscriptBranch) -> TranscriptBranch:
     following = branch.path[branch.at + 1 : branch.at + 2]
     return transcript.branch_before(following[0].id if following else "")
-
-
-def _is_own(entry: Entry) -> bool:
-    """Whether `entry` belongs to its session alone, and not to the conversation."""
-    return isinstance(entry, SessionInfoEntry) or (isinstance(entry, CustomEntry) and entry.custom_type in _OWN_RECORDS)
 
 
 def fork_title(title: str, taken: Container[str]) -> str:

@@ -242,12 +242,10 @@ def _from_json(key: str, value: Any) -> SessionRecord | None:
         record = msgspec.convert({**value, "key": key}, SessionRecord)
     except ValueError:
         # An unexpected shape must not cost the user the session.
-        record = SessionRecord(key=key, session_id=session_id, updated_at=_milliseconds(value.get("updatedAt")))
+        at = value.get("updatedAt")
+        is_time = isinstance(at, int | float) and 0 <= at < 2**53
+        record = SessionRecord(key=key, session_id=session_id, updated_at=int(at) if is_time else 0)
     provider = value.get("providerOverride")
     if isinstance(provider, str) and provider and record.model_override:
         record = structs.replace(record, model_override=f"{provider}/{record.model_override}")
     return record
-
-
-def _milliseconds(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 <= value < 2**53 else 0

@@ -92,11 +92,9 @@ def _span(line: RawLine, head: EntryHead) -> EntrySpan:
     )
 
 
-def read_entry(
-    source: ByteSource, span: EntrySpan, report: Report = _unreported, parent_id: str | None = None
-) -> Entry:
+def read_entry(source: ByteSource, span: EntrySpan, report: Report = _unreported) -> Entry:
     """Decode a span. An entry with an invalid body is reported and returned as an `OtherEntry`."""
-    return _entry_in(source.read(span.start, span.end), span, report, parent_id)
+    return _entry_in(source.read(span.start, span.end), span, report, None)
 
 
 def read_path(source: ByteSource, spans: Sequence[EntrySpan], report: Report = _unreported) -> Iterator[Entry]:

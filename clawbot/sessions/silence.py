@@ -263,9 +263,9 @@ def spoken(text: str, *, cut: bool = False) -> str:
     return text[start:end].strip()
 
 
-def is_silent(text: str, *, cut: bool = False) -> bool:
+def is_silent(text: str) -> bool:
     """Whether the reply `text` contains a token and nothing for the user. An empty reply is not silent."""
-    return bool(text.strip()) and not spoken(text, cut=cut)
+    return bool(text.strip()) and not spoken(text)
 
 
 def spoken_message(message: AssistantMessage) -> AssistantMessage | None:

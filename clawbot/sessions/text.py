@@ -139,7 +139,11 @@ def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPar
         if is_open := _asks_for_silence(last):
             ahead = next(_messages(source, stop, min(size, stop + _READ_AHEAD_BYTES)), (None, None))[1]
         kept += _texts_of(last, is_answered=isinstance(ahead, AssistantMessage) and bool(ahead.text.strip()))
-        kept = [(at, message, own) for at, message, text in kept if (own := _without_references(message, text))]
+        kept = [
+            (at, message, own)
+            for at, message, text in kept
+            if (own := text if text == message.text.strip() else _REFERENCE.sub("", text).strip())
+        ]
         numbers = line_numbers(source, (at.offset for at, _, _ in kept), first)
         clean, _ = clean_talk(text for _, _, text in kept)
         spoken = (
@@ -214,10 +218,6 @@ def _asks_for_silence(turn: Sequence[tuple[_Position, Message]]) -> bool:
     """Whether a turn without an answer may ask for a silent one."""
     asked = [names_token(users_text(message)) for _, message in turn if isinstance(message, UserMessage)]
     return any(asked) and not any(isinstance(message, AssistantMessage) for _, message in turn)
-
-
-def _without_references(message: Message, text: str) -> str:
-    return text if text == message.text.strip() else _REFERENCE.sub("", text).strip()
 
 
 def _spoken(entry: MessageEntry, message: Message, line: int, text: str) -> Spoken:
