@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,17 @@ import pytest
 from inline_snapshot import snapshot
 from markdown_it import MarkdownIt
 
+from clawbot.clock import SystemClock
+from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, BashExecutionMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock
 from clawbot.sessions.conversation import NOTES, HistoryItem
 from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.export import to_json, to_markdown
+from clawbot.sessions.export import to_json, to_markdown, write_export
 from clawbot.sessions.summary import TITLE_CHARS, title_of
+from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import Redactor
+from tests.hostile import device
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
 
 from .helpers import HEADER, entry, line, result, said, user, write
@@ -215,3 +220,32 @@ def test_what_only_looks_like_a_secret_is_exported_as_it_is(tmp_path: Path) -> N
     redactor = Redactor()
     assert json.loads(b"".join(to_json(path, redactor))) == json.loads(b"".join(to_json(path, Redactor(keep=True))))
     assert redactor.count == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("file", "exists already"),
+        ("folder", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+        ("device", "is not a regular file"),
+        ("below a file", "is a file, not a folder"),
+    ],
+)
+def test_an_export_goes_into_a_new_file_and_nowhere_else(tmp_path: Path, kind: str, why: str) -> None:
+    with Transcript.create(tmp_path, cwd=tmp_path, clock=SystemClock()) as made:
+        transcript = made.path
+    target = tmp_path / "target"
+    match kind:
+        case "file" | "below a file":
+            target.touch()
+        case "folder":
+            target.mkdir()
+        case "pipe":
+            os.mkfifo(target)
+        case _:
+            target = device(tmp_path, "full")
+    path = target / "x.md" if kind == "below a file" else target
+    for form in ("md", "json"):
+        with pytest.raises(ClawbotError, match=why):
+            write_export(transcript, path, form, SystemClock(), tmp_path / "workspace")
