@@ -55,10 +55,8 @@ class SessionLock:
         try:
             self._lock.acquire(poll_interval=_POLL)
         except Timeout:
-            holder = _read_holder(self._holder_file)
-            if holder is None or not _alive(holder.pid):
-                raise SessionLockedError(name, pid=None) from None
-            raise holder.refusal(name) from None
+            holder = _live_holder(self._holder_file)
+            raise (holder.refusal(name) if holder else SessionLockedError(name, pid=None)) from None
         except OSError as error:
             raise store_error("lock", self._lock_file, error) from error
         holder = Holder(pid=os.getpid(), command=_command(), started=iso_utc(clock.now()), tty=_tty())
@@ -89,10 +87,8 @@ def holder_file(path: Path) -> Path:
 def holder_of(path: Path) -> Holder | None:
     """The live process that holds the transcript `path`; None if there is none. Tries the lock only if the recorded
     holder is alive, so that checking never blocks another process."""
-    holder = _read_holder(holder_file(path))
-    if holder is None or not _alive(holder.pid):
-        return None
-    return None if is_free(path) else holder
+    holder = _live_holder(holder_file(path))
+    return holder if holder is not None and not is_free(path) else None
 
 
 def is_free(path: Path) -> bool:
@@ -130,23 +126,20 @@ def remove_left_over(path: Path) -> bool:
     return True
 
 
-def _read_holder(path: Path) -> Holder | None:
+def _live_holder(path: Path) -> Holder | None:
+    """The holder in the file `path`, if its process is alive."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Holder)
+        holder = msgspec.json.decode(path.read_bytes(), type=Holder)
     except (OSError, ValueError):
         return None
-
-
-def _alive(pid: int) -> bool:
-    if pid <= 0:
-        return False
     try:
-        os.kill(pid, 0)
+        if holder.pid > 0:
+            os.kill(holder.pid, 0)
     except (ProcessLookupError, OverflowError):
-        return False
+        return None
     except PermissionError:
-        return True
-    return True
+        return holder
+    return holder if holder.pid > 0 else None
 
 
 def _command() -> str:
