@@ -34,7 +34,7 @@ ALLOWED = {
     "forget/transcripts.py": ((".glob", ".unlink"), "the sessions, in the state folder"),
     "memory/documents/indexed_text.py": ((".glob", ".read_text"), "the templates, which are shipped"),
     "memory/documents/kept_listing.py": ((".read_bytes", "os.open"), "the mounts of the system"),
-    "tools/fence.py": (("os.open",), "what is shut, to know its hard links; nothing is read"),
+    "tools/paths.py": (("os.open",), "what is shut, to know its hard links; nothing is read"),
     "tools/process.py": ((".read_text",), "the processes of the system"),
     "tools/risks.py": ((".read_text",), "a table of the program"),
     "tools/sandbox/": ("", "binds and puts back what is there, by its own journal"),

@@ -142,9 +142,12 @@ def test_symlinks_are_refused(workspace: Path, outside: Path, linked: str) -> No
 @pytest.mark.parametrize("kind", ["folder", "pipe", "hard link"])
 def test_what_is_no_plain_file_is_refused(notes: Notes, day: Path, outside: Path, kind: str) -> None:
     day.unlink()
-    {"folder": day.mkdir, "pipe": lambda: os.mkfifo(day), "hard link": lambda: os.link(outside / "secret.txt", day)}[
-        kind
-    ]()
+    make: dict[str, Callable[[], object]] = {
+        "folder": day.mkdir,
+        "pipe": lambda: os.mkfifo(day),
+        "hard link": lambda: os.link(outside / "secret.txt", day),
+    }
+    make[kind]()
     outcome = notes.run("append")
     assert outcome.is_error
     assert ("hard link" in outcome.text) == (kind == "hard link")

@@ -60,7 +60,7 @@ def home() -> Iterator[Path]:
 
 def seen(home: Path) -> tuple[Mount, ...]:
     """What a command in the workspace sees."""
-    return sandbox_view(Reach(workspace=home / "work", home=home, state=home / ".clawbot", fence=Fence())).places
+    return sandbox_view(Reach(workspace=home / "work", home=home, state=home / ".clawbot", fence=Fence())).mounts
 
 
 def put(path: Path) -> None:
