@@ -338,7 +338,7 @@ class _NoteTool(TypedTool[NoteArguments]):
     def spec(self) -> ToolSpec:
         description = (
             f"Add text at the end of {self._file.path}, on lines of its own. This tool appends only, and to this file "
-            "only: what the file holds stays as it is, and no other file can be written in this turn."
+            "only: what the file holds is not changed, and no other file can be written in this turn."
         )
         return ToolSpec(self._name, description, schema_of(self.arguments))
 

@@ -166,7 +166,7 @@ class ChangingTool(FolderTool[A]):
         question = self._question(planned, why)
         answer = await approve(question)
         if answer.decision == "deny":
-            otherwise = "Do not try it in another way: say what you would have changed, and ask."
+            otherwise = "Do not try it in another way: describe what you would have changed, and ask."
             raise refused(answer, f"{planned.path.shown} was not changed.", otherwise)
         if answer.command not in (None, question.command):
             raise ToolError(f"{planned.path.shown} was not changed: what is written there can't be edited first.")

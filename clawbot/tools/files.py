@@ -140,7 +140,7 @@ def _demand_seen(path: WorkspacePath, before: bytes, after: bytes) -> None:
         text += "it exists, and you have not read it, or no longer have what you read."
     else:
         text += f"it has changed since you saw it ({change.summary} lines), too much to show here."
-    raise ToolError(f"{text} Read all of it, then `write` it with what should stay; or use `edit` or `append`.")
+    raise ToolError(f"{text} Read all of it, then `write` it with what should remain; or use `edit` or `append`.")
 
 
 def _demand_text(path: WorkspacePath, head: bytes, size: int) -> None:

@@ -259,12 +259,12 @@ def explained(shown: str) -> Iterator[None]:
     except IsADirectoryError:
         raise ToolError(f"{shown} is a folder, not a file. See what is in it with `list`.") from None
     except NotADirectoryError:
-        raise ToolError(f"{shown} is not a folder (or a symlink took its place): refused.") from None
+        raise ToolError(f"{shown} is not a folder (or a symlink replaced it): refused.") from None
     except SpecialFileError as error:
         raise ToolError(f"{shown} is {kind_of(error.mode)}, not a file: refused.") from None
     except PermissionError:
         raise ToolError(f"{shown} cannot be opened: permission denied.") from None
     except OSError as error:
         if error.errno in LINK_ERRORS:
-            raise ToolError(f"{shown} is refused: a symlink took its place.") from None
+            raise ToolError(f"{shown} is refused: a symlink replaced it.") from None
         raise ToolError(f"{shown[:SHOWN_CHARS]}: {error.strerror or error}.") from error

@@ -50,7 +50,7 @@ GET_CHARS = 12_000  # of memory_get at most
 _CITED = re.compile(r"(?P<path>.+)#L(?P<first>\d{1,9})(?:-L?\d{1,9})?")
 _TRANSCRIPT = re.compile(r"sessions/[^/]+\.jsonl\S*")
 _NO_NOTE = (
-    "This is a conversation, not a note: memory_get does not read it. What was said stands in the snippet; read more "
+    "This is a conversation, not a note: memory_get does not read it. The snippet quotes it; read more "
     "of it with sessions_read, or ask memory_search with `path` set to this file."
 )
 
@@ -180,7 +180,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         wordings = [arguments.query, *(arguments.queries or ())]
         queries = tuple(dict.fromkeys(text for text in wordings if text.strip()))
         if not queries:
-            raise ToolError("`query` is empty: say what to look for.")
+            raise ToolError("`query` is empty: name what to search for.")
         most = self._memory.max_injected_chars
         return SearchRequest(
             queries=queries[:MAX_QUERIES],
@@ -215,9 +215,7 @@ class MemoryGetTool(AsyncTool[GetArguments]):
 
     name = "memory_get"
     needs = frozenset({"notes"})
-    description = (
-        "Read what stands around a hit of memory_search: just the lines you need. A missing file is empty text."
-    )
+    description = "Read what stands around a hit of memory_search: just the lines you need. A missing file is empty text."
     arguments = GetArguments
 
     def __init__(self, index: MemoryBackend, output_max_chars: int) -> None:

@@ -169,9 +169,9 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
         "source": hit.source,
         "origin": hit.origin,
     }
-    if (said := hit.said) is not None:
-        found["said"] = {"who": said.who, "at": said.at.isoformat(timespec="minutes"), "entry": said.entry}
-        found["said"] |= {"by": well_formed(said.by)} if said.by else {}
+    if (spoken := hit.said) is not None:
+        found["said"] = {"who": spoken.who, "at": spoken.at.isoformat(timespec="minutes"), "entry": spoken.entry}
+        found["said"] |= {"by": well_formed(spoken.by)} if spoken.by else {}
     if cite:
         found["citation"] = well_formed(hit.place)
     if hit.earlier:
@@ -190,7 +190,7 @@ def failure_text(error: str, remedy: str) -> str:
     usual = (
         "Raise the quota, or choose another provider under memory_search in config.yaml; then search again."
         if quota
-        else "`clawbot memory status --deep` says what is wrong, `clawbot doctor` how to mend it."
+        else "`clawbot memory status --deep` shows the cause, `clawbot doctor` the remedy."
     )
     return _json(
         {
@@ -198,7 +198,7 @@ def failure_text(error: str, remedy: str) -> str:
             "disabled": True,
             "unavailable": True,
             "error": well_formed(error),
-            "warning": f"Memory search is unavailable: {cause}. Tell the user; meanwhile read or grep the notes.",
+            "warning": f"Memory search is unavailable: {cause}. Inform the user; until then read or grep the notes.",
             "action": well_formed(remedy) or usual,
         }
     )

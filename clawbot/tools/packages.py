@@ -79,7 +79,7 @@ def _made(found: Any, context: ToolContext) -> AnyTool:
     if spec.parameters.get("type") != "object":
         raise TypeError(f"the parameters of {spec.name} must be the JSON schema of an object")
     if not isinstance(tool.read_only, bool) or not callable(tool.title):
-        raise TypeError(f"{spec.name} must say whether it is read_only, and have a title")
+        raise TypeError(f"{spec.name} must have a bool `read_only` and a method `title`")
     if not callable(getattr(tool, "run", None)) and not isinstance(tool, AskingTool):
         raise TypeError(f"{spec.name} has neither run nor run_approved")
     made: AnyTool = tool

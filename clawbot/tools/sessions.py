@@ -69,7 +69,7 @@ class SessionsSearchTool(AsyncTool[SessionsSearchArguments]):
     async def act(self, arguments: SessionsSearchArguments) -> ToolOutcome:
         """Search; if the index can't answer, the reason is returned as `disabled`. Raises ToolError."""
         if not arguments.query.strip():
-            raise ToolError("`query` is empty: say what to look for.")
+            raise ToolError("`query` is empty: name what to search for.")
         request = SearchRequest(
             queries=(arguments.query,),
             max_results=arguments.max_results or None,
@@ -128,7 +128,7 @@ class SessionsReadTool(AsyncTool[SessionsReadArguments]):
         except OSError as error:
             raise ToolError(f"The conversation can't be read: {error.strerror or type(error).__name__}.") from error
         if not lines:
-            raise ToolError(f"Nothing was said at {arguments.place!r}. Take a place from sessions_search.")
+            raise ToolError(f"There is nothing at {arguments.place!r}. Take a place from sessions_search.")
         text = self._text(name, lines)
         return ToolOutcome(text, summary=counted(len(lines), "line"))
 

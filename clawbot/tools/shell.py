@@ -254,7 +254,7 @@ class ShellTool:
             raise refused(answer, "Not run.", "Do not try the same again: find another way or ask.")
         chosen = command if answer.command is None else answer.command
         if not chosen.strip():
-            raise ToolError("Not run: the user took the whole command out.")
+            raise ToolError("Not run: the user removed the command.")
         check_readable(chosen)
         if chosen != command:
             await asyncio.to_thread(judge, chosen)
@@ -323,7 +323,7 @@ def check_readable(command: str) -> None:
     octal = "".join(f"\\{byte:03o}" for byte in found.character.encode("utf-8", "surrogatepass"))
     raise ToolError(
         f"Not run: {found.name} at character {found.place} of `command`. Control and invisible characters are never "
-        f"run, since nobody can read them before they say yes. Leave it out, or have it made: printf '{octal}'."
+        f"run, since nobody can read them before they approve. Leave it out, or have it made: printf '{octal}'."
     )
 
 

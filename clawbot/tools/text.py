@@ -71,7 +71,7 @@ def in_utf8(stream: BufferedReader, size: int) -> tuple[BufferedReader, int]:
     if not encoding_of(stream.peek(4)[:4]).is_wide:
         return stream, size
     text, lossy = decode(stream.read(WIDE_BYTES))
-    # What could not be decoded stays what can't be, so that whoever reads on notices it.
+    # What could not be decoded remains so, so that whoever reads on notices it.
     data = text.encode().replace("\ufffd".encode(), b"\xff") if lossy else text.encode()
     return BufferedReader(BytesIO(data)), len(data)
 

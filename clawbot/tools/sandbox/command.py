@@ -155,10 +155,10 @@ class Sandbox:
         # What was hidden once is hidden for good, whatever a command does to prevent that it is found.
         self._known = view.known
         if view.folder in view.known.shut:
-            raise ToolError(f"Not run: the workspace can't be looked into. For the user: chmod u+rwx {view.folder}")
+            raise ToolError(f"Not run: the workspace can't be read. For the user: chmod u+rwx {view.folder}")
         if view.known.beyond:
             raise ToolError(
-                f"Not run: {view.folder}, with what is writable beside it, has more than "
+                f"Not run: {view.folder}, with the other writable folders, has more than "
                 f"{self._settings.sandbox_folders:,} folders, and those from {view.known.beyond} on were not searched "
                 "for what has to be hidden and guarded.",
                 hint="For the user: raise tools.shell.sandbox_folders, move or remove folders, or set "
@@ -167,7 +167,7 @@ class Sandbox:
         if len(view.mounts) > MAX_MOUNTS or hidden_files(view.mounts) > MAX_HIDDEN_FILES:
             raise ToolError(
                 f"Not run: in {view.folder} there are more than {MAX_HIDDEN_FILES} files with variables (.env) or "
-                f"{MAX_MOUNTS:,} places that commands must not change.",
+                f"{MAX_MOUNTS:,} paths that commands must not change.",
                 hint="The user has to remove some: they can't be hidden from commands all at once.",
             )
         return view
@@ -239,7 +239,7 @@ def changes_text(made: list[PutRight]) -> str:
             "files with the tool edit.]"
         )
     if stuck := [path for one in made for path in one.stuck]:
-        parts.append(f"[Changed where commands must not, and not mended; tell the user to look: {', '.join(stuck)}]")
+        parts.append(f"[Changed where commands must not, and not restored; ask the user to check: {', '.join(stuck)}]")
     return "\n".join(parts)
 
 

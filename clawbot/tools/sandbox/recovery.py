@@ -211,7 +211,7 @@ def recover(state: Path, workspace: Path) -> str:
         with _open(state, workspace) as file:
             found = Journal(file).found if try_lock(file) else None
     except OSError as error:
-        return f"What a killed command left in {workspace} could not be looked for: {error}."
+        return f"What a killed command left in {workspace} could not be checked: {error}."
     paths = [*found.moved, *found.stuck] if found else []
     if not paths:
         return ""
