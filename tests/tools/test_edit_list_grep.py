@@ -12,7 +12,7 @@ from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.grep import GrepArguments, GrepTool
 from clawbot.tools.listing import glob_of
 from clawbot.tools.protocol import ToolError
-from tests.tools.conftest import Run
+from tests.tools.conftest import TABLES, Run
 
 
 async def test_edit_replaces_the_only_match(run: Run, workspace: Path) -> None:
@@ -49,15 +49,7 @@ async def test_edit_keeps_crlf_and_bytes_that_are_no_utf8(run: Run, workspace: P
     assert (workspace / "dos.txt").read_bytes() == b"\xef\xbb\xbfone\r\n\xff 2\r\nmore\r\n3\r\n"
 
 
-@pytest.mark.parametrize(
-    ("path", "old", "new", "reason"),
-    [
-        ("MEMORY.md", "tabs", "tabs", "nothing to change"),
-        ("none.md", "a", "b", "does not exist. Use `write`"),
-        ("blob", "a", "b", "is no text"),
-        ("MEMORY.md", "", "b", "`old`"),
-    ],
-)
+@pytest.mark.parametrize(("path", "old", "new", "reason"), TABLES["edit_errors"])
 async def test_edit_errors(run: Run, workspace: Path, path: str, old: str, new: str, reason: str) -> None:
     (workspace / "blob").write_bytes(b"a\0b")
     outcome = await run("edit", path=path, old=old, new=new)
@@ -104,19 +96,7 @@ async def test_names_that_are_no_utf8_can_be_shown(run: Run, workspace: Path) ->
     assert "memory/caf⟦U+DCE9⟧.md:1:tabs" in (await run("grep", pattern="tabs")).text
 
 
-@pytest.mark.parametrize(
-    ("path", "pattern", "fits"),
-    [
-        ("a.md", "*.md", True),
-        ("b/a.md", "*.md", False),
-        ("b/a.md", "**/*.md", True),
-        ("a.md", "**/*.md", True),
-        ("b/c/a.md", "b/**", True),
-        ("b/c/a.md", "b/*/a.md", True),
-        ("b/c/d/a.md", "b/*/a.md", False),
-        ("b", "./b", True),
-    ],
-)
+@pytest.mark.parametrize(("path", "pattern", "fits"), TABLES["globs"])
 def test_globs(path: str, pattern: str, fits: bool) -> None:
     assert glob_of(pattern).fits(path) is fits
 

@@ -16,6 +16,7 @@ from clawbot.clock import SystemClock
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.grep import GrepArguments, GrepTool, ProcessMatcher, is_plain
 from clawbot.tools.protocol import ToolError
+from tests.tools.conftest import TABLES
 
 Ended = list[int]
 
@@ -40,24 +41,7 @@ def grep(workspace: Path, pattern: str, *, seconds: float = 60.0, ignore_case: b
     return tool.act(GrepArguments(pattern=pattern, ignore_case=ignore_case)).text.splitlines()
 
 
-@pytest.mark.parametrize(
-    ("pattern", "ignore_case", "lines"),
-    [
-        (r"\bcafé\b", False, [1]),
-        (r"\bCAFÉ\b", True, [1]),
-        (r"\b会议\b", False, [2]),
-        ("会议", False, [2, 3]),
-        (r"\p{Han}{6}", False, [3]),
-        (r"[一-鿿]+：\d+", False, [4]),
-        (r"\w+：\w+", False, [4]),
-        (r"(?<!开)会议", False, [2]),
-        (r"(\w+) \1", False, [5]),
-        (r"(?P<word>tabs) (?P=word)", False, [5]),
-        ("straße", True, [6]),
-        (r"^\s*$", False, [7]),
-        (r"(?e)(?:tbas){e<=2} tabs", False, [5]),
-    ],
-)
+@pytest.mark.parametrize(("pattern", "ignore_case", "lines"), TABLES["patterns"])
 def test_patterns_mean_what_python_means_by_them(
     tmp_path: Path, pattern: str, ignore_case: bool, lines: list[int]
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from clawbot.skills.discovery import FoundSkill
 from clawbot.skills.manifest import SkillManifest
 from clawbot.tools.skills import SkillsSearchTool, _words_of_skill, nearest_skills
+from tests.tools.conftest import TABLES
 
 SKILLS = {
     "pdf": "Reads and fills PDF forms, merges files.",
@@ -28,18 +29,7 @@ def found() -> list[FoundSkill]:
     return [FoundSkill(each.name, Path("/s") / each.name, "home", each, enabled=True) for each in manifests]
 
 
-@pytest.mark.parametrize(
-    ("said", "name"),
-    [
-        ("make me a pdf of this", "pdf"),
-        ("Please merge these forms", "pdf"),
-        ("what changed since the last release?", "release-notes"),
-        ("will the weather be fine in Hamburg", "weather"),
-        ("帮我把网站上线", "fa-bu"),
-        ("请润色这篇文章", "xie-zuo"),
-        ("why do you repeat mistakes", "self-improving-agent-1.0.11"),
-    ],
-)
+@pytest.mark.parametrize(("said", "name"), TABLES["nearest_skills"])
 def test_the_nearest_shares_the_rarest_words(said: str, name: str) -> None:
     assert nearest_skills(found(), said)[0].name == name
 

@@ -12,6 +12,7 @@ from clawbot.tools.paths import Fence, is_secret_path, mentions_secret
 from clawbot.tools.sandbox.mounts import Mount, access_at
 from clawbot.tools.sandbox.policy import Reach, sandbox_view
 from clawbot.tools.shell_reading import is_inside, reading
+from tests.tools.conftest import TABLES
 
 IN_HOME = """
     .ssh/id_ed25519 .gnupg/private-keys-v1.d .netrc .pgpass .my.cnf .aws/credentials .azure/msal.json .kube/config
@@ -102,17 +103,6 @@ def test_in_packages_only_variables_are_hidden(home: Path) -> None:
     assert [access_at(places, str(home / "work" / path)) for path in paths] == ["write", "hidden", "write"]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("--netrc-file=~/.netrc", True),
-        ("print(open('/home/ada/.ssh/id_rsa').read())", True),
-        ("@.env", True),
-        ("/etc/shadow", True),
-        ("process.env.HOME", False),
-        ("d.key for d in data", False),
-        ("README.md", False),
-    ],
-)
+@pytest.mark.parametrize(("text", "found"), TABLES["mentions"])
 def test_a_word_of_a_command_that_names_one(text: str, found: bool) -> None:
     assert mentions_secret(text) is found
