@@ -71,8 +71,7 @@ def _after_line_break(rest: str) -> str:
 
 
 def described(path: str, holding: bytes, offset: int, added: bytes) -> MemoryWrite:
-    """The position of `added` in `holding`, the content of the note `path`, from the byte `offset` on. Its first line
-    is the first non-blank one."""
+    """Return the position of `added` in `holding`, the note `path`, from byte `offset` on, without blank lines."""
     encoding = encoding_of(holding)
     text = added.decode(encoding.name, "replace")
     blank = text[: len(text) - len(text.lstrip("\r\n"))].count("\n")
@@ -263,8 +262,7 @@ class AppendOnlyFile:
         raise ToolError(f"Another program keeps changing {self.path}: nothing was added. Try again later.")
 
     def _read(self) -> bytes | None:
-        """The current content, None if the file does not exist. Raises ToolError if it can't be read, or if appending
-        would change another file."""
+        """Return the content, None if there is no file. Raises ToolError if nothing can or may be appended."""
         try:
             with self._folder.reading(self._location) as stream:
                 status = os.fstat(stream.fileno())
@@ -297,8 +295,7 @@ class AppendOnlyFile:
         return True
 
     def _prove(self, before: bytes, added: bytes) -> MemoryWrite | None:
-        """Reread the file: the position of the new bytes after the old content `before`. None if they are gone because
-        another program replaced the file."""
+        """Reread the file and return the position of the new bytes; None if another program replaced the file."""
         after = self._read() or b""
         if not after.startswith(before):
             # Appending can't cause this: another program wrote its own version.

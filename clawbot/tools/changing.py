@@ -54,8 +54,7 @@ class AskedFiles:
         self._allowed: set[tuple[str, ...]] = set()
 
     def add_prompted(self, names: Iterable[str]) -> None:
-        """Treat these files, relative to the workspace, as instructions whatever their names: hooks put them into a
-        system prompt."""
+        """Treat these files of the workspace as instructions whatever their names: hooks put them into a prompt."""
         self._prompted |= set(names)
 
     def why(self, path: WorkspacePath) -> Reason | None:
@@ -156,8 +155,7 @@ class ChangingTool(FolderTool[A]):
     async def run_ruled(
         self, arguments: dict[str, Any], approve: Approver, permissions: Permissions, on_output: OnOutput = to_nobody
     ) -> ToolOutcome:
-        """Make the change, after approval where necessary. A started change completes despite a cancellation. Raises
-        ToolError if it is refused."""
+        """Make the change, after approval where necessary. Completes despite a cancellation. Raises ToolError."""
         parsed = parse(self.arguments, arguments)
         begun = await completed(functools.partial(self._begin, parsed, permissions))
         if isinstance(begun, ToolOutcome):
@@ -188,8 +186,7 @@ class ChangingTool(FolderTool[A]):
             self._asked.take_back(grant)
 
     def _begin(self, arguments: A, permissions: Permissions) -> ToolOutcome | tuple[PlannedChange, Reason]:
-        """Make the change, or plan it with the reason for approval. The path is resolved once: later changes of links
-        don't matter."""
+        """Make the change, or plan it with the reason for approval. Links that change later don't matter."""
         path = self._folder.locate_for_change(arguments.path)
         why = self._why(path, permissions.of_file(self.name, path.parts))
         if why is None:

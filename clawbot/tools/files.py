@@ -224,8 +224,7 @@ def _fitted(end: bytes, addition: bytes) -> bytes:
 
 
 def append_all(handle: int, addition: bytes) -> None:
-    """Write all of `addition`; if the disk is full, remove the partial write. Raises ToolError for a full disk, OSError
-    for other failures."""
+    """Write all of `addition`, or nothing. Raises ToolError if the disk is full, OSError for other failures."""
     start = os.fstat(handle).st_size
     done = 0
     try:

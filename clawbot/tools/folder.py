@@ -161,8 +161,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def folder(self, parts: tuple[str, ...], *, base: str = "", create: bool = False) -> Iterator[int]:
-        """A descriptor of the folder `parts` below the workspace or `base`; `create` creates missing ones with mode
-        0700."""
+        """Open the folder `parts` below the workspace or `base`; `create` creates missing ones with mode 0700."""
         top = Path(base or os.path.realpath(self.root))
         with contextlib.ExitStack() as opened:
             try:
@@ -213,8 +212,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def appending(self, path: WorkspacePath) -> Iterator[int]:
-        """A descriptor of the file at `path`, created if missing, for appending and reading its end; nothing of ours
-        replaces the file during that time."""
+        """Open the file at `path`, created if missing, to append and to read its end; other writers of ours wait."""
         with self.folder(path.parts[:-1], create=True) as parent, explained(path.shown):
             hold_folder(parent)
             handle = open_regular(parent, path.parts[-1], OPEN_APPEND, self.bounds)
@@ -236,8 +234,7 @@ class MissingFileError(ToolError):
 
 
 def open_regular(parent: int, name: str, flags: int, bounds: Callable[[], Bounds]) -> int:
-    """A descriptor of the regular file `name` in the folder `parent`; raises OSError, and ToolError for hard links of
-    files denied by `bounds`."""
+    """Open the regular file `name` in `parent`. Raises OSError, and ToolError for hard links that `bounds` denies."""
     handle = guarded.open_regular(parent, name, flags)
     try:
         found = os.fstat(handle)

@@ -58,8 +58,7 @@ binary file. Raises TimeoutError when time is up, ToolError if the pattern needs
 
 @contextmanager
 def matcher(pattern: str, *, ignore_case: bool, clock: Clock, until: float) -> Iterator[Matching]:
-    """Search for `pattern` until the time `until` of `clock.monotonic()`. Entering it raises ToolError for an invalid
-    pattern. Blocks."""
+    """Search for `pattern` until `clock.monotonic()` is `until`. Entering blocks; raises ToolError if it is invalid."""
     if not is_plain(pattern):
         with ProcessMatcher(pattern, ignore_case=ignore_case, clock=clock, until=until) as process:
             yield process.search

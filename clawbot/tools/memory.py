@@ -141,8 +141,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         self._sources: tuple[Source, ...] = ("memory",)
 
     def for_session(self, access: SessionAccess) -> Self:
-        """The tool for a session with `access`: its sources, and whether it cites by default. Without a session it gets
-        the minimum."""
+        """The tool with the sources and citations that `access` allows; the minimum without a session."""
         tool = copy.copy(self)
         tool.allow(cite=access.citations, transcripts=access.transcripts)
         if not access.offers(self.needs, narrows=True):
@@ -161,8 +160,7 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         return title_of(self.name, arguments.get("query") or first)
 
     async def act(self, arguments: SearchArguments) -> ToolOutcome:
-        """Search; if the index can't answer, the reason is returned as `disabled`. Raises ToolError for wrong
-        arguments."""
+        """Search; if the index can't answer, the reason is returned as `disabled`. Raises ToolError."""
         request = self._request(arguments)
         cite = self._citations == "on" or (self._citations == "auto" and self._may_cite)
         most = self._memory.max_injected_chars
@@ -215,7 +213,9 @@ class MemoryGetTool(AsyncTool[GetArguments]):
 
     name = "memory_get"
     needs = frozenset({"notes"})
-    description = "Read what stands around a hit of memory_search: just the lines you need. A missing file is empty text."
+    description = (
+        "Read what stands around a hit of memory_search: just the lines you need. A missing file is empty text."
+    )
     arguments = GetArguments
 
     def __init__(self, index: MemoryBackend, output_max_chars: int) -> None:

@@ -51,8 +51,7 @@ class PackageTools(Struct, frozen=True):
 
 
 def package_tools(context: ToolContext, taken: Collection[str]) -> PackageTools:
-    """The tools of installed packages, except those with `taken` or denied names. Imports packages: blocks. Never
-    raises for a package."""
+    """Import the tools of packages, except those with `taken` or denied names. Blocks; never raises for a package."""
     tools: dict[str, AnyTool] = {}
     packages: dict[str, str] = {}
     warnings: list[str] = []

@@ -79,8 +79,7 @@ class Fence(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What is allowed for a path. `base` is the real folder to reach it from, "" if it is outside all; `why` is the
-    reason for a refusal."""
+    """What is allowed for a path, or `why` not. `base` is the real folder to reach it from, "" outside of all."""
 
     access: Access
     base: str
@@ -344,8 +343,7 @@ def _configuration(files: Iterable[Path]) -> Iterator[Barred]:
 
 
 def _scripts(settings: Settings, model: str | None) -> Iterator[Barred]:
-    """The scripts of scripted models, which the model must not write: those of all agents, since one agent may be able
-    to write another's script."""
+    """The scripts of scripted models of all agents, which no model may write."""
     for text in (model, *_texts(settings.model_dump())):
         if text and text.startswith(SCRIPT):
             yield Barred(Path(text.removeprefix(SCRIPT)).expanduser().absolute(), _SCRIPT)
@@ -362,15 +360,13 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _program(workspace: Path) -> Iterator[Barred]:
-    """The code of the next start: the package, its settings, and the Python environment, possibly inside the
-    workspace."""
+    """The code of the next start: the package, its settings and the Python environment, perhaps in the workspace."""
     code = (Path(clawbot.__file__).parent, shipped("config.yaml"), Path(sys.prefix))
     yield from (Barred(path, _PROGRAM) for path in code if not _same_folder(path, workspace))
 
 
 def hook_paths(hooks: HookSettings, workspace: Path) -> list[Path]:
-    """The locations of hook code: the configured folders, and in `workspace` the hooks enabled by name, existing or
-    not."""
+    """The folders of hook code: those configured, and in `workspace` those of hooks enabled by name, if missing too."""
     entries = hooks.entries.__pydantic_extra__
     return [*hooks.dirs, *(workspace / "hooks" / name for name, entry in entries.items() if entry.enabled)]
 

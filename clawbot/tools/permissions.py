@@ -58,8 +58,7 @@ class _Rule(Struct, frozen=True):
 
 
 class Permissions:
-    """The mode and the rules of one conversation. `mode` is set by the user alone: by the command line, by `/mode`, or
-    by a key of the screen."""
+    """The mode and the rules of one conversation. Only the user sets `mode`: by option, by `/mode`, or by a key."""
 
     def __init__(self, settings: PermissionSettings | None = None) -> None:
         settings = settings or PermissionSettings()

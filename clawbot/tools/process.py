@@ -269,8 +269,7 @@ async def run_command(
 
 
 async def _start(command: CommandLine, folder: Path, output: int) -> Process:
-    """Start the command in a session of its own, without a terminal. A cancellation during the start does not leak the
-    process."""
+    """Start the command in a session of its own, without a terminal. A cancellation leaks no process."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *command.argv,
@@ -350,8 +349,7 @@ async def _terminate(process: Process, *, info: int | None) -> None:
 
 
 def _end_namespace(info: int) -> None:
-    """Kill the first process of a namespace, and wait for its end: then all others are gone. bwrap ends once it
-    has the command's exit status. Blocks."""
+    """Kill the first process of a namespace and wait for its end, with which all others are gone. Blocks."""
     first = _first_inside(info)
     if first is not None and _leads_namespace(first):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -377,7 +375,6 @@ def _leads_namespace(pid: int) -> bool:
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to a command's process group. Ignores groups that are gone, and those now owned by another user
-    (sudo), which only that user can signal."""
+    """Signal a process group, unless it is gone or belongs to another user now (sudo)."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)

@@ -18,8 +18,7 @@ Need = Literal["notes", "transcripts", "files", "shell"]
 
 
 class ToolError(ClawbotError):
-    """A call failed. The text is for the model: why it failed, and what would work instead. `details` are those of the
-    outcome."""
+    """A call failed. The text is for the model: why, and what works instead; `details` are those of the outcome."""
 
     def __init__(self, message: str, *, hint: str = "", details: Any = None) -> None:
         super().__init__(message, hint=hint)

@@ -73,8 +73,7 @@ class Toolbox:
         self._added: set[str] = set()
 
     def replace(self, tools: Sequence[AnyTool]) -> None:
-        """Offer `tools` behind all others from the next request on, in place of those of the last call. A name that is
-        taken remains its owner's."""
+        """Offer `tools` after all others from the next request on, instead of the last ones, without taken names."""
         own = {name: tool for name, tool in self._tools.items() if name not in self._added}
         added = {tool.spec.name: tool for tool in tools if tool.spec.name not in own}
         self._tools, self._added = {**own, **added}, set(added)
@@ -101,8 +100,7 @@ class Toolbox:
         return self._by_access[access]
 
     async def run_for_user(self, command: str, on_output: OnOutput) -> UserRun:
-        """Run a command that the user typed, as `ShellTool.run_for_user` does. Raises ToolError, also where commands
-        are no part of the session."""
+        """Run a command that the user typed. Raises ToolError, also where the session has no commands."""
         shell = self._tools.get(ShellTool.name)
         if not isinstance(shell, ShellTool):
             raise ToolError("Not run: there are no commands in this conversation (tools.deny, or a shared session).")
@@ -123,8 +121,7 @@ class Toolbox:
             return one_line(call.name)
 
     async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput = to_nobody) -> ToolOutcome:
-        """Run one call; `on_output` receives its output as it is printed. Raises only CancelledError: every failure
-        becomes an error that the model can act on."""
+        """Run one call; `on_output` receives its output. Raises only CancelledError: failures become results."""
         try:
             return await self.attempt(call, approve, on_output)
         except ToolDeclinedError as error:
@@ -227,8 +224,7 @@ async def _yes(question: ApprovalQuestion) -> ApprovalAnswer:
 
 
 def _offered(tool: AnyTool, access: SessionAccess) -> AnyTool | None:
-    """`tool` for a session with `access`; None if it is not allowed. Fails closed, also for tools that declare no needs
-    and those that can't be narrowed."""
+    """`tool` for a session with `access`; None if not allowed. Fails closed, also without needs or narrowing."""
     needs = getattr(tool, "needs", None)
     narrows = isinstance(tool, SessionTool)
     if not access.offers(frozenset(needs) if isinstance(needs, Set) else None, narrows=narrows):

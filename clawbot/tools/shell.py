@@ -264,8 +264,7 @@ class ShellTool:
         return Approved(chosen, network, await asyncio.to_thread(self._sets_up_git, chosen))
 
     def _judge(self, command: str, *, permissions: Permissions, sandboxed: bool) -> Approved | ApprovalQuestion:
-        """What runs unasked, or the question for the user. Blocks; raises ToolError where the command is denied or
-        commands are switched off."""
+        """What runs unasked, or the question for the user. Blocks; raises ToolError where commands are denied."""
         approval, found = self._settings.approval, reads_within(command, self._workspace, self._fence)
         ruling = permissions.of_command(command, found)
         if ruling.way == "deny":

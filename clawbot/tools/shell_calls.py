@@ -60,8 +60,7 @@ class Started(Struct, frozen=True):
     words: tuple[str | None, ...] = ()
 
     def fits(self, pattern: str) -> bool:
-        """Whether a rule for `pattern` speaks of it. It is generous: one for `git push` also holds for what goes on
-        behind it."""
+        """Whether a rule for `pattern` applies. It is generous: one for `git push` also fits what goes on behind it."""
         text, wanted = " ".join(word or "" for word in self.words), without_folder(pattern)
         return fnmatchcase(text, wanted) or fnmatchcase(text, f"{wanted} *")
 
@@ -150,8 +149,7 @@ class _Doubt:
         return any(map(self._named.search, texts))
 
     def of_script(self, script: ParsedScript) -> bool:
-        """Whether a variable may start one, a text that bash works out again in an expression, or a file that is made
-        and run."""
+        """Whether a variable, a text that bash expands again, or a file that is made and run may start one."""
         run = {program_name(call.words[0]) for call in script.calls[:CALLS] if call.words and "/" in call.words[0].text}
         made = [word for call in script.calls[:CALLS] for word in call.words[1:]] + [word for _, word in script.written]
         return any(map(self.of_word, script.kept)) or any(program_name(word) in run for word in made)
@@ -225,8 +223,7 @@ def _filled(words: Iterable[ScriptWord], mark: str) -> list[ScriptWord]:
 def given_texts(
     words: Sequence[ScriptWord], call: SimpleCommand, script: ParsedScript
 ) -> tuple[list[ScriptWord], bool]:
-    """The texts that the command `words` in `call` gives to a shell, by argument or by its input, and whether it runs
-    nothing else."""
+    """The texts that the command `words` in `call` gives to a shell, by argument or input, and whether that is all."""
     name, arguments = program_name(words[0]), list(words[1:])
     if re.search(r"\s", words[0].text):  # `watch 'rm x'`, `su -c 'rm x'`
         return [words[0]], True

@@ -30,8 +30,7 @@ class SkillsSearchArguments(Arguments, frozen=True):
 
 
 class SkillsSearchTool(TypedTool[SkillsSearchArguments]):
-    """`skills_search`: the skills nearest to a task, with their descriptions and files. `find` finds all; `shown` is
-    the path of one for `read`."""
+    """`skills_search`: the skills nearest to a task. `find` finds all; `shown` is the path of one for `read`."""
 
     name = SKILLS_SEARCH
     needs: ClassVar[frozenset[Need]] = frozenset()

@@ -211,8 +211,7 @@ def _common(left: list[str], right: list[str]) -> int:
 
 
 def cut_middle(text: str, limit: int, hint: str = "") -> str:
-    """`text` if it has at most `limit` characters; else its start and end around a line that describes the omission.
-    Three quarters of the room go to the start."""
+    """`text`, or its start (three quarters of `limit` characters) and end around a line about what is left out."""
     if len(text) <= limit:
         return text
     head, tail = limit * 3 // 4, limit // 4

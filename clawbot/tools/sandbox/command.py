@@ -31,8 +31,7 @@ _BLOCK = 512
 
 
 def limited(shell: str, command: str, limits: LimitSettings) -> list[str]:
-    """The command line that runs `command` with `shell` under `limits`. A limit that can't be set, because a lower one
-    holds already, is passed over."""
+    """The command line that runs `command` with `shell` under `limits`, as far as no lower ones hold already."""
     orders = [f"ulimit {order} 2>/dev/null" for order in _orders(Path(shell).name == "bash", limits)]
     return [shell, "-c", "; ".join([*orders, f'exec {shlex.quote(shell)} -c "$1"']), shell, command]
 
@@ -71,8 +70,7 @@ class Enclosed(Struct, frozen=True):
 
 
 class Sandbox:
-    """The sandbox of the agent with `workspace`; `state` is clawbot's own folder, which is hidden. The system is probed
-    once."""
+    """The sandbox of the agent with `workspace`, probed once; `state` is clawbot's own folder, which is hidden."""
 
     def __init__(self, workspace: Path, settings: ShellSettings, state: Path) -> None:
         self._workspace = workspace

@@ -186,8 +186,7 @@ class Journal:
 
 @asynccontextmanager
 async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator[Journal]:
-    """The record of `workspace` in `state`, as soon as no other command runs there. Raises OSError, and ToolError when
-    one still does after so many `seconds`."""
+    """The record of `workspace`, once no other command runs there. Raises OSError, and ToolError after waiting `seconds`."""
     with await asyncio.to_thread(_open, state, workspace) as file:
         try:
             async with deadline(seconds):
