@@ -186,7 +186,7 @@ class Journal:
 
 @asynccontextmanager
 async def journal(state: Path, workspace: Path, seconds: float) -> AsyncIterator[Journal]:
-    """The record of `workspace`, once no other command runs there. Raises OSError, and ToolError after waiting `seconds`."""
+    """The record of `workspace`, once no other command runs there. Raises OSError, and ToolError after `seconds`."""
     with await asyncio.to_thread(_open, state, workspace) as file:
         try:
             async with deadline(seconds):
