@@ -34,20 +34,10 @@ TOUCHES = [("read", {}), ("list", {}), ("grep", {"pattern": "geheim"}), *CHANGES
 def home(tmp_path: Path) -> Path:
     """The state folder of a program with two agents: what each holds says `geheim`, the workspace of main 'open'."""
     home = tmp_path / "state"
-    for name in (
-        "workspace-research/MEMORY.md",
-        "workspace-research/memory/2026-11-20.md",
-        "agents/main/sessions/one.jsonl",
-        "agents/research/sessions/two.jsonl",
-        "memory/main.sqlite",
-        "memory/research.sqlite-wal",
-        "hooks/mine/handler.py",
-        "logs/clawbot.log",
-        ".env",
-        "config.yaml",
-        "history.jsonl",
-        "schedule.json",
-    ):
+    names = """workspace-research/MEMORY.md workspace-research/memory/2026-11-20.md agents/main/sessions/one.jsonl
+        agents/research/sessions/two.jsonl memory/main.sqlite memory/research.sqlite-wal hooks/mine/handler.py
+        logs/clawbot.log .env config.yaml history.jsonl schedule.json"""
+    for name in names.split():
         _put(home / name, "geheim\n")
     _put(home / "workspace" / "MEMORY.md", "open\n")
     return home

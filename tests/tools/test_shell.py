@@ -235,17 +235,8 @@ def test_secrets_are_not_in_the_environment(tmp_path: Path) -> None:
     env_file.write_text("PLAIN_NAME=x\nexport OTHER='y z'\n", encoding="utf-8")
     secret = SecretNames(env_file, "MY_MODEL").read()
     assert secret == {"PLAIN_NAME", "OTHER", "MY_MODEL"}
-    given = {
-        "PATH": "/bin",
-        "HOME": "/home/x",
-        "OPENAI_API_KEY": "k",
-        "github_token": "k",
-        "AWS_SECRET_ACCESS_KEY": "k",
-        "PGPASSWORD": "k",
-        "PLAIN_NAME": "x",
-        "MY_MODEL": "k",
-        "TOKENIZERS_PARALLELISM": "true",
-    }
+    keys = ["OPENAI_API_KEY", "github_token", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "PLAIN_NAME", "MY_MODEL"]
+    given = {"PATH": "/bin", "HOME": "/home/x", "TOKENIZERS_PARALLELISM": "true", **dict.fromkeys(keys, "k")}
     left = command_environment(given, secret, tmp_path)
     assert {name for name in given if name in left} == {"PATH", "HOME", "TOKENIZERS_PARALLELISM"}
     assert SecretNames(tmp_path / "none").read() == set()
