@@ -1,4 +1,4 @@
-"""What a shell command seems to do beyond reading, and how grave that is: hints for the user, not a barrier.
+"""What a shell command seems to do beyond reading: hints for the user, not a barrier.
 
 Programs can do more than their names suggest, so the absence of a hint promises nothing. `shell_policy` decides whether
 a command may run, and the sandbox confines it.
@@ -9,67 +9,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
-from clawbot.text.interface import N_
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
 from clawbot.text.visible import pieces, visible
 from clawbot.tools.paths import is_within, mentions_secret
+from clawbot.tools.protocol import Risk
 from clawbot.tools.shell_calls import CALLS, INNER, git_options, given_texts, known_programs, program_name, unwrapped
 from clawbot.tools.shell_syntax import ParsedScript, ScriptWord, SimpleCommand, parse_script
-
-Danger = Literal["", "caution", "grave"]
-
-
-class Risk(Enum):
-    """What a command seems to do, in the words of the question; the worst first."""
-
-    UNREADABLE = N_("this list may be incomplete")
-    NETWORK_CODE = N_("runs code from the network")
-    OTHER_USER = N_("runs as another user")
-    DISKS = N_("writes to devices")
-    POWER = N_("turns the machine off")
-    SECRETS = N_("reaches for keys or passwords")
-    DELETES = N_("deletes files")
-    THROWS_AWAY = N_("throws away changes")
-    OVERWRITES = N_("changes files in place")
-    HISTORY = N_("changes git history")
-    OUTSIDE = N_("writes outside the workspace")
-    SOMEWHERE = N_("writes to a place that it works out first")
-    PERMISSIONS = N_("changes permissions")
-    INSTALLS = N_("installs software")
-    MADE_UP = N_("runs a command that it makes up first")
-    OTHER_CODE = N_("runs code of another language")
-    CONTAINERS = N_("starts containers")
-    LATER = N_("changes services or scheduled jobs")
-    STOPS = N_("stops processes")
-    ELSEWHERE = N_("runs commands on another machine")
-    NETWORK = N_("uses the network")
-    UNSEEN = N_("holds characters that are hard to see")
-    ALIKE = N_("holds characters that only look like # $ & ; and quotes")
-
-
-# What can't be taken back, reaches beyond the workspace, or can't be judged.
-GRAVE = frozenset(
-    risk.value
-    for risk in (
-        Risk.UNREADABLE, Risk.NETWORK_CODE, Risk.OTHER_USER, Risk.DISKS, Risk.POWER, Risk.SECRETS, Risk.DELETES,
-        Risk.THROWS_AWAY, Risk.HISTORY, Risk.OUTSIDE, Risk.SOMEWHERE, Risk.UNSEEN, Risk.ALIKE,
-    )
-)  # fmt: skip
-
-
-def danger_of(risks: Sequence[str]) -> Danger:
-    """How grave `risks` are, the words of a question; those that are no `Risk` ask for caution."""
-    if not risks:
-        return ""
-    return "grave" if any(risk in GRAVE for risk in risks) else "caution"
 
 
 class RiskRule(Struct, frozen=True, forbid_unknown_fields=True):

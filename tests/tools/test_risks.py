@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clawbot.tools.risks import Risk, danger_of, risks_of
+from clawbot.tools.protocol import Risk, danger_of
+from clawbot.tools.risks import risks_of
 from tests.tools.conftest import TABLES
 
 WORKSPACE = Path("/home/ada/w")

@@ -17,7 +17,7 @@ from clawbot.agent.events import ApprovalRequested
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.patterns import lazy_re
 from clawbot.text.visible import one_line, visible
-from clawbot.tools.risks import danger_of
+from clawbot.tools.protocol import danger_of
 from clawbot.tui.render.lines import (
     BLANK,
     WIDE,

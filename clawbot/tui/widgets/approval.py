@@ -30,7 +30,7 @@ from clawbot.agent.events import ApprovalRequested
 from clawbot.clock import Clock
 from clawbot.text.interface import _
 from clawbot.text.visible import reveal, unwritten, visible
-from clawbot.tools.risks import danger_of
+from clawbot.tools.protocol import danger_of
 from clawbot.tui.render.lines import BLANK
 from clawbot.tui.render.question import Looked, PlanAsked, View, choices_of, lay_out
 from clawbot.tui.widgets.fields import Area, typed_text
