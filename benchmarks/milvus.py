@@ -32,7 +32,7 @@ from clawbot.indexing.opening import backend_context
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.milvus.backend import open_milvus
-from clawbot.plugins.milvus.lite_server import OWNER, beside
+from clawbot.plugins.milvus.lite_server import OWNER, side_file
 
 URI = "CLAWBOT_MILVUS_URI"
 LINES = 200
@@ -92,7 +92,7 @@ async def verified(home: Path, uri: str, collection: str) -> bool:
 
 def kill_server(database: Path) -> None:
     """Kill the server process of Milvus Lite: the one that holds the lock of the database."""
-    lock = beside(database, OWNER)
+    lock = side_file(database, OWNER)
     for process in Path("/proc").glob("[0-9]*"):
         try:
             command = (process / "cmdline").read_bytes()

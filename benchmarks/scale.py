@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from clawbot.memory.store.records import ChunkRecord
-from clawbot.plugins.milvus.pieces import BLOCK, Claim, Version, as_rows, blocks_of, encode_claim, settled
+from clawbot.plugins.milvus.passages import BLOCK, Claim, Version, as_rows, blocks_of, encode_claim, settled
 
 LINE = "- the staging server answers on port 8443, and its certificate ends in June"
 FILE_PIECES = 200

@@ -44,22 +44,22 @@ def distinct(ids: Ids) -> Ids:
 
 
 def are_among(ids: Ids, wanted: Ids) -> Bools:
-    """Which of `ids` `(n,)` are one of `wanted` `(m,)`, both in any order: `(n,)`. For large numbers that lie far apart
+    """Which of `ids` `(n,)` are one of `wanted` `(m,)`, both in any order: `(n,)`. For large numbers that are far apart
     numpy's own function loads its masked arrays, which takes a command 10 ms."""
     np = numpy()
     found: Bools = np.zeros(len(ids), np.bool_)
     if len(wanted):
         ordered = wanted if (wanted[1:] >= wanted[:-1]).all() else np.sort(wanted)
-        places = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
-        np.equal(ordered[places], ids, out=found)
+        nearest = np.minimum(np.searchsorted(ordered, ids), len(ordered) - 1)
+        np.equal(ordered[nearest], ids, out=found)
     return found
 
 
-def places_in(stretches: Sequence[Ids], ids: Ids) -> tuple[Ids, Bools]:
-    """Where each of the ascending `ids` `(m,)` stands in `stretches` behind each other, ascending as well, and which do
-    so at all: both `(m,)`."""
+def positions_in(stretches: Sequence[Ids], ids: Ids) -> tuple[Ids, Bools]:
+    """The position of each of the ascending `ids` `(m,)` in the concatenated `stretches`, ascending as well, and which
+    are in them: both `(m,)`."""
     np = numpy()
-    places, there = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
+    positions, there = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
     start = 0
     for each in stretches:
         if not len(each):
@@ -67,14 +67,14 @@ def places_in(stretches: Sequence[Ids], ids: Ids) -> tuple[Ids, Bools]:
         mine = slice(*np.searchsorted(ids, (each[0], each[-1] + 1)).tolist())
         found = np.searchsorted(each, ids[mine])
         there[mine] = each[found] == ids[mine]
-        places[mine] = found + start
+        positions[mine] = found + start
         start += len(each)
-    return places, there
+    return positions, there
 
 
 @cache
 def numpy() -> ModuleType:
-    """The module numpy, single-threaded unless the environment says otherwise. Blocks: 65 ms of CPU the first time."""
+    """The module numpy, single-threaded unless the environment sets a number. Blocks: 65 ms of CPU the first time."""
     added = [name for name in _ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(added, "1"))
     try:

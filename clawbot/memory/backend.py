@@ -50,7 +50,7 @@ DEFAULT_LINES = 120
 """Default number of lines of an excerpt."""
 
 MAX_CHARS = 12_000
-"""Maximum characters of an excerpt: whole lines, at least one."""
+"""Maximum characters of an excerpt: complete lines, at least one."""
 
 
 class IndexUnavailableError(ClawbotError):
@@ -64,7 +64,7 @@ class BackendContext(Struct, frozen=True, kw_only=True):
     (`documents`), and the transcripts if the settings include them; both exclude what belongs to other agents. The
     backend's own files belong below `paths.home / "memory"` (mode 0600), and may be deleted at any time. `long_lived`:
     more than one search is expected, by a user who should not wait. `rerank` orders results with a model; None unless
-    enabled. `memory` are the settings of memory as a whole, with those of each backend.
+    enabled. `memory` are the settings of memory in general, with those of each backend.
     """
 
     agent_id: str
@@ -135,7 +135,7 @@ class MemoryBackend(Protocol):
         """
 
     async def text(self, path: str) -> str:
-        """The whole text of a memory file as on disk; empty for a missing file.
+        """The complete text of a memory file as on disk; empty for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
@@ -192,11 +192,9 @@ class FileBackend(MemoryBackend):
         return self.problem
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of a memory file as on disk. Raises ForbiddenPathError, UnreadableDocumentError."""
         return await asyncio.to_thread(read_excerpt, self.documents, path, from_line, lines)
 
     async def text(self, path: str) -> str:
-        """The whole text of a memory file as on disk. Raises ForbiddenPathError, UnreadableDocumentError."""
         document = await asyncio.to_thread(self.documents.read_path, path)
         return "" if document is None else document.text
 
@@ -226,18 +224,18 @@ def read_excerpt(
     document = documents.read_path(path)
     if document is None:
         return Excerpt(path, "", 0, 0, 0, found=False)
-    whole = document_lines(document.text)
+    all_lines = document_lines(document.text)
     first = max(1, from_line or 1)
-    wanted = whole[first - 1 : first - 1 + max(1, lines or DEFAULT_LINES)]
+    wanted = all_lines[first - 1 : first - 1 + max(1, lines or DEFAULT_LINES)]
     taken = wanted[: _fitting(wanted)]
     shown = document.state.path
     if not taken:
-        return Excerpt(shown, "", 0, 0, len(whole))
+        return Excerpt(shown, "", 0, 0, len(all_lines))
     last = first + len(taken) - 1
-    more = last < len(whole)
+    more = last < len(all_lines)
     following = last + 1 if more else None
     digest = document.digest.hex() if document.line_numbers is None else ""
-    return Excerpt(shown, "\n".join(taken), first, last, len(whole), more, following, digest=digest)
+    return Excerpt(shown, "\n".join(taken), first, last, len(all_lines), more, following, digest=digest)
 
 
 def _fitting(lines: list[str]) -> int:

@@ -51,8 +51,8 @@ AUTO = "auto"
 REVIEWED_FILES = 500
 """Maximum number of unindexed files read to report why: a tenth of a second."""
 
-MOST_WARNINGS = 3
-"""Unreadable places named in a search result; the status lists all."""
+MAX_WARNINGS = 3
+"""Unreadable paths named in a search result; the status lists all."""
 
 
 class MemoryIndex(FileBackend):
@@ -109,9 +109,9 @@ class MemoryIndex(FileBackend):
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Synchronise the index, vectors included, with the current files; `force` rebuilds it.
 
-        Searches continue meanwhile. Raises ClawbotError if it can't be written or is closed first.
+        Searches continue during it. Raises ClawbotError if it can't be written or is closed first.
         """
-        result = await self._sync.request(force=force, progress=progress).whole
+        result = await self._sync.request(force=force, progress=progress).complete
         if isinstance(result, ClawbotError):
             raise result
         return result
@@ -240,10 +240,10 @@ async def _ended(end: Awaitable[None]) -> None:
 
 
 def _hidden_warnings(issues: Sequence[Issue]) -> Iterator[str]:
-    for issue in issues[:MOST_WARNINGS]:
+    for issue in issues[:MAX_WARNINGS]:
         yield f"{issue.path} could not be read ({issue.text}): its last known version is searched."
-    if len(issues) > MOST_WARNINGS:
-        yield f"{len(issues) - MOST_WARNINGS:,} more places could not be read."
+    if len(issues) > MAX_WARNINGS:
+        yield f"{len(issues) - MAX_WARNINGS:,} more places could not be read."
 
 
 class Holdings(Struct, frozen=True):

@@ -22,7 +22,7 @@ Mode = Literal["hybrid", "fts-only", "vector-only"]
 """How a search worked: with vectors and words, words alone, vectors alone."""
 
 ChunkKind = Literal["prose", "dialogue", "item", "code", "heading", "table"]
-"""The kind of a chunk. The neighbours of items and rows say little about them; those of prose and dialogue, much."""
+"""The kind of a chunk. Its neighbours are its context in prose and dialogue, and hardly among items and rows."""
 
 
 class Reranker(Protocol):
@@ -30,7 +30,7 @@ class Reranker(Protocol):
 
     async def order(self, queries: Sequence[str], texts: Sequence[str]) -> Sequence[int] | None:
         """The positions of `texts` (from 0), best first; None: unchanged. `queries` are a question and other wordings
-        of it. Raises ClawbotError when it can't say."""
+        of it. Raises ClawbotError if it fails."""
 
     async def problem(self) -> str:
         """Why it can't work, with the remedy; empty if it can."""
@@ -87,8 +87,8 @@ class Hit(Struct, frozen=True, rename="camel"):
     """A result: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
 
     `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
-    speaker and time of the best one. `origin` says who wrote the text. `earlier`: another result
-    says something else about the same thing, for a later day. `more`: what it stands for, as it says the same.
+    speaker and time of the best one. `origin` is the author. `earlier`: another result
+    differs on the same subject, for a later day. `more`: results with the same content that it represents.
     """
 
     path: str
@@ -118,8 +118,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 def without_copies(hits: Iterable[Hit]) -> list[Hit]:
-    """`hits` without those that say what one before them says, in a copy of the same entry: a fork of a conversation
-    holds what was said in it, too."""
+    """`hits` without copies of an earlier one: a fork of a conversation holds the entries of its parent, too."""
     kept: dict[object, Hit] = {}
     for number, hit in enumerate(hits):
         kept.setdefault(number if hit.said is None else (hit.said, hit.snippet), hit)
@@ -127,8 +126,8 @@ def without_copies(hits: Iterable[Hit]) -> list[Hit]:
 
 
 class Fallback(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What could not be used and why: `from_` (`from` in JSON) is the provider of vectors; or the backend, in whose
-    place the builtin index has answered `since` then."""
+    """What could not be used and why: `from_` (`from` in JSON) is the provider of vectors; or the backend, instead
+    of which the builtin index has answered `since` then."""
 
     from_: str = field(name="from")
     reason: str
@@ -326,7 +325,7 @@ PART_GLOB = "sessions/*@[0-9]*"
 
 
 def part_path(path: str, number: int) -> str:
-    """The name of the part `number` (from 0) of the transcript `path`; the first one has the name of the whole."""
+    """The name of the part `number` (from 0) of the transcript `path`; the first one has the name of the transcript."""
     return f"{path}@{number}" if number else path
 
 

@@ -1,1 +1,1 @@
-"""Memory backends besides the builtin index, and what stands above all of them: the fallback and the guard."""
+"""Memory backends besides the builtin index, and what is above all of them: the fallback and the guard."""

@@ -63,23 +63,23 @@ class ScopeGuard:
         Raises msgspec.ValidationError for an answer of wrong types.
         """
         sound = msgspec.convert(msgspec.to_builtins(result), SearchResult)
-        talks = self._talks() if any(hit.source == "sessions" for hit in sound.hits) else frozenset()
-        hits = tuple(hit for hit in map(_sound, sound.hits) if self._may_know(request, hit, talks))
+        transcripts = self._transcripts() if any(hit.source == "sessions" for hit in sound.hits) else frozenset()
+        hits = tuple(hit for hit in map(_sound, sound.hits) if self._may_know(request, hit, transcripts))
         if len(hits) < len(sound.hits):
             log.warning("%d results of a memory backend were dropped: out of scope", len(sound.hits) - len(hits))
         most = request.max_results or len(hits)
         return replace(sound, hits=tuple(_cut(hits[:most], request.max_chars or self._max_chars)))
 
-    def _talks(self) -> frozenset[str]:
+    def _transcripts(self) -> frozenset[str]:
         """The paths of the transcripts."""
         source = self._sources.get("sessions")
         return frozenset(split_part(state.path)[0] for state in source.list().files) if source else frozenset()
 
-    def _may_know(self, request: SearchRequest, hit: Hit, talks: frozenset[str]) -> bool:
+    def _may_know(self, request: SearchRequest, hit: Hit, transcripts: frozenset[str]) -> bool:
         if not is_in_scope(request, hit) or not 1 <= hit.start_line <= hit.end_line:
             return False
         if hit.source == "sessions":
-            return hit.path.startswith(TRANSCRIPTS) if self._has_others else split_part(hit.path)[0] in talks
+            return hit.path.startswith(TRANSCRIPTS) if self._has_others else split_part(hit.path)[0] in transcripts
         try:
             self._documents.locate(hit.path)
         except ForbiddenPathError:
@@ -93,7 +93,7 @@ def _sound(hit: Hit) -> Hit:
 
 
 def _cut(hits: Sequence[Hit], room: int) -> Iterator[Hit]:
-    """Whole results until one does not fit; that one is cut, and the rest left out."""
+    """Complete results until one does not fit; that one is cut, and the rest left out."""
     for hit in hits:
         if room <= 0:
             return

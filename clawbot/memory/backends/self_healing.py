@@ -1,4 +1,4 @@
-"""A memory that stays available: its backend answers, and the builtin index at once where that fails."""
+"""A memory that remains available: its backend answers, and the builtin index at once where that fails."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLOSE_SECONDS = 2.0
 """How long a backend may take to close."""
 
 READ, START, SCRUB = "read", "start", "scrub"
-_NO_PROOF = (READ, START, SCRUB)  # what succeeds without saying that a search would
+_NO_PROOF = (READ, START, SCRUB)  # what succeeds and does not show that a search would
 
 
 FIRST_PAUSE = 60.0
@@ -114,10 +114,10 @@ class Surroundings(Struct, frozen=True, kw_only=True):
 
 
 class SelfHealingBackend(MemoryBackend):
-    """The backend `primary`, and the one of `open_builtin` in its place while it fails.
+    """The backend `primary`, and that of `open_builtin` instead while it fails.
 
     A primary that fails in any call is closed, and the same call is answered by the builtin index. The next
-    conversation, or a probe after a pause, tries a new one. The guard stands above both.
+    conversation, or a probe after a pause, tries a new one. The guard applies to both.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class SelfHealingBackend(MemoryBackend):
 
     @property
     def fallback(self) -> Fallback | None:
-        """What the builtin index stands in for; None while the backend answers."""
+        """What the builtin index replaces; None while the backend answers."""
         return self._health.failure
 
     def _of_active(self, get: Callable[[MemoryBackend], T], otherwise: T) -> T:
@@ -303,7 +303,7 @@ class SelfHealingBackend(MemoryBackend):
         return await self._answered_instead(instead or work)
 
     async def _tried(self, verb: str, work: Callable[[MemoryBackend], Awaitable[T]], limit: float | None) -> T:
-        """Raises _FailedError after the primary was left, and what says only that a file may not or can't be read."""
+        """Raises _FailedError after the primary was left, and errors of a file that may not or can't be read."""
         attempt = self._health.attempt
         try:
             async with deadline(limit):
@@ -376,7 +376,7 @@ class SelfHealingBackend(MemoryBackend):
             try:
                 self._generations += shared.backend.generation
             except Exception as error:
-                # Code of a package: what it counted is lost, which costs a search anew.
+                # Code of a package: what it counted is lost, which costs another search.
                 log.warning("the generation of the memory backend could not be read: %s", error, exc_info=True)
         self._generations += 1
         opening, self._opening = self._opening, None
@@ -400,7 +400,7 @@ class SelfHealingBackend(MemoryBackend):
             log.exception("the memory backend %s could not be closed", primary.name)
 
     async def _warm(self) -> None:
-        """Open and start the primary, or the builtin index in its place."""
+        """Open and start the primary, or the builtin index instead."""
         with contextlib.suppress(ClawbotError):
             await self._ask(START, lambda _: asyncio.sleep(0), limit=self._limit)
 

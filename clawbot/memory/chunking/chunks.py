@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 CHARS_PER_TOKEN = 4
-SMALLEST_CHARS = 32
-LARGEST_BYTES = 8_000
+MIN_CHARS = 32
+MAX_BYTES = 8_000
 """Maximum size of a chunk in UTF-8 bytes: within the limit of every embedding model."""
 
 Segment = tuple[int, str]
@@ -29,16 +29,16 @@ def classic_spans(text: str, tokens: int, overlap: int) -> Iterator[tuple[int, i
     """First line, last line (from 1, inclusive) and text of each chunk; neighbours overlap.
 
     `tokens` (at least 1) is the size and `overlap` the repeated part, in tokens of four characters. A chunk contains
-    whole segments, so it exceeds the size if the overlap is long. Blank chunks are left out. Sizes count code points;
-    the system that this format comes from counts UTF-16 units, so emoji twice.
+    complete segments, so it exceeds the size if the overlap is long. Blank chunks are left out. Sizes count code
+    points; the system that this format comes from counts UTF-16 units, so emoji twice.
     """
     tokens = max(1, tokens)
-    size = max(SMALLEST_CHARS, tokens * CHARS_PER_TOKEN)
+    size = max(MIN_CHARS, tokens * CHARS_PER_TOKEN)
     carried = max(0, min(overlap, tokens - 1)) * CHARS_PER_TOKEN
     for segments in _packed(_segments(text, size), size, carried):
         joined = "\n".join(line for _, line in segments)
         if joined.strip():
-            for part in _classic_within(joined, LARGEST_BYTES):
+            for part in _classic_within(joined, MAX_BYTES):
                 yield segments[0][0], segments[-1][0], part
 
 
@@ -108,7 +108,7 @@ _SPEAKER = lazy_re(
     rf"[ \t]*(?:>[ \t]?)*{_TIME}[*_<@]{{0,3}}(?P<name>[^\W\d_][^\n:：*<>|/，。,!?！？]{{0,39}})[*_>]{{0,3}}"
     r"(?::[*_]{0,3}(?=\s)|：)"
 )
-_MOST_NAMES = 4
+_MAX_NAMES = 4
 _ROLES = frozenset({"user", "assistant"})
 _CLOCK = lazy_re(r"[ \t]*\[?\d{1,2}[:：]\d{2}(?::\d{2})?\b")
 _MARKER = lazy_re(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+\S")
@@ -119,24 +119,24 @@ def paragraph_cuts(lines: Sequence[str], start: int, end: int, limit: int = LONG
 
     Lines that begin with a name (`Anna: …`) are separate chunks together with their wrapped lines; so are lines of
     a log, which all begin with a time, and lines that are too long to be wrapped or mostly end sentences. Other
-    text stays whole, up to `limit` characters.
+    text is not split, up to `limit` characters.
     """
     if end - start <= 1:
         if start < end:
             yield start, end, "dialogue" if _speaker(lines[start]) else "prose"
         return
     speakers = [_speaker(line) for line in lines[start:end]]
-    is_talk = _is_talk(speakers)
-    alone = _stand_alone(lines[start:end])
+    is_dialogue = _is_dialogue(speakers)
+    alone = _are_independent(lines[start:end])
     timed = _CLOCK.match(lines[start]) is not None
-    first, kind = start, _kind(lines[start], talks=is_talk and speakers[0] is not None, inside="prose")
+    first, kind = start, _kind(lines[start], is_speech=is_dialogue and speakers[0] is not None, inside="prose")
     for number in range(start + 1, end):
-        talks = is_talk and speakers[number - start] is not None
-        if talks or alone or _MARKER.match(lines[number]) or (timed and _CLOCK.match(lines[number])):
+        is_speech = is_dialogue and speakers[number - start] is not None
+        if is_speech or alone or _MARKER.match(lines[number]) or (timed and _CLOCK.match(lines[number])):
             yield from _within(lines, first, number, kind, limit)
             first, kind = (
                 number,
-                _kind(lines[number], talks=talks, inside="dialogue" if kind == "dialogue" else "prose"),
+                _kind(lines[number], is_speech=is_speech, inside="dialogue" if kind == "dialogue" else "prose"),
             )
     yield from _within(lines, first, end, kind, limit)
 
@@ -160,22 +160,22 @@ def _within(
         yield first, last, kind
 
 
-def _kind(line: str, *, talks: bool, inside: Literal["prose", "dialogue"]) -> Literal["prose", "dialogue", "item"]:
-    if talks:
+def _kind(line: str, *, is_speech: bool, inside: Literal["prose", "dialogue"]) -> Literal["prose", "dialogue", "item"]:
+    if is_speech:
         return "dialogue"
     return "item" if _MARKER.match(line) else inside
 
 
 def _speaker(line: str) -> str | None:
-    """The speaker of the line, if it looks like speech."""
+    """The speaker of the line, if it has the form of speech."""
     found = _SPEAKER.match(line)
     if found is None:
         return None
     name = found["name"].strip()
-    return name if len(name.split()) <= _MOST_NAMES else None
+    return name if len(name.split()) <= _MAX_NAMES else None
 
 
-def _is_talk(speakers: Sequence[str | None]) -> bool:
+def _is_dialogue(speakers: Sequence[str | None]) -> bool:
     """Whether the lines of a paragraph are speech, rather than prose with colons.
 
     Names start with a capital, are of a script without capitals, or those of a chat with a model; if every line has
@@ -186,7 +186,7 @@ def _is_talk(speakers: Sequence[str | None]) -> bool:
     return len(named) == len(speakers) or (len(proper) > 1 and len(proper) == len(named)) or speakers[0] in proper
 
 
-def _stand_alone(lines: Sequence[str]) -> bool:
+def _are_independent(lines: Sequence[str]) -> bool:
     """Whether each line is complete in itself rather than part of wrapped text."""
     if any(len(line) > _WIDEST_WRAP or _columns(line) > _WIDEST_WRAP for line in lines):
         return True
@@ -259,31 +259,31 @@ def chunk_lines(text: str, limits: Limits = USUAL) -> list[Chunk]:
     the file to the first one. A final line break starts no new line. Blank text has no chunks.
     """
     lines = document_lines(text)
-    shown = [(part, said) for part in _parts(lines, limits) if (said := _said(lines, part))]
+    shown = [(part, content) for part in _parts(lines, limits) if (content := _text_of(lines, part))]
     if not shown:
         # Only thematic breaks, or nothing.
         return [Chunk(1, len(lines), text.strip(), "prose")] if text.strip() else []
     starts = [0, *(part.start for part, _ in shown[1:]), len(lines)]
     return [
         Chunk(start + 1, end, slice_, part.kind, part.headings)
-        for (part, said), start, end in zip(shown, starts, starts[1:], strict=False)
-        for slice_ in _slices(said, part, limits)
+        for (part, content), start, end in zip(shown, starts, starts[1:], strict=False)
+        for slice_ in _slices(content, part, limits)
     ]
 
 
-def _slices(said: str, part: _Part, limits: Limits) -> Iterator[str]:
-    """`said`, or where it is one line that is longer than a chunk may be, that line in several: cut behind a sentence,
-    else between words, else anywhere. A heading stays whole, as chunks stand under it."""
+def _slices(text: str, part: _Part, limits: Limits) -> Iterator[str]:
+    """`text`, or where it is one line that is longer than a chunk may be, that line in several: cut behind a sentence,
+    else between words, else anywhere. A heading is not split: chunks refer to it."""
     limit = limits.code if part.kind == "code" else limits.text
-    if len(said) <= limit:
-        yield said
+    if len(text) <= limit:
+        yield text
         return
     start = 0
-    while len(said) - start > limit and "\n" not in said and part.kind != "heading":
-        end = _slice_end(said, start, start + limit)
-        yield said[start:end].strip()
+    while len(text) - start > limit and "\n" not in text and part.kind != "heading":
+        end = _slice_end(text, start, start + limit)
+        yield text[start:end].strip()
         start = end
-    yield said[start:].strip()
+    yield text[start:].strip()
 
 
 def _slice_end(line: str, start: int, end: int) -> int:
@@ -302,7 +302,7 @@ def document_lines(text: str) -> list[str]:
     return lines
 
 
-def _said(lines: Sequence[str], part: _Part) -> str:
+def _text_of(lines: Sequence[str], part: _Part) -> str:
     if part.end - part.start == 1:
         return lines[part.start].strip()
     return "\n".join(lines[part.start : part.end]).strip()
@@ -334,10 +334,10 @@ def _item(lines: Sequence[str], block: Block, limit: int) -> Iterator[_Part]:
         yield _Part(block.start, block.end, "item", block.headings)
         return
     below = range(block.start + 1, block.end)
-    said = next((each for each in below if lines[each][:1].strip() and _speaker(lines[each])), block.end)
-    for start, end in line_groups(lines, block.start, said, limit):
+    speech = next((each for each in below if lines[each][:1].strip() and _speaker(lines[each])), block.end)
+    for start, end in line_groups(lines, block.start, speech, limit):
         yield _Part(start, end, "item", block.headings)
-    for start, end, kind in paragraph_cuts(lines, said, block.end, limit):
+    for start, end, kind in paragraph_cuts(lines, speech, block.end, limit):
         yield _Part(start, end, kind, block.headings)
 
 

@@ -35,13 +35,13 @@ _USER, _AGENT = "User: ", "Assistant: "
 def origins_of(document: Document) -> Sequence[int]:
     """The origin flag of each line of `document`, 0 for written text; empty if nobody speaks."""
     if document.state.source == "sessions":
-        return [_told_by(line) for line in document.text.split("\n")]
+        return [_origin_of(line) for line in document.text.split("\n")]
     if is_session_note(document.text):
         return [_FLAGS.get(who, 0) for who in who_says(document.text.split("\n"))]
     return ()
 
 
-def _told_by(line: str) -> int:
+def _origin_of(line: str) -> int:
     if line.startswith(_USER):
         return SAID_BY_USER
     return SAID_BY_AGENT if line.startswith(_AGENT) else 0
@@ -49,7 +49,7 @@ def _told_by(line: str) -> int:
 
 _CJK = re.compile(f"[{CJK_CHARACTERS}]")
 _TIME_NAMES = words_in("of_time", "en")
-_LONGEST_TIME_WORD = max(map(len, TIME_WORDS))
+_MAX_TIME_WORD = max(map(len, TIME_WORDS))
 _TIME_FIGURES = re.compile(
     r"(?:19|20)\d{2}(?:[-/.]\d{1,2}){0,2}|\d{1,2}:\d{2}|\d{1,2}[ap]m|\d{1,2}\.\d{1,2}\.(?:\d{2}){1,2}|\d{1,2}h(?:\d{2})?",
     re.IGNORECASE,
@@ -84,8 +84,8 @@ def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkR
         # A table row has the column names as its last heading, which is not a chunk.
         depth = min(len(found.headings), len(headings))
         above = headings[depth - 1] if depth else None
-        said_by = reduce(or_, origins[found.start_line - 1 : found.end_line], 0) if origins else 0
-        chunks.append(_record(found, document.line_numbers, above, said_by, compounds))
+        origin = reduce(or_, origins[found.start_line - 1 : found.end_line], 0) if origins else 0
+        chunks.append(_record(found, document.line_numbers, above, origin, compounds))
         if is_heading:
             headings[depth:] = [len(chunks) - 1]
     return chunks
@@ -99,7 +99,7 @@ def _from_their_text(chunks: Sequence[Chunk], text: str) -> Iterator[Chunk]:
 
 
 def _without_labels(chunks: Sequence[Chunk]) -> Iterator[Chunk]:
-    """`chunks`, with lines that begin with a label (`Shopping: milk`) as prose: nobody else speaks beside them, and no
+    """`chunks`, with lines that begin with a label (`Shopping: milk`) as prose: nobody else speaks next to them, and no
     other line of the file begins with that name."""
     names = [split_speaker(found.text)[0] if found.kind == "dialogue" else None for found in chunks]
     lines = Counter(names)
@@ -112,13 +112,13 @@ def _record(
     found: Chunk,
     lines: tuple[int, ...] | None,
     above: int | None,
-    said_by: int,
+    origin: int,
     compounds: Callable[[str], list[str]] | None,
 ) -> ChunkRecord:
     text, kind = found.text, found.kind
     # A line found by both: `- 8443` below `## Proxy`.
     named = f"{text}\n{found.headings[-1]}" if found.headings and kind in UNDER_HEADINGS else text
-    speaker, said = split_speaker(text) if kind == "dialogue" else (None, text)
+    speaker, content = split_speaker(text) if kind == "dialogue" else (None, text)
     return ChunkRecord(
         start_line=found.start_line if lines is None else lines[found.start_line - 1],
         end_line=found.end_line if lines is None else lines[found.end_line - 1],
@@ -128,13 +128,13 @@ def _record(
         heading=above,
         speaker=speaker,
         # The time of a message is not part of its content.
-        flags=_flags(said) | said_by,
+        flags=_flags(content) | origin,
     )
 
 
 def _flags(text: str) -> int:
     flags = QUESTION if text.endswith(("?", "？")) else 0
-    if _may_tell(text):
+    if _may_have_flags(text):
         for of_word in set(map(_flags_of_words.__getitem__, text.split())):
             flags |= of_word
     if not text.isascii() and _CJK.search(text):
@@ -153,15 +153,15 @@ _FLAGS_OF_NAMES = {
 # Punctuation as spaces, digits as one sign. Within ASCII, where that is one pass in C.
 _FIGURE = "0"
 _PARTS = str.maketrans(dict.fromkeys(string.punctuation, " ") | dict.fromkeys(string.digits, _FIGURE))
-_TELLING_PARTS = frozenset(" ".join((*_TIME_NAMES, *TIME_WORDS, *_NUMBER_NAMES)).translate(_PARTS).split())
+_FLAGGED_PARTS = frozenset(" ".join((*_TIME_NAMES, *TIME_WORDS, *_NUMBER_NAMES)).translate(_PARTS).split())
 
 
-def _may_tell(text: str) -> bool:
+def _may_have_flags(text: str) -> bool:
     """Whether a word of `text` may have flags: a test that costs a third of asking for each word."""
     if not text.isascii():
         return True
     parts = text.translate(_PARTS).lower()
-    return _FIGURE in parts or not _TELLING_PARTS.isdisjoint(parts.split())
+    return _FIGURE in parts or not _FLAGGED_PARTS.isdisjoint(parts.split())
 
 
 class _WordFlags(Remembered):
@@ -173,7 +173,7 @@ class _WordFlags(Remembered):
         if "_" not in word and name.isascii() and name.isalpha():
             # Nearly all words: no pattern is needed.
             return _FLAGS_OF_NAMES.get(name, 0)
-        of_time = name in _TIME_NAMES or (len(name) <= _LONGEST_TIME_WORD and without_marks(name) in TIME_WORDS)
+        of_time = name in _TIME_NAMES or (len(name) <= _MAX_TIME_WORD and without_marks(name) in TIME_WORDS)
         has_figures = _NUMERAL.search(word) is not None
         if has_figures and not of_time:
             of_time = _TIME_FIGURES.fullmatch(bare) is not None or _GERMAN_DAY.fullmatch(word) is not None

@@ -287,7 +287,7 @@ def _parse(text: str) -> list[Token]:
 
 @cache
 def _parser() -> MarkdownIt:
-    # Deferred: the import (90 ms) takes longer than a whole search.
+    # Deferred: the import (90 ms) takes longer than a search.
     from clawbot.memory.chunking.markdown_rules import block_parser
 
     return block_parser(_DEEPEST)

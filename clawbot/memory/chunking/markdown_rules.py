@@ -52,7 +52,7 @@ _ENDS_LIST: Rules = {
 }
 _TABLE_RULER = frozenset("|-:")
 _UNDERLINE = frozenset("-=")
-_LONGEST_HEADING = 100
+_MAX_HEADING = 100
 _ENDS = frozenset(".!?。！？")
 
 
@@ -121,14 +121,14 @@ def _text(state: StateBlock, start: int, end: int) -> bool:
 def _is_underlined(state: StateBlock, start: int, end: int) -> bool:
     """Whether the line may be a heading underlined by the next line.
 
-    CommonMark accepts whole paragraphs. In notes these are usually text above a rule, and must not become the heading
+    CommonMark accepts entire paragraphs. In notes these are usually text above a rule, and must not become the heading
     of everything below.
     """
     line = start + 1
     if line >= end or state.isEmpty(line) or _first(state, line) not in _UNDERLINE:
         return False
     text = state.src[state.bMarks[start] : state.eMarks[start]].rstrip()
-    return len(text) <= _LONGEST_HEADING and text[-1:] not in _ENDS
+    return len(text) <= _MAX_HEADING and text[-1:] not in _ENDS
 
 
 def _table(state: StateBlock, start: int, end: int) -> bool:

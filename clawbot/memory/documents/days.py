@@ -39,9 +39,9 @@ _MOMENT = lazy_re(
 )
 _TITLE = lazy_re(r"\s*#[ \t]+(?P<title>[^\n]+)")
 # Lines that set a day or change the context: code fences, headings, messages with day and time.
-_TELLING = lazy_re(
+_MARKERS = lazy_re(
     r"^(?:[ ]{0,3}(?P<fence>`{3,}|~{3,})|(?P<marks>#{1,6})[ \t]+(?P<heading>[^\n]*\d[^\n]*)|(?P<other>#{1,6})[ \t]"
-    r"|\[?(?P<talk>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])",
+    r"|\[?(?P<message>\d{4}-\d{2}-\d{2})[ T]\d{1,2}:\d{2}(?::\d{2})?\]?[ \t]+[^\n:：]{1,40}[:：])",
     re.MULTILINE,
 )
 _SESSION = lazy_re(r"Session: (?P<date>\d{4}-\d{2}-\d{2}) \d{2}:\d{2}")
@@ -62,13 +62,13 @@ def date_of(path: str) -> date | None:
 
 
 def named_by(path: str, text: str, order: Order | None = None, zone: tzinfo | None = None) -> Named | None:
-    """The days of the whole note at `path`, relative to the folder of all notes. `order` is that of ambiguous days; a
+    """The days of the note at `path`, relative to the folder of all notes. `order` is that of ambiguous days; a
     moment in UTC is of its day in `zone` (None: the machine's)."""
     return next(filter(None, _namings(path, text, order, zone)), None)
 
 
 def _namings(path: str, text: str, order: Order | None, zone: tzinfo | None) -> Iterator[Named | None]:
-    """What names the note, most telling first; folders that are no part of a day come last."""
+    """What names the note, most reliable first; folders that are no part of a day come last."""
     matter = _MATTER.match(text) if text[:3] in ("---", 3 * "+") else None
     keys = matter["keys"] if matter else found[0] if (found := _PROPERTIES.match(text)) else ""
     yield _value(_DATED.search(keys), order, zone)
@@ -97,7 +97,7 @@ def _value(found: re.Match[str] | None, order: Order | None, zone: tzinfo | None
 
 
 def day_of(path: str, text: str) -> date | None:
-    """The day of the whole note: the last one, if it is of several."""
+    """The day of the note: the last one, if it is of several."""
     found = named_by(path, text)
     return found.period.end if found and found.period else None
 
@@ -113,7 +113,7 @@ def marks_of(text: str, days: date | tuple[date, ...] | None) -> tuple[DayMark, 
     reader = _DayReader((days,) if isinstance(days, date) else days or ())
     line, position = 1, 0
     marks = [DayMark(1, reader.days)]
-    for found in _TELLING.finditer(text):
+    for found in _MARKERS.finditer(text):
         line += text.count("\n", position, found.start())
         position = found.start()
         reader.take(found)
@@ -126,17 +126,17 @@ class _DayReader:
     """Reads the days of a note. `days` are those of the following lines."""
 
     def __init__(self, days: tuple[date, ...]) -> None:
-        # A heading says more than a note of a week or a month.
-        self._whole, self._own = days, days[:1] if len(days) == 1 else ()
+        # A heading is more precise than a note of a week or a month.
+        self._all, self._own = days, days[:1] if len(days) == 1 else ()
         self._sections: list[tuple[int, tuple[date, ...]]] = []
         self._fence = ""
-        self._talk: date | None = None
+        self._message: date | None = None
 
     @property
     def days(self) -> tuple[date, ...]:
-        if self._talk is not None:
-            return tuple(dict.fromkeys((*self._own, self._talk)))
-        return self._sections[-1][1] if self._sections else self._whole
+        if self._message is not None:
+            return tuple(dict.fromkeys((*self._own, self._message)))
+        return self._sections[-1][1] if self._sections else self._all
 
     def take(self, found: re.Match[str]) -> None:
         if fence := found["fence"]:
@@ -146,21 +146,21 @@ class _DayReader:
                 self._fence = ""
         elif self._fence:
             return
-        elif found["talk"]:
-            self._talk = _iso(found["talk"]) or self._talk
+        elif found["message"]:
+            self._message = _iso(found["message"]) or self._message
         else:
             self._enter(len(found["marks"] or found["other"]), (found["heading"] or "")[:MAX_CHARS])
 
     def _enter(self, level: int, heading: str) -> None:
-        self._talk = None
+        self._message = None
         self._sections = [section for section in self._sections if section[0] < level]
         if session := _SESSION.match(heading):
             # Its messages carry their own days; the day in the file name is that of the last one.
             began = _iso(session["date"])
-            self._sections = [(level, (began,) if began else self._whole)]
+            self._sections = [(level, (began,) if began else self._all)]
             self._own = ()
-        elif (told := _day_of_heading(heading)) is not None:
-            self._sections.append((level, tuple(dict.fromkeys((*self._own, told)))))
+        elif (day := _day_of_heading(heading)) is not None:
+            self._sections.append((level, tuple(dict.fromkeys((*self._own, day)))))
 
 
 def _day_of_heading(heading: str) -> date | None:

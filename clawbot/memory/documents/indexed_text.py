@@ -1,4 +1,4 @@
-"""Decides which lines of a document are indexed; the others become blank, so that line numbers stay those of the file.
+"""Decides which lines of a document are indexed; the others become blank, so that line numbers are those of the file.
 Excluded are unchanged lines of the shipped templates, empty quotes, and the metadata lines of session notes and of
 outliners.
 
@@ -53,19 +53,19 @@ def who_says(lines: Sequence[str]) -> Iterator[str]:
     """The speaker of each line of a session note: `user`, `assistant`, or "" outside the conversation."""
     who = ""
     for line in lines:
-        if said := _SPEAKER.match(line):
-            who = said["role"]
+        if speaker := _SPEAKER.match(line):
+            who = speaker["role"]
         elif not line.startswith(">"):
             who = ""
         yield who
 
 
 def lines_of_its_own(lines: Sequence[str]) -> Iterator[int]:
-    """The numbers (from 0) of lines of a session note that say nothing about the user or the world."""
+    """The numbers (from 0) of lines of a session note that contain nothing about the user or the world."""
     number = 0
     while number < len(lines):
-        said = _SPEAKER.match(lines[number])
-        if said is None:
+        speaker = _SPEAKER.match(lines[number])
+        if speaker is None:
             if _FACT.match(lines[number]):
                 yield number
             number += 1
@@ -73,16 +73,16 @@ def lines_of_its_own(lines: Sequence[str]) -> Iterator[int]:
         end = number + 1
         while end < len(lines) and lines[end].startswith(">"):
             end += 1
-        if said["role"] == "assistant":
+        if speaker["role"] == "assistant":
             block = [
-                lines[number][said.end() :],
+                lines[number][speaker.end() :],
                 *(_QUOTE_MARK.sub("", line, count=1) for line in lines[number + 1 : end]),
             ]
-            yield from (number + inside for inside in _unsaid(block))
+            yield from (number + inside for inside in _repeated(block))
         number = end
 
 
-def _unsaid(block: Sequence[str]) -> Iterator[int]:
+def _repeated(block: Sequence[str]) -> Iterator[int]:
     """The agent's lines that are refusals or quotes of notes."""
     if is_refusal("\n".join(block)):
         yield from range(len(block))
@@ -96,8 +96,8 @@ def _unsaid(block: Sequence[str]) -> Iterator[int]:
 
 _RULE = 4  # increment when the same document has other lines excluded, or other days
 _TEMPLATE = "workspace_template"
-# What Logseq and Org keep beside a line: its id, whether it is folded, when its clock ran.
-_KEPT_BESIDE = lazy_re(
+# What Logseq and Org store with a line: its id, whether it is folded, when its clock ran.
+_LINE_METADATA = lazy_re(
     r"^[ \t]*(?:[-*+][ \t]+)?(?:(?:id|collapsed|logseq\.[\w.-]+)::[ \t][^\n]*|:(?:LOGBOOK|PROPERTIES|END):[ \t]*"
     r"|CLOCK:[ \t]*\[[^\n]*)$",
     re.MULTILINE,
@@ -119,7 +119,7 @@ def indexed_text(document: Document) -> str:
     elif (template := _templates().get(document.state.path.casefold())) is not None:
         text = "\n".join(_edited(text.split("\n"), template))
     text = _EMPTY_QUOTE.sub("", text) if ">" in text else text
-    return _KEPT_BESIDE.sub("", text) if "::" in text or ":END:" in text else text
+    return _LINE_METADATA.sub("", text) if "::" in text or ":END:" in text else text
 
 
 @cache
@@ -142,16 +142,16 @@ def _templates() -> dict[str, frozenset[str]]:
 
 
 def _edited(lines: Sequence[str], template: frozenset[str]) -> list[str]:
-    """`lines` with those of the template blanked. A template heading stays if there is text below it."""
+    """`lines` with those of the template blanked. A template heading is kept if there is text below it."""
     kept = ["" if line.strip() in template else line for line in lines]
-    says = False
+    has_text = False
     for number in range(len(lines) - 1, -1, -1):
         if not _HEADING.match(lines[number]):
-            says = says or bool(kept[number])
+            has_text = has_text or bool(kept[number])
             continue
-        if says:
+        if has_text:
             kept[number] = lines[number]
-        says = False
+        has_text = False
     return kept
 
 
@@ -164,14 +164,14 @@ def count_notes(workspace: Path) -> int:
     with contextlib.suppress(OSError), GuardedFolder(workspace).folder(MEMORY_FOLDER) as folder:
         walk = TreeWalk(folder, ignored=IGNORED_FOLDERS, skips=_is_hidden)
         notes = sum(is_markdown(entry.name) and not entry.is_folder for entry in walk)
-    return notes + _says_something(MemoryDocuments(workspace, ()))
+    return notes + _has_indexed_line(MemoryDocuments(workspace, ()))
 
 
 def _is_hidden(path: str) -> bool:
     return path.rpartition("/")[2].startswith(".")
 
 
-def _says_something(documents: MemoryDocuments) -> bool:
+def _has_indexed_line(documents: MemoryDocuments) -> bool:
     """Whether MEMORY.md has an indexed line."""
     for name in ROOT_FILES:
         with contextlib.suppress(UnreadableDocumentError):

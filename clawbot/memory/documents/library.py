@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -49,7 +49,7 @@ class Plan(Struct, frozen=True):
 def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: Collection[str] = ()) -> Plan:
     """Compare a listing with the index, by size and time. Differing files may still have the same content.
 
-    Files in `hidden` places, which could not be read, stay indexed.
+    Files below `hidden` paths, which could not be read, remain indexed.
     """
     added: list[FileState] = []
     changed: list[FileState] = []
@@ -80,6 +80,20 @@ def is_stale(plan: Plan, known: Mapping[str, Known]) -> bool:
     return False
 
 
+def groups(states: Iterable[FileState], max_bytes: int, max_files: int) -> Iterator[list[FileState]]:
+    """`states` in groups of limited size, or of one larger file."""
+    group: list[FileState] = []
+    size = 0
+    for state in states:
+        if group and (size + state.size > max_bytes or len(group) >= max_files):
+            yield group
+            group, size = [], 0
+        group.append(state)
+        size += state.size
+    if group:
+        yield group
+
+
 def _joined(listings: Sequence[Listing]) -> Listing:
     """All of them as one; a single one is itself."""
     if len(listings) == 1:
@@ -92,7 +106,7 @@ def _joined(listings: Sequence[Listing]) -> Listing:
 class Library:
     """All sources combined. Every method blocks and is thread-safe.
 
-    `hidden` are places that the last listing could not read, though they may contain files.
+    `hidden` are paths that the last listing could not read, though they may contain files.
     """
 
     def __init__(self, sources: Sequence[DocumentSource]) -> None:
@@ -174,8 +188,8 @@ class Library:
     def gone(self, hits: Sequence[Hit]) -> frozenset[str]:
         """The paths of those `hits` whose file was deleted."""
         sources = {source.source: source for source in self.sources}
-        places = {(hit.source, hit.path) for hit in hits if hit.source in sources}
-        return frozenset(path for source, path in places if sources[source].is_gone(path))
+        found = {(hit.source, hit.path) for hit in hits if hit.source in sources}
+        return frozenset(path for source, path in found if sources[source].is_gone(path))
 
     def refuse(self, state: FileState, issue: Issue) -> None:
         """Record why a file is left out."""

@@ -75,7 +75,7 @@ class Document(Struct, frozen=True):
 
     `state` is that of the content; its time is UNSETTLED if the file was written a moment before, so that the next
     listing differs and the file is compared by `digest` (BLAKE2b-16 of its bytes). `line_numbers` map the lines of
-    `text` to the file, if they differ. `date` is the day of the whole document, or the last one of its week or month;
+    `text` to the file, if they differ. `date` is the day of the document, or the last one of its week or month;
     `days` mark where lines of other days begin, and all days of a week or month.
     """
 
@@ -107,7 +107,7 @@ class DocumentSource(Protocol):
         """The current documents. Never raises for a single file; a missing folder is an issue."""
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None if it was deleted meanwhile. Raises UnreadableDocumentError."""
+        """The document; None if it was deleted since. Raises UnreadableDocumentError."""
 
     def describe(self, hit: Hit) -> Hit:
         """`hit`, found in one of its documents, as shown in results."""
@@ -127,7 +127,7 @@ class MemoryDocuments:
     """MEMORY.md (or memory.md), everything below memory/, and the configured extra paths.
 
     `closed` returns for each listing what belongs to other agents (None: nothing can). It may block. With `watch`, a
-    listing is kept while the system says that nothing has changed. `zone` is the user's, None: the machine's.
+    listing is kept until the system reports a change. `zone` is the user's, None: the machine's.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class MemoryDocuments:
         self._closed = closed
         self._zone = zone
         # The orders of day and month that names in each folder and below it show; and the last listing, as it is and as
-        # it is told.
+        # it is returned.
         self._orders: Mapping[str, Collection[Order]] = {}
         self._marked_listing: tuple[Listing | None, Listing] = None, Listing((), ())
         self._workspace = os.path.normpath(workspace.absolute())
@@ -179,7 +179,7 @@ class MemoryDocuments:
         for root in self._roots:
             if not away or not self._is_inside(root):
                 walk.add_root(root)
-        # Check again: the folder may have been unmounted meanwhile, without its files being deleted.
+        # Check again: the folder may have been unmounted since, without its files being deleted.
         if away := away or why_no_folder(workspace):
             if away == NOT_THERE:
                 away = "the workspace does not exist: `clawbot workspace init` creates it"
@@ -187,7 +187,7 @@ class MemoryDocuments:
         return walk
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None if it was deleted meanwhile. Blocks. Raises UnreadableDocumentError."""
+        """The document; None if it was deleted since. Blocks. Raises UnreadableDocumentError."""
         absolute = self._absolute(state.path)
         root = self._root_of(absolute)
         content = read_content(root or Root(absolute, state.path, base=self._workspace), absolute, state.path)
@@ -201,7 +201,7 @@ class MemoryDocuments:
         return Document(read, content.text, content.digest, period.end if period else None, days=marks)
 
     def ambiguous(self) -> tuple[AmbiguousDay, ...]:
-        """The notes whose names don't tell the day from the month. Blocks."""
+        """The notes whose names leave the day and the month ambiguous. Blocks."""
         found = []
         for state in self.list().files:
             if is_ambiguous(state.path):
@@ -213,7 +213,7 @@ class MemoryDocuments:
         return tuple(found)
 
     def _inside(self, root: Root | None, absolute: str) -> str:
-        """The path below its root, whose own name and place say nothing about its notes."""
+        """The path below its root, whose own name and location mean nothing for its notes."""
         is_folder = root is not None and _is_within(root.absolute, absolute)
         return absolute[len(root.absolute) :].strip("/") if root and is_folder else Path(absolute).name
 
@@ -257,7 +257,7 @@ class MemoryDocuments:
         """The actual or future location of the memory file `path`: relative to the workspace, absolute, or with `~`.
         Blocks.
 
-        If it does not exist, a file whose name looks the same is used (see `on_disk`).
+        If it does not exist, one whose name is the same in another Unicode form is used (see `on_disk`).
 
         Raises ForbiddenPathError for paths that are not memory files, for links and for special files.
         """
@@ -290,7 +290,7 @@ class MemoryDocuments:
         The workspace needs no recursive watch: the relevant subfolders are listed themselves.
         """
         roots = [Path(root.absolute) for root in self._roots]
-        folders = [root if _is_folder(root) else root.parent for root in roots]
+        folders = [root if stat.S_ISDIR(_mode(root)) else root.parent for root in roots]
         return tuple(folder for folder in dict.fromkeys([Path(self._workspace), *folders]) if not why_no_folder(folder))
 
     def owns(self, path: Path) -> bool:
@@ -351,10 +351,6 @@ def _is_within(folder: str, path: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
 
 
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(_mode(path))
-
-
 def _mode(path: str | Path) -> int:
     """The file mode of `path`, without following links; 0 if it does not or cannot exist."""
     try:
@@ -375,7 +371,7 @@ class Content(Struct, frozen=True):
 def read_content(root: Root, absolute: str, shown: str) -> Content | None:
     """The content of the file `absolute` of `root`, called `shown` in errors; None if it does not exist. Blocks.
 
-    A byte order mark selects UTF-16 and is removed; CRLF becomes LF and NUL becomes U+FFFD; the number of lines stays.
+    A byte order mark selects UTF-16 and is removed; CRLF becomes LF and NUL becomes U+FFFD, with as many lines.
     If the file was written so recently that another write could leave the time unchanged, `mtime_ns` is UNSETTLED.
     Raises UnreadableDocumentError.
     """

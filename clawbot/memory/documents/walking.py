@@ -21,7 +21,7 @@ from clawbot.trees import MOST_ENTRIES
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """Larger files are reported and left out."""
 
-MOST_ISSUES = 100
+MAX_ISSUES = 100
 """Further issues of a listing are only counted."""
 
 # Also folders of other version control systems.
@@ -126,9 +126,9 @@ class Walk:
 
     def listing(self) -> Listing:
         """The listing so far."""
-        issues = self._issues[:MOST_ISSUES]
-        if len(self._issues) > MOST_ISSUES:
-            issues.append(Issue("", f"{len(self._issues) - MOST_ISSUES:,} more files could not be taken"))
+        issues = self._issues[:MAX_ISSUES]
+        if len(self._issues) > MAX_ISSUES:
+            issues.append(Issue("", f"{len(self._issues) - MAX_ISSUES:,} more files could not be taken"))
         return Listing(tuple(self._files), tuple(issues), self._hidden)
 
     def report(self, path: str, text: str, *hidden: str) -> None:
@@ -284,9 +284,9 @@ def why_no_folder(path: Path) -> str:
 
 
 def is_hidden(path: str, hidden: Iterable[str]) -> bool:
-    """Whether the file `path` is in one of the unreadable places of a listing."""
+    """Whether the file `path` is in one of the unreadable paths of a listing."""
     return any(
-        path == place or path.startswith(f"{place}/") if place else not path.startswith("../") for place in hidden
+        path == folder or path.startswith(f"{folder}/") if folder else not path.startswith("../") for folder in hidden
     )
 
 

@@ -248,7 +248,7 @@ class Searcher:
             await self._wait_for_vectors(ticket)
         elif not self._handle.remote and self._sync.pending <= WORTH_WAITING:
             # Local vectors take little time.
-            await asyncio.wait([ticket.whole], timeout=max(0.0, end - loop.time()))
+            await asyncio.wait([ticket.complete], timeout=max(0.0, end - loop.time()))
         return ticket.text.result() is not None or self._sync.busy
 
     async def _has_nothing_old(self) -> bool:
@@ -279,7 +279,7 @@ class Searcher:
         """Wait for a while for local vectors."""
         await self._handle.open()
         if not self._handle.remote:
-            await asyncio.wait([ticket.whole], timeout=self._query.wait_for_vectors)
+            await asyncio.wait([ticket.complete], timeout=self._query.wait_for_vectors)
 
     def _is_stale(self) -> bool | None:
         return may_be_unsound(self._context.db) or self._context.library.is_stale()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from clawbot.memory.arrays import are_among, distinct, numpy, places_in
+from clawbot.memory.arrays import are_among, distinct, numpy, positions_in
 from clawbot.memory.search.protocols import ChunkReader, Matrix, ReadVectors
 from clawbot.memory.search.scope import FileScope
 from clawbot.memory.search.table import LineTable
@@ -49,7 +49,7 @@ class AllVectors(Struct, frozen=True):
 
     def places(self, ids: Ids) -> tuple[Ids, Bools]:
         """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
-        return places_in(self.ids, ids)
+        return positions_in(self.ids, ids)
 
 
 def nearest(reader: ChunkReader, vector: bytes, limit: int, scope: FileScope) -> Ids:

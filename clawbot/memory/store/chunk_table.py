@@ -78,16 +78,16 @@ class ChunkTable:
         vectors: VectorTable | None,
         inherited: Mapping[VectorKey, bytes | None],
         *,
-        anew: bool = False,
+        rewrite: bool = False,
     ) -> Change:
-        """Make `chunks` those of the file. Equal leading ones are kept (unless `anew`); the others keep known vectors.
+        """Make `chunks` those of the file. Equal leading ones are kept (unless `rewrite`), known vectors always.
 
         `inherited` are vectors from another index, None for chunks without text to embed.
         """
         old = self.stored(file_id)
         new = [_row(chunk, None if chunk.speaker is None else self._speaker(chunk.speaker)) for chunk in chunks]
         self._silent |= _speakers_of(old) - _speakers_of(new)
-        kept = 0 if anew else common(old, new)
+        kept = 0 if rewrite else common(old, new)
         known = dict(inherited)
         have: dict[int, bytes] = {}
         if vectors is not None and old:
@@ -97,8 +97,8 @@ class ChunkTable:
         carried = self._insert(file_id, kept, new, chunks, known)
         if vectors is not None:
             vectors.insert(carried)
-        staying = old[:kept]
-        mute = sum(1 for row in [*staying, *new[kept:]] if row[5] & MUTE)
+        unchanged = old[:kept]
+        mute = sum(1 for row in [*unchanged, *new[kept:]] if row[5] & MUTE)
         waiting = len(new) - mute - len(carried) - sum(1 for one in range(kept) if id_of(file_id, one) in have)
         return Change(kept, len(new) - kept, len(carried), waiting, mute)
 

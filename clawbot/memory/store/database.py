@@ -86,7 +86,7 @@ _CHECKSUMS = ""
 _DAYS = "ALTER TABLE files ADD COLUMN days TEXT;"
 
 # Which files each generation changed, so that what is kept in memory follows at the cost of these alone; and what waits
-# for vectors, without a look at all files.
+# for vectors, without reading all files.
 _CHANGES = """
 CREATE TABLE changes (
     generation INTEGER NOT NULL, file_id INTEGER NOT NULL, PRIMARY KEY (generation, file_id)
@@ -118,7 +118,7 @@ _WAL_PAGES = 4000
 CHECKSUM_BYTES = 8
 """Bytes at the end of each page for its checksum, so that damaged pages are detected."""
 
-# Otherwise the log file stays large after a large build.
+# Otherwise the log file remains large after a large build.
 _WAL_BYTES = 1024 * 1024
 
 
@@ -202,8 +202,8 @@ def _create_private(path: Path) -> None:
 
 def _prepare(connection: apsw.Connection, cache_kib: int) -> None:
     _be_patient(connection)
-    # Against a race with another process that creates the file: half of its first page would be taken for a whole one
-    # with a wrong checksum.
+    # Against a race with another process that creates the file: half of its first page would be taken for a complete
+    # one with a wrong checksum.
     connection.pragma("page_size", PAGE_BYTES)
     connection.enable_load_extension(True)
     connection.load_extension(_vector_library())
@@ -344,7 +344,7 @@ def read_generation(connection: apsw.Connection) -> int:
 
 
 ANY_FILE = -1
-"""Stands in `changes` for more than single files, such as another size of the vectors."""
+"""Represents in `changes` more than single files, such as another size of the vectors."""
 
 _KEPT_GENERATIONS = 256
 
@@ -392,7 +392,7 @@ def valid(kind: type[T], values: Sequence[Any], path: Path) -> T:
 def _file_system() -> str | None:
     """The name of the VFS that verifies pages on reading; None if this apsw was built without it.
 
-    It is SQLite's extension `cksumvfs`, and stays loaded for the process.
+    It is SQLite's extension `cksumvfs`, and remains loaded for the process.
     """
     import apsw
 

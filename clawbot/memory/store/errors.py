@@ -102,10 +102,10 @@ def _is_damage(error: BaseException) -> bool:
 
 
 def _translated(path: Path, error: BaseException) -> StoreError:
-    said = str(error)
+    reason = str(error)
     name = type(error).__name__
     if _is_damage(error):
-        return DamagedIndexError(path, f"is damaged ({said})")
+        return DamagedIndexError(path, f"is damaged ({reason})")
     if name in {"BusyError", "LockedError"}:
         return BusyIndexError(f"The memory index {path} is in use by another process.", hint="Try again in a moment.")
     if name == "InterruptError":
@@ -113,7 +113,7 @@ def _translated(path: Path, error: BaseException) -> StoreError:
     if name == "FullError" or getattr(error, "extendedresult", 0) == _IOERR_SHMSIZE:
         return _full(path)
     if name == "IOError":
-        return StoreError(f"The memory index {path} can't be written or read ({said}).", hint=_DISK_HINT)
+        return StoreError(f"The memory index {path} can't be written or read ({reason}).", hint=_DISK_HINT)
     if name in {"ReadOnlyError", "CantOpenError", "PermissionsError"}:
-        return StoreError(f"The memory index {path} can't be opened for writing ({said}).", hint=_ACCESS_HINT)
-    return StoreError(f"The memory index {path} can't be used ({said}).")
+        return StoreError(f"The memory index {path} can't be opened for writing ({reason}).", hint=_ACCESS_HINT)
+    return StoreError(f"The memory index {path} can't be used ({reason}).")

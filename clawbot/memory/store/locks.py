@@ -22,7 +22,7 @@ _SEAL_BYTES = 2 * _SEAL.size
 
 
 class WriterLock:
-    """The exclusive right to write the index at `path`, as `<path>.lock`. The file stays: removing it would admit two
+    """The exclusive right to write the index at `path`, as `<path>.lock`. The file is kept: removing it would admit two
     writers.
 
     Uses flock directly: importing filelock takes longer than syncing one file.

@@ -1,6 +1,6 @@
 """All vectors of an index in memory, for a process that searches repeatedly.
 
-They stay codes, as in the table: 104 bytes a line of 256 dimensions. Their signs are kept apart, 64 dimensions after
+They remain codes, as in the table: 104 bytes a line of 256 dimensions. Their signs are kept apart, 64 dimensions after
 another, since a scan reads nothing else: 4 ms for a million lines, a third of what the memory bus allows.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from clawbot.memory.arrays import distinct, numpy, places_in
+from clawbot.memory.arrays import distinct, numpy, positions_in
 from clawbot.memory.store.reader import IndexReader
 from clawbot.memory.store.records import ORDINAL_BITS, file_of, id_of, is_before, ranges_of
 from clawbot.memory.store.vectors import PLANES, Stored, levels_of, plane_bytes, signs, unit_rows
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Planes = NDArray[np.uint8]
     Words = NDArray[np.uint64]
 
-MOST_BYTES = 160 * 1024 * 1024
+MAX_BYTES = 160 * 1024 * 1024
 """No matrix is built for larger indexes, whose signs are scanned in the database: 1.5 million lines of 256
 dimensions."""
 
@@ -35,7 +35,7 @@ _BLOCK_ROWS = 32_768
 """A change copies the block that contains it: 3 MB."""
 
 _ROWS_AT_A_TIME = 16_384
-"""Rows whose signs and distances stay in the CPU cache."""
+"""Rows whose signs and distances fit into the CPU cache."""
 
 _WORD, _BYTE_WORDS = 8, 3
 
@@ -54,11 +54,11 @@ class _Block:
         parts = (self.ids[which], self.signs[:, which], self.lower[which])
         return _Block(*map(np.ascontiguousarray, parts))
 
-    def packed(self, places: Ids, width: int) -> Planes:
-        """The codes at `places` `(m,)`, with planes of `width` bytes: `(m, 3 * width)`."""
+    def packed(self, positions: Ids, width: int) -> Planes:
+        """The codes at `positions` `(m,)`, with planes of `width` bytes: `(m, 3 * width)`."""
         np = numpy()
-        upper = np.ascontiguousarray(self.signs[:, places].T).view(np.uint8)[:, :width]
-        found: Planes = np.concatenate([upper, self.lower[places]], axis=1)
+        upper = np.ascontiguousarray(self.signs[:, positions].T).view(np.uint8)[:, :width]
+        found: Planes = np.concatenate([upper, self.lower[positions]], axis=1)
         return found
 
 
@@ -78,7 +78,7 @@ class VectorMatrix:
 
     @property
     def ids(self) -> Sequence[Ids]:
-        """The chunks, ascending, in stretches that stay the same arrays until their vectors change."""
+        """The chunks, ascending, in stretches that are the same arrays until their vectors change."""
         return [block.ids for block in self._blocks]
 
     @classmethod
@@ -129,7 +129,7 @@ class VectorMatrix:
 
     def places(self, ids: Ids) -> tuple[Ids, Bools]:
         """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
-        return places_in(self.ids, ids)
+        return positions_in(self.ids, ids)
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
         """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
@@ -166,7 +166,7 @@ class VectorMatrix:
 
 
 def _fits(rows: int, dimensions: int) -> bool:
-    return rows * (PLANES * plane_bytes(dimensions) + _WORD) <= MOST_BYTES
+    return rows * (PLANES * plane_bytes(dimensions) + _WORD) <= MAX_BYTES
 
 
 def _estimate(signs: Words, asked: Words, cosines: Floats, out: Floats) -> None:
@@ -211,17 +211,17 @@ def _joined(parts: list[_Block]) -> list[_Block]:
     return _split(_Block(ids, upper, lower).chosen(np.argsort(ids)))
 
 
-def _split(whole: _Block) -> list[_Block]:
+def _split(rows: _Block) -> list[_Block]:
     """Blocks of about _BLOCK_ROWS, each starting with a new file."""
     np = numpy()
-    ids = whole.ids
+    ids = rows.ids
     blocks: list[_Block] = []
     first = 0
     while first < len(ids):
         end = min(first + _BLOCK_ROWS, len(ids))
         if end < len(ids):
-            # Include the whole file in which the block ends.
+            # Include all of the file in which the block ends.
             end = int(np.searchsorted(ids, id_of(file_of(int(ids[end - 1])) + 1, 0)))
-        blocks.append(whole.chosen(slice(first, end)))
+        blocks.append(rows.chosen(slice(first, end)))
         first = end
     return blocks

@@ -132,7 +132,7 @@ class IndexReader:
         try:
             with self._errors:
                 self._connection.execute("BEGIN")
-                self._look()
+                self._refresh()
                 yield
         except StoreError as error:
             # FTS5 reports another error when interrupted while opening its tables.
@@ -196,8 +196,8 @@ class IndexReader:
         return dict(sorted(files.items())) if is_new else files
 
     def changed_since(self, generation: int) -> set[int] | None:
-        """The files that changed after the earlier `generation`, the removed ones included; None if that can't be
-        told."""
+        """The files that changed after the earlier `generation`, the removed ones included; None if that is
+        unknown."""
         with self.snapshot():
             return changed_files(self._connection, generation, self._generation)
 
@@ -331,7 +331,7 @@ class IndexReader:
         # A reopened file may have the same generation, and tables belong to a connection.
         self._generation, self._files_at = -1, None
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Drop caches of another generation."""
         generation = read_generation(self._connection)
         if generation == self._generation:

@@ -22,7 +22,7 @@ QUESTION, DATED, CJK = 1, 2, 4
 """Bits of `flags`: a question; words of date or time; Chinese, Japanese or Korean."""
 
 SAID_BY_USER, SAID_BY_AGENT = 8, 16
-"""Bits of `flags`: said by the user, by the agent; neither for text written in a file."""
+"""Bits of `flags`: of the user, of the agent; neither for text written in a file."""
 
 NUMBERED = 32
 """Bit of `flags`: a number, in digits or as a word."""
@@ -172,7 +172,7 @@ class PendingChunk(Struct, frozen=True):
 
 
 class FileRow(Struct, frozen=True):
-    """A file for a search. `day` is that of the whole file; `days` has details if there are several."""
+    """A file for a search. `day` is that of the file; `days` has details if there are several."""
 
     id: int
     path: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import apsw
 
 SIDE_FILES = ("-wal", "-shm")
-"""SQLite's files beside a database: the write-ahead log, and its shared index."""
+"""SQLite's files next to a database: the write-ahead log, and its shared index."""
 
 
 def building_path(path: Path) -> Path:
@@ -33,7 +33,7 @@ def building_path(path: Path) -> Path:
 def publish(path: Path) -> None:
     """Move the index from `building_path` to `path`. Blocks.
 
-    The caller holds the writer's lock and has closed its connections to both. Readers keep what they have open, and see
+    The caller holds the writer's lock and has closed its connections to both. Readers keep their open files, and see
     the new index at their next snapshot. Raises BusyIndexError if a reader does not finish in time (the new index then
     stays, to be published later), StoreError.
     """
@@ -46,7 +46,7 @@ def publish(path: Path) -> None:
         with contextlib.suppress(DamagedIndexError):
             _settle(path)
     with replacing(path), file_errors(path):
-        # Both logs are empty by now. Remove them first: a log beside the wrong database would be replayed into it.
+        # Both logs are empty by now. Remove them first: a log next to the wrong database would be replayed into it.
         _remove_side_files(building)
         _remove_side_files(path)
         building.replace(path)
@@ -64,7 +64,7 @@ def discard_building(path: Path) -> None:
 def recover(path: Path) -> None:
     """Remove useless remains of a killed process: logs without a database. The caller holds the lock. Blocks.
 
-    An index being built stays and is continued.
+    An index being built is kept and continued.
     """
     for database in (path, building_path(path)):
         if not database.exists() and any(side.exists() for side in _side_files(database)):
@@ -73,7 +73,7 @@ def recover(path: Path) -> None:
 
 
 def _settle(database: Path) -> None:
-    """Checkpoint the whole log. Raises BusyIndexError, DamagedIndexError, StoreError."""
+    """Checkpoint the complete log. Raises BusyIndexError, DamagedIndexError, StoreError."""
     connection = open_for_writing(database)
     try:
         with StoreErrors(database):
@@ -171,15 +171,15 @@ def _remove_older(path: Path, kept: int = KEPT) -> None:
 _MAX_SHOWN = 3
 _BOUNDS = {"bits": ORDINAL_BITS, "last_kind": len(KINDS) - 1}
 _CONTRADICTIONS = {
-    "files have wrong counts of their pieces": """
+    "files have wrong counts of their passages": """
         SELECT count(*) FROM files
         LEFT JOIN (SELECT id >> :bits AS file, count(*) AS found FROM chunks GROUP BY file) ON file = files.id
         WHERE chunks != coalesce(found, 0)""",
-    "pieces belong to no file": "SELECT count(*) FROM chunks WHERE id >> :bits NOT IN (SELECT id FROM files)",
-    "pieces are of no kind": "SELECT count(*) FROM chunks WHERE kind NOT BETWEEN 0 AND :last_kind",
-    "pieces have no words": "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_fts)",
-    "words belong to no piece": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)",
-    "pieces have an unknown speaker": """
+    "passages belong to no file": "SELECT count(*) FROM chunks WHERE id >> :bits NOT IN (SELECT id FROM files)",
+    "passages are of no kind": "SELECT count(*) FROM chunks WHERE kind NOT BETWEEN 0 AND :last_kind",
+    "passages have no words": "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_fts)",
+    "words belong to no passage": "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)",
+    "passages have an unknown speaker": """
         SELECT count(*) FROM chunks WHERE speaker NOT NULL AND speaker NOT IN (SELECT id FROM speakers)""",
 }
 
@@ -217,4 +217,4 @@ def _examine_vectors(connection: apsw.Connection, path: Path, vectors: set[int])
     chunks = {one for (one,) in fetch(connection, "SELECT id FROM chunks")}
     waiting = int(connection.execute("SELECT coalesce(sum(chunks - pending - mute), 0) FROM files").get)
     if not vectors <= chunks or waiting != len(vectors):
-        raise DamagedIndexError(path, "is inconsistent (its vectors don't match its pieces)")
+        raise DamagedIndexError(path, "is inconsistent (its vectors don't match its passages)")

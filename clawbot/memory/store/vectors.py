@@ -9,7 +9,6 @@ can scan codes by the Hamming distance of their first third.
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -108,11 +107,9 @@ Stored = tuple[int, bytes]
 """The id of a chunk, and its vector as stored."""
 
 # Candidates by signs whose codes are compared: they include nearly all of the first twenty, 85 % of the first 200.
-_FEWEST_BY_SIGNS = 600
-_MOST_OF_VEC0 = 4096
+_MIN_BY_SIGNS = 600
+_MAX_OF_VEC0 = 4096
 
-_INSERT = "INSERT INTO chunks_vec (chunk_id, vector) VALUES (?, ?)"
-_DELETE = "DELETE FROM chunks_vec WHERE chunk_id = ?"
 _BY_SIGNS = """
 SELECT chunk_id, vec_distance_hamming(vec_bit(substr(vector, 1, ?1)), vec_bit(?2)) AS distance
 FROM chunks_vec ORDER BY distance, chunk_id LIMIT ?3
@@ -128,50 +125,54 @@ SELECT chunk_id FROM chunks_vec WHERE vector MATCH ? AND k = ? AND chunk_id IN (
 """
 
 
-class VectorTable(ABC):
-    """`chunks_vec` of one connection, for vectors of `dimensions`. Everything blocks.
+class VectorTable:
+    """`chunks_vec` of one connection, for vectors of `dimensions`: codes in a plain table, searched by sqlite-vec's
+    Hamming distance of their signs. vec0 is five times slower to fill and to query, and larger.
 
-    Ids are those of chunks. `Stored` vectors are in the profile's format: `pack` converts unit rows `(n, d)` to it, and
-    `unpack` back.
+    Everything blocks. Ids are those of chunks. `Stored` vectors are in the profile's format: `pack` converts unit rows
+    `(n, d)` to it, and `unpack` back.
     """
 
-    _ids: str
-    _ids_between: str
+    _ids = "SELECT chunk_id FROM chunks_vec ORDER BY 1"
+    _ids_between = "SELECT chunk_id FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ?"
 
     def __init__(self, connection: apsw.Connection, dimensions: int) -> None:
         self._connection = connection
         self._dimensions = dimensions
 
-    @abstractmethod
     def create(self) -> None:
-        """Create the table."""
+        self._connection.execute("CREATE TABLE chunks_vec (chunk_id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
 
-    @abstractmethod
     def pack(self, rows: Floats) -> list[bytes]:
-        """Convert unit rows `(n, d)` to stored bytes."""
+        return encode(rows)
 
-    @abstractmethod
     def unpack(self, stored: list[bytes]) -> Floats:
-        """Convert stored vectors to unit rows `(n, d)`."""
+        return decode(stored, self._dimensions)
 
-    @abstractmethod
     def select(self, ids: Collection[int]) -> list[Stored]:
         """The vectors of the given chunks, by id, if they have one."""
+        sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id IN (SELECT value FROM json_each(?)) ORDER BY 1"
+        return fetch(self._connection, sql, (as_json(ids),))
 
-    @abstractmethod
     def between(self, id_range: IdRange) -> list[Stored]:
         """The vectors of the chunks in `id_range`, by id."""
+        sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ? ORDER BY 1"
+        return fetch(self._connection, sql, id_range)
 
-    @abstractmethod
     def nearest(self, query: Floats, limit: int, file_ids: Collection[int] | None) -> list[int]:
         """Candidate chunks for `query` `(d,)`, at least `limit` if there are as many; only in `file_ids`, if given."""
+        asked = (plane_bytes(self._dimensions), signs(query), max(3 * limit, _MIN_BY_SIGNS))
+        if file_ids is None:
+            return [one for one, _ in fetch(self._connection, _BY_SIGNS, asked)]
+        asked_in = (*asked, as_json(file_ids), ORDINAL_BITS)
+        return [one for one, _ in fetch(self._connection, _BY_SIGNS_IN, asked_in)]
 
     def insert(self, rows: Iterable[Stored]) -> None:
         """Store vectors for chunks without one."""
-        self._connection.executemany(_INSERT, rows)
+        self._connection.executemany("INSERT INTO chunks_vec (chunk_id, vector) VALUES (?, ?)", rows)
 
     def delete(self, ids: Iterable[int]) -> None:
-        self._connection.executemany(_DELETE, [(one,) for one in ids])
+        self._connection.executemany("DELETE FROM chunks_vec WHERE chunk_id = ?", [(one,) for one in ids])
 
     def of_file(self, file_id: int) -> list[Stored]:
         """The vectors of a file's chunks, by id."""
@@ -194,40 +195,7 @@ def table_of(connection: apsw.Connection, identity: Identity | None) -> VectorTa
     """The vectors of an index with `identity`; None before the first one."""
     if identity is None or not identity.dimensions:
         return None
-    return (ExactTable if identity.profile == "classic" else CodeTable)(connection, identity.dimensions)
-
-
-class CodeTable(VectorTable):
-    """Codes in a plain table, searched by sqlite-vec's Hamming distance of their signs. vec0 is five times slower to
-    fill and to query, and larger."""
-
-    _ids = "SELECT chunk_id FROM chunks_vec ORDER BY 1"
-    _ids_between = "SELECT chunk_id FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ?"
-
-    def create(self) -> None:
-        self._connection.execute("CREATE TABLE chunks_vec (chunk_id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
-
-    def pack(self, rows: Floats) -> list[bytes]:
-        return encode(rows)
-
-    def unpack(self, stored: list[bytes]) -> Floats:
-        return decode(stored, self._dimensions)
-
-    def select(self, ids: Collection[int]) -> list[Stored]:
-        sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id IN (SELECT value FROM json_each(?)) ORDER BY 1"
-        return fetch(self._connection, sql, (as_json(ids),))
-
-    def between(self, id_range: IdRange) -> list[Stored]:
-        sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ? ORDER BY 1"
-        return fetch(self._connection, sql, id_range)
-
-    def nearest(self, query: Floats, limit: int, file_ids: Collection[int] | None) -> list[int]:
-        """By the Hamming distance of the signs."""
-        asked = (plane_bytes(self._dimensions), signs(query), max(3 * limit, _FEWEST_BY_SIGNS))
-        if file_ids is None:
-            return [one for one, _ in fetch(self._connection, _BY_SIGNS, asked)]
-        asked_in = (*asked, as_json(file_ids), ORDINAL_BITS)
-        return [one for one, _ in fetch(self._connection, _BY_SIGNS_IN, asked_in)]
+    return (ExactTable if identity.profile == "classic" else VectorTable)(connection, identity.dimensions)
 
 
 class ExactTable(VectorTable):
@@ -258,7 +226,7 @@ class ExactTable(VectorTable):
 
     def nearest(self, query: Floats, limit: int, file_ids: Collection[int] | None) -> list[int]:
         """By cosine, exactly."""
-        asked = (query.tobytes(), min(limit, _MOST_OF_VEC0))
+        asked = (query.tobytes(), min(limit, _MAX_OF_VEC0))
         if file_ids is None:
             return [one for (one,) in fetch(self._connection, _BY_COSINE, asked)]
         asked_in = (*asked, ORDINAL_BITS, as_json(file_ids))

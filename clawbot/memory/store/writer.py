@@ -67,10 +67,10 @@ _COUNT = "UPDATE files SET pending = pending - ?, mute = mute + ? WHERE id = ?"
 
 def _waiting(connection: apsw.Connection, table: VectorTable, chunks: Sequence[PendingChunk]) -> list[int]:
     """The positions in `chunks` of those that still wait: unchanged file, no vector yet."""
-    places: list[int] = []
+    positions: list[int] = []
     revisions: dict[int, int | None] = {}
     have: set[int] = set()
-    for place, chunk in enumerate(chunks):
+    for position, chunk in enumerate(chunks):
         file_id = file_of(chunk.id)
         if file_id not in revisions:
             row = connection.execute("SELECT revision FROM files WHERE id = ?", (file_id,)).fetchone()
@@ -78,8 +78,8 @@ def _waiting(connection: apsw.Connection, table: VectorTable, chunks: Sequence[P
             have |= table.ids_of_file(file_id)
         if revisions[file_id] == chunk.revision and chunk.id not in have:
             have.add(chunk.id)
-            places.append(place)
-    return places
+            positions.append(position)
+    return positions
 
 
 def _unit(rows: Floats) -> tuple[Floats, Bools]:
@@ -87,9 +87,9 @@ def _unit(rows: Floats) -> tuple[Floats, Bools]:
     np = numpy()
     clean = np.nan_to_num(rows, nan=0.0, posinf=0.0, neginf=0.0)
     lengths = np.sqrt(np.einsum("ij,ij->i", clean, clean, dtype=np.float64))
-    says = lengths > 0
-    lengths[~says] = 1
-    return (clean / lengths[:, None]).astype(np.float32), says
+    nonzero = lengths > 0
+    lengths[~nonzero] = 1
+    return (clean / lengths[:, None]).astype(np.float32), nonzero
 
 
 _UPSERT = """
@@ -114,7 +114,7 @@ class IndexWriter:
         self.path = path
         self.connection = connection
         self._errors = StoreErrors(path)
-        # Other threads use the cache of embeddings, which must stay out of a foreign transaction.
+        # Other threads use the cache of embeddings, which must not enter a foreign transaction.
         self._lock = threading.RLock()
         self.chunks = ChunkTable(connection)
         self.identity: Identity | None = None
@@ -206,14 +206,14 @@ class IndexWriter:
         with self._lock, self._errors:
             return read_generation(self.connection)
 
-    def replace_file(self, record: FileRecord, chunks: Sequence[ChunkRecord], *, anew: bool = False) -> Change:
+    def replace_file(self, record: FileRecord, chunks: Sequence[ChunkRecord], *, rewrite: bool = False) -> Change:
         """Make `chunks` those of the file, which is added if new.
 
-        Equal leading chunks are kept (unless `anew`), and moved ones keep their vector. Raises TooManyChunksError.
+        Equal leading chunks are kept (unless `rewrite`), and moved ones keep their vector. Raises TooManyChunksError.
         """
         state = record.state
         if len(chunks) >= MAX_CHUNKS:
-            raise TooManyChunksError(f"{state.path} has more than {MAX_CHUNKS:,} pieces and is not indexed.")
+            raise TooManyChunksError(f"{state.path} has more than {MAX_CHUNKS:,} passages and is not indexed.")
         self.note_change(())
         with self._errors:
             file_id = self._file_id(state.path)
@@ -221,7 +221,7 @@ class IndexWriter:
             if file_id is None:
                 file_id = self._new_id(state.source)
             inherited = self._inherited(state.path) if is_new else {}
-            change = self.chunks.replace(file_id, chunks, self.vectors, inherited, anew=anew)
+            change = self.chunks.replace(file_id, chunks, self.vectors, inherited, rewrite=rewrite)
             chars, tokens = _size([chunk.text for chunk in chunks])
             day = record.day.isoformat() if record.day else None
             runs = day_runs(record.marks, chunks)
@@ -284,19 +284,19 @@ class IndexWriter:
     def put_vectors(self, chunks: Sequence[PendingChunk], vectors: Vectors) -> int:
         """Store a vector for each of `chunks`; returns how many no longer wait.
 
-        Chunks changed or removed meanwhile are skipped; a row of zeros means that there is nothing to embed. Raises
+        Chunks changed or removed since are skipped; a row of zeros means that there is nothing to embed. Raises
         WrongDimensionsError if the index has vectors of another size.
         """
         self.note_change(())
         np = numpy()
         with self._errors:
             table = self._table_for(vectors.dimensions)
-            places = _waiting(self.connection, table, chunks)
-            rows, says = _unit(np.frombuffer(vectors.data, "<f4").reshape(-1, vectors.dimensions)[places])
-            ids = [chunks[place].id for place in places]
-            spoken = np.flatnonzero(says)
-            table.insert(zip((ids[place] for place in spoken), table.pack(rows[spoken]), strict=True))
-            silent = [(MUTE, ids[place]) for place in np.flatnonzero(~says)]
+            positions = _waiting(self.connection, table, chunks)
+            rows, nonzero = _unit(np.frombuffer(vectors.data, "<f4").reshape(-1, vectors.dimensions)[positions])
+            ids = [chunks[position].id for position in positions]
+            spoken = np.flatnonzero(nonzero)
+            table.insert(zip((ids[position] for position in spoken), table.pack(rows[spoken]), strict=True))
+            silent = [(MUTE, ids[position]) for position in np.flatnonzero(~nonzero)]
             self.connection.executemany("UPDATE chunks SET flags = flags | ? WHERE id = ?", silent)
             stored = Counter(map(file_of, ids))
             mute = Counter(file_of(one) for _, one in silent)

@@ -71,7 +71,7 @@ def _check(context: IndexContext, embedder: Embedder | None, *, fix: bool) -> Ve
             return _one("The index was built with other settings, or by another version.", fixed=fix)
         listing = context.library.list()
         if any(is_hidden(path, listing.hidden) for path in writer.known()):
-            # Otherwise their chunks would look like those of deleted files.
+            # Otherwise their chunks would appear as those of deleted files.
             problems = tuple(f"{issue.path}: {issue.text}" for issue in context.library.hidden)
             return VerifyReport(problems, (), _NONE, clean=False)
         return verify(writer, _documents(context, listing.files), fix=fix)
@@ -190,23 +190,23 @@ class _Check:
             if known.digest != record.digest:
                 self._problems.append(f"{path}: changed since it was indexed")
             elif table.differs(table.stored(known.id), chunks):
-                self._problems.append(f"{path}: its pieces differ from the file")
+                self._problems.append(f"{path}: its passages differ from the file")
             elif missing := len(words - self._keywords):
-                self._problems.append(f"{path}: {missing:,} pieces are missing from the keyword index")
+                self._problems.append(f"{path}: {missing:,} passages are missing from the keyword index")
             else:
                 return
         if self._fix:
-            self._writer.replace_file(record, chunks, anew=True)
+            self._writer.replace_file(record, chunks, rewrite=True)
 
     def _orphans(self) -> None:
         """Chunks without a file, and words without a chunk."""
         connection = self._writer.connection
         sql = "SELECT id FROM chunks WHERE id >> ? NOT IN (SELECT id FROM files)"
         lost = [one for (one,) in fetch(connection, sql, (ORDINAL_BITS,))]
-        self._remove(lost, "pieces of no file", "DELETE FROM chunks WHERE id = ?")
+        self._remove(lost, "passages of no file", "DELETE FROM chunks WHERE id = ?")
         sql = "SELECT rowid FROM chunks_fts EXCEPT SELECT id FROM chunks"
         lost = [one for (one,) in fetch(connection, sql)]
-        self._remove(lost, "words of no piece", "DELETE FROM chunks_fts WHERE rowid = ?")
+        self._remove(lost, "words of no passage", "DELETE FROM chunks_fts WHERE rowid = ?")
 
     def vectors(self) -> None:
         """Vectors without a chunk; then the counts of pending chunks."""
@@ -217,7 +217,7 @@ class _Check:
                 have = set(table.ids())
                 existing = {one for (one,) in fetch(connection, "SELECT id FROM chunks WHERE flags & ? = 0", (MUTE,))}
                 self._remove(
-                    sorted(have - existing), "vectors of no piece", "DELETE FROM chunks_vec WHERE chunk_id = ?"
+                    sorted(have - existing), "vectors of no passage", "DELETE FROM chunks_vec WHERE chunk_id = ?"
                 )
                 have &= existing
             self._count_pending(have)
@@ -232,7 +232,7 @@ class _Check:
             if pending != chunks - mute - vectors[file_id]
         ]
         if wrong:
-            self._problems.append(f"{len(wrong):,} files have wrong counts of pieces without a vector")
+            self._problems.append(f"{len(wrong):,} files have wrong counts of passages without a vector")
         if wrong and self._fix:
             self._writer.note_change()
             connection.executemany("UPDATE files SET pending = ? WHERE id = ?", wrong)

@@ -51,7 +51,7 @@ class FolderObserver(FileSystemEventHandler):
         self._observer.start()
 
     def watch(self, folders: Mapping[Path, bool]) -> None:
-        """Watch exactly `folders`; the values say whether recursively. Blocks.
+        """Watch exactly `folders`; the values are whether recursively. Blocks.
 
         A folder replaced by another of the same name is watched again. Raises OSError if the system has no watches
         left.

@@ -110,7 +110,7 @@ def _state_of(index: IndexWriter) -> tuple[object, ...]:
 
 
 class Round:
-    """One round. Call `open` or `look` first, and `close` last in any case."""
+    """One round. Call `open` or `check` first, and `close` last in any case."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class Round:
             raise RuntimeError("the round is not open")
         return self._writer
 
-    def look(self, *, ready: bool) -> SyncReport | None:
+    def check(self, *, ready: bool) -> SyncReport | None:
         """The report if there is nothing to do, else None. Needs no lock.
 
         `ready`: pending chunks could get their vectors now.
@@ -163,7 +163,7 @@ class Round:
         if self._doubted or building_path(context.db).exists() or may_be_unsound(context.db):
             return None
         try:
-            with _looking(context.db) as index:
+            with _read_only(context.db) as index:
                 identity, known, pending = index.identity, self._known.of(index), index.pending_count()
                 self._known.keep(index)
                 self.last_sync = index.last_sync
@@ -207,11 +207,11 @@ class Round:
             self._begin_rebuild(live, known, force=force)
         self._context.cache.table = self.writer.cache
 
-    def write_text(self, tell: Callable[[Progress], None]) -> bool:
+    def write_text(self, report: Callable[[Progress], None]) -> bool:
         """Write the text of all changed files; False if stopped. Raises StoreError."""
         if self._live is not None and not self._write(self._live, SyncCounts(), lambda progress: None):
             return False
-        if not self._write(self.writer, self._done, tell):
+        if not self._write(self.writer, self._done, report):
             return False
         # Already here, so that searches need not wait for vectors.
         self._context.library.remember(self.writer.known())
@@ -301,7 +301,7 @@ class Round:
             )
 
     def _begin_rebuild(self, live: IndexWriter, known: Identity, *, force: bool) -> None:
-        """Open the new index beside the `live` one, continuing an interrupted rebuild."""
+        """Open the new index next to the `live` one, continuing an interrupted rebuild."""
         path = building_path(self._context.db)
         if not self._begun_rebuild(self._wanted):
             discard_building(self._context.db)
@@ -318,14 +318,14 @@ class Round:
             self._old = IndexReader(self._context.db)
             building.inherit(self._old)
 
-    def _write(self, writer: IndexWriter, done: SyncCounts, tell: Callable[[Progress], None]) -> bool:
+    def _write(self, writer: IndexWriter, done: SyncCounts, report: Callable[[Progress], None]) -> bool:
         context = self._context
         listing = context.library.list()
         plan = make_plan(listing.files, writer.known(), listing.hidden)
         todo = plan.to_read
         pace = Pace("text", "files", context.clock, total=len(todo), weight=sum(state.size + 1 for state in todo))
         phase = TextPhase(writer, context.library, context.settings, done)
-        return phase.run(plan, lambda files, size: tell(pace.step(files, size + 1)), self._should_stop)
+        return phase.run(plan, lambda files, size: report(pace.step(files, size + 1)), self._should_stop)
 
     def _close_all(self) -> None:
         self._context.cache.table = None
@@ -338,14 +338,14 @@ class Round:
 def known_files(db: Path) -> dict[str, KnownFile]:
     """The files in the index at `db`; none if it does not exist. Blocks. Raises StoreError."""
     try:
-        with _looking(db) as index:
+        with _read_only(db) as index:
             return index.known()
     except (MissingIndexError, DamagedIndexError):
         return {}
 
 
 @contextlib.contextmanager
-def _looking(path: Path) -> Iterator[IndexWriter]:
+def _read_only(path: Path) -> Iterator[IndexWriter]:
     """A read-only view of an index. Raises MissingIndexError, DamagedIndexError, StoreError."""
     if not path.exists():
         raise MissingIndexError(f"There is no memory index at {path} yet.")

@@ -33,7 +33,7 @@ from clawbot.memory.values import Progress, SyncReport
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Tell = Callable[[Progress | None], None]
+OnProgress = Callable[[Progress | None], None]
 
 LOCAL_SLICE = 4096
 REMOTE_SLICE = 512
@@ -45,7 +45,7 @@ BUSY_SECONDS = 2.0
 FAILED_SECONDS = 60.0
 """Delay before retrying after a failure, such as a full disk: the files need not change once it is over."""
 
-_TELL_SECONDS = 0.1
+_REPORT_SECONDS = 0.1
 
 
 class ClosedError(ClawbotError):
@@ -58,7 +58,7 @@ class ClosedError(ClawbotError):
 class Ticket:
     """A request to synchronise the index with the current files.
 
-    `text` is done when words are searchable (in the new index, during a rebuild), `whole` when vectors are too, if
+    `text` is done when words are searchable (in the new index, during a rebuild), `complete` when vectors are too, if
     available. Neither raises: an error is a result.
     """
 
@@ -68,13 +68,13 @@ class Ticket:
         self.force = force
         self.progress = progress
         self.text: asyncio.Future[ClawbotError | None] = loop.create_future()
-        self.whole: asyncio.Future[SyncReport | ClawbotError] = loop.create_future()
+        self.complete: asyncio.Future[SyncReport | ClawbotError] = loop.create_future()
 
     def settle(self, result: SyncReport | ClawbotError) -> None:
         """Complete both futures."""
         self.settle_text(result if isinstance(result, ClawbotError) else None)
-        if not self.whole.done():
-            self.whole.set_result(result)
+        if not self.complete.done():
+            self.complete.set_result(result)
 
     def settle_text(self, error: ClawbotError | None = None) -> None:
         if not self.text.done():
@@ -84,7 +84,7 @@ class Ticket:
 class Synchroniser:
     """Serves requests, one round at a time. Everything except `stop` belongs to the event loop.
 
-    `error` is why the last round failed, None if it did not. `rebuilding`: a new index is being built beside the
+    `error` is why the last round failed, None if it did not. `rebuilding`: a new index is being built next to the
     searched one; `busy`: another process was writing; `pending` is the last known number of chunks without a vector.
     `generation` grows when a search may find something new, also through another process. `quarantined` describes an
     unusable index that was moved; whoever reports it resets it to None.
@@ -97,7 +97,7 @@ class Synchroniser:
         self.pending = 0
         self.generation = 0
         self.quarantined: Quarantined | None = None
-        self.on_progress: Tell | None = None
+        self.on_progress: OnProgress | None = None
         self._context = context
         self._handle = handle
         self._clock = context.clock
@@ -220,7 +220,8 @@ class Synchroniser:
 
     async def _try_round(self, served: list[Ticket]) -> SyncReport:
         started = self._clock.monotonic()
-        force = self._take(served, first=True) or any(ticket.force for ticket in served)
+        self._take(served, first=True)
+        force = any(ticket.force for ticket in served)
         embedder = await self._handle.open()
         if self._stop.is_set():
             raise ClosedError
@@ -233,7 +234,7 @@ class Synchroniser:
             known=self._known,
         )
         try:
-            nothing = None if force else await self._on_writer(lambda: work.look(ready=self._handle.ready))
+            nothing = None if force else await self._on_writer(lambda: work.check(ready=self._handle.ready))
             self.generation += self._last_sync not in (None, work.last_sync)
             self._last_sync = work.last_sync
             if nothing is not None:
@@ -272,20 +273,20 @@ class Synchroniser:
             return 0
 
     def _take(self, served: list[Ticket], *, first: bool = False) -> bool:
-        """Accept the requests that this round can serve; returns whether to rebuild."""
-        force = first and any(ticket.force for ticket in self._waiting)
-        served += [ticket for ticket in self._waiting if force or not ticket.force]
-        self._waiting = [ticket for ticket in self._waiting if ticket.force and not force]
+        """Accept the requests that this round can serve, to rebuild only at `first`; returns whether there are any."""
+        before = len(served)
+        served += [ticket for ticket in self._waiting if first or not ticket.force]
+        self._waiting = [ticket for ticket in self._waiting if ticket.force and not first]
         self._asked.clear()
-        return force
+        return len(served) > before
 
     async def _go_on(self, work: Round, served: list[Ticket]) -> None:
-        """Write text on request, embed meanwhile, until both are done or the sync is stopped."""
+        """Write text on request, embed in between, until both are done or the sync is stopped."""
         embedding = _Embedding(work, self._handle, self._clock)
         await self._write_text(work, served)
         try:
             while not self._stop.is_set():
-                if self._take_more(served):
+                if self._take(served):
                     await self._write_text(work, served)
                     embedding.begin_again()
                     continue
@@ -294,18 +295,13 @@ class Synchroniser:
                     if not chunks:
                         return
                     # Before a long remote call, report that the phase has changed from files to vectors.
-                    self._tell(embedding.reached(), served)
+                    self._report(embedding.reached(), served)
                     self._embedding = asyncio.create_task(embedding.embed(chunks))
                 await self._embedded_or_asked()
                 if self._embedding.done() and not await self._store(embedding, served):
                     return
         finally:
             await self._drop_embedding()
-
-    def _take_more(self, served: list[Ticket]) -> bool:
-        before = len(served)
-        self._take(served)
-        return len(served) > before
 
     async def _embedded_or_asked(self) -> None:
         asked = asyncio.create_task(self._asked.wait())
@@ -333,7 +329,7 @@ class Synchroniser:
             self._handle.failed(str(error))
             return False
         self.pending = progress.total - progress.done
-        self._tell(progress, served)
+        self._report(progress, served)
         return True
 
     async def _drop_embedding(self) -> None:
@@ -346,11 +342,11 @@ class Synchroniser:
         loop = asyncio.get_running_loop()
         tickets = [ticket for ticket in served if not ticket.text.done()]
 
-        def tell(progress: Progress) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                loop.call_soon_threadsafe(self._tell, progress, served)
+        def report(progress: Progress) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(self._report, progress, served)
 
-        throttle = _Throttle(tell, self._clock)
+        throttle = _Throttle(report, self._clock)
         before = work.files_changed
         done = await self._on_writer(lambda: work.write_text(throttle))
         self.generation += work.files_changed > before
@@ -359,7 +355,7 @@ class Synchroniser:
             for ticket in tickets:
                 ticket.settle_text()
 
-    def _tell(self, progress: Progress, served: list[Ticket]) -> None:
+    def _report(self, progress: Progress, served: list[Ticket]) -> None:
         for ticket in served:
             if ticket.progress is not None:
                 ticket.progress(progress)
@@ -370,16 +366,16 @@ class Synchroniser:
 class _Throttle:
     """Limits the rate of progress reports, but always passes the last one of a phase."""
 
-    def __init__(self, tell: Callable[[Progress], None], clock: Clock) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[Progress], None], clock: Clock) -> None:
+        self._report = report
         self._clock = clock
-        self._next = clock.monotonic() + _TELL_SECONDS
+        self._next = clock.monotonic() + _REPORT_SECONDS
 
     def __call__(self, progress: Progress) -> None:
         now = self._clock.monotonic()
         if now >= self._next or (progress.done == progress.total and progress.total > 1):
-            self._next = now + _TELL_SECONDS
-            self._tell(progress)
+            self._next = now + _REPORT_SECONDS
+            self._report(progress)
 
 
 class _Embedding:
@@ -411,8 +407,11 @@ class _Embedding:
     async def embed(self, chunks: list[PendingChunk]) -> Vectors:
         """Raises EmbeddingError."""
         remote = self._handle.remote
-        texts = await asyncio.to_thread(_embedding_texts, chunks, remote)
-        return await self._handle.embed(texts, "document")
+
+        def texts() -> list[str]:
+            return [chunk_embedding_text(each.text, each.kind, each.above, remote=remote) for each in chunks]
+
+        return await self._handle.embed(await asyncio.to_thread(texts), "document")
 
     def store(self, vectors: Vectors) -> Progress:
         """Store the vectors of the last slice. Blocks."""
@@ -424,7 +423,3 @@ class _Embedding:
         if self._pace is None:
             raise RuntimeError("vectors came before they were asked for")
         return self._pace.step(stored, stored)
-
-
-def _embedding_texts(chunks: list[PendingChunk], remote: bool) -> list[str]:
-    return [chunk_embedding_text(chunk.text, chunk.kind, chunk.above, remote=remote) for chunk in chunks]

@@ -3,13 +3,13 @@ work and its rate."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from clawbot.clock import Clock
-from clawbot.memory.documents.library import Library, Plan
+from clawbot.memory.documents.library import Library, Plan, groups
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.store.errors import TooManyChunksError
@@ -54,7 +54,7 @@ class Pace:
         """The progress after `count` more units with the cost `weight`."""
         self._done += count
         self._weight_done += weight
-        # More units may appear meanwhile.
+        # More units may appear.
         self._total = max(self._total, self._done)
         self._weight = max(self._weight, self._weight_done)
         elapsed = self._clock.monotonic() - self._start
@@ -94,7 +94,7 @@ class TextPhase:
             with self._writer.transaction():
                 self._done.removed += self._writer.remove(plan.removed)
         known = self._writer.known()
-        for group in _groups(plan.to_read):
+        for group in groups(plan.to_read, GROUP_BYTES, GROUP_FILES):
             with self._writer.transaction():
                 for state in group:
                     if should_stop():
@@ -129,16 +129,3 @@ class TextPhase:
         self._done.pieces_written += written.written
         self._done.added += is_new
         self._done.changed += not is_new
-
-
-def _groups(states: Sequence[FileState]) -> Iterator[list[FileState]]:
-    group: list[FileState] = []
-    size = 0
-    for state in states:
-        group.append(state)
-        size += state.size
-        if size >= GROUP_BYTES or len(group) >= GROUP_FILES:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group

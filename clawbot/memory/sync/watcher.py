@@ -1,4 +1,4 @@
-"""Watches the folders of the memory, reports changes after a debounce, and asks for syncs as the settings say."""
+"""Watches the folders of the memory, reports changes after a debounce, and asks for syncs as the settings require."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ MINUTE = 60.0
 
 
 class SyncReminder:
-    """Calls `request` at the start, when files of `sources` change and by interval, as `settings` say, until `stop`.
-    Belongs to the event loop."""
+    """Calls `request` at the start, when files of `sources` change and by interval, as `settings` require. Belongs to
+    the event loop."""
 
     def __init__(
         self, sources: Sequence[DocumentSource], settings: SyncSettings, request: Callable[[], object]
@@ -87,7 +87,7 @@ class Watcher:
     """Calls `on_change` on the event loop once it watches, and `debounce` seconds after the last of a series of
     changes.
 
-    `problem` says in one sentence why it polls; empty while it is notified.
+    `problem` is why it polls, in one sentence; empty while it is notified.
     """
 
     def __init__(self, sources: Sequence[DocumentSource], debounce: float, on_change: Callable[[], None]) -> None:
@@ -98,7 +98,7 @@ class Watcher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._observer: FolderObserver | None = None
         self._poll: asyncio.Task[None] | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._notifying: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._noticed = False
         self._last = 0.0
@@ -120,7 +120,7 @@ class Watcher:
         if self._timer is not None:
             self._timer.cancel()
         released = asyncio.get_running_loop().run_in_executor(None, self._release)
-        tasks = [task for task in (self._poll, self._telling) if task is not None]
+        tasks = [task for task in (self._poll, self._notifying) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.shield(released)
@@ -134,9 +134,9 @@ class Watcher:
                 return
             folders: dict[Path, bool] = {}
             for source in self._sources:
-                for place, folder in enumerate(source.watched()):
+                for number, folder in enumerate(source.watched()):
                     # In the first folder only separately listed subfolders matter, unless it is a memory folder itself.
-                    deep = place > 0 or source.owns(folder / "folder" / "note.md")
+                    deep = number > 0 or source.owns(folder / "folder" / "note.md")
                     folders[folder] = folders.get(folder, False) or deep
             self.problem = self._watch(folders)
 
@@ -178,11 +178,8 @@ class Watcher:
         # Coalesce a burst of events into one call.
         if not self._noticed:
             self._noticed = True
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
-                self._loop.call_soon_threadsafe(self._settle)
-
-    def _settle(self) -> None:
-        self._check(self._now() + _PATIENCE * self._debounce)
+            with contextlib.suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._check, self._last + _PATIENCE * self._debounce)
 
     def _check(self, latest: float) -> None:
         wait = min(self._last + self._debounce, latest) - self._now()
@@ -191,9 +188,9 @@ class Watcher:
         if wait > 0:
             self._timer = asyncio.get_running_loop().call_later(wait, self._check, latest)
         else:
-            self._telling = asyncio.create_task(self._tell())
+            self._notifying = asyncio.create_task(self._notify())
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         self._noticed = False
         # Watch new folders before reading them, so that no change is missed.
         had_problem = bool(self.problem)

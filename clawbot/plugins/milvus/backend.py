@@ -43,7 +43,7 @@ from clawbot.memory.values import (
 )
 from clawbot.plugins.milvus.collections import Collections, MilvusError
 from clawbot.plugins.milvus.connection import Connection, on_thread
-from clawbot.plugins.milvus.pieces import Version
+from clawbot.plugins.milvus.passages import Version
 from clawbot.plugins.milvus.rounds import Rounds
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class MilvusBackend(FileBackend):
         return msgspec.structs.replace(found, rerank_problem=problem)
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
-        """See `MemoryBackend`. Counts the pieces of this agent on all machines. Raises ClawbotError."""
+        """See `MemoryBackend`. Counts the passages of this agent on all machines. Raises ClawbotError."""
         return await self._rounds.verify(fix=fix)
 
     async def scrub(self) -> bool:
@@ -187,7 +187,7 @@ class MilvusBackend(FileBackend):
         await self._handle.aclose()
 
     def _failed(self, message: str, hint: str = "") -> IndexUnavailableError:
-        """Record a failure, so that the next call connects anew."""
+        """Record a failure, so that the next call connects again."""
         error = IndexUnavailableError(message, hint=hint or _HINT)
         self.connection.failed(error)
         self._snapshot = None
@@ -213,7 +213,7 @@ class MilvusBackend(FileBackend):
         return await on_thread(lambda: self._there(ranking.results()))
 
     def _there(self, found: Ranked) -> Ranked:
-        """`found` without files of this machine that were deleted meanwhile. Blocks."""
+        """`found` without files of this machine that were deleted since. Blocks."""
         holdings = self._snapshot.holdings.values() if self._snapshot is not None else ()
         own = {each.claim.path for each in holdings if each.claim.owner == self.connection.owner}
         gone = self._library.gone([hit for hit in found.hits if hit.path in own])
@@ -223,7 +223,7 @@ class MilvusBackend(FileBackend):
         """Blocks. Raises MilvusError."""
         # Deferred: with numpy a third of a command's time.
         from clawbot.memory.search.engine import Search, SearchEngine
-        from clawbot.plugins.milvus.reader import KeptRows, PieceReader
+        from clawbot.plugins.milvus.reader import KeptRows, PassageReader
 
         strong, self._wrote = self._wrote, False
         snapshot = self._current(collections)
@@ -233,7 +233,7 @@ class MilvusBackend(FileBackend):
         size = FLOAT_BYTES * collections.dimensions
         usable = tuple(each if each is not None and len(each) == size else None for each in vectors)
         today = self._context.clock.now().date()
-        reader = PieceReader(collections, snapshot, self._agents, self._kept, strong=strong)
+        reader = PassageReader(collections, snapshot, self._agents, self._kept, strong=strong)
         reader.prepare(request, usable, self._search, today)
         search = Search(reader, request, usable, self._search, today, candidates=reader.candidates)
         return self._engine.rank(search, self._library.describe)
@@ -273,9 +273,10 @@ class MilvusBackend(FileBackend):
         mine = [each.claim for each in snapshot.holdings.values() if each.claim.owner == connection.owner]
         versions = [claim.version for claim in mine if claim.version is not None]
         chunks = sum(file.chunks for file in snapshot.files.values())
+        changed = max((claim.at for claim in mine), default=None)
         details = MilvusDetails(
             uri=connection.settings.uri,
-            collection=collections.pieces_name,
+            collection=collections.passages_name,
             owner=connection.owner,
             agents=self._agents,
             files_of_others=len(snapshot.files) - len(mine),
@@ -295,9 +296,9 @@ class MilvusBackend(FileBackend):
             text_bytes=sum(version.size for version in versions),
             disk_bytes=_disk_bytes(self.location),
             workspace_dir=str(self._context.agent.workspace),
-            identity=collections.pieces_name,
+            identity=collections.passages_name,
             dirty=self._is_stale(snapshot) is not False,
-            last_sync=_moment(max((claim.at for claim in mine), default=None)),
+            last_sync=dt.datetime.fromtimestamp(changed / 1000, dt.UTC) if changed is not None else None,
             sources=self._library.names,
             source_counts=tuple(_counted(name, versions, listed) for name in self._library.names),
             fallback=handle.fallback,
@@ -306,17 +307,13 @@ class MilvusBackend(FileBackend):
         )
 
 
-def _moment(milliseconds: int | None) -> dt.datetime | None:
-    return None if milliseconds is None else dt.datetime.fromtimestamp(milliseconds / 1000, dt.UTC)
-
-
 def _counted(name: Source, versions: Sequence[Version], listed: Sequence[Source]) -> SourceCount:
     own = [version for version in versions if version.source == name]
     return SourceCount(name, len(own), sum(each == name for each in listed), sum(each.chunks for each in own))
 
 
 def _disk_bytes(folder: Path | None) -> int:
-    """The size of the database, whose files may vanish meanwhile. Blocks."""
+    """The size of the database, whose files may vanish. Blocks."""
     total = 0
     for file in folder.rglob("*") if folder is not None else ():
         with contextlib.suppress(OSError):

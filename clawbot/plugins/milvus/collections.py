@@ -1,6 +1,6 @@
 """The door to pymilvus: the two collections of an identity, their rows, and their errors.
 
-Pieces and claims lie in collections of their own. The agent is the partition key of both. Everything blocks, and no
+Passages and claims have collections of their own. The agent is the partition key of both. Everything blocks, and no
 call takes longer than its time limit.
 """
 
@@ -18,9 +18,9 @@ from msgspec import Struct
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.memory.values import Source
-from clawbot.plugins.milvus.pieces import (
+from clawbot.plugins.milvus.passages import (
     Claim,
-    StoredPiece,
+    StoredPassage,
     collection_name,
     decode_claim,
     encode_claim,
@@ -57,7 +57,7 @@ _NOTHING = [0.0, 1.0]
 """Milvus wants a vector in every collection, also in that of the claims and in one without embeddings."""
 
 
-_HINT = "Check that it runs where memory.milvus.uri says."
+_HINT = "Check that it runs at memory.milvus.uri."
 
 
 class MilvusError(ClawbotError):
@@ -84,17 +84,17 @@ class Collections:
     def __init__(self, client: Any, prefix: str, identity: Identity) -> None:
         """`client` is a MilvusClient. Nothing is made yet: call `prepare`."""
         self._client = client
-        self.pieces_name = collection_name(prefix, identity)
-        self.claims_name = f"{self.pieces_name}_claims"
+        self.passages_name = collection_name(prefix, identity)
+        self.claims_name = f"{self.passages_name}_claims"
         self.has_vectors = bool(identity.vectors)
         self.dimensions = 0
 
     def dimensions_there(self) -> int | None:
         """The size of the vectors of the collection; None if there is none yet. Raises MilvusError."""
-        with _errors("look for the collection"):
-            if not self._client.has_collection(self.pieces_name, timeout=READ_SECONDS):
+        with _errors("find the collection"):
+            if not self._client.has_collection(self.passages_name, timeout=READ_SECONDS):
                 return None
-            described = self._client.describe_collection(self.pieces_name, timeout=READ_SECONDS)
+            described = self._client.describe_collection(self.passages_name, timeout=READ_SECONDS)
         fields = {field["name"]: field for field in described["fields"]}
         return int(fields["dense"]["params"]["dim"])
 
@@ -102,7 +102,7 @@ class Collections:
         """Make what is missing of both collections, and load them. Raises MilvusError."""
         self.dimensions = dimensions
         with _errors("make the collections"):
-            for name, make in ((self.pieces_name, self._make_pieces), (self.claims_name, self._make_claims)):
+            for name, make in ((self.passages_name, self._make_passages), (self.claims_name, self._make_claims)):
                 if not self._client.has_collection(name, timeout=READ_SECONDS):
                     _if_new(make)
                 self._client.load_collection(name, timeout=WRITE_SECONDS)
@@ -110,7 +110,7 @@ class Collections:
     def drop(self) -> None:
         """Delete both collections with everything in them. Raises MilvusError."""
         with _errors("delete the collections"):
-            for name in (self.pieces_name, self.claims_name):
+            for name in (self.passages_name, self.claims_name):
                 self._client.drop_collection(name, timeout=WRITE_SECONDS)
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Collections:
         """Turn what waits in memory into indexed segments. Only for Lite: a server does so by itself, and limits how
         often it may be asked. Raises MilvusError."""
         with _errors("flush"):
-            self._client.flush(self.pieces_name, timeout=WRITE_SECONDS)
+            self._client.flush(self.passages_name, timeout=WRITE_SECONDS)
 
     def claims(
         self, agents: Collection[str], *, owner: str | None = None, paths: Sequence[str] | None = None, strong: bool
@@ -147,27 +147,27 @@ class Collections:
         """Delete claims by id. Raises MilvusError."""
         self._delete(self.claims_name, agent, "id", list(ids))
 
-    def put_pieces(self, rows: Iterable[Mapping[str, Any]]) -> None:
-        """Write pieces. Raises MilvusError."""
-        self._upsert(self.pieces_name, list(rows))
+    def put_passages(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write passages. Raises MilvusError."""
+        self._upsert(self.passages_name, list(rows))
 
     def remove_blocks(self, agent: str, blocks: Collection[int]) -> None:
-        """Delete all pieces of `blocks`. Raises MilvusError."""
-        self._delete(self.pieces_name, agent, "block", list(blocks))
+        """Delete all passages of `blocks`. Raises MilvusError."""
+        self._delete(self.passages_name, agent, "block", list(blocks))
 
     def present(self, agents: Collection[str], ids: Sequence[int]) -> set[int]:
-        """Those of the pieces `ids` that exist, seen strongly. Raises MilvusError."""
+        """Those of the passages `ids` that exist, seen strongly. Raises MilvusError."""
         return {int(row["id"]) for row in self._by_id(agents, ids, ["id"], strong=True)}
 
-    def every_piece(self, agent: str) -> list[int]:
-        """The ids of all pieces of `agent`, seen strongly. Raises MilvusError."""
-        return [int(row["id"]) for row in self._all(self.pieces_name, within([agent]), ["id"], strong=True)]
+    def every_passage(self, agent: str) -> list[int]:
+        """The ids of all passages of `agent`, seen strongly. Raises MilvusError."""
+        return [int(row["id"]) for row in self._all(self.passages_name, within([agent]), ["id"], strong=True)]
 
-    def read(self, agents: Collection[str], ids: Sequence[int], *, strong: bool) -> list[StoredPiece]:
-        """Those of the pieces `ids` that exist, with their vectors, in any order. Raises MilvusError."""
+    def read(self, agents: Collection[str], ids: Sequence[int], *, strong: bool) -> list[StoredPassage]:
+        """Those of the passages `ids` that exist, with their vectors, in any order. Raises MilvusError."""
         fields = [*_FIELDS, "dense"] if self.has_vectors else _FIELDS
-        found = [_piece(row) for row in self._by_id(agents, ids, fields, strong=strong)]
-        return [piece for piece in found if piece.agent in agents]
+        found = [_passage(row) for row in self._by_id(agents, ids, fields, strong=strong)]
+        return [passage for passage in found if passage.agent in agents]
 
     def hybrid(self, agents: Collection[str], wanted: Candidates, *, strong: bool) -> list[int]:
         """The ids of the candidates, fused there. Raises MilvusError."""
@@ -179,7 +179,7 @@ class Collections:
             if not asked:
                 return []
             found = self._client.hybrid_search(
-                self.pieces_name,
+                self.passages_name,
                 asked,
                 _ranker(),
                 limit=wanted.most * len(asked),
@@ -191,14 +191,14 @@ class Collections:
     def rarities(
         self, agents: Collection[str], source: Source, terms: Sequence[str], limit: int, *, strong: bool
     ) -> list[tuple[float, list[int]]]:
-        """For each term how rare it is (the natural logarithm of BM25: 0 for one that is in no piece at all), and up to
-        `limit` pieces with it. Raises MilvusError."""
+        """For each term how rare it is (the natural logarithm of BM25: 0 for one in no passage), and up to `limit`
+        passages with it. Raises MilvusError."""
         if not terms:
             return []
         where = within(agents, f"source == {quoted(source)}")
         with _errors("search"):
             found = self._client.search(
-                self.pieces_name,
+                self.passages_name,
                 data=list(terms),
                 anns_field="sparse",
                 filter=where,
@@ -206,7 +206,7 @@ class Collections:
                 consistency_level=_level(strong=strong),
                 timeout=READ_SECONDS,
             )
-            # Lite says the score with a minus before it.
+            # Lite negates the score.
             return [(abs(hits[0]["distance"]) if hits else 0.0, [int(hit["id"]) for hit in hits]) for hits in found]
 
     def _all(self, name: str, where: str, fields: Sequence[str], *, strong: bool) -> Iterator[Mapping[str, Any]]:
@@ -231,7 +231,7 @@ class Collections:
         for start in range(0, len(ids), READ_AT_ONCE):
             with _errors("read"):
                 yield from self._client.query(
-                    self.pieces_name,
+                    self.passages_name,
                     filter=within(agents, one_of("id", ids[start : start + READ_AT_ONCE])),
                     output_fields=list(fields),
                     consistency_level=_level(strong=strong),
@@ -249,7 +249,7 @@ class Collections:
                 where = within([agent], one_of(field, values[start : start + READ_AT_ONCE]))
                 self._client.delete(name, filter=where, timeout=WRITE_SECONDS)
 
-    def _make_pieces(self) -> None:
+    def _make_passages(self) -> None:
         types, schema, indexes = self._begun()
         schema.add_field("id", types.INT64, is_primary=True)
         for name in ("block", "ordinal", "start_line", "end_line", "kind", "heading", "flags"):
@@ -265,7 +265,7 @@ class Collections:
         indexes.add_index("sparse", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=_BM25)
         indexes.add_index("dense", index_type="AUTOINDEX", metric_type="IP")
         self._client.create_collection(
-            self.pieces_name, schema=schema, index_params=indexes, consistency_level="Bounded", timeout=WRITE_SECONDS
+            self.passages_name, schema=schema, index_params=indexes, consistency_level="Bounded", timeout=WRITE_SECONDS
         )
 
     def _make_claims(self) -> None:
@@ -301,7 +301,7 @@ def connect(uri: str, token: str, seconds: float) -> Any:
             f"The backend milvus needs packages that are not installed ({error}).",
             hint=f"Install them with: {install_command('milvus')}",
         ) from error
-    # It writes every failed call with a traceback to the terminal; what fails is told by who called.
+    # It writes every failed call with a traceback to the terminal; the caller reports it.
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     with _errors("connect"):
         return MilvusClient(uri=uri, token=token, timeout=seconds)
@@ -336,9 +336,9 @@ def _claim(row: Mapping[str, Any]) -> Claim | None:
         return None
 
 
-def _piece(row: Mapping[str, Any]) -> StoredPiece:
+def _passage(row: Mapping[str, Any]) -> StoredPassage:
     plain = {name: row[name] for name in _FIELDS}
-    return msgspec.convert({**plain, "vector": array("f", row.get("dense", ())).tobytes()}, StoredPiece)
+    return msgspec.convert({**plain, "vector": array("f", row.get("dense", ())).tobytes()}, StoredPassage)
 
 
 def _level(*, strong: bool) -> str:

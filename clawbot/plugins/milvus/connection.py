@@ -25,7 +25,7 @@ from clawbot.memory.documents.library import Library
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.sync.round import wanted_identity
 from clawbot.plugins.milvus.collections import Collections, MilvusError, connect
-from clawbot.plugins.milvus.lite_server import ADDRESS, OWNER, USERS, beside
+from clawbot.plugins.milvus.lite_server import ADDRESS, OWNER, USERS, side_file
 from clawbot.worker_pipe import module_command
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 START_SECONDS = 40.0
 """How long the server may take: its imports take seconds on a busy machine, and it reads again what was not flushed."""
 
-MOST_STARTS = 2
+MAX_STARTS = 2
 """How often it is started, before that counts as a failure."""
 
 _POLL_SECONDS = 0.1
@@ -47,7 +47,7 @@ _BUDGETS = {"MILVUS_LITE_MEMTABLE_MEMORY_LIMIT_BYTES": "8000000", "MILVUS_LITE_W
 
 
 class LiteUser:
-    """One use of the database: while it is open, the server stays."""
+    """One use of the database: while it is open, the server runs."""
 
     def __init__(self, database: Path) -> None:
         """Opens nothing yet."""
@@ -62,7 +62,7 @@ class LiteUser:
             where = error.filename or self._database.parent
             raise MilvusError(
                 f"Milvus Lite could not be started: {where}: {error.strerror or error}.",
-                hint="Make room if the disk is full; see memory.milvus.uri for the place.",
+                hint="Make room if the disk is full; see memory.milvus.uri for its folder.",
             ) from error
 
     def _served(self) -> str:
@@ -70,21 +70,21 @@ class LiteUser:
         ensure_private_dir(self._database.parent)
         end = time.monotonic() + START_SECONDS
         if self._users is None:
-            self._users = os.open(beside(self._database, USERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+            self._users = os.open(side_file(self._database, USERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         starts = 0
         while time.monotonic() < end:
             if self._may_use():
                 if (path := self._answering()) is not None:
                     return f"unix:{path}"
                 if self._has_no_server():
-                    if starts == MOST_STARTS:
+                    if starts == MAX_STARTS:
                         break
                     starts += 1
                     asyncio.run(self._start())
             time.sleep(_POLL_SECONDS)
         raise MilvusError(
             f"Milvus Lite could not open {self._database}.",
-            hint=f"{self._log} says why. The folder can be deleted: the notes are indexed anew.",
+            hint=f"See {self._log}. The folder can be deleted: the notes are indexed again.",
         )
 
     def close(self) -> None:
@@ -95,7 +95,7 @@ class LiteUser:
 
     @property
     def _log(self) -> Path:
-        return beside(self._database, ".log")
+        return side_file(self._database, ".log")
 
     def _may_use(self) -> bool:
         """Whether this process is counted among the users: not while a server is ending."""
@@ -107,7 +107,7 @@ class LiteUser:
 
     def _answering(self) -> Path | None:
         try:
-            path = Path(beside(self._database, ADDRESS).read_text("utf-8"))
+            path = Path(side_file(self._database, ADDRESS).read_text("utf-8"))
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trial:
                 trial.settimeout(1.0)
                 trial.connect(str(path))
@@ -117,7 +117,7 @@ class LiteUser:
 
     def _has_no_server(self) -> bool:
         """Whether no process owns the database: none has been started, or it has died."""
-        owner = os.open(beside(self._database, OWNER), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+        owner = os.open(side_file(self._database, OWNER), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             return try_lock(owner)
         except OSError:
@@ -150,12 +150,8 @@ CLOSE_SECONDS = 0.5
 _REMOTE = ("http://", "https://", "tcp://", "unix:")
 
 
-async def on_thread(work: Callable[[], T]) -> T:
-    """The result of `work` on a thread that may be left behind: Milvus may let a caller wait."""
-    return await _on_own_thread(work)
-
-
-def _on_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+def on_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Run `work` on a thread that may be left behind: Milvus may let a caller wait."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     future.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -174,7 +170,7 @@ def _on_own_thread(work: Callable[[], T]) -> asyncio.Future[T]:
         except Exception as error:
             log.debug("a call to Milvus failed", exc_info=True)
             outcome = None, error
-        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(settle, *outcome)
 
     threading.Thread(target=run, name="milvus", daemon=True).start()
@@ -216,11 +212,11 @@ class Connection:
             return self._collections
 
     def failed(self, error: ClawbotError) -> None:
-        """Record a failure: the next call connects anew."""
+        """Record a failure: the next call connects again."""
         self.problem = str(error)
         collections, self._collections = self._collections, None
         if collections is not None:
-            _on_own_thread(collections.close)
+            on_thread(collections.close)
 
     async def close(self) -> None:
         """End it, and let the server of Milvus Lite go."""
@@ -232,7 +228,7 @@ class Connection:
             if self._lite is not None:
                 self._lite.close()
 
-        await asyncio.wait([_on_own_thread(let_go)], timeout=CLOSE_SECONDS)
+        await asyncio.wait([on_thread(let_go)], timeout=CLOSE_SECONDS)
 
     async def _opened(self) -> Collections:
         embedder = await self._handle.open()

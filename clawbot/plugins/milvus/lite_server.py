@@ -25,19 +25,19 @@ from clawbot.locks import try_lock, unlock
 T = TypeVar("T")
 
 USERS, OWNER, ADDRESS = ".users", ".owner", ".address"
-"""Suffixes beside the database: locked by each user (shared), locked by the server, and where the server answers."""
+"""Suffixes of side files: locked by each user (shared), locked by the server, and where the server answers."""
 
 THREADS = 4
-LOOK_SECONDS = 1.0
-IDLE_LOOKS = 10
-"""The server ends when it has found nobody so many times in a row, `LOOK_SECONDS` apart."""
+CHECK_SECONDS = 1.0
+IDLE_CHECKS = 10
+"""The server ends when it has found nobody so many times in a row, `CHECK_SECONDS` apart."""
 
 _MESSAGE_BYTES = 256 * 1024 * 1024
 _READS = ("Search", "HybridSearch", "Query", "Get", "Describe", "Show", "Has", "Connect", "Alloc", "Check", "List")
 
 
-def beside(database: Path, suffix: str) -> Path:
-    """A file beside the database, which is a folder."""
+def side_file(database: Path, suffix: str) -> Path:
+    """Return the path of a file next to the database, which is a folder."""
     return database.with_name(database.name + suffix)
 
 
@@ -46,10 +46,10 @@ def main(database: Path) -> int:
     already."""
     ensure_private_dir(database.parent)
     os.umask(0o077)
-    owner = os.open(beside(database, OWNER), os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+    owner = os.open(side_file(database, OWNER), os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     if not try_lock(owner):
         return 0
-    # The lock goes on to the child, so nobody finds the database without a server meanwhile.
+    # The lock goes on to the child, so nobody finds the database without a server.
     if os.fork():
         return 0
     _serve(database)
@@ -60,7 +60,7 @@ def _serve(database: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="clawbot-milvus-") as folder:
         socket = Path(folder) / "s"
         with _answering(database, f"unix:{socket}") as stop:
-            write_atomic(beside(database, ADDRESS), str(socket).encode(), mode=PRIVATE_FILE)
+            write_atomic(side_file(database, ADDRESS), str(socket).encode(), mode=PRIVATE_FILE)
             # Held until this process is gone: who comes now waits for that, and starts another one.
             _wait_until_unused(database, stop)
 
@@ -107,15 +107,15 @@ def one_writer(servicer: T) -> T:
 
 
 def _wait_until_unused(database: Path, stop: threading.Event) -> None:
-    """Wait until nobody has used the database for a while. The lock that keeps users away stays with the process."""
-    users = os.open(beside(database, USERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    """Wait until nobody has used the database for a while. The process keeps the lock that keeps users away."""
+    users = os.open(side_file(database, USERS), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     quiet = 0
-    while not stop.wait(LOOK_SECONDS):
+    while not stop.wait(CHECK_SECONDS):
         if not try_lock(users):
             quiet = 0
             continue
         quiet += 1
-        if quiet >= IDLE_LOOKS:
+        if quiet >= IDLE_CHECKS:
             break
         unlock(users)
 

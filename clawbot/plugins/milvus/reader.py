@@ -1,4 +1,4 @@
-"""What a search reads of Milvus: the files of some agents, and the pieces near its candidates, as a `ChunkReader`.
+"""What a search reads of Milvus: the files of some agents, and the passages near its candidates, as a `ChunkReader`.
 
 Milvus finds candidates by words and vectors; the ranking of the builtin index then sees them with their neighbours,
 headings and days as if it read its own index. Rows never change, so those read before are kept.
@@ -28,14 +28,14 @@ from clawbot.memory.search.vector_scores import AllVectors
 from clawbot.memory.store.records import EVERYWHERE, FIRST_TALK, ChunkRow, FileRow, IdRange, LineRow, file_of, id_of
 from clawbot.memory.values import MAX_QUERIES, SearchRequest, Source
 from clawbot.plugins.milvus.collections import Candidates, Collections
-from clawbot.plugins.milvus.pieces import (
+from clawbot.plugins.milvus.passages import (
     BLOCK,
     BLOCK_BITS,
     Claim,
-    StoredPiece,
+    StoredPassage,
     block_of,
     one_of,
-    piece_id,
+    passage_id,
     terms_of,
     word_of,
 )
@@ -53,13 +53,13 @@ CANDIDATES = 300
 WITH_TERM = 60
 """Candidates with each single term: all of a rare one."""
 
-MOST_TERMS = 64
+MAX_TERMS = 64
 """Terms of one search that are looked up: those of the question first."""
 
 AROUND = 3
 """Neighbours of a candidate on either side that are read with it."""
 
-MOST_BLOCKS_NAMED = 1_000
+MAX_NAMED_BLOCKS = 1_000
 """A search of fewer blocks than this names them to Milvus; of more, the results are cut here."""
 
 KEPT_ROWS = 20_000
@@ -82,7 +82,7 @@ class Snapshot:
     def __init__(self, claims: Iterable[Claim], owner: str) -> None:
         self.files: dict[int, FileRow] = {}
         self.holdings: dict[int, Holding] = {}
-        self._place: dict[int, tuple[int, int]] = {}
+        self._positions: dict[int, tuple[int, int]] = {}
         seen: set[tuple[str, str, bytes]] = set()
         for claim in sorted(claims, key=lambda each: (each.path, each.agent, each.owner != owner, each.owner)):
             version = claim.version
@@ -92,29 +92,26 @@ class Snapshot:
             number = (FIRST_TALK if version.source == "sessions" else 1) + len(self.files)
             self.files[number] = FileRow(number, claim.path, version.source, version.day, version.chunks, version.days)
             self.holdings[number] = Holding(claim, version.blocks)
-            for place, block in enumerate(version.blocks):
-                self._place.setdefault(block, (number, place * BLOCK))
-        names = sorted({name for each in self.holdings.values() for name in _speakers(each.claim)})
+            for number_of_block, block in enumerate(version.blocks):
+                self._positions.setdefault(block, (number, number_of_block * BLOCK))
+        versions = [each.claim.version for each in self.holdings.values()]
+        names = sorted({name for each in versions if each is not None for name in each.speakers})
         self.speakers: dict[int, str] = dict(enumerate(names, start=1))
         self.numbers = {name: number for number, name in self.speakers.items()}
 
-    def chunk_of(self, piece: int) -> int | None:
-        """The chunk of a search that the piece is; None if no file holds it (any more)."""
-        found = self._place.get(block_of(piece))
-        return None if found is None else id_of(found[0], found[1] + (piece & BLOCK - 1))
+    def chunk_of(self, passage: int) -> int | None:
+        """The chunk of a search that the passage is; None if no file holds it (any more)."""
+        found = self._positions.get(block_of(passage))
+        return None if found is None else id_of(found[0], found[1] + (passage & BLOCK - 1))
 
-    def piece_of(self, chunk: int) -> int | None:
-        """The piece of a chunk, which need not exist; None for one outside all files."""
+    def passage_of(self, chunk: int) -> int | None:
+        """The passage of a chunk, which need not exist; None for one outside all files."""
         file, ordinal = self.holdings.get(file_of(chunk)), chunk - id_of(file_of(chunk), 0)
         if file is None or ordinal >> BLOCK_BITS >= len(file.blocks) or ordinal >= self.files[file_of(chunk)].chunks:
             return None
         block = file.blocks[ordinal >> BLOCK_BITS]
-        # Two versions of a file share blocks: each piece is in the search once.
-        return piece_id(block, ordinal & BLOCK - 1) if self._place[block][0] == file_of(chunk) else None
-
-
-def _speakers(claim: Claim) -> Sequence[str]:
-    return claim.version.speakers if claim.version is not None else ()
+        # Two versions of a file share blocks: each passage is in the search once.
+        return passage_id(block, ordinal & BLOCK - 1) if self._positions[block][0] == file_of(chunk) else None
 
 
 class KeptRows:
@@ -122,17 +119,17 @@ class KeptRows:
 
     def __init__(self, most: int = KEPT_ROWS) -> None:
         self._most = most
-        self._rows: OrderedDict[int, StoredPiece] = OrderedDict()
+        self._rows: OrderedDict[int, StoredPassage] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, ids: Iterable[int]) -> dict[int, StoredPiece]:
+    def get(self, ids: Iterable[int]) -> dict[int, StoredPassage]:
         with self._lock:
             found = {one: row for one in ids if (row := self._rows.get(one)) is not None}
             for one in found:
                 self._rows.move_to_end(one)
             return found
 
-    def put(self, rows: Iterable[StoredPiece]) -> None:
+    def put(self, rows: Iterable[StoredPassage]) -> None:
         with self._lock:
             for row in rows:
                 self._rows[row.id] = row
@@ -140,7 +137,7 @@ class KeptRows:
                 self._rows.popitem(last=False)
 
 
-class PieceReader:
+class PassageReader:
     """A `ChunkReader` over the candidates of one search. For one thread; everything blocks and raises MilvusError."""
 
     def __init__(
@@ -151,7 +148,7 @@ class PieceReader:
         self._agents = agents
         self._kept = kept
         self._strong = strong
-        self._rows: dict[int, StoredPiece] = {}
+        self._rows: dict[int, StoredPassage] = {}
         self._missing: set[int] = set()
         self._rarities: dict[str, float] = {}
         self._totals: dict[Source, int] = {}
@@ -161,7 +158,7 @@ class PieceReader:
     def prepare(
         self, request: SearchRequest, vectors: Sequence[bytes | None], settings: MemorySearchSettings, today: date
     ) -> None:
-        """Read the candidates for `request`, with what stands near them."""
+        """Read the candidates for `request`, with their neighbours."""
         weights, lexicon = weighed(settings.query, has_vectors=any(vectors)), Lexicon.load()
         queries = request.queries[:MAX_QUERIES]
         questions = [
@@ -189,9 +186,9 @@ class PieceReader:
         terms = _terms(questions)
         found = self._collections.rarities(self._agents, source, terms, WITH_TERM, strong=self._strong)
         chunks: set[int] = set()
-        for term, (rarity, pieces) in zip(terms, found, strict=True):
+        for term, (rarity, passages) in zip(terms, found, strict=True):
             self._rarities[term] = rarity
-            chunks |= self._chunks(pieces, scope)
+            chunks |= self._chunks(passages, scope)
         for question, vector in zip(questions, vectors, strict=True):
             words = " ".join(dict.fromkeys(term for each in question.wanted for term in _terms_of_match(each.match)))
             asked = numpy().frombuffer(vector, "<f4").tolist() if vector is not None else None
@@ -199,17 +196,17 @@ class PieceReader:
             chunks |= self._chunks(self._collections.hybrid(self._agents, wanted, strong=self._strong), scope)
         return chunks
 
-    def _chunks(self, pieces: Iterable[int], scope: FileScope) -> set[int]:
-        """The chunks of `pieces` that are in `scope`."""
-        chunks = (chunk for piece in pieces if (chunk := self._snapshot.chunk_of(piece)) is not None)
+    def _chunks(self, passages: Iterable[int], scope: FileScope) -> set[int]:
+        """The chunks of `passages` that are in `scope`."""
+        chunks = (chunk for passage in passages if (chunk := self._snapshot.chunk_of(passage)) is not None)
         return {chunk for chunk in chunks if file_of(chunk) in scope.files}
 
     def _conditions(self, scope: FileScope) -> tuple[str, ...]:
-        """What Milvus can be told of a narrowed scope."""
+        """Return the conditions of a narrowed scope."""
         if scope.is_whole:
             return ()
         blocks = [block for number in scope.files for block in self._snapshot.holdings[number].blocks]
-        return (one_of("block", blocks),) if len(blocks) <= MOST_BLOCKS_NAMED else ()
+        return (one_of("block", blocks),) if len(blocks) <= MAX_NAMED_BLOCKS else ()
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -236,7 +233,7 @@ class PieceReader:
         return [int(one) for (one,) in self._found(sql, (match, *id_range, limit))]
 
     def frequency(self, match: str, found: int) -> int:
-        """`found` among the candidates, scaled by how rare the rarest term of `match` is in the whole collection."""
+        """`found` among the candidates, scaled by how rare the rarest term of `match` is in the collection."""
         terms = [term for term in _terms_of_match(match) if self._rarities.get(term)]
         if not found or not terms or "*" in match:
             return found
@@ -247,7 +244,7 @@ class PieceReader:
         return min(total, max(found, round(found * everywhere / here)))
 
     def stems(self, shortest: int) -> Sequence[str]:
-        """None: the candidates do not tell which other words there are."""
+        """None: the candidates do not show which other words exist."""
         return ()
 
     def stems_between(self, first: str, end: str, limit: int) -> Sequence[str]:
@@ -270,7 +267,7 @@ class PieceReader:
         return list(zip(ids[order].tolist(), cosines[order].tolist(), strict=True))
 
     def candidates(self, id_range: IdRange) -> LineSource:
-        """The pieces in `id_range` that were read, as if they were the whole index."""
+        """The passages in `id_range` that were read, as if they were all of the index."""
         known = [one for one in self._rows if id_range[0] <= one < id_range[1]]
         matrix = AllVectors(*self.vectors(known)) if self._collections.has_vectors else None
         return LineSource(self, matrix, LineTable(Columns.of(self.lines(known))))
@@ -298,26 +295,26 @@ class PieceReader:
         return self.vectors([one for one in self._rows if id_range[0] <= one < id_range[1]])
 
     def _row(self, chunk: int) -> ChunkRow:
-        piece = self._rows[chunk]
-        return piece.row(chunk, self._snapshot.numbers.get(piece.speaker))
+        passage = self._rows[chunk]
+        return passage.row(chunk, self._snapshot.numbers.get(passage.speaker))
 
     def _load(self, chunks: Collection[int]) -> None:
         """Read those of `chunks` that exist and are not here yet."""
         wanted = {
-            piece: chunk
+            passage: chunk
             for chunk in chunks
             if chunk not in self._rows
             and chunk not in self._missing
-            and (piece := self._snapshot.piece_of(chunk)) is not None
+            and (passage := self._snapshot.passage_of(chunk)) is not None
         }
         found = self._kept.get(wanted)
-        left = [piece for piece in wanted if piece not in found]
+        left = [passage for passage in wanted if passage not in found]
         if left:
             read = self._collections.read(self._agents, left, strong=self._strong)
             self._kept.put(read)
             found |= {row.id: row for row in read if row.id in wanted}
-        for piece, chunk in wanted.items():
-            row = found.get(piece)
+        for passage, chunk in wanted.items():
+            row = found.get(passage)
             if row is None or row.ordinal != chunk - id_of(file_of(chunk), 0):
                 self._missing.add(chunk)
             else:
@@ -344,8 +341,8 @@ class PieceReader:
             yield from self._words.execute(sql, tuple(values))
 
 
-def _indexed(row: StoredPiece) -> str:
-    """The text for the keyword index: what the piece says, and the terms it has from its heading."""
+def _indexed(row: StoredPassage) -> str:
+    """The text for the keyword index: that of the passage, and the terms it has from its heading."""
     own = set(terms_of(row.text))
     more = [word_of(term) for term in row.words.split() if term not in own]
     return "\n".join((index_text(row.text), *more))
@@ -356,7 +353,7 @@ def _terms(questions: Sequence[Question]) -> list[str]:
     own = [each.match for question in questions for each in question.wanted]
     others = [other.match for question in questions for each in question.wanted for other in each.others]
     found = (term for match in (*own, *others) if "*" not in match for term in _terms_of_match(match))
-    return list(dict.fromkeys(found))[:MOST_TERMS]
+    return list(dict.fromkeys(found))[:MAX_TERMS]
 
 
 def _terms_of_match(match: str) -> list[str]:

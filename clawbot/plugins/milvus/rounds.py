@@ -13,7 +13,7 @@ import msgspec
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.backend import BackendContext
-from clawbot.memory.documents.library import Library, Plan
+from clawbot.memory.documents.library import Library, Plan, groups
 from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.store.errors import BusyIndexError
@@ -21,8 +21,8 @@ from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.values import Progress, SyncReport, VerifyReport
 from clawbot.plugins.milvus.collections import Collections, MilvusError
 from clawbot.plugins.milvus.connection import Connection, on_thread
-from clawbot.plugins.milvus.pieces import as_rows
-from clawbot.plugins.milvus.writer import ClaimWriter, Missing, groups
+from clawbot.plugins.milvus.passages import as_rows
+from clawbot.plugins.milvus.writer import GROUP_BYTES, GROUP_FILES, ClaimWriter, Missing
 
 log = logging.getLogger(__name__)
 
@@ -30,14 +30,14 @@ LOCK_SECONDS = 0.5
 """How long to wait for another process of this machine that writes."""
 
 FLUSHED = 1_000
-"""Pieces of one sync after which Milvus Lite is made to index them: before that, it looks at each in turn."""
+"""Passages of one sync after which Milvus Lite is made to index them: before that, it scans them one by one."""
 
 END_SECONDS = 0.3
 """How long closing waits for a sync to stop at its next step."""
 
 _CLOSED = "The memory was closed during a sync."
 
-Tell = Callable[[Progress], None]
+OnProgress = Callable[[Progress], None]
 
 
 class Rounds:
@@ -64,7 +64,7 @@ class Rounds:
     def stopped(self) -> bool:
         return self._stop.is_set()
 
-    def request(self, *, force: bool = False, progress: Tell | None = None) -> asyncio.Task[SyncReport]:
+    def request(self, *, force: bool = False, progress: OnProgress | None = None) -> asyncio.Task[SyncReport]:
         """A sync that begins after this call, shared by all who ask before it begins. `force` writes everything again.
 
         The task raises ClawbotError; it must not be cancelled by one of several callers.
@@ -124,7 +124,7 @@ class Rounds:
             self._lock.release()
             raise MilvusError(_CLOSED)
 
-    async def _round(self, *, force: bool, progress: Tell | None) -> SyncReport:
+    async def _round(self, *, force: bool, progress: OnProgress | None) -> SyncReport:
         async with self._alone:
             if not force:
                 self._next = None
@@ -141,26 +141,26 @@ class Rounds:
                 self.on_progress(None)
             return msgspec.structs.replace(report, seconds=self._context.clock.monotonic() - started)
 
-    async def _synced(self, *, force: bool, progress: Tell | None) -> SyncReport:
+    async def _synced(self, *, force: bool, progress: OnProgress | None) -> SyncReport:
         writer = await self._writer()
-        plan = await on_thread(writer.look)
+        plan = await on_thread(writer.plan)
         if force:
             everything = await on_thread(self._library.list)
             plan = Plan(changed=everything.files, removed=plan.removed)
         return await self._write(writer, plan, force=force, progress=progress)
 
-    async def _write(self, writer: ClaimWriter, plan: Plan, *, force: bool, progress: Tell | None) -> SyncReport:
+    async def _write(self, writer: ClaimWriter, plan: Plan, *, force: bool, progress: OnProgress | None) -> SyncReport:
         written = waiting = done = 0
         await on_thread(lambda: writer.collect(writer.unfinished()))
         await on_thread(lambda: writer.remove(plan.removed))
-        for group in groups(plan.to_read):
+        for group in groups(plan.to_read, GROUP_BYTES, GROUP_FILES):
             if self._stop.is_set():
                 raise MilvusError(_CLOSED)
             changes = await on_thread(partial(writer.read, group, again=force))
             written += await self._put(await on_thread(partial(writer.missing, changes, again=force)))
             waiting += await on_thread(partial(writer.settle, changes))
             done += len(group)
-            self._tell(Progress("vectors", done, len(plan.to_read), "files"), progress)
+            self._report(Progress("vectors", done, len(plan.to_read), "files"), progress)
         await self._finish(writer, plan, written)
         return SyncReport(
             added=len(plan.added),
@@ -182,16 +182,16 @@ class Rounds:
             self.wrote()
 
     async def _put(self, missing: Sequence[Missing]) -> int:
-        """Embed and write blocks; the number of their pieces. Raises ClawbotError."""
+        """Embed and write blocks; the number of their passages. Raises ClawbotError."""
         if not missing:
             return 0
         collections = await self._connection.open()
         vectors = await self._vectors([text for each in missing for text in self._texts(each)], collections)
         rows: list[Mapping[str, Any]] = []
         for each in missing:
-            own = vectors[len(rows) : len(rows) + len(each.block.pieces)]
+            own = vectors[len(rows) : len(rows) + len(each.block.passages)]
             rows += as_rows(self._context.agent_id, each.source, each.block, own)
-        await on_thread(lambda: collections.put_pieces(rows))
+        await on_thread(lambda: collections.put_passages(rows))
         return len(rows)
 
     async def _vectors(self, texts: Sequence[str], collections: Collections) -> Sequence[Sequence[float]]:
@@ -206,18 +206,18 @@ class Rounds:
         return await on_thread(lambda: _as_lists(found.data, len(texts), collections.dimensions))
 
     def _texts(self, missing: Missing) -> list[str]:
-        pieces = [piece for block in missing.change.blocks for piece in block.pieces]
+        passages = [passage for block in missing.change.blocks for passage in block.passages]
         return [
             chunk_embedding_text(
-                piece.text,
-                piece.kind,
-                pieces[piece.heading].text if piece.heading is not None else "",
+                passage.text,
+                passage.kind,
+                passages[passage.heading].text if passage.heading is not None else "",
                 remote=self._handle.remote,
             )
-            for piece in missing.block.pieces
+            for passage in missing.block.passages
         ]
 
-    def _tell(self, progress: Progress, listener: Tell | None) -> None:
+    def _report(self, progress: Progress, listener: OnProgress | None) -> None:
         if listener is not None:
             listener(progress)
         self.on_progress(progress)

@@ -1,6 +1,6 @@
 """Brings what one machine holds of an agent's files into Milvus: plans, claims, writes, deletes, verifies. Blocks.
 
-Each step leaves a state from which the next sync goes on; see `pieces` for the order.
+Each step leaves a state from which the next sync goes on; see `passages` for the order.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from clawbot.memory.store.records import ChunkRecord
 from clawbot.memory.store.writer import day_runs
 from clawbot.memory.values import Counts, Issue, Source, VerifyReport
 from clawbot.plugins.milvus.collections import Collections
-from clawbot.plugins.milvus.pieces import (
+from clawbot.plugins.milvus.passages import (
     BLOCK,
-    MOST_BLOCKS,
+    MAX_BLOCKS,
     Block,
     Claim,
     Version,
@@ -32,8 +32,8 @@ from clawbot.plugins.milvus.pieces import (
     deletable,
     fits,
     forgotten,
-    most_pieces,
-    piece_id,
+    max_passages,
+    passage_id,
     settled,
     speaker_of,
 )
@@ -50,7 +50,7 @@ TAKEOVER_SECONDS = 60.0
 
 TOMBSTONE_DAYS = 30
 _DAY_MS = 86_400_000
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 _UNREAD = Version(size=-1, mtime_ns=0, digest=b"", source="memory")
 
 
@@ -91,8 +91,8 @@ class ClaimWriter:
         clock: Clock,
         contested: dict[int, float],
     ) -> None:
-        """`names` are the agent and the owner. `contested` says since when (monotonic) a block was seen that another
-        machine deletes; it outlives the writer."""
+        """`names` are the agent and the owner. `contested` has the time (monotonic) at which a block was first
+        seen that another machine deletes; it outlives the writer."""
         self.known: dict[str, Claim] = {}
         self._collections = collections
         self._library = library
@@ -105,7 +105,7 @@ class ClaimWriter:
     def _agents(self) -> tuple[str, ...]:
         return (self._agent,)
 
-    def look(self) -> Plan:
+    def plan(self) -> Plan:
         """Compare the files with what was claimed. Raises MilvusError."""
         claims = self._collections.claims(self._agents, owner=self._owner, strong=True)
         self.known = {claim.path: claim for claim in claims}
@@ -151,9 +151,9 @@ class ClaimWriter:
         wanted = [Missing(change, block) for change in changes for block in change.blocks]
         if again or not wanted:
             return wanted
-        ids = [piece_id(each.block.id, place) for each in wanted for place in range(len(each.block.pieces))]
+        ids = [passage_id(each.block.id, number) for each in wanted for number in range(len(each.block.passages))]
         there = Counter(block_of(one) for one in self._collections.present(self._agents, ids))
-        return [each for each in wanted if there[each.block.id] < len(each.block.pieces)]
+        return [each for each in wanted if there[each.block.id] < len(each.block.passages)]
 
     def settle(self, changes: Sequence[Change]) -> int:
         """Complete the claims of written `changes`, and delete what no version needs any more. The number of files that
@@ -194,30 +194,30 @@ class ClaimWriter:
         return [claim for claim in self.known.values() if claim.dropped and not claim.pending]
 
     def verify(self, *, fix: bool) -> tuple[VerifyReport, list[FileState]]:
-        """Compare the files, the claims and the pieces; the report, and the files to be written again.
+        """Compare the files, the claims and the passages; the report, and the files to be written again.
 
-        With `fix`, pieces that nobody needs are deleted, and old tombstones. Raises MilvusError.
+        With `fix`, passages that nobody needs are deleted, and old tombstones. Raises MilvusError.
         """
-        self.look()
+        self.plan()
         states = {state.path: state for state in self._library.list().files}
-        there = Counter(self._collections.every_piece(self._agent))
-        # After the pieces: what was there has been claimed before.
+        there = Counter(self._collections.every_passage(self._agent))
+        # After the passages: what was there has been claimed before.
         claims = self._collections.claims(self._agents, strong=True)
         broken, problems = self._unlike_files(states)
-        lost, told = _lost(claims, there, self._owner)
+        lost, more = _lost(claims, there, self._owner)
         doubled = sum(count > 1 for count in there.values())
         orphans = {block_of(one) for one in there} - {
             block for claim in claims for block in (*claim.needs, *claim.dropped)
         }
-        problems += told
-        problems += [f"{doubled:,} pieces are there twice."] if doubled else []
+        problems += more
+        problems += [f"{doubled:,} passages are there twice."] if doubled else []
         problems += [f"{len(orphans):,} blocks of text belong to no file."] if orphans else []
         if fix:
             self._collections.remove_blocks(self._agent, orphans)
             self._bury(claims)
         again = [states[path] for path in sorted(broken | lost) if path in states]
         counts = Counts(len(self.indexed), len(there), len(there), len(there) if self._collections.has_vectors else 0)
-        shown = tuple(problems[:_MOST_SHOWN])
+        shown = tuple(problems[:_MAX_SHOWN])
         return VerifyReport(shown, shown if fix else (), counts, clean=not problems), again
 
     def _unlike_files(self, states: Mapping[str, FileState]) -> tuple[set[str], list[str]]:
@@ -238,23 +238,23 @@ class ClaimWriter:
         return broken, [*problems, *(f"{path} is indexed and not there." for path in gone)]
 
     def _bury(self, claims: Sequence[Claim]) -> None:
-        """Delete own tombstones that have told everybody."""
+        """Delete own tombstones that every machine has seen."""
         before = self._now() - TOMBSTONE_DAYS * _DAY_MS
         old = [each.id for each in claims if each.owner == self._owner and _is_over(each, before)]
         self._collections.remove_claims(self._agent, old)
 
     def _changed(self, document: Document, claim: Claim) -> Change | None:
-        """What `document` is to become; None if it is too large, which the library then tells."""
+        """Return the change that `document` needs; None if it is too large, which becomes an issue of the library."""
         # Deferred: importing the chunker takes as long as a sync without changes.
         from clawbot.memory.chunking.document_chunks import chunks_of
 
         state = document.state
-        pieces = chunks_of(document, self._settings)
-        blocks = tuple(blocks_of(self._agent, state.path, pieces)) if len(pieces) <= most_pieces() else ()
-        version = _version(document, pieces, blocks)
+        passages = chunks_of(document, self._settings)
+        blocks = tuple(blocks_of(self._agent, state.path, passages)) if len(passages) <= max_passages() else ()
+        version = _version(document, passages, blocks)
         change = Change(begun(claim, version.blocks, self._now()), version, blocks)
-        if len(pieces) > most_pieces() or not fits(change.claim) or not fits(change.settled):
-            reason = f"it has {len(pieces):,} pieces; {MOST_BLOCKS * BLOCK:,} are the most for Milvus"
+        if len(passages) > max_passages() or not fits(change.claim) or not fits(change.settled):
+            reason = f"it has {len(passages):,} passages; {MAX_BLOCKS * BLOCK:,} are the most for Milvus"
             self._library.refuse(state, Issue(state.path, reason))
             return None
         return change
@@ -276,21 +276,7 @@ class ClaimWriter:
         return int(self._clock.now().timestamp() * 1000)
 
 
-def groups(states: Sequence[FileState]) -> Iterator[list[FileState]]:
-    """`states` in groups of limited size."""
-    group: list[FileState] = []
-    size = 0
-    for state in states:
-        if group and (size + state.size > GROUP_BYTES or len(group) >= GROUP_FILES):
-            yield group
-            group, size = [], 0
-        group.append(state)
-        size += state.size
-    if group:
-        yield group
-
-
-def _version(document: Document, pieces: Sequence[ChunkRecord], blocks: Sequence[Block]) -> Version:
+def _version(document: Document, passages: Sequence[ChunkRecord], blocks: Sequence[Block]) -> Version:
     state = document.state
     return Version(
         size=state.size,
@@ -298,32 +284,32 @@ def _version(document: Document, pieces: Sequence[ChunkRecord], blocks: Sequence
         digest=document.digest,
         source=state.source,
         blocks=tuple(block.id for block in blocks),
-        chunks=len(pieces),
-        chars=sum(len(piece.text) for piece in pieces),
+        chunks=len(passages),
+        chars=sum(len(passage.text) for passage in passages),
         day=document.date,
-        days=tuple(day_runs(document.days, pieces)),
-        speakers=tuple(dict.fromkeys(name for piece in pieces if (name := speaker_of(piece)))),
+        days=tuple(day_runs(document.days, passages)),
+        speakers=tuple(dict.fromkeys(name for passage in passages if (name := speaker_of(passage)))),
     )
 
 
-def pieces_of(version: Version) -> Iterator[int]:
-    """The ids of all pieces of a version, in order."""
+def passages_of(version: Version) -> Iterator[int]:
+    """The ids of all passages of a version, in order."""
     for number, block in enumerate(version.blocks):
-        for place in range(min(BLOCK, version.chunks - number * BLOCK)):
-            yield piece_id(block, place)
+        for position in range(min(BLOCK, version.chunks - number * BLOCK)):
+            yield passage_id(block, position)
 
 
 def _lost(claims: Sequence[Claim], there: Mapping[int, int], owner: str) -> tuple[set[str], list[str]]:
-    """The own paths with pieces that are not there, and what is wrong with any path."""
+    """The own paths with passages that are not there, and what is wrong with any path."""
     lost = set()
     problems = []
     for claim in claims:
-        missing = sum(one not in there for one in pieces_of(claim.version)) if claim.version is not None else 0
+        missing = sum(one not in there for one in passages_of(claim.version)) if claim.version is not None else 0
         if missing:
             mine = claim.owner == owner
             lost |= {claim.path} if mine else set()
             whose = "" if mine else f" (of {claim.owner}, which mends it)"
-            problems.append(f"{claim.path} has lost {missing:,} pieces{whose}.")
+            problems.append(f"{claim.path} has lost {missing:,} passages{whose}.")
         if claim.owner == owner and (claim.pending or claim.dropped):
             problems.append(f"{claim.path} was left in the middle of a change.")
     return lost, problems

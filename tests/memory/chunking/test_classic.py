@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clawbot.config.schema_memory import ChunkingSettings, MemorySearchSettings
-from clawbot.memory.chunking.chunks import LARGEST_BYTES, Chunk, chunk, chunk_classic
+from clawbot.memory.chunking.chunks import MAX_BYTES, Chunk, chunk, chunk_classic
 
 
 def transcribed(text: str, tokens: int, overlap: int) -> list[tuple[int, int, str]]:
@@ -112,7 +112,7 @@ def test_no_chunk_is_larger_than_a_model_takes(letter: str) -> None:
     text = letter * 20_000
     found = chunk_classic(text, 5_000, 0)
     assert "".join(chunk.text for chunk in found) == text
-    assert all(LARGEST_BYTES - 4 < len(chunk.text.encode()) <= LARGEST_BYTES for chunk in found[:-1])
+    assert all(MAX_BYTES - 4 < len(chunk.text.encode()) <= MAX_BYTES for chunk in found[:-1])
     assert {(chunk.start_line, chunk.end_line) for chunk in found} == {(1, 1)}
 
 

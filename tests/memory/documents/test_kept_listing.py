@@ -199,10 +199,19 @@ def test_too_many_changes_to_tell_are_walked(workspace: Path, walks: Walks, monk
     assert walks.of(documents.list) == 0
 
 
-def test_a_file_system_that_others_write_to_is_walked(
-    workspace: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch
+def _none_left() -> None:
+    raise OSError("none left")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("LOCAL", frozenset()), ("FolderWatch", _none_left), ("MAX_SECONDS", -1.0)],
+    ids=["a file system that others write to", "a system without watches", "an old listing"],
+)
+def test_it_walks_where_changes_may_be_missed(
+    workspace: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    monkeypatch.setattr(kept_listing, "LOCAL", frozenset())
+    monkeypatch.setattr(kept_listing, name, value)
     documents = kept(workspace)
     assert walks.of(documents.list) == 1
 
@@ -232,15 +241,6 @@ def test_a_file_with_two_names_is_walked_for(workspace: Path, walks: Walks) -> N
     assert documents.list() != before
 
 
-def test_a_system_without_watches_walks(workspace: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left() -> None:
-        raise OSError("none left")
-
-    monkeypatch.setattr(kept_listing, "FolderWatch", none_left)
-    documents = kept(workspace)
-    assert walks.of(documents.list) == 1
-
-
 def test_a_fence_that_moves_is_seen(workspace: Path, walks: Walks) -> None:
     shut: set[str] = set()
     documents = kept(workspace, lambda: lambda path: "not yours" if Path(path).name in shut else "")
@@ -261,9 +261,3 @@ def test_the_first_listing_of_a_process_watches_nothing(workspace: Path) -> None
     documents = MemoryDocuments(workspace, EXTRAS, watch=True)
     documents.list()
     assert documents._listings._watch is None
-
-
-def test_a_listing_is_kept_for_a_while(workspace: Path, walks: Walks, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_listing, "MAX_SECONDS", -1.0)
-    documents = kept(workspace)
-    assert walks.of(documents.list) == 1

@@ -355,10 +355,10 @@ def test_what_is_hidden() -> None:
 
 
 def test_too_many_issues_are_summed_up(workspace: Path) -> None:
-    for number in range(walking.MOST_ISSUES + 20):
+    for number in range(walking.MAX_ISSUES + 20):
         (workspace / "memory" / f"{number}.md").symlink_to("nowhere")
     issues = documents(workspace).list().issues
-    assert len(issues) == walking.MOST_ISSUES + 1
+    assert len(issues) == walking.MAX_ISSUES + 1
     assert issues[-1].text == "20 more files could not be taken"
 
 

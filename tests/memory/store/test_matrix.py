@@ -103,7 +103,7 @@ def test_another_index_in_its_place_is_loaded_whole(path: Path, writer: IndexWri
 def test_of_too_many_there_is_none(path: Path, writer: IndexWriter, monkeypatch: pytest.MonkeyPatch) -> None:
     put(writer, {"a.md": "one\ntwo", "b.md": "three", "c.md": "four"})
     reader = IndexReader(path)
-    monkeypatch.setattr(matrices, "MOST_BYTES", 4 * (3 * plane_bytes(DIMENSIONS) + 8))
+    monkeypatch.setattr(matrices, "MAX_BYTES", 4 * (3 * plane_bytes(DIMENSIONS) + 8))
     matrix = load(reader)
     put(writer, {"d.md": "five"})
     assert matrix.updated(reader) is None

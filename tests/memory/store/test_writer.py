@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import datetime as dt
 import stat
+import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -276,3 +278,90 @@ def test_vectors_of_another_model_are_not_inherited(path: Path, tmp_path: Path, 
     put(other, {"a.md": "one"}, embed=False)
     assert other.pending_count() == 1
     other.close()
+
+
+KEPT = "\n".join(f"- line {number} of what stays" for number in range(300))
+
+
+def bytes_of(path: Path) -> bytes:
+    return b"".join(each.read_bytes() for each in path.parent.iterdir() if each.is_file())
+
+
+@pytest.mark.parametrize("size", [1, 400])
+def test_nothing_is_left_of_deleted_lines(path: Path, writer: IndexWriter, size: int) -> None:
+    gone = "\n".join(f"- Xylophonia {number} 花生酱" for number in range(size))
+    put(writer, {"MEMORY.md": KEPT})
+    put(writer, {"MEMORY.md": KEPT, "memory/gone.md": gone, "memory/half.md": f"{gone}\n- this stays"})
+    embed_all(writer)
+    writer.cache.put_many("provider", {b"1" * 16: b"\0" * 8})
+    # From then on the words stand in one segment, of which none is written anew for its own sake.
+    assert writer.scrub()
+    with writer.transaction():
+        writer.remove(["memory/gone.md"])
+        writer.replace_file(record("memory/half.md", "- this stays"), chunks("- this stays"))
+    assert b"ylophoni" in bytes_of(path)
+    assert writer.scrub()
+    assert b"ylophoni" not in bytes_of(path)
+    assert "花".encode() not in bytes_of(path)
+    assert kept_in(writer) == 0
+    writer.close()
+    again = IndexWriter.open(path)
+    assert set(again.known()) == {"MEMORY.md", "memory/half.md"}
+    again.close()
+
+
+def key(number: int) -> bytes:
+    return bytes([number]) * 16
+
+
+def test_what_is_kept_comes_back_for_its_model_alone(path: Path, writer: IndexWriter) -> None:
+    rows = {key(number): vector(str(number)).tobytes() for number in range(3)}
+    writer.cache.put_many("openai/small", rows)
+    found = writer.cache.get_many("openai/small", [key(0), key(2), key(9)])
+    assert set(found) == {key(0), key(2)}
+    assert np.allclose(np.frombuffer(found[key(2)], "<f4"), vector("2"), atol=1e-3)
+    assert writer.cache.get_many("openai/large", [key(0)]) == {}
+    assert IndexReader(path).cache_count() == 3
+
+
+def test_those_unused_longest_go_first(writer: IndexWriter) -> None:
+    for number in range(4):
+        writer.cache.put_many("m", {key(number): vector("x").tobytes()})
+    writer.cache.get_many("m", [key(0)])
+    assert writer.cache.prune(2) == 2
+    assert set(writer.cache.get_many("m", [key(number) for number in range(4)])) == {key(0), key(3)}
+    assert writer.cache.prune(None) == 0
+    assert kept_in(writer) == 2
+
+
+def test_another_thread_waits_for_the_transaction_and_survives_its_failure(writer: IndexWriter) -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def store() -> None:
+        begun.set()
+        writer.cache.put_many("m", {key(1): vector("x").tobytes()})
+        over.set()
+
+    thread = threading.Thread(target=store)
+
+    def fail() -> None:
+        with writer.transaction():
+            thread.start()
+            begun.wait(100)
+            writer.replace_file(record("a.md", "one"), chunks("one"))
+            assert not over.is_set()
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    thread.join(100)
+    assert over.is_set()
+    assert kept_in(writer) == 1
+    put(writer, {"a.md": "one"})
+
+
+def test_who_waited_while_the_writer_closed_finds_nothing_and_fails_at_nothing(writer: IndexWriter) -> None:
+    writer.cache.put_many("m", {key(1): vector("x").tobytes()})
+    writer.close()
+    writer.cache.put_many("m", {key(2): vector("x").tobytes()})
+    assert writer.cache.get_many("m", [key(1)]) == {}

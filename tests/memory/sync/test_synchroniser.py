@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from clawbot.errors import ClawbotError
 from clawbot.memory.embeddings import embedder_handle
@@ -24,13 +25,13 @@ from clawbot.memory.store import writer as writing
 from clawbot.memory.store.chunk_table import Change
 from clawbot.memory.store.errors import StoreError
 from clawbot.memory.store.locks import WriterLock
-from clawbot.memory.store.records import ChunkRecord, FileRecord
+from clawbot.memory.store.records import ChunkRecord, FileRecord, Identity
 from clawbot.memory.store.replacement import building_path
 from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync import synchroniser as syncing
 from clawbot.memory.sync import watcher
 from clawbot.memory.sync.observer import FolderObserver
-from clawbot.memory.sync.round import Round
+from clawbot.memory.sync.round import Round, needs_rebuild
 from clawbot.memory.sync.synchroniser import ClosedError
 from clawbot.memory.values import Fallback, Progress
 from tests.memory.index_host import House, WordEmbedder, find, paths, until
@@ -811,3 +812,28 @@ def test_any_bytes_in_a_file_are_survived(house: House, data: bytes) -> None:
             assert (await index.verify()).clean
 
     asyncio.run(index_it())
+
+
+KNOWN = Identity(profile="lines", chunker="1", tokenizer="1", vectors="offline", dimensions=256)
+
+
+@pytest.mark.parametrize(
+    ("change", "anew"),
+    [
+        ({}, False),
+        ({"sources": ("memory", "sessions")}, False),
+        ({"chunker": "2"}, True),
+        ({"tokenizer": "2"}, True),
+        ({"profile": "classic"}, True),
+        ({"vectors": "openai"}, True),
+        ({"form": KNOWN.form + 1}, True),
+        ({"vectors": ""}, False),
+    ],
+)
+def test_what_chunks_and_vectors_depend_on_decides(change: dict[str, object], anew: bool) -> None:
+    assert needs_rebuild(KNOWN, structs.replace(KNOWN, **change)) is anew
+
+
+def test_an_index_without_vectors_gets_them_in_place() -> None:
+    bare = structs.replace(KNOWN, vectors="", dimensions=0)
+    assert not needs_rebuild(bare, KNOWN)

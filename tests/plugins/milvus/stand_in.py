@@ -22,7 +22,7 @@ from clawbot.memory.values import SearchRequest
 from clawbot.plugins.milvus.backend import MilvusBackend
 from clawbot.plugins.milvus.collections import Candidates, MilvusError
 from clawbot.plugins.milvus.connection import Connection
-from clawbot.plugins.milvus.pieces import Claim, StoredPiece, decode_claim, encode_claim
+from clawbot.plugins.milvus.passages import Claim, StoredPassage, decode_claim, encode_claim
 from tests.memory.index_host import WordEmbedder
 
 _NOT_READ = ("dense", "source", "block")
@@ -31,12 +31,12 @@ _NOT_READ = ("dense", "source", "block")
 class StandIn:
     """What `Collections` is to the backend. The write `fails_at` (from 1; 0: none) fails, before it is done."""
 
-    pieces_name = "stand_in"
+    passages_name = "stand_in"
     has_vectors = True
     dimensions = 32
 
     def __init__(self) -> None:
-        self.pieces: dict[int, Mapping[str, Any]] = {}
+        self.passages: dict[int, Mapping[str, Any]] = {}
         self.rows: dict[str, Mapping[str, Any]] = {}
         self.written: list[int] = []
         self.writes = 0
@@ -71,30 +71,30 @@ class StandIn:
         for one in ids:
             del self.rows[one]
 
-    def put_pieces(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def put_passages(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """As in Milvus, a call that is cut off may have written a part."""
         new = list(rows)
         self.written += [row["id"] for row in new]
-        self.pieces |= {row["id"]: row for row in new[: len(new) // 2]}
+        self.passages |= {row["id"]: row for row in new[: len(new) // 2]}
         self._write()
-        self.pieces |= {row["id"]: row for row in new}
+        self.passages |= {row["id"]: row for row in new}
 
     def remove_blocks(self, agent: str, blocks: Collection[int]) -> None:
         self._write()
-        gone = [one for one, row in self.pieces.items() if row["agent"] == agent and row["block"] in blocks]
+        gone = [one for one, row in self.passages.items() if row["agent"] == agent and row["block"] in blocks]
         for one in gone:
-            del self.pieces[one]
+            del self.passages[one]
 
     def present(self, agents: Collection[str], ids: Sequence[int]) -> set[int]:
-        return {one for one in ids if one in self.pieces and self.pieces[one]["agent"] in agents}
+        return {one for one in ids if one in self.passages and self.passages[one]["agent"] in agents}
 
-    def every_piece(self, agent: str) -> list[int]:
-        return [one for one, row in self.pieces.items() if row["agent"] == agent]
+    def every_passage(self, agent: str) -> list[int]:
+        return [one for one, row in self.passages.items() if row["agent"] == agent]
 
-    def read(self, agents: Collection[str], ids: Sequence[int], *, strong: bool) -> list[StoredPiece]:
+    def read(self, agents: Collection[str], ids: Sequence[int], *, strong: bool) -> list[StoredPassage]:
         self.asked.append(frozenset(agents))
-        rows = [self.pieces[one] for one in ids if one in self.present(agents, ids)]
-        return [_piece(row) for row in rows]
+        rows = [self.passages[one] for one in ids if one in self.present(agents, ids)]
+        return [_passage(row) for row in rows]
 
     def hybrid(self, agents: Collection[str], wanted: Candidates, *, strong: bool) -> list[int]:
         self.asked.append(frozenset(agents))
@@ -117,7 +117,7 @@ class StandIn:
         return found
 
     def _of(self, agents: Collection[str], source: str) -> list[tuple[int, Mapping[str, Any]]]:
-        return [(one, row) for one, row in self.pieces.items() if row["agent"] in agents and row["source"] == source]
+        return [(one, row) for one, row in self.passages.items() if row["agent"] in agents and row["source"] == source]
 
     def _write(self) -> None:
         self.writes += 1
@@ -187,10 +187,10 @@ class Machines:
 
     @property
     def texts(self) -> list[str]:
-        """The text of all pieces that are stored."""
-        return sorted(str(row["text"]) for row in self.milvus.pieces.values())
+        """The text of all passages that are stored."""
+        return sorted(str(row["text"]) for row in self.milvus.passages.values())
 
 
-def _piece(row: Mapping[str, Any]) -> StoredPiece:
+def _passage(row: Mapping[str, Any]) -> StoredPassage:
     plain = {name: value for name, value in row.items() if name not in _NOT_READ}
-    return msgspec.convert({**plain, "vector": array("f", row["dense"]).tobytes()}, StoredPiece)
+    return msgspec.convert({**plain, "vector": array("f", row["dense"]).tobytes()}, StoredPassage)

@@ -12,7 +12,7 @@ from clawbot.memory.backend import IndexUnavailableError
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.milvus.collections import MilvusError
 from clawbot.plugins.milvus.connection import LiteUser
-from clawbot.plugins.milvus.lite_server import OWNER, USERS, beside
+from clawbot.plugins.milvus.lite_server import OWNER, USERS, side_file
 from tests.plugins.milvus.stand_in import Machines
 
 NOTE = "# Server\n\n- the staging server answers on port 8443\n- 数据库的密码在保险箱里\n"
@@ -52,7 +52,7 @@ async def test_what_two_machines_have_is_written_once(machines: Machines) -> Non
     assert sum("8443" in text for text in await machines.found("home", "staging server port 8443")) == 1
 
 
-async def test_a_piece_lives_as_long_as_one_machine_has_it(machines: Machines) -> None:
+async def test_a_passage_lives_as_long_as_one_machine_has_it(machines: Machines) -> None:
     for machine in ("home", "laptop"):
         machines.note(machine, "server.md", NOTE)
         await machines.synced(machine)
@@ -116,11 +116,11 @@ async def test_verify_finds_and_mends_what_is_lost_and_what_is_left_over(machine
     machines.note("home", "log.md", long_note(40))
     await machines.synced("home")
     milvus = machines.milvus
-    lost = next(iter(milvus.pieces))
-    stray = {**milvus.pieces.pop(lost), "id": 77, "block": 2}
-    milvus.pieces[77] = stray
+    lost = next(iter(milvus.passages))
+    stray = {**milvus.passages.pop(lost), "id": 77, "block": 2}
+    milvus.passages[77] = stray
     told = " ".join(await machines.problems("home"))
-    assert "lost 1 pieces" in told
+    assert "lost 1 passages" in told
     assert "belong to no file" in told
     await machines.problems("home", fix=True)
     assert await machines.problems("home") == ()
@@ -179,7 +179,7 @@ def test_a_full_disk_is_named_where_milvus_lite_would_be_started(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = tmp_path / "milvus" / "memory.db"
-    full = beside(database, suffix)
+    full = side_file(database, suffix)
     open_file = os.open
 
     def opened(path: Path, *how: int, **more: int) -> int:

@@ -1,4 +1,4 @@
-"""Pieces and claims as they are stored: ids by content, terms, filters, and what becomes of blocks."""
+"""Passages and claims as they are stored: ids by content, terms, filters, and what becomes of blocks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.memory.store.records import ChunkRecord, DayRun
-from clawbot.plugins.milvus.pieces import (
+from clawbot.plugins.milvus.passages import (
     BLOCK,
     Claim,
     Version,
@@ -28,12 +28,12 @@ from clawbot.plugins.milvus.pieces import (
 )
 
 
-def pieces(count: int) -> list[ChunkRecord]:
+def passages(count: int) -> list[ChunkRecord]:
     return [ChunkRecord(n + 1, n + 1, "prose", f"line {n}", f"line {n}") for n in range(count)]
 
 
 def ids(agent: str, path: str, count: int) -> list[int]:
-    return [block.id for block in blocks_of(agent, path, pieces(count))]
+    return [block.id for block in blocks_of(agent, path, passages(count))]
 
 
 def test_a_file_that_grows_keeps_its_full_blocks() -> None:

@@ -1,16 +1,16 @@
-"""What is stored in Milvus: the pieces of files, and claims, by which a machine holds a file in a version. Pure.
+"""What is stored in Milvus: the passages of files, and claims, by which a machine holds a file in a version. Pure.
 
-A file is cut into blocks of `BLOCK` consecutive pieces. The id of a block is a hash of all that its pieces hold, and
-the id of a piece is that of its block and its position in it: the same text on two machines is the same row, whoever
-writes it first. A file that grows at its end gets a new last block and keeps the others.
+A file is cut into blocks of `BLOCK` consecutive passages. The id of a block is a hash of the content of its passages,
+and the id of a passage is that of its block and its position in it: the same text on two machines is the same row,
+whoever writes it first. A file that grows at its end gets a new last block and keeps the others.
 
 A claim belongs to one owner (a machine) and one path of an agent; only its owner writes it. It names the blocks of the
-file. Pieces are shared: they exist as long as any claim names their block. A deleted file leaves a tombstone.
+file. Passages are shared: they exist as long as any claim names their block. A deleted file leaves a tombstone.
 
 Writing a version takes three steps, each complete before the next: the claim names the new blocks as `pending`; the
-pieces are written; the claim has them as `blocks`, and what it no longer needs as `dropped`. Deleting takes three more:
-the claim names them as `dropped`; all claims of the path are read; what nobody names is deleted, and the claim forgets
-it. Two machines that meet on a block each write before they read, so at least one of them sees the other.
+passages are written; the claim has them as `blocks`, and what it no longer needs as `dropped`. Deleting takes three
+more: the claim names them as `dropped`; all claims of the path are read; what nobody names is deleted, and the claim
+forgets it. Two machines that meet on a block each write before they read, so at least one of them sees the other.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from clawbot.memory.values import Source
 from clawbot.text.tokens import words_of
 
 LAYOUT = 1
-"""Increment when the same piece is stored in another form than before: another collection is used then."""
+"""Increment when the same passage is stored in another form than before: another collection is used then."""
 
 BLOCK_BITS = 5
 BLOCK = 1 << BLOCK_BITS
-"""Pieces of a block: what a change at the end of a file writes again."""
+"""Passages of a block: what a change at the end of a file writes again."""
 
 _HASH_BITS = 58
-"""Bits of a block's id, so that the id of a piece fits into a signed integer. Among a million blocks, two are the same
-by chance once in 600,000 times."""
+"""Bits of a block's id, so that the id of a passage fits into a signed integer. Among a million blocks, two are
+the same by chance once in 600,000 times."""
 
-MOST_WORDS_CHARS = 60_000
-MOST_TEXT_BYTES = 60_000
-MOST_SPEAKER_CHARS = 60
+MAX_WORDS_CHARS = 60_000
+MAX_TEXT_BYTES = 60_000
+MAX_SPEAKER_CHARS = 60
 """What fits into the text fields (65,535 bytes)."""
 
-_LONGEST_WORD = 40
+_MAX_WORD = 40
 _PLAIN = re.compile(r"[a-z0-9]+")
 _NO_HEADING = -1
 _NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
 
 
 class Block(Struct, frozen=True):
-    """Consecutive pieces of a file, the first being the piece `first` (an ordinal)."""
+    """Consecutive passages of a file, the first being the passage `first` (an ordinal)."""
 
     id: int
     first: int
-    pieces: tuple[ChunkRecord, ...]
+    passages: tuple[ChunkRecord, ...]
 
 
-class StoredPiece(Struct, frozen=True):
-    """A piece as read: the fields of a row. `heading` is an ordinal of its file, -1 without one; `speaker` "" for
+class StoredPassage(Struct, frozen=True):
+    """A passage as read: the fields of a row. `heading` is an ordinal of its file, -1 without one; `speaker` "" for
     none; `words` as written by `terms_of`."""
 
     id: int
@@ -91,73 +91,73 @@ def collection_name(prefix: str, identity: Identity) -> str:
     return f"{prefix}_{digest}"
 
 
-def blocks_of(agent: str, path: str, pieces: Sequence[ChunkRecord]) -> list[Block]:
+def blocks_of(agent: str, path: str, passages: Sequence[ChunkRecord]) -> list[Block]:
     """The blocks of the file `path` of `agent`, in order."""
     found = []
-    for first in range(0, len(pieces), BLOCK):
-        part = tuple(pieces[first : first + BLOCK])
-        found.append(Block(_block_id(agent, path, first, part, [_above(pieces, each) for each in part]), first, part))
+    for first in range(0, len(passages), BLOCK):
+        part = tuple(passages[first : first + BLOCK])
+        found.append(Block(_block_id(agent, path, first, part, [_above(passages, each) for each in part]), first, part))
     return found
 
 
-def _above(pieces: Sequence[ChunkRecord], piece: ChunkRecord) -> str:
-    return pieces[piece.heading].text if piece.heading is not None else ""
+def _above(passages: Sequence[ChunkRecord], passage: ChunkRecord) -> str:
+    return passages[passage.heading].text if passage.heading is not None else ""
 
 
-def _block_id(agent: str, path: str, first: int, pieces: Sequence[ChunkRecord], above: Sequence[str]) -> int:
-    told = msgspec.msgpack.encode((agent, storable(path), first, [_told(piece) for piece in pieces], above))
-    return int.from_bytes(blake2b(told, digest_size=8).digest(), "big") >> 64 - _HASH_BITS
+def _block_id(agent: str, path: str, first: int, passages: Sequence[ChunkRecord], above: Sequence[str]) -> int:
+    data = msgspec.msgpack.encode((agent, storable(path), first, [_hashed(passage) for passage in passages], above))
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "big") >> 64 - _HASH_BITS
 
 
-def _told(piece: ChunkRecord) -> tuple[Any, ...]:
-    place = (piece.start_line, piece.end_line, piece.kind, piece.heading, piece.flags)
-    return (*place, storable(piece.text), storable(piece.indexed), storable(piece.speaker or ""))
+def _hashed(passage: ChunkRecord) -> tuple[Any, ...]:
+    fixed = (passage.start_line, passage.end_line, passage.kind, passage.heading, passage.flags)
+    return (*fixed, storable(passage.text), storable(passage.indexed), storable(passage.speaker or ""))
 
 
-def piece_id(block: int, place: int) -> int:
-    """The id of the piece `place` (from 0) of `block`."""
-    return block << BLOCK_BITS | place
+def passage_id(block: int, position: int) -> int:
+    """The id of the passage `position` (from 0) of `block`."""
+    return block << BLOCK_BITS | position
 
 
-def block_of(piece: int) -> int:
-    """The block of the piece `piece` (an id)."""
-    return piece >> BLOCK_BITS
+def block_of(passage: int) -> int:
+    """The block of the passage `passage` (an id)."""
+    return passage >> BLOCK_BITS
 
 
 def as_rows(
     agent: str, source: Source, block: Block, vectors: Sequence[Sequence[float]]
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows of a block's pieces, with their vectors."""
-    for place, (piece, vector) in enumerate(zip(block.pieces, vectors, strict=True)):
+    """The rows of a block's passages, with their vectors."""
+    for number, (passage, vector) in enumerate(zip(block.passages, vectors, strict=True)):
         yield {
-            "id": piece_id(block.id, place),
+            "id": passage_id(block.id, number),
             "agent": agent,
             "source": source,
             "block": block.id,
-            "ordinal": block.first + place,
-            "start_line": piece.start_line,
-            "end_line": piece.end_line,
-            "kind": _NUMBERS[piece.kind],
-            "heading": _NO_HEADING if piece.heading is None else piece.heading,
-            "flags": piece.flags,
-            "speaker": speaker_of(piece),
-            "text": storable(piece.text),
+            "ordinal": block.first + number,
+            "start_line": passage.start_line,
+            "end_line": passage.end_line,
+            "kind": _NUMBERS[passage.kind],
+            "heading": _NO_HEADING if passage.heading is None else passage.heading,
+            "flags": passage.flags,
+            "speaker": speaker_of(passage),
+            "text": storable(passage.text),
             # Each term once: its score is how rare it is, not how often it is used here.
-            "words": " ".join(terms_of(piece.indexed))[:MOST_WORDS_CHARS],
+            "words": " ".join(terms_of(passage.indexed))[:MAX_WORDS_CHARS],
             "dense": vector,
         }
 
 
-def speaker_of(piece: ChunkRecord) -> str:
+def speaker_of(passage: ChunkRecord) -> str:
     """Who speaks, as stored; "" for nobody."""
-    return storable(piece.speaker or "")[:MOST_SPEAKER_CHARS]
+    return storable(passage.speaker or "")[:MAX_SPEAKER_CHARS]
 
 
 def storable(text: str) -> str:
     """`text` without lone surrogates, cut to what a field holds."""
-    if text.isascii() and len(text) <= MOST_TEXT_BYTES:
+    if text.isascii() and len(text) <= MAX_TEXT_BYTES:
         return text
-    return text.encode("utf-8", "replace")[:MOST_TEXT_BYTES].decode("utf-8", "ignore")
+    return text.encode("utf-8", "replace")[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
 
 
 def terms_of(text: str) -> list[str]:
@@ -169,10 +169,10 @@ def terms_of(text: str) -> list[str]:
 
 
 def _term(word: str) -> str:
-    if len(word) <= _LONGEST_WORD and _PLAIN.fullmatch(word):
+    if len(word) <= _MAX_WORD and _PLAIN.fullmatch(word):
         return word
     data = word.encode()
-    return f"x{data.hex()}" if len(data) <= _LONGEST_WORD // 2 else f"y{blake2b(data, digest_size=12).hexdigest()}"
+    return f"x{data.hex()}" if len(data) <= _MAX_WORD // 2 else f"y{blake2b(data, digest_size=12).hexdigest()}"
 
 
 def word_of(term: str) -> str:
@@ -202,14 +202,14 @@ def one_of(field: str, values: Iterable[int] | Iterable[str]) -> str:
 
 _ID_BYTES = 8
 
-MOST_BLOCKS = 3_000
-"""Blocks of one file, so that a claim with those before and after a change fits into its field: 96,000 pieces."""
+MAX_BLOCKS = 3_000
+"""Blocks of one file, so that a claim with those before and after a change fits into its field: 96,000 passages."""
 
 State = Literal["live", "gone"]
 
 
 class Version(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file as it was read, and its blocks. `chunks` counts its pieces, `chars` their characters."""
+    """A file as it was read, and its blocks. `chunks` counts its passages, `chars` their characters."""
 
     size: int
     mtime_ns: int
@@ -241,8 +241,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     @property
     def id(self) -> str:
         """The primary key: of this owner and path alone."""
-        told = msgspec.msgpack.encode((self.agent, self.owner, storable(self.path)))
-        return blake2b(told, digest_size=16).hexdigest()
+        data = msgspec.msgpack.encode((self.agent, self.owner, storable(self.path)))
+        return blake2b(data, digest_size=16).hexdigest()
 
     @property
     def blocks(self) -> tuple[int, ...]:
@@ -312,12 +312,12 @@ def decode_claim(row: Mapping[str, Any]) -> Claim:
 def fits(claim: Claim) -> bool:
     """Whether the claim fits into a row."""
     total = len(claim.blocks) + len(claim.pending) + len(claim.dropped)
-    return total <= 2 * MOST_BLOCKS and len(str(encode_claim(claim)["body"])) <= MOST_TEXT_BYTES
+    return total <= 2 * MAX_BLOCKS and len(str(encode_claim(claim)["body"])) <= MAX_TEXT_BYTES
 
 
-def most_pieces() -> int:
-    """The largest number of pieces of one file."""
-    return MOST_BLOCKS * BLOCK
+def max_passages() -> int:
+    """The largest number of passages of one file."""
+    return MAX_BLOCKS * BLOCK
 
 
 def _packed(ids: Iterable[int]) -> bytes:
