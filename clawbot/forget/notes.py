@@ -16,7 +16,7 @@ from clawbot.agent.notes import NoteError, rename_note
 from clawbot.files import digest_of
 from clawbot.forget.files import FileEditor, ForgetTarget, Left, Phrase, StubbornFileError
 from clawbot.guarded import GuardedFolder
-from clawbot.memory.documents.indexed_text import is_session_note, who_says
+from clawbot.memory.documents.indexed_text import is_session_note, speakers_of
 from clawbot.memory.documents.memory_files import MEMORY_FOLDER, MemoryDocuments
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.sessions.envelopes import REFERENCE
@@ -291,7 +291,7 @@ def _picked(data: bytes, work: NoteWork) -> set[int]:
     if work.quoted is None:
         return found
     is_note = is_session_note("\n".join(lines[:40]))
-    speakers = who_says(lines) if is_note else iter([""] * len(lines))
+    speakers = speakers_of(lines) if is_note else iter([""] * len(lines))
     for number, (line, who) in enumerate(zip(lines, speakers, strict=True)):
         is_quote = line.lstrip(" -*").startswith(">") or who == "assistant"
         if (is_quote and work.quoted.holds(line)) or _cites(line, work.removed):

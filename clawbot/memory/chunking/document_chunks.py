@@ -15,7 +15,7 @@ from msgspec import structs
 from clawbot.languages.tables import pattern_in, text_in, words_in
 from clawbot.memory.chunking.chunks import Chunk, chunk
 from clawbot.memory.dates import TIME_WORDS, says_yesterday, without_marks
-from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, who_says
+from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, speakers_of
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.embeddings.embedding_text import UNDER_HEADINGS, WORD_EDGES, Remembered, split_speaker
 from clawbot.memory.store.records import CJK, DATED, NUMBERED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, ChunkRecord
@@ -37,7 +37,7 @@ def origins_of(document: Document) -> Sequence[int]:
     if document.state.source == "sessions":
         return [_origin_of(line) for line in document.text.split("\n")]
     if is_session_note(document.text):
-        return [_FLAGS.get(who, 0) for who in who_says(document.text.split("\n"))]
+        return [_FLAGS.get(who, 0) for who in speakers_of(document.text.split("\n"))]
     return ()
 
 

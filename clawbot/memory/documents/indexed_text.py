@@ -49,7 +49,7 @@ def is_session_note(text: str) -> bool:
     return _ID.search(text[:_HEAD_CHARS].partition("\n## ")[0]) is not None
 
 
-def who_says(lines: Sequence[str]) -> Iterator[str]:
+def speakers_of(lines: Sequence[str]) -> Iterator[str]:
     """The speaker of each line of a session note: `user`, `assistant`, or "" outside the conversation."""
     who = ""
     for line in lines:

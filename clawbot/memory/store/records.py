@@ -41,15 +41,15 @@ MAX_FILES = 1 << 42
 EVERYWHERE: IdRange = (0, (1 << 63) - 1)
 """All chunks of any source."""
 
-FIRST_TALK = 1 << 32
+FIRST_TRANSCRIPT = 1 << 32
 """The first id of transcripts. Ids of notes are below, so that both have separate ranges."""
 
 
 def id_range_of(source: Source) -> IdRange:
     """The chunk ids of `source`, end exclusive."""
     if source == "sessions":
-        return id_of(FIRST_TALK, 0), id_of(MAX_FILES, 0)
-    return 0, id_of(FIRST_TALK, 0)
+        return id_of(FIRST_TRANSCRIPT, 0), id_of(MAX_FILES, 0)
+    return 0, id_of(FIRST_TRANSCRIPT, 0)
 
 
 def origin_of(flags: int) -> Origin:

@@ -33,7 +33,7 @@ from clawbot.memory.store.database import (
 )
 from clawbot.memory.store.errors import StoreErrors, TooManyChunksError, WrongDimensionsError
 from clawbot.memory.store.records import (
-    FIRST_TALK,
+    FIRST_TRANSCRIPT,
     KINDS,
     MAX_CHUNKS,
     MAX_FILES,
@@ -339,7 +339,7 @@ class IndexWriter:
         return int(row[0]) if row else None
 
     def _new_id(self, source: Source) -> int:
-        first, behind = (FIRST_TALK, MAX_FILES) if source == "sessions" else (1, FIRST_TALK)
+        first, behind = (FIRST_TRANSCRIPT, MAX_FILES) if source == "sessions" else (1, FIRST_TRANSCRIPT)
         sql = "SELECT coalesce(max(id) + 1, ?1) FROM files WHERE id >= ?1 AND id < ?2"
         return int(self.connection.execute(sql, (first, behind)).get)
 

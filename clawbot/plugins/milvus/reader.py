@@ -25,7 +25,16 @@ from clawbot.memory.search.rank import LineSource
 from clawbot.memory.search.scope import FileScope, scope_of
 from clawbot.memory.search.table import Columns, LineTable
 from clawbot.memory.search.vector_scores import AllVectors
-from clawbot.memory.store.records import EVERYWHERE, FIRST_TALK, ChunkRow, FileRow, IdRange, LineRow, file_of, id_of
+from clawbot.memory.store.records import (
+    EVERYWHERE,
+    FIRST_TRANSCRIPT,
+    ChunkRow,
+    FileRow,
+    IdRange,
+    LineRow,
+    file_of,
+    id_of,
+)
 from clawbot.memory.values import MAX_QUERIES, SearchRequest, Source
 from clawbot.plugins.milvus.collections import Candidates, Collections
 from clawbot.plugins.milvus.passages import (
@@ -89,7 +98,7 @@ class Snapshot:
             if version is None or (claim.agent, claim.path, version.digest) in seen:
                 continue
             seen.add((claim.agent, claim.path, version.digest))
-            number = (FIRST_TALK if version.source == "sessions" else 1) + len(self.files)
+            number = (FIRST_TRANSCRIPT if version.source == "sessions" else 1) + len(self.files)
             self.files[number] = FileRow(number, claim.path, version.source, version.day, version.chunks, version.days)
             self.holdings[number] = Holding(claim, version.blocks)
             for number_of_block, block in enumerate(version.blocks):
