@@ -34,6 +34,8 @@ from clawbot.memory.values import (
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Work = Callable[[MemoryBackend], Awaitable[T]]
+"""A call of a backend."""
 
 CLOSE_SECONDS = 2.0
 """How long a backend may take to close."""
@@ -283,14 +285,7 @@ class SelfHealingBackend(MemoryBackend):
 
     # -- calls with a fallback ---------------------------------------------------------------------------------------
 
-    async def _ask(
-        self,
-        verb: str,
-        work: Callable[[MemoryBackend], Awaitable[T]],
-        instead: Callable[[MemoryBackend], Awaitable[T]] | None = None,
-        *,
-        limit: float | None = None,
-    ) -> T:
+    async def _ask(self, verb: str, work: Work[T], instead: Work[T] | None = None, *, limit: float | None = None) -> T:
         """The answer of the primary, else that of the builtin index. Raises ClawbotError."""
         if self._closed:
             raise IndexUnavailableError("The memory is closed.")
@@ -302,7 +297,7 @@ class SelfHealingBackend(MemoryBackend):
                 pass
         return await self._answered_instead(instead or work)
 
-    async def _tried(self, verb: str, work: Callable[[MemoryBackend], Awaitable[T]], limit: float | None) -> T:
+    async def _tried(self, verb: str, work: Work[T], limit: float | None) -> T:
         """Raises _FailedError after the primary was left, and errors of a file that may not or can't be read."""
         attempt = self._health.attempt
         try:
@@ -319,7 +314,7 @@ class SelfHealingBackend(MemoryBackend):
             self._health = self._health.answered(attempt)
         return answer
 
-    async def _answered_instead(self, work: Callable[[MemoryBackend], Awaitable[T]]) -> T:
+    async def _answered_instead(self, work: Work[T]) -> T:
         """Raises ClawbotError."""
         try:
             return await work(self._builtin_index())

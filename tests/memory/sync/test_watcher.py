@@ -298,7 +298,7 @@ async def test_a_change_that_is_noticed_when_the_loop_is_over_is_told_to_nobody(
         def time(self) -> float:
             return 0.0
 
-        def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        def call_soon_threadsafe(self, *_: object) -> None:
             raise RuntimeError("Event loop is closed")
 
     found = Following(tmp_path)
