@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from clawbot.agent.events import (
     Event,
     MessageQueued,
     Notice,
-    Origin,
     ResetReason,
     Scope,
     SessionChanged,
@@ -34,7 +33,7 @@ from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.idle_requests import ReadAhead, Titles
 from clawbot.agent.slash import RESETS, SAID, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
 from clawbot.agent.status import RuntimeStatus
-from clawbot.agent.submissions import Outbox, Submissions
+from clawbot.agent.submissions import Outbox, Submissions, failure
 from clawbot.agent.tool_calls import run_user_command
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.attachments.mentions import mentions
@@ -43,48 +42,44 @@ from clawbot.context.report import ContextReport
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.hooks.events import SessionStart
-from clawbot.llm.errors import ModelError
 from clawbot.llm.protocol import ChatModel, ModelInfo
 from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.messages import ToolSpec, UserBlock
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.names import short_name
-from clawbot.sessions.reset import Expiry
 from clawbot.sessions.store import OpenSession
 from clawbot.text.interface import _
-from clawbot.text.secrets import left_out, redact
-from clawbot.tools.protocol import Decision
+from clawbot.text.secrets import left_out
 
 log = logging.getLogger(__name__)
-
+# Bytes of a transcript, some 5,000 turns, of which the user's texts are read in half a second of CPU.
 READ_AT_ONCE = 8 * 1024**2
-"""Bytes of a transcript, some 5,000 turns, of which what the user said is read in half a second of CPU."""
 
 
 class Agent:
-    """One conversation. `submit` may be called while a turn runs: texts are processed in order. `saving` is true during
-    a silent turn, which yields no events; `on_saving` is called on the event loop when it changes. `on_event` receives
-    events that belong to no submission. `steers`: a message that waits is said in the running turn, once the tools that
-    the model has called are done. `runs_shell`: `!command` runs in the shell, which only a front end may allow at whose
-    prompt the user sits: what is piped into a single turn, or comes by HTTP, may be somebody else's words. `stays`: who
-    talks here knows the session by its key, so a fork of it is made and not gone on with."""
+    """One conversation (see AgentApi). `on_event` receives events of no submission. `steers`: a message that waits is
+    sent in the running turn, once the tools that the model has called are done. `runs_shell`: `!command` runs
+    in the shell, which only a front end may allow at whose prompt the user sits: what is piped into a single turn, or
+    comes by HTTP, may be somebody else's words. `stays`: the front end knows the session by its key, so a fork of it is
+    made and not switched to."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
         self.deps = deps
         self.conversation = conversation
-        self.hooks = SessionHooks(deps, self.conversation, self.announce)
-        self._turns = TurnRunner(
-            deps, self.conversation, self.hooks, self._context, self._set_saving, meanwhile=self._said_meanwhile
-        )
+        self.hooks = SessionHooks(deps, conversation, self.announce)
+        waiting = self._said_meanwhile
+        self._turns = TurnRunner(deps, conversation, self.hooks, self._context, self._set_saving, meanwhile=waiting)
         self.outbox = Outbox(conversation.session, deps.clock, self.announce)
         self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep, self.outbox.drop_soon)
         self.ended = EndedSessions(deps, self._runner_of_ended, self.announce)
         leaves, wake = self._turns.leaves_some, self.ended.wake
         requests, alone, tell = self._turns.requests, self._submissions.exclusive, self.announce
         self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=tell)
-        self._ahead = ReadAhead(deps, self._turns, alone)
-        self._resets = Resets(deps, self.conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
+        self._ahead = ReadAhead(deps, requests, alone)
+        # AgentApi documents these.
+        self.submit, self.interrupt, self.exclusive = self._submissions.submit, self._submissions.interrupt, alone
+        self.answer, self.read_ahead = self._turns.approvals.answer, self._ahead.run
+        self._resets = Resets(deps, conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
         self.saving = self.steers = self.runs_shell = self.stays = False
         self.on_saving: Callable[[], None] | None = None
@@ -93,14 +88,6 @@ class Agent:
         self._owed: list[Notice] = []
 
     # -- what front ends call -------------------------------------------------------------------------------------
-
-    def submit(self, text: str, origin: Origin = "user", unsent_id: str = "") -> AsyncGenerator[Event, None]:
-        """Process a message or a slash command; the events end with TurnEnded. `origin` is the speaker: prompts of jobs
-        neither keep a session alive nor end one. `unsent_id` is the id under which the text is already stored.
-
-        Closing the stream withdraws a waiting text, which stays in the `outbox`, and interrupts a running one.
-        """
-        return self._submissions.submit(text, origin, unsent_id)
 
     def listen(self, tell: Callable[[Event], None] | None) -> None:
         """Set `on_event` to `tell`, and deliver notices that are still pending."""
@@ -124,20 +111,8 @@ class Agent:
         elif isinstance(event, Notice):
             self._owed.append(event)
 
-    def interrupt(self) -> bool:
-        """Stop the running turn; what it produced so far is kept. False when nothing runs."""
-        return self._submissions.interrupt()
-
-    def answer(self, request_id: str, decision: Decision, command: str | None = None, *, network: bool = False) -> bool:
-        """Answer an ApprovalRequested event; False when it is no longer open."""
-        return self._turns.approvals.answer(request_id, decision, command, network=network)
-
-    def exclusive(self) -> AbstractAsyncContextManager[object]:
-        """Wait until no turn runs, and prevent turns inside the context; a command of the turn itself does not wait."""
-        return self._submissions.exclusive()
-
     def set_mode(self, mode: Mode) -> None:
-        """From the next call of a tool on this decides what may be changed. Only what the user does may call it."""
+        """See AgentApi. Only what the user does may call it."""
         self.deps.tools.permissions.mode = mode
 
     @property
@@ -147,19 +122,10 @@ class Agent:
         return self._turns.status(busy=busy, notes=self._notes, unsent=len(self.outbox.left))
 
     async def measure(self) -> None:
-        """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
+        """See AgentApi."""
         async with self.exclusive():
             if self._turns.requests.current is None:
                 await self._turns.requests.weigh()
-
-    async def read_ahead(self, show: Callable[[Event], None]) -> None:
-        """Let a model of this machine read the beginning of the next request, until the next message comes."""
-        await self._ahead.run(show)
-
-    def _free_model(self) -> None:
-        """Stop what must not make the user wait."""
-        self.titles.stop()
-        self._ahead.stop()
 
     async def context_report(self) -> ContextReport:
         """The token usage of the context window, taken after the running turn."""
@@ -180,7 +146,7 @@ class Agent:
         """The tools that the model may call."""
         return self._turns.requests.toolbox.specs
 
-    # -- what commands and the runtime call, never during a turn --------------------------------------------------
+    # -- never during a turn ---------------------------------------------------------------------------------------
 
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now; `focus` is what the summary should cover above all."""
@@ -188,33 +154,24 @@ class Agent:
         return await self._turns.compact(focus, self._scope())
 
     async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
-        """Start a fresh session under the same key after the hooks kept the old one. `text` is the first
-        message in it."""
+        """Start a fresh session under the same key after the hooks stored the old one; `text` is its first message."""
         self._free_model()
         changed = await self._resets.reset(reason, text, self._scope())
         self._owed += notices_of(self.conversation.session)
         return changed
 
     async def look_at_clock(self) -> datetime | None:
-        """Start a fresh session if the current one has expired, after the running turn; returns when to check next,
-        None for never. Raises SessionStoreError."""
+        """End the session if it has expired; return when to check next (None: never). Raises SessionStoreError."""
         scope = Scope(self._beside, Cancellation())
         async with self._submissions.alone(scope):
-            due = self._resets.due
-            if due is not None and not (self._closing or self._resets.backs_off):
-                await self._expire(due, scope)
+            if not (self._closing or self._resets.backs_off):
+                self._owed += await self._resets.expire_if_due(scope)
         return self._resets.next_check
 
-    async def _expire(self, due: Expiry, scope: Scope) -> None:
-        if await self._resets.expire(due, scope) is not None:
-            self._owed += notices_of(self.conversation.session)
-
     async def switch(self, session: OpenSession) -> SessionChanged:
-        """Switch to another session, with the model chosen there, else the default one.
-
-        If that model can't be opened, this is reported with the next message and the current one stays. Raises
-        SessionStoreError; then `session` is closed and the conversation unchanged.
-        """
+        """Switch to another session, with the model chosen there, else the usual one; if that can't be opened, this is
+        reported with the next message and the current one stays. Raises SessionStoreError; then `session` is closed and
+        the conversation unchanged."""
         self._free_model()
         wanted = session.record.model_override or self.deps.model.usual
         async with AsyncExitStack() as undo:
@@ -231,8 +188,7 @@ class Agent:
         return changed
 
     async def rewind(self, entry_id: str) -> str:
-        """Go on from before the user's message `entry_id`, after the running turn; returns its text. Raises
-        SessionStoreError; then nothing has changed."""
+        """See AgentApi. On SessionStoreError nothing has changed."""
         async with self.exclusive():
             # What a crash left open must not be offered again on the branch.
             await self._turns.gate.settle_crash(silent_scope())
@@ -242,9 +198,8 @@ class Agent:
         return text
 
     async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
-        """Go on in a fork of the open session, with the user's `title`, after the running turn. It begins with the talk
-        up to `at`, an answer or a message of the user, whose text is returned. The other session stays as it is, and
-        answers for what memory was not offered of it. Raises SessionStoreError; then nothing has changed."""
+        """See AgentApi. The other session answers for what memory was not offered of it. On SessionStoreError nothing
+        has changed."""
         async with self.exclusive():
             left, leaves = self.conversation.session.record, self._will_offer
             forked = await self.conversation.fork(title, at)
@@ -265,17 +220,12 @@ class Agent:
             return await self.deps.model.open(ref)
         except ClawbotError as error:
             log.warning("the model of the session can't be opened: %s", error)
-            text = _("{model} can't be used ({error}), so {other} answers.").format(
-                model=ref, error=error, other=self.deps.model.info.ref
-            )
-            self._owed.append(warning(text))
+            text = _("{model} can't be used ({error}), so {other} answers.")
+            self._owed.append(warning(text.format(model=ref, error=error, other=self.deps.model.info.ref)))
             return None
 
     async def set_model(self, ref: str) -> ModelInfo:
-        """Switch the model after the running turn, and remember it for the session.
-
-        Raises ModelError for an unknown one, SessionStoreError if the choice can't be stored; the old one then stays.
-        """
+        """See AgentApi."""
         async with self.exclusive():
             model = await self.deps.model.open(ref)
             try:
@@ -305,16 +255,9 @@ class Agent:
     ) -> Path:
         """Write this conversation, or the one named `session`, as "md" or "json" to `path` (default: the workspace's
         `exports` folder); returns the path. Redactions are announced. Raises ClawbotError."""
-        store = self.deps.store
-        record = await asyncio.to_thread(store.find, session) if session else self.conversation.session.record
-        now = self.deps.clock.now()
-        workspace, clock = self.deps.workspace, self.deps.clock
-        target = path or default_target(workspace, short_name(record.key), form, now)
-        transcript = store.path_of(record)
-        title = (await asyncio.to_thread(store.summary, record)).title
-        count = await asyncio.to_thread(
-            write_export, transcript, target, form, clock, workspace, title=title, with_secrets=with_secrets
-        )
+        record = await asyncio.to_thread(self.deps.store.find, session) if session else None
+        export = self.conversation.export
+        target, count = await export(form, path, self.deps.workspace, record, with_secrets=with_secrets)
         if count:
             kept = _("`/export --with-secrets` keeps what is in this conversation.")
             said = _("{secrets} from {file}.").format(secrets=left_out(count), file=target.name)
@@ -329,13 +272,12 @@ class Agent:
             self._owed.append(warning(str(error)))
 
     async def count_notes(self) -> None:
-        """Count the notes."""
+        """Count the notes for the status."""
         self._notes = await asyncio.to_thread(count_notes, self.deps.workspace)
 
     async def close(self, *, hasty: bool = False, last: bool = True) -> None:
-        """Interrupt the running turn, hand back waiting texts, save the conversation to memory and wait for the hooks
-        (`hasty` skips both), write what is pending, and release the session and the model. The `last` session also
-        stops the hooks."""
+        """Interrupt the running turn, save the conversation to memory and wait for the hooks (`hasty` skips both),
+        write what is pending, and release the session and the model. The `last` session also stops the hooks."""
         self._closing = True
         self.interrupt()
         self._ahead.stop()
@@ -383,6 +325,11 @@ class Agent:
     def _shell_command(self, text: str, scope: Scope) -> ShellCommand | None:
         return parse_shell(text) if self.runs_shell and scope.origin == "user" else None
 
+    def _free_model(self) -> None:
+        """Stop what must not make the user wait."""
+        self.titles.stop()
+        self._ahead.stop()
+
     def _scope(self) -> Scope:
         """The running submission; a command always belongs to one."""
         return self._submissions.running or silent_scope()
@@ -416,23 +363,11 @@ class Agent:
                     self.hooks.read_along()
                 if stopped:
                     return TurnEnded(status="stopped", error=stopped)
-        except InterruptedTurnError:
-            return TurnEnded(status="interrupted")
-        except ModelError as error:
-            named = redact(f"{error.provider}: {error.message}" if error.provider else error.message)
-            return TurnEnded(status="failed", error_kind=error.kind, error=named, hint=error.hint)
-        except ClawbotError as error:
-            return TurnEnded(status="failed", error_kind="failed", error=error.message, hint=error.hint)
+        except (InterruptedTurnError, ClawbotError) as error:
+            return failure(error)
         except Exception as error:
             log.exception("a turn failed unexpectedly")
-            return TurnEnded(
-                status="failed",
-                error_kind="internal",
-                error=redact(
-                    _("Something in clawbot failed: {kind}: {error}").format(kind=type(error).__name__, error=error)
-                ),
-                hint=_("The log has the details (clawbot doctor says where it is); the conversation is kept."),
-            )
+            return failure(error)
         return TurnEnded(status="done")
 
     async def _command(self, command: ParsedCommand, text: str, scope: Scope) -> CommandResult:
@@ -467,19 +402,16 @@ class Agent:
 
     async def _end_expired(self, text: str, scope: Scope) -> None:
         """Before `text` is said: end a session that has expired."""
-        if scope.origin == "user" and (due := self._resets.due) is not None:
+        if scope.origin == "user" and self._resets.due is not None:
             await self.outbox.keep(text, scope)
             scope.emit(MessageQueued(text=text, position=0, unsent_id=scope.unsent_id))
             try:
-                await self._expire(due, scope)
+                self._owed += await self._resets.expire_if_due(scope)
             except SessionStoreError as error:
                 # The clock requested it, not the user, who is answered in the old session.
                 log.warning("an expired session could not be ended: %s", error)
-                scope.emit(
-                    warning(
-                        _("The conversation should have ended, but could not be closed: {error}").format(error=error)
-                    )
-                )
+                text = _("The conversation should have ended, but could not be closed: {error}").format(error=error)
+                scope.emit(warning(text))
 
     async def _message(self, text: str, scope: Scope, blocks: Sequence[UserBlock]) -> str:
         """Returns why the turn ended without an answer, "" if it did not."""

@@ -1,7 +1,5 @@
-"""What the slash commands do; which there are is in clawbot.agent.slash, and installed packages add theirs.
-
-A package offers a command through the entry point group `clawbot.commands`: docs/writing-commands.md.
-"""
+"""What the slash commands of `clawbot.agent.slash` do, and those that packages add through the entry point group
+`clawbot.commands` (docs/writing-commands.md)."""
 
 from __future__ import annotations
 
@@ -49,10 +47,10 @@ from clawbot.context.report import ContextReport, render_report
 from clawbot.entry_points import BrokenExtension, Extension, installed
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
-from clawbot.memory.values import Hit, SearchRequest
+from clawbot.memory.values import SearchRequest
 from clawbot.messages import ToolSpec, UserBlock
 from clawbot.sessions.summary import ended_words
-from clawbot.text.interface import _, ngettext
+from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.numbers import whole_number
 from clawbot.text.sanitize import clean_line
 
@@ -67,60 +65,37 @@ class CommandHost(Protocol):
     @property
     def status(self) -> RuntimeStatus:
         """How the conversation stands."""
-        ...
 
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
-        ...
 
     async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
         """Go on in a fresh session under the same key; `text` is what the user says first in it."""
-        ...
 
     async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
         """Go on in a new session that begins with the talk of this one, which stays as it is."""
-        ...
 
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now."""
-        ...
 
     async def context_report(self) -> ContextReport:
         """Where the tokens of the window go."""
-        ...
 
     async def set_model(self, ref: str) -> ModelInfo:
         """Answer with another model from now on."""
-        ...
 
     async def export(self, form: str, path: Path | None, *, with_secrets: bool = False) -> Path:
         """Write the conversation to a file and return its path."""
-        ...
 
 
 class AgentHost(CommandHost, Protocol):
-    """What the commands of clawbot itself ask for besides."""
+    """What the commands of clawbot itself use besides."""
 
-    @property
-    def deps(self) -> AgentDeps:
-        """What the agent works with."""
-        ...
-
-    @property
-    def conversation(self) -> Conversation:
-        """The open session."""
-        ...
-
-    @property
-    def hooks(self) -> SessionHooks:
-        """The hooks of the conversation."""
-        ...
-
-    @property
-    def outbox(self) -> Outbox:
-        """What was typed in it and not sent."""
-        ...
+    deps: AgentDeps
+    conversation: Conversation
+    hooks: SessionHooks
+    outbox: Outbox
 
 
 class CommandResult(Struct, frozen=True):
@@ -159,7 +134,6 @@ class UnknownCommandError(ClawbotError):
 
 
 BUILTIN: dict[str, Command] = {}
-
 _INFOS = {info.name: info for info in COMMANDS}
 
 
@@ -190,11 +164,8 @@ def join_commands(extensions: Iterable[Extension]) -> CommandSet:
             continue
         name = found.info.name.removeprefix("/")
         if name in commands:
-            problems.append(
-                _("{command} of the package {package} is left out: the name is taken.").format(
-                    command=found.info.name, package=extension.distribution
-                )
-            )
+            text = _("{command} of the package {package} is left out: the name is taken.")
+            problems.append(text.format(command=found.info.name, package=extension.distribution))
         else:
             commands[name] = found
     return CommandSet(commands, tuple(problems))
@@ -257,8 +228,9 @@ async def _compact(host: AgentHost, argument: str) -> CommandResult:
         return _said("/compact", _(done.error), msgspec.to_builtins(done))
     if done.status != "done":
         raise ClawbotError(_("Not compacted: {reason}").format(reason=done.error), hint=_("The history is whole."))
-    text = _("Compacted: {before:,} → about {after:,} tokens.")
-    text = text.format(before=done.tokens_before, after=done.tokens_after)
+    text = _("Compacted: {before:,} → about {after:,} tokens.").format(
+        before=done.tokens_before, after=done.tokens_after
+    )
     return _said("/compact", text, msgspec.to_builtins(done))
 
 
@@ -282,15 +254,11 @@ async def _status(host: AgentHost, argument: str) -> CommandResult:
 @command("/sessions")
 async def _sessions(host: AgentHost, argument: str) -> CommandResult:
     found = await asyncio.to_thread(host.deps.store.list)
-    lines = [
-        f"- **{item.key}** {item.title or _('(nothing said yet)')} · {_turns(item.turns)} · {ended_words(item.ended)}"
-        for item in found
-    ]
+    lines: list[str] = []
+    for item in found:
+        turns = ngettext("{n:,} turn", "{n:,} turns", item.turns).format(n=item.turns)
+        lines.append(f"- **{item.key}** {item.title or _('(nothing said yet)')} · {turns} · {ended_words(item.ended)}")
     return _said("/sessions", "\n".join(lines) or _("No conversations yet."))
-
-
-def _turns(number: int) -> str:
-    return ngettext("{n:,} turn", "{n:,} turns", number).format(n=number)
 
 
 @command("/rename")
@@ -318,11 +286,6 @@ async def _fork(host: AgentHost, argument: str) -> CommandResult:
     return CommandResult((changed, said) if is_here else (said,))
 
 
-@command("/rewind")
-async def _rewind(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/rewind", _("The chat screen (`clawbot`) goes back to an earlier message: esc twice."))
-
-
 @command("/unsent")
 async def _unsent(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- {' '.join(each.text.split())}" for each in host.outbox.left]
@@ -342,15 +305,12 @@ async def _model(host: AgentHost, argument: str) -> CommandResult:
 
 @command("/agent")
 async def _agent(host: AgentHost, argument: str) -> CommandResult:
-    this = f" · {_('this one')}"
-    lines = [
-        f"- **{item.agent_id}** {item.model} · {item.workspace}{this if item.current else ''}"
-        for item in host.deps.profile.agents
-    ]
+    agents, this = host.deps.profile.agents, f" · {_('this one')}"
+    lines = [f"- **{each.agent_id}** {each.model} · {each.workspace}{this if each.current else ''}" for each in agents]
     how = _("`clawbot --agent ID` talks to another one; the chat screen (`clawbot`) changes to it.")
     data = [
-        {"agentId": item.agent_id, "workspace": str(item.workspace), "model": item.model, "current": item.current}
-        for item in host.deps.profile.agents
+        {"agentId": each.agent_id, "workspace": str(each.workspace), "model": each.model, "current": each.current}
+        for each in agents
     ]
     return _said("/agent", "\n".join([*lines, "", how]), data)
 
@@ -414,11 +374,8 @@ async def _permissions(host: AgentHost, argument: str) -> CommandResult:
         if not 1 <= chosen <= len(grants):
             raise ClawbotError(_("There is no such number."), hint=_("/permissions lists what was always allowed."))
         tools.take_back(grants[chosen - 1][1])
-    return _said(
-        "/permissions",
-        permissions_text(tools, host.deps.settings, host.deps.profile.origin),
-        {"mode": tools.permissions.mode, "always": tools.grants()},
-    )
+    text = permissions_text(tools, host.deps.settings, host.deps.profile.origin)
+    return _said("/permissions", text, {"mode": tools.permissions.mode, "always": tools.grants()})
 
 
 @command("/tools")
@@ -446,22 +403,17 @@ async def _memory(host: AgentHost, argument: str) -> CommandResult:
     if host.deps.memory.index is None:
         return _said("/memory", _("The memory index is off: `memory_search.enabled` in the settings."))
     if not argument:
-        how = _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
-        return _said("/memory", how)
+        return _said(
+            "/memory", _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
+        )
     found = await host.deps.memory.index.search(SearchRequest(queries=(argument,)))
-    lines = [
-        f"- **{_place(hit)}** {' '.join(hit.snippet.split())}{f' ({and_more(hit.more)})' if hit.more else ''}"
-        for hit in found.hits
-    ]
+    lines: list[str] = []
+    for hit in found.hits:
+        where = f"{hit.path}:{hit.start_line}" if hit.said is None else f"{hit.place}, {hit.said.at:%Y-%m-%d %H:%M}"
+        more = f" ({and_more(hit.more)})" if hit.more else ""
+        lines.append(f"- **{where}** {' '.join(hit.snippet.split())}{more}")
     notes = [f"_{note}_" for note in found.warnings]
     return _said("/memory", "\n".join([*(lines or [_("Nothing found.")]), *notes]), msgspec.to_builtins(found))
-
-
-def _place(hit: Hit) -> str:
-    """Where a hit stands; of something said also when."""
-    if hit.said is None:
-        return f"{hit.path}:{hit.start_line}"
-    return f"{hit.place}, {hit.said.at:%Y-%m-%d %H:%M}"
 
 
 @command("/export")
@@ -475,23 +427,24 @@ async def _export(host: AgentHost, argument: str) -> CommandResult:
     return _said("/export", _("Written to `{file}`.").format(file=path), {"path": str(path)})
 
 
-@command("/theme")
-async def _theme(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/theme", _("The chat screen (`clawbot`) has the themes; `tui.theme` in the settings chooses one."))
-
-
-@command("/copy")
-async def _copy(host: AgentHost, argument: str) -> CommandResult:
-    how = _("The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output.")
-    return _said("/copy", how)
-
-
 @command("/help")
 async def _help(host: AgentHost, argument: str) -> CommandResult:
     known = [info for info in installed_commands().infos if info.screen != "always" or info.name == "/quit"]
     return _said("/help", "\n".join(f"- **{info.name}** {_(info.arguments)} {_(info.help)}" for info in known))
 
 
-@command("/quit")
-async def _quit(host: AgentHost, argument: str) -> CommandResult:
-    return _said("/quit", _("Goodbye."))
+# What the commands answer that only the chat screen has.
+_ANSWERS = {
+    "/rewind": N_("The chat screen (`clawbot`) goes back to an earlier message: esc twice."),
+    "/theme": N_("The chat screen (`clawbot`) has the themes; `tui.theme` in the settings chooses one."),
+    "/copy": N_("The chat screen (`clawbot`) copies; here, `clawbot chat -p TEXT` writes to standard output."),
+    "/quit": N_("Goodbye."),
+}
+
+
+async def _fixed(name: str, host: AgentHost, argument: str) -> CommandResult:
+    return _said(name, _(_ANSWERS[name]))
+
+
+for _name in _ANSWERS:
+    command(_name)(functools.partial(_fixed, _name))

@@ -26,7 +26,7 @@ from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import Exit
 from clawbot.sessions.text import is_said
-from clawbot.text.interface import _
+from clawbot.text.interface import N_, _
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -40,6 +40,11 @@ _MORE = {
     "hosted_vllm": "`vllm serve MODEL --max-model-len 8192`",
     "llamafile": "`llama-server -m MODEL.gguf -c 8192`",
 }
+TOO_LARGE_HINT = N_(
+    "Nothing is lost. Shorten the message or put it into a file of the workspace, choose "
+    "a model with a larger window (/model), or start afresh (/new); /context shows where "
+    "the tokens go."
+)
 LEAST_ROOM = 300  # tokens for a conversation below which there is none
 _MUCH = 10  # after a compaction that did not help, the next one waits for this part of the window in new tokens
 NEAR = 0.8  # of the limit: an empty answer to a larger prompt may mean that it did not fit
@@ -126,6 +131,21 @@ class ContextPolicy:
             await self._tolerated(scope, self._compactor.compact("overflow", scope, harder=scope.rounds))
         after = await self._requests.prepare()
         return refused is not None and after.sent < refused.sent
+
+    def explained(self, error: ContextOverflowError) -> ContextOverflowError:
+        """Add to `error` what can be done, and where the tokens go unless bytes, say, are what is too large."""
+        request = self._requests.prepared
+        if request is None or not request.tokens:
+            return error
+        if error.limit is None and 2 * request.measure.counted < request.budget.window:
+            return ContextOverflowError(error.message, provider=error.provider, hint=_(TOO_LARGE_HINT))
+        fixed, last = request.measure.fixed, request.tokens[-1]
+        rest = max(0, request.measure.counted - fixed - last)
+        text = _(
+            "The context does not fit into the model's window of {window:,} tokens: prompt and tools "
+            "take {fixed:,}, what was said before {rest:,}, the last message {last:,}. ({error})"
+        ).format(window=request.budget.window, fixed=fixed, rest=rest, last=last, error=error.message)
+        return ContextOverflowError(text, provider=error.provider, hint=_(TOO_LARGE_HINT), limit=error.limit)
 
     # -- by hand, and the ways out ------------------------------------------------------------------------------------
 

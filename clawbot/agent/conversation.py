@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -25,7 +27,9 @@ from clawbot.sessions.entries import (
     ModelChangeEntry,
 )
 from clawbot.sessions.errors import SessionStoreError
+from clawbot.sessions.export import default_target, write_export
 from clawbot.sessions.forking import ForkedSession
+from clawbot.sessions.index import SessionRecord
 from clawbot.sessions.names import short_name
 from clawbot.sessions.store import OpenSession, SessionStore
 from clawbot.sessions.summary import given_title
@@ -250,6 +254,20 @@ class Conversation:
         await self.save_rest()
         await asyncio.to_thread(self._store.update, self.session.record)
         return await asyncio.to_thread(self._store.fork, self.session_id, at, given_title(title))
+
+    async def export(
+        self, form: str, path: Path | None, workspace: Path, record: SessionRecord | None, *, with_secrets: bool
+    ) -> tuple[Path, int]:
+        """Write this session, or that of `record`, as "md" or "json" to `path` (default: in `exports` of `workspace`);
+        returns the path, and how many secrets were left out. Raises ClawbotError."""
+        record = record or self.session.record
+        target = path or default_target(workspace, short_name(record.key), form, self._clock.now())
+        title = (await asyncio.to_thread(self._store.summary, record)).title
+        transcript, write = self._store.path_of(record), functools.partial(write_export, title=title)
+        count = await asyncio.to_thread(
+            write, transcript, target, form, self._clock, workspace, with_secrets=with_secrets
+        )
+        return target, count
 
     async def take_title(self, title: str, by: str) -> None:
         """Give the session the `title` that the model `by` found, while no turn runs. Raises SessionStoreError."""

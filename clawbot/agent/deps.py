@@ -28,6 +28,7 @@ from clawbot.tools.changing import AskedFiles
 from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox
 
+Text = Callable[[], str]
 OpenModel = Callable[[str], Awaitable[ChatModel]]
 """Opens a model by its reference. Raises ModelError."""
 
@@ -94,7 +95,7 @@ class FrontEnd(Struct, frozen=True):
 
     approvals: bool = True
     approved: frozenset[str] = frozenset()
-    client: Callable[[], str] = str
+    client: Text = str
     flush_at_end: bool = True
     titles: bool = False
     attachments: Attachments | None = None
@@ -109,7 +110,7 @@ class MemoryAccess(Struct, frozen=True):
 
     index: MemoryBackend | None = None
     citations: Citations = "auto"
-    problem: Callable[[], str] = str
+    problem: Text = str
     forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
 
 

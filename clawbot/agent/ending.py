@@ -28,7 +28,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
 
 from clawbot.agent.boundary import Keeping, MemoryGate
-from clawbot.agent.conversation import Conversation
+from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Event, MemoryWritten, Notice, ResetReason, Scope, SessionChanged, warning
 from clawbot.agent.hooks import SessionHooks, SessionServices
@@ -107,20 +107,22 @@ class Resets:
             return False
         return self._clock.monotonic() - self._failed[1] < _RETRY_SECONDS
 
-    async def expire(self, due: Expiry, scope: Scope) -> SessionChanged | None:
-        """Start a fresh session because the current one has expired, and report it. An empty one just starts over:
-        None. Raises SessionStoreError."""
-        conversation = self._conversation
+    async def expire_if_due(self, scope: Scope) -> list[Notice]:
+        """Start a fresh session if the current one has expired, and report it; returns the problems of opening the
+        next. An empty one just starts over. Raises SessionStoreError."""
+        due, conversation = self.due, self._conversation
+        if due is None:
+            return []
         if conversation.is_blank:
             await asyncio.to_thread(conversation.begin_anew)
-            return None
+            return []
         try:
             changed = await self.reset(due.reason, "", scope)
         except SessionStoreError:
             self._failed = conversation.session_id, self._clock.monotonic()
             raise
         scope.emit(changed)
-        return changed
+        return notices_of(conversation.session)
 
     async def _keep(self, keeper: _Keeper, scope: Scope) -> None:
         """Let the hooks keep the session, and record what their note covers."""

@@ -21,7 +21,6 @@ from clawbot.agent.events import Emit, Event, PromptRead, Scope, SessionTitled
 from clawbot.agent.preparation import wait_ready
 from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import progress_of
-from clawbot.agent.turn_runner import TurnRunner
 from clawbot.deadline import Cancellation, InterruptedTurnError, deadline
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatRequest, LoadingPart, ReadingPart, ask
@@ -150,10 +149,10 @@ class ReadAhead:
     away while it is built."""
 
     def __init__(
-        self, deps: AgentDeps, turns: TurnRunner, exclusive: Callable[[], AbstractAsyncContextManager[object]]
+        self, deps: AgentDeps, requests: RequestBuilder, exclusive: Callable[[], AbstractAsyncContextManager[object]]
     ) -> None:
         self._deps = deps
-        self._turns = turns
+        self._requests = requests
         self._exclusive = exclusive
         self._cancel = Cancellation()
 
@@ -172,9 +171,9 @@ class ReadAhead:
             changed = await wait_ready(self._deps, Scope(show, cancel))
             async with self._exclusive():
                 if changed:
-                    self._turns.requests.forget_figures()
-                    await self._turns.requests.weigh()
-                request = await self._turns.request_ahead()
+                    self._requests.forget_figures()
+                    await self._requests.weigh()
+                request = await self._requests.ahead()
             show(PromptRead())
             async with aclosing(self._deps.model.chat.stream(request)) as parts:
                 while (part := await cancel.run(functools.partial(anext, parts, None))) is not None:

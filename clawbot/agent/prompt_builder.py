@@ -13,6 +13,7 @@ from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Notice, warning
 from clawbot.config.schema_agent import BootstrapSettings
 from clawbot.context.bootstrap import (
+    Bootstrap,
     BootstrapFile,
     NamedText,
     apply_hooked,
@@ -22,7 +23,7 @@ from clawbot.context.bootstrap import (
     read_bootstrap,
     tamed,
 )
-from clawbot.context.privacy import privacy_of
+from clawbot.context.privacy import Privacy, privacy_of
 from clawbot.context.prompt import (
     COMPACT_BELOW,
     PromptInputs,
@@ -93,12 +94,7 @@ class PromptBuilder:
         """The system prompt as the workspace stands now, for a model with a window of so many tokens. `tell` is given
         what the user should know of its files; None when nobody listens. Skills near what was `said` are described."""
         deps, privacy = self._deps, privacy_of(session_key)
-        read = await asyncio.to_thread(read_bootstrap, deps.workspace, privacy)
-        if self._on_bootstrap is not None:
-            hooked = await self._on_bootstrap(read.files)
-            read = await asyncio.to_thread(apply_hooked, read, hooked, deps.workspace, privacy)
-        if self._on_files is not None:
-            self._on_files([file.name for file in read.files])
+        read = await self._read(privacy)
         compact = window < COMPACT_BELOW
         known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
         tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
@@ -128,6 +124,16 @@ class PromptBuilder:
             forms = await asyncio.to_thread(unreported, told, form_notices(skills), inputs.now) if told else ()
             self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), tell)
         return Built(build_system_prompt(inputs), inputs)
+
+    async def _read(self, privacy: Privacy) -> Bootstrap:
+        """Read the workspace files as the hooks leave them."""
+        read = await asyncio.to_thread(read_bootstrap, self._deps.workspace, privacy)
+        if self._on_bootstrap is not None:
+            hooked = await self._on_bootstrap(read.files)
+            read = await asyncio.to_thread(apply_hooked, read, hooked, self._deps.workspace, privacy)
+        if self._on_files is not None:
+            self._on_files([file.name for file in read.files])
+        return read
 
     def _skills(self, skills: Sequence[FoundSkill], window: int, said: str) -> str:
         """The section about `skills`, shorter in a small window. Where not all find room, it changes only with a skill

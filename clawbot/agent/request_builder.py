@@ -22,6 +22,8 @@ from clawbot.context.guard import Guard
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
 from clawbot.context.pruning import Pruner, marker_of, state_from
+from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report
+from clawbot.context.startup import StartupQuote, startup_quote
 from clawbot.context.window import (
     Measure,
     NextRequest,
@@ -35,7 +37,15 @@ from clawbot.context.window import (
 )
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolSpec, UserMessage, quotes_notes
+from clawbot.messages import (
+    OFFLINE,
+    AssistantMessage,
+    BashExecutionMessage,
+    Message,
+    ToolSpec,
+    UserMessage,
+    quotes_notes,
+)
 from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs, without_forgotten
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
@@ -151,6 +161,27 @@ class RequestBuilder:
         """A call that begins as the next turn will, and says `messages`."""
         built = await self._build()
         return _request(built, self._tools_of(built), messages)
+
+    async def startup_quote(self) -> StartupQuote | None:
+        """Return what the newest notes say, before the first words of a session; None where it has begun."""
+        conversation, deps = self._conversation, self._deps
+        began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
+        if began or not privacy_of(conversation.session.record.key).startup_notes:
+            return None
+        workspace, settings = deps.workspace, deps.settings.startup_context
+        # Of a small window a tenth, in English.
+        most = min(settings.max_chars, self.window.tokens * 2 // 5)
+        settings = settings.model_copy(update={"max_chars": most})
+        return await asyncio.to_thread(startup_quote, workspace, deps.clock.now(), settings)
+
+    async def ahead(self) -> ChatRequest:
+        """The next request up to the message of the user, for an answer of one token."""
+        quote = await self.startup_quote()
+        quoted = [UserMessage(quote.text)] if quote is not None and quote.text else []
+        # Templates want a message of the user at the end.
+        now = UserMessage(".", timestamp=epoch_ms(self._deps.clock.now()))
+        request = await self.build_with([*self._conversation.messages, *quoted, now])
+        return structs.replace(request, purpose="ahead", max_tokens=1)
 
     async def prepare(self) -> PreparedRequest:
         """The request as the context stands. The workspace is not read again within a turn."""
@@ -338,6 +369,25 @@ class RequestBuilder:
             self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from))
         size = self._quick[1]
         return size.tokens + (0 if size.reported else self.weighed), size.exact
+
+    def report(self, flush: LastFlush | None) -> ContextReport:
+        """The report on the prepared request; `flush` is the last one. Blocks: tools and files are counted one by one.
+        Raises ValueError where none was prepared."""
+        if (prepared := self.prepared) is None:
+            raise ValueError("no request was prepared")
+        inputs = ReportInputs(
+            request=prepared.view,
+            measure=prepared.measure,
+            budget=prepared.budget,
+            window=self.window,
+            prompt=prepared.built.inputs,
+            automatic=self._settings.compaction.enabled,
+            compactions=self._conversation.session.record.compaction_count,
+            last_flush=flush,
+            pruned=self.pruned,
+            cache=self.cache,
+        )
+        return build_report(inputs, self.counter)
 
     # -- copies for a silent turn -------------------------------------------------------------------------------------
 

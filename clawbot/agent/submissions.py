@@ -13,12 +13,15 @@ from msgspec import structs
 
 from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded, Waiting, warning
 from clawbot.clock import Clock, epoch_ms
-from clawbot.deadline import Cancellation
+from clawbot.deadline import Cancellation, InterruptedTurnError
+from clawbot.errors import ClawbotError
+from clawbot.llm.errors import ModelError
 from clawbot.messages import scrub
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.store import OpenSession
 from clawbot.sessions.unsent import Unsent, UnsentFile, stored_ids
 from clawbot.text.interface import _
+from clawbot.text.secrets import redact
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +48,11 @@ class Submissions:
         self.running: Scope | None = None
 
     async def submit(self, text: str, origin: Origin = "user", unsent_id: str = "") -> AsyncGenerator[Event, None]:
-        """The events of `text`, up to its TurnEnded. `unsent_id` is the one under which it is kept already.
+        """Process a message or a slash command and yield its events, up to TurnEnded. `origin` is the speaker:
+        prompts of jobs neither keep a session alive nor end one. `unsent_id` is the id under which the text is stored.
 
         Closing the stream withdraws a text that still waits, which stays on disk, and interrupts one that runs. A text
-        that is not said by then is kept.
+        that is in no transcript by then is stored.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         scope = Scope(events.put_nowait, Cancellation(), origin=origin, unsent_id=unsent_id)
@@ -127,6 +131,21 @@ class Submissions:
             self.running = self._driver = None
             self._turn.release()
         scope.emit(structs.replace(ended, duration_ms=round((self._clock.monotonic() - began) * 1000)))
+
+
+def failure(error: Exception) -> TurnEnded:
+    """Return the last event of a submission that ended with `error`."""
+    match error:
+        case InterruptedTurnError():
+            return TurnEnded(status="interrupted")
+        case ModelError():
+            named = redact(f"{error.provider}: {error.message}" if error.provider else error.message)
+            return TurnEnded(status="failed", error_kind=error.kind, error=named, hint=error.hint)
+        case ClawbotError():
+            return TurnEnded(status="failed", error_kind="failed", error=error.message, hint=error.hint)
+    problem = _("Something in clawbot failed: {kind}: {error}").format(kind=type(error).__name__, error=error)
+    hint = _("The log has the details (clawbot doctor says where it is); the conversation is kept.")
+    return TurnEnded(status="failed", error_kind="internal", error=redact(problem), hint=hint)
 
 
 class Outbox:

@@ -1,4 +1,4 @@
-"""The turn: model and tools in a loop, as a function of messages, model, tools and a wish to stop.
+"""The turn: model and tools in a loop, as a function of messages, model, tools and a cancellation.
 
 A turn keeps no state and does no I/O but through the model and the tools. Its steps are the events of a conversation,
 and `Committed` for each message that belongs on disk: the reader stores it before it asks for the next step, so a tool
@@ -11,7 +11,7 @@ import asyncio
 import functools
 import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Protocol
 
@@ -62,17 +62,12 @@ from clawbot.text.secrets import redact
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver, OnOutput, ToolOutcome
 
 log = logging.getLogger(__name__)
-
-
 INTERRUPTED = ToolOutcome("Interrupted by the user.", is_error=True, summary="interrupted")
 
 
 class Hold:
-    """What of one reply may be shown, piece by piece.
-
-    However the reply is split, what `feed` and `end` give is together what `spoken` makes of the whole, up to blanks
-    around it, and nothing of a silent reply is ever given.
-    """
+    """What of one reply may be shown as it streams. However the reply is split, `feed` and `end` return together what
+    `spoken` makes of all of it, up to blanks around it, and nothing of a silent reply."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -136,11 +131,9 @@ class TurnTools(Protocol):
 
     def title(self, call: ToolCallBlock) -> str:
         """One line that names the call; never raises."""
-        ...
 
     async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
         """Run one call, and tell what it prints meanwhile. Raises nothing but CancelledError."""
-        ...
 
 
 class TurnSetup(Struct, frozen=True):
@@ -253,8 +246,7 @@ def _reason(error: Exception) -> str:
 
 
 class _Partial:
-    """What an answer has said so far, for the case that it never ends. Text is held back
-    until it can no longer turn out to be NO_REPLY."""
+    """An answer so far. Text is held back until it can no longer turn out to be NO_REPLY."""
 
     def __init__(self, setup: TurnSetup) -> None:
         self._setup = setup
@@ -347,34 +339,6 @@ def _delta(text: str) -> TextDelta | None:
     return TextDelta(text=text) if text else None
 
 
-def _left_out(most: int) -> ToolOutcome:
-    text = f"Not run: an answer may have {most} tool calls (tools.max_calls in the config). Send it again if needed."
-    return ToolOutcome(text, is_error=True, summary="not run")
-
-
-class _Stopwatch:
-    """Measures a call without the time in which it waits for the user's answer."""
-
-    def __init__(self, clock: Clock, approve: Approver) -> None:
-        self._clock = clock
-        self._approve = approve
-        self._began = clock.monotonic()
-        self._waited = 0.0
-
-    async def approve(self, question: ApprovalQuestion) -> ApprovalAnswer:
-        """Ask the user."""
-        asked = self._clock.monotonic()
-        try:
-            return await self._approve(question)
-        finally:
-            self._waited += self._clock.monotonic() - asked
-
-    @property
-    def milliseconds(self) -> int:
-        """So far."""
-        return round((self._clock.monotonic() - self._began - self._waited) * 1000)
-
-
 async def _run_tools(
     calls: Sequence[ToolCallBlock], setup: TurnSetup, repeats: Repeats, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
@@ -385,10 +349,12 @@ async def _run_tools(
             async with aclosing(_run_together(some, setup, repeats, cancel)) as results:
                 async for result in results:
                     yield result
+    limit = f"an answer may have {setup.max_calls} tool calls (tools.max_calls in the config)"
     for call in calls[setup.max_calls :]:
         running = _Running(call, setup, repeats)
         yield running.started
-        for result in running.ended(_left_out(setup.max_calls)):
+        outcome = ToolOutcome(f"Not run: {limit}. Send it again if needed.", is_error=True, summary="not run")
+        for result in running.ended(outcome):
             yield result
 
 
@@ -411,28 +377,24 @@ async def _run_together(
     except InterruptedTurnError:
         log.info("the user stopped %d calls", len(left))
     finally:
-        await _stopped(left)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
     stopped = [(each, INTERRUPTED if task.cancelled() else task.result()) for task, each in left.items()]
     for each, outcome in [*stopped, *((each, INTERRUPTED) for each in idle)]:
         for result in each.ended(outcome):
             yield result
 
 
-async def _stopped(tasks: Iterable[asyncio.Task[ToolOutcome]]) -> None:
-    """Stop `tasks`, and wait for their ends."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class _Running:
-    """A call that runs, or is left out."""
+    """A call that runs, or is left out. Its time does not count the waits for the user's answers."""
 
     def __init__(self, call: ToolCallBlock, setup: TurnSetup, repeats: Repeats) -> None:
         self._call = call
         self._setup = setup
         self._repeats = repeats
-        self._watch = _Stopwatch(setup.clock, setup.approve(call.id))
+        self._approve = setup.approve(call.id)
+        self._began, self._waited = setup.clock.monotonic(), 0.0
         self.started = ToolStarted(
             call_id=call.id, name=call.name, title=setup.tools.title(call), arguments=call.arguments
         )
@@ -443,12 +405,23 @@ class _Running:
         changes = setup.changes(call)
         if (refusal := self._repeats.refusal(call, changes=changes)) is not None:
             return refusal
-        outcome = await setup.tools.run(call, self._watch.approve, functools.partial(setup.tell, call.id))
-        return self._repeats.record(call, outcome, self._watch.milliseconds, changes=changes)
+        outcome = await setup.tools.run(call, self._ask, functools.partial(setup.tell, call.id))
+        return self._repeats.record(call, outcome, self._milliseconds, changes=changes)
+
+    async def _ask(self, question: ApprovalQuestion) -> ApprovalAnswer:
+        asked = self._setup.clock.monotonic()
+        try:
+            return await self._approve(question)
+        finally:
+            self._waited += self._setup.clock.monotonic() - asked
+
+    @property
+    def _milliseconds(self) -> int:
+        return round((self._setup.clock.monotonic() - self._began - self._waited) * 1000)
 
     def ended(self, outcome: ToolOutcome) -> Iterator[TurnStep]:
         """What is told of the `outcome`, and stored."""
-        call, took = self._call, self._watch.milliseconds
+        call, took = self._call, self._milliseconds
         yield ToolFinished(
             call_id=call.id,
             name=call.name,

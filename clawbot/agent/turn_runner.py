@@ -41,8 +41,7 @@ from clawbot.agent.turn import Committed, TurnSetup, TurnStep, run_turn
 from clawbot.attachments.reading import Attached
 from clawbot.clock import epoch_ms
 from clawbot.context.privacy import privacy_of
-from clawbot.context.report import ContextReport, ReportInputs, build_report
-from clawbot.context.startup import StartupQuote, startup_quote
+from clawbot.context.report import ContextReport
 from clawbot.context.window import plan_budget
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
@@ -52,7 +51,6 @@ from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import (
     OFFLINE,
     AssistantMessage,
-    BashExecutionMessage,
     Message,
     TextBlock,
     ToolResultMessage,
@@ -62,17 +60,10 @@ from clawbot.messages import (
 from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
-from clawbot.text.interface import N_, _
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver
 from clawbot.tools.seen import VIEWS
 
 log = logging.getLogger(__name__)
-
-TOO_LARGE_HINT = N_(
-    "Nothing is lost. Shorten the message or put it into a file of the workspace, choose "
-    "a model with a larger window (/model), or start afresh (/new); /context shows where "
-    "the tokens go."
-)
 
 
 ATTACH = "attach"
@@ -202,33 +193,13 @@ class TurnRunner:
     async def _quote_notes(self, scope: Scope) -> None:
         """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
         is told and stops nobody."""
-        quote = await self._startup_quote()
+        quote = await self.requests.startup_quote()
         if quote is None:
             return
         for notice in quote.notices:
             scope.emit(warning(notice))
         if quote.text:
             await self._quote(quote.text, quote.files, scope)
-
-    async def _startup_quote(self) -> StartupQuote | None:
-        conversation, deps = self._conversation, self._deps
-        began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
-        if began or not privacy_of(conversation.session.record.key).startup_notes:
-            return None
-        workspace, settings = deps.workspace, deps.settings.startup_context
-        # Of a small window a tenth, in English.
-        most = min(settings.max_chars, self.requests.window.tokens * 2 // 5)
-        settings = settings.model_copy(update={"max_chars": most})
-        return await asyncio.to_thread(startup_quote, workspace, deps.clock.now(), settings)
-
-    async def request_ahead(self) -> ChatRequest:
-        """The next request up to the message of the user, for an answer of one token."""
-        quote = await self._startup_quote()
-        quoted = [UserMessage(quote.text)] if quote is not None and quote.text else []
-        # Templates want a message of the user at the end.
-        now = UserMessage(".", timestamp=epoch_ms(self._deps.clock.now()))
-        request = await self.requests.build_with([*self._conversation.messages, *quoted, now])
-        return structs.replace(request, purpose="ahead", max_tokens=1)
 
     async def _quote(self, text: str, files: tuple[str, ...], scope: Scope) -> None:
         entry_id = await self._conversation.quote(text, files)
@@ -280,7 +251,7 @@ class TurnRunner:
                     else:
                         scope.emit(step)
         except ContextOverflowError as error:
-            raise self._explained(error) from error
+            raise self.policy.explained(error) from error
         return step.text if isinstance(step, Notice) and isinstance(last, ToolResultMessage) else ""
 
     async def _say_waiting(self, scope: Scope) -> bool:
@@ -313,21 +284,6 @@ class TurnRunner:
             return
         if plan := plan_of(items[-1].message if items else None):
             scope.emit(PlanReady(plan=plan, acceptance=acceptance(plan)))
-
-    def _explained(self, error: ContextOverflowError) -> ContextOverflowError:
-        """Add to `error` what can be done, and where the tokens go unless bytes, say, are what is too large."""
-        request = self.requests.prepared
-        if request is None or not request.tokens:
-            return error
-        if error.limit is None and 2 * request.measure.counted < request.budget.window:
-            return ContextOverflowError(error.message, provider=error.provider, hint=_(TOO_LARGE_HINT))
-        fixed, last = request.measure.fixed, request.tokens[-1]
-        rest = max(0, request.measure.counted - fixed - last)
-        text = _(
-            "The context does not fit into the model's window of {window:,} tokens: prompt and tools "
-            "take {fixed:,}, what was said before {rest:,}, the last message {last:,}. ({error})"
-        ).format(window=request.budget.window, fixed=fixed, rest=rest, last=last, error=error.message)
-        return ContextOverflowError(text, provider=error.provider, hint=_(TOO_LARGE_HINT), limit=error.limit)
 
     async def _commit(self, step: Committed, emit: Emit) -> None:
         """Store a message, and tell of an answer unless nobody is to see it."""
@@ -397,20 +353,8 @@ class TurnRunner:
     async def report(self) -> ContextReport:
         """The token usage of the next request, made from the context and the workspace as they are now."""
         self.requests.forget_turn()
-        prepared, requests = await self.requests.prepare(), self.requests
-        inputs = ReportInputs(
-            request=prepared.view,
-            measure=prepared.measure,
-            budget=prepared.budget,
-            window=requests.window,
-            prompt=prepared.built.inputs,
-            automatic=self._deps.settings.compaction.enabled,
-            compactions=self._conversation.session.record.compaction_count,
-            last_flush=last_flush(self.gate.state),
-            pruned=requests.pruned,
-            cache=requests.cache,
-        )
-        return await asyncio.to_thread(build_report, inputs, requests.counter)
+        await self.requests.prepare()
+        return await asyncio.to_thread(self.requests.report, last_flush(self.gate.state))
 
     def status(self, *, busy: bool, notes: int, unsent: int) -> RuntimeStatus:
         """The state of the conversation, as far as it is known without counting."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import structs
 
-from clawbot.agent import status as agent_status
+from clawbot.agent import status
 from clawbot.agent.events import (
     ApprovalRequested,
     CommandOutput,
@@ -51,7 +51,7 @@ MEASURED = "(measured)"
 NOW = datetime(2026, 11, 20, 10, 41, tzinfo=UTC)
 
 
-class RuntimeStatus(agent_status.RuntimeStatus, frozen=True):
+class RuntimeStatus(status.RuntimeStatus, frozen=True):
     """A conversation in its middle, unless a test says otherwise."""
 
     agent_id: str = "main"
