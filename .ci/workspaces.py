@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKOUT = Path(__file__).parents[1]
 # What works in a workspace: folders, and single modules.
 ROOMS = (
-    "access.py", "agent", "attachments", "background.py", "cli/feedback.py", "context", "forget",
+    "agent", "attachments", "background.py", "cli/feedback.py", "context", "forget",
     "importing/habits.py", "memory/documents", "sessions/export.py", "tools", "tui/pasting.py",
 )  # fmt: skip
 # What opens, creates or removes by path: in `os` (unless relative to a descriptor), as a method of Path, in files.py.

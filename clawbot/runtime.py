@@ -6,32 +6,145 @@ import asyncio
 import functools
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 
 from msgspec import structs
 
-from clawbot.access import Jobs, LocalModels, Memory, Sessions, Workspace
 from clawbot.agent.agent import Agent
 from clawbot.agent.commands import installed_commands
 from clawbot.agent.conversation import Conversation, notices_of
-from clawbot.agent.events import Notice
+from clawbot.agent.events import Notice, SessionChanged
+from clawbot.agent.notes import locate_note
 from clawbot.agent.slash import CommandInfo
 from clawbot.agent.status import AgentInfo
-from clawbot.agent.summary import open_compaction
-from clawbot.background import Background, check_heartbeat, jobs_for, take_turn
+from clawbot.background import Background, check_heartbeat, jobs_for, run_here, take_turn
 from clawbot.config.env import save_key
 from clawbot.hooks.events import RuntimeStart, SessionStart
+from clawbot.indexing.memories import Memory
 from clawbot.llm.process import keep_worker
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import PROVIDERS, Provider
+from clawbot.llm.tokens import count_tokens
+from clawbot.local_model.offers import LocalModels
+from clawbot.memory.values import TRANSCRIPTS
 from clawbot.scheduling.jobs import Job, jobs_of
 from clawbot.scheduling.ledger import Ledger
 from clawbot.scheduling.runner import Schedule
 from clawbot.services import RuntimeOptions, SharedServices
+from clawbot.session_deps import open_agent
+from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.names import MAIN
 from clawbot.sessions.store import OpenSession
-from clawbot.subagents import SubagentRunner
+from clawbot.sessions.summary import SessionSummary, given_title
+from clawbot.sessions.text import Spoken, spoken_around
+from clawbot.sessions.transcript import Transcript
+from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file, write_workspace_file
 
 __all__ = ["Runtime", "RuntimeOptions"]
+
+
+class Sessions:
+    """See SessionsApi."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._store = agent.deps.store
+
+    async def all(self) -> list[SessionSummary]:
+        return list(await asyncio.to_thread(self._store.list))
+
+    async def history(self, *, before: str | None = None, limit: int = 50) -> list[HistoryItem]:
+        return await asyncio.to_thread(self._agent.conversation.session.transcript.history, before, limit)
+
+    async def preview(self, name: str, limit: int = 20) -> list[HistoryItem]:
+        return await asyncio.to_thread(self._preview, name, limit)
+
+    def _preview(self, name: str, limit: int) -> list[HistoryItem]:
+        path = self._store.path_of(self._store.find(name))
+        with Transcript.open(path, clock=self._agent.deps.clock, writable=False) as transcript:
+            return transcript.history(limit=limit)
+
+    async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
+        file = self._store.folder / path.removeprefix(TRANSCRIPTS)
+        return await asyncio.to_thread(spoken_around, file, entry, count)
+
+    async def resume(self, name: str) -> SessionChanged:
+        agent = self._agent
+        async with agent.exclusive():
+            record = await asyncio.to_thread(self._store.find, name)
+            if record.session_id == agent.conversation.session_id:
+                return SessionChanged(session_key=agent.conversation.key, session_id=record.session_id, reason="resume")
+            async with agent.ended.without(record.session_id):
+                session = await asyncio.to_thread(self._store.open, record.key)
+            changed = await agent.switch(session)
+            agent.conversation.session.record = await asyncio.to_thread(self._store.resumed, session.record)
+            return changed
+
+    async def rename(self, name: str, title: str) -> None:
+        agent = self._agent
+        async with agent.exclusive():
+            record = await asyncio.to_thread(self._store.find, name)
+            if record.session_id == agent.conversation.session_id:
+                await agent.conversation.rename(title)
+                return
+            async with agent.ended.without(record.session_id):
+                await asyncio.to_thread(self._store.rename, record.key, given_title(title))
+
+    async def fork(self, name: str) -> str:
+        agent = self._agent
+        record = await asyncio.to_thread(self._store.find, name)
+        if record.session_id == agent.conversation.session_id:
+            changed, _ = await agent.fork()
+            return changed.session_id
+        forked = await asyncio.to_thread(self._store.fork, record.session_id)
+        return forked.record.session_id
+
+    async def delete(self, name: str) -> str:
+        record = await asyncio.to_thread(self._store.find, name)
+        async with self._agent.ended.without(record.session_id):
+            await asyncio.to_thread(self._store.delete, record.key)
+        return record.session_id
+
+    async def restore(self, session_id: str) -> None:
+        await asyncio.to_thread(self._store.restore, session_id)
+
+    async def export(self, form: str, path: Path | None, *, session: str | None = None) -> Path:
+        return await self._agent.export(form, path, session=session)
+
+
+class Workspace:
+    """See WorkspaceApi."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._folder = agent.deps.workspace
+
+    async def files(self) -> list[str]:
+        return await asyncio.to_thread(list_workspace_files, self._folder)
+
+    async def read(self, name: str) -> str:
+        return await asyncio.to_thread(read_workspace_file, self._folder, name)
+
+    async def write(self, name: str, text: str, known: str | None = None) -> None:
+        await asyncio.to_thread(write_workspace_file, self._folder, name, text, known)
+
+    async def locate_note(self, path: str) -> str:
+        record = self._agent.conversation.session.record
+        since = (record.session_started_at or 0) / 1000
+        return await asyncio.to_thread(locate_note, self._folder, path, record.session_id, since)
+
+    async def count_tokens(self, text: str) -> int:
+        return await count_tokens(text)
+
+
+class Jobs:
+    """See ScheduleApi."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    async def run(self, job: Job) -> str:
+        return await run_here(self._agent, job)
 
 
 class Runtime:
@@ -78,16 +191,9 @@ class Runtime:
             commands = await asyncio.to_thread(installed_commands)
             conversation = await asyncio.to_thread(Conversation, services.store, session, services.clock)
             run_prompt = functools.partial(_take_turn_in, options, services)
-            subagents = SubagentRunner(services.agent_settings.subagents)
-            compaction, problem = await asyncio.to_thread(open_compaction, services.agent_settings.compaction.strategy)
-            deps = await asyncio.to_thread(
-                services.deps, options, conversation, model, run_prompt, compaction=compaction, more=subagents.tools
-            )
+            agent, problems = await open_agent(services, options, conversation, model, run_prompt)
             notices += notices_of(session)
-            problems = (*commands.problems, *deps.tools.warnings, *([problem] if problem else ()))
-            notices += [Notice(level="warning", text=text) for text in problems]
-            agent = Agent(deps, conversation)
-            subagents.serve(deps, conversation, agent.announce)
+            notices += [Notice(level="warning", text=text) for text in (*commands.problems, *problems)]
             runtime = cls(agent, services, notices, owns_services=owned)
             runtime._warming = warming
             undo.callback(services.remove, runtime.agent)
@@ -99,7 +205,7 @@ class Runtime:
         """Start the index, the hooks and the background work."""
         await self.agent.count_notes()
         await self.agent.look_for_unsent()
-        await self.services.add(self.agent, self.memory)
+        await self.services.add(self.agent, self.memory.progressed)
         if session.is_new:
             self.agent.hooks.emit(SessionStart, reason="new")
         self.agent.hooks.emit(RuntimeStart, interactive=options.approvals)

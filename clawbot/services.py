@@ -6,20 +6,15 @@ import asyncio
 import functools
 import logging
 import resource
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
-from clawbot.access import Memory
 from clawbot.agent.agent import Agent
-from clawbot.agent.conversation import Conversation
-from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, Profile, RunPrompt, SessionRules
+from clawbot.agent.deps import CurrentModel
 from clawbot.agent.events import Notice
-from clawbot.agent.status import AgentInfo
-from clawbot.agent.summary import Compaction
-from clawbot.attachments.reading import Attachments
 from clawbot.background import Background
 from clawbot.clock import SystemClock, epoch_ms
 from clawbot.config.env import load_env
@@ -30,34 +25,24 @@ from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
 from clawbot.context.bent import bent_places
-from clawbot.context.skill_list import shown_path
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.files import unreported
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
-from clawbot.indexing import Listener, VectorProbe, open_index, open_reranker
+from clawbot.indexing.memories import AgentMemories
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, complete
 from clawbot.llm.servers import ServerConsent
 from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient
-from clawbot.memory.backend import MemoryBackend
-from clawbot.memory.values import TRANSCRIPTS, Progress
-from clawbot.sessions.reset import policy_of, type_of
+from clawbot.memory.values import Progress
 from clawbot.sessions.store import SessionStore
 from clawbot.skills.discovery import SkillShelf
 from clawbot.text.interface import _
-from clawbot.tools.changing import AskedFiles
-from clawbot.tools.memory import AgentMemory, memory_tools
-from clawbot.tools.paths import Fence, agent_fence, hook_paths
-from clawbot.tools.protocol import AnyTool
-from clawbot.tools.registry import Toolbox, build_toolbox
 from clawbot.tools.sandbox.recovery import recover
-from clawbot.tools.sessions import session_tools
-from clawbot.tools.skills import FEW_SKILLS, SkillsSearchTool
 
 log = logging.getLogger(__name__)
 
@@ -141,31 +126,41 @@ class SharedServices:
         self._start_log()
         self.consent = ServerConsent(self.paths.servers_file)
         self.workspace = self.agent_settings.workspace
+        self._prepare_workspace()
+        self.store = SessionStore(
+            self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
+        )
+        self.usual_model = options.model or self.agent_settings.model
+        self.sessions: dict[Agent, Callable[[Progress | None], None]] = {}
+        self.memories = AgentMemories(
+            self.loaded.settings,
+            self.agent_id,
+            self.paths,
+            self.clock,
+            long_lived=options.watch,
+            open_sessions=lambda: frozenset(agent.conversation.session_id for agent in self.sessions),
+            ask=self._ask_model,
+        )
+        self.memory = self.memories.own
+        self.hooks = self._make_hooks()
+        self.skills = SkillShelf(self.paths, self.loaded.settings.skills, self.workspace, self.agent_settings.skills)
+        self.mcp = self._make_mcp()
+        self.background: Background | None = None
+        self._started = False
+        self._hook_reports: dict[str, str] = {}
+
+    def _prepare_workspace(self) -> None:
+        """Create what is missing in the workspace, and restore what an interrupted command had swapped."""
         if left := recover(self.paths.home, self.workspace):
             self.notices.append(Notice(level="warning", text=left))
         record = self.paths.workspace_record(self.workspace)
         seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
         self.notices += _bent_notices(self.workspace)
-        self.store = SessionStore(
-            self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
-        )
-        self.usual_model = options.model or self.agent_settings.model
-        self.memory = self._open_memory()
-        self.other_memories = self._open_other_memories()
-        own = {self.agent_id: self.memory} if self.memory is not None else {}
-        self.vectors = VectorProbe(self.agent_id, own | self.other_memories)
-        self.hooks = self._make_hooks()
-        self.skills = SkillShelf(self.paths, self.loaded.settings.skills, self.workspace, self.agent_settings.skills)
-        self.mcp = self._make_mcp()
-        self.sessions: dict[Agent, Memory] = {}
-        self.background: Background | None = None
-        self._started = False
-        self._hook_reports: dict[str, str] = {}
 
-    async def add(self, agent: Agent, memory: Memory) -> None:
-        """Add the open session of `agent`, whose front end searches with `memory`. The first one starts the background
-        work."""
-        self.sessions[agent] = memory
+    async def add(self, agent: Agent, progressed: Callable[[Progress | None], None]) -> None:
+        """Add the open session of `agent`; `progressed` gets the progress of the index. The first one starts the
+        background work."""
+        self.sessions[agent] = progressed
         await self.start()
 
     async def start(self) -> None:
@@ -195,7 +190,7 @@ class SharedServices:
     def probe_vectors(self, *, deep: bool) -> None:
         """Check in the background whether the embedding provider works, and report once if it does not. `deep`: send it
         one word."""
-        self.vectors.start(self._warn, deep=deep)
+        self.memories.vectors.start(self._warn, deep=deep)
 
     async def close(self) -> None:
         """Stop the hooks and close the memory, also when the caller is cancelled. All sessions must be closed."""
@@ -203,16 +198,15 @@ class SharedServices:
 
     async def _close(self) -> None:
         try:
-            for part in (self.hooks, self.vectors, self.mcp):
+            for part in (self.hooks, self.memories.vectors, self.mcp):
                 if part is not None:
                     await part.close()
         finally:
-            memories = [self.memory, *self.other_memories.values()]
-            await asyncio.gather(*(memory.close() for memory in memories if memory is not None))
+            await self.memories.close()
 
     def _progressed(self, progress: Progress | None) -> None:
-        for memory in self.sessions.values():
-            memory.progressed(progress)
+        for progressed in self.sessions.values():
+            progressed(progress)
 
     def _hooks_found(self, hooks: tuple[FoundHook, ...]) -> None:
         """Report once each hook that can't run although the user wants it."""
@@ -287,25 +281,6 @@ class SharedServices:
         find = functools.partial(find_models, self.agent_settings)
         return CurrentModel(self.open_model, chat, ref, find=find, usual=self.usual_model, consent=self.consent)
 
-    def _open_memory(self) -> MemoryBackend | None:
-        query = self.agent_settings.memory_search.query
-        return open_index(
-            self.loaded.settings,
-            self.agent_id,
-            self.paths,
-            self.clock,
-            long_lived=self.options.watch,
-            rerank=open_reranker(query, self.paths, self._ask_model) if query.rerank == "model" else None,
-            listener=self._listener(self.agent_id),
-        )
-
-    def _listener(self, agent_id: str) -> Listener:
-        return Listener(lambda problem: self.vectors.report(agent_id, problem), self._conversations)
-
-    def _conversations(self) -> frozenset[str]:
-        """The ids of the open ones."""
-        return frozenset(agent.conversation.session_id for agent in self.sessions)
-
     async def _ask_model(self, system: str, prompt: str) -> str:
         """Ask the model of the first opened session. Raises ModelError."""
         first = next(iter(self.sessions), None)
@@ -314,45 +289,8 @@ class SharedServices:
         now = epoch_ms(self.clock.now())
         return await complete(first.deps.model.chat, system, prompt, purpose="rerank", timestamp=now)
 
-    def _memory_tools(self, current: Callable[[], str | None]) -> tuple[AnyTool, ...]:
-        """`current` is the running conversation, as the index names it."""
-        if self.memory is None:
-            return ()
-        settings, limit = self.loaded.settings, self.agent_settings.tools.output_max_chars
-        memories = {
-            agent_id: AgentMemory(index, settings.agent(agent_id).memory_search.query.max_injected_chars)
-            for agent_id, index in {self.agent_id: self.memory, **self.other_memories}.items()
-        }
-        tools = memory_tools(self.agent_id, memories, limit, settings.memory.citations, current)
-        if "sessions" not in self.agent_settings.memory_search.sources:
-            return tools
-        folder, own = self.paths.sessions(self.agent_id), memories[self.agent_id]
-        talks = session_tools(own, folder, current, lambda: self.clock.now().tzinfo, limit)
-        return *tools, *talks
-
-    def _open_other_memories(self) -> dict[str, MemoryBackend]:
-        """The memories of other agents that this one may search; each stays untouched until it is searched."""
-        settings = self.loaded.settings
-        opened = {
-            other: open_index(settings, other, self.paths, self.clock, listener=self._listener(other))
-            for other in settings.allowed_agents(self.agent_id)
-        }
-        return {other: index for other, index in opened.items() if index is not None}
-
-    def _fence(self) -> Fence:
-        file = self.options.config_file
-        return agent_fence(
-            self.loaded.settings,
-            self.agent_id,
-            self.paths,
-            self._hook_folders,
-            skill_folders=self.skills.folders,
-            config_file=file.absolute() if file is not None else None,
-            model=self.options.model,
-        )
-
     def _make_hooks(self) -> Dispatcher | None:
-        settings = self._hook_settings = self.loaded.settings.hooks
+        settings = self.hook_settings = self.loaded.settings.hooks
         is_needed = settings.enabled or any(entry.required for entry in settings.named().values())
         return Dispatcher(self._find_hooks, self.clock, timeout=settings.timeout) if is_needed else None
 
@@ -373,107 +311,13 @@ class SharedServices:
         except ConfigError as error:
             log.warning("hooks keep the settings read at the start: %s", error)
             settings = self.loaded.settings.hooks
-        self._hook_settings = settings
+        self.hook_settings = settings
         try:
             trusted = trusted_hooks(self.paths.switches_file, self.loaded.settings.workspaces)
         except ConfigError as error:
             log.warning("no hook of the workspace is trusted: %s", error)
             trusted = NOTHING
         return find_hooks(self.paths, settings, self.workspace, trusted)
-
-    def _hook_folders(self) -> list[Path]:
-        """The folders with the code of enabled hooks, and the hook folders of the last read settings."""
-        if self.hooks is None:
-            return []
-        places = hook_paths(self._hook_settings, self.workspace)
-        return [*(hook.folder for hook in self.hooks.hooks if hook.enabled or hook.off_because), *places]
-
-    def _agents(self) -> Iterator[AgentInfo]:
-        settings = self.loaded.settings
-        for agent_id in settings.agent_ids:
-            agent = settings.agent(agent_id)
-            yield AgentInfo(agent_id, agent.workspace, agent.model, agent_id == self.agent_id)
-
-    def toolbox(
-        self, current: Callable[[], str | None], asked: AskedFiles | None = None, more: Sequence[AnyTool] = ()
-    ) -> Toolbox:
-        """The tools of the agent, also for calls outside a conversation. `current` and `asked` are those of the running
-        one, which has `more` besides. Imports extensions: blocks."""
-        box = build_toolbox(
-            self.workspace,
-            self.agent_settings,
-            self.clock,
-            self.paths,
-            (*self._memory_tools(current), *self._skill_tools(), *more),
-            fence=self._fence(),
-            asked=asked,
-        )
-        if self.mcp is not None:
-            self.mcp.attach(box, self.agent_settings.tools.deny)
-        return box
-
-    def _skill_tools(self) -> tuple[AnyTool, ...]:
-        """The search in skills where there are more than a few: the prompt may have no room for them. Blocks."""
-        if len(self.skills.look()) <= FEW_SKILLS:
-            return ()
-        return (SkillsSearchTool(self.skills.look, lambda skill: shown_path(skill, self.workspace, Path.home())),)
-
-    def _attachments(self) -> Attachments:
-        settings = self.agent_settings.attachments
-        return Attachments(self.workspace, settings, state=self.paths.home, fence=self._fence())
-
-    async def _forget(self, words: str, sure: bool) -> list[str]:
-        # Needed in few conversations.
-        from clawbot.forget import Forgetting, Request
-
-        request = Request(text=words, dry_run=not sure)
-        forgetting = Forgetting(self.loaded.settings, self.paths, self.agent_id, request)
-        return list((await asyncio.to_thread(forgetting.run)).lines())
-
-    def deps(
-        self,
-        options: RuntimeOptions,
-        conversation: Conversation,
-        model: CurrentModel,
-        run_prompt: RunPrompt,
-        *,
-        compaction: Compaction,
-        more: Sequence[AnyTool] = (),
-    ) -> AgentDeps:
-        """What the agent of `conversation` works with. `run_prompt` takes a turn in another session; `more` are tools
-        of this one. Imports extensions: blocks."""
-        settings = self.loaded.settings
-        asked = AskedFiles(self.workspace, self.agent_settings.tools.files.ask)
-        tools = self.toolbox(lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}", asked, more)
-        if options.mode is not None:
-            tools.permissions.mode = options.mode
-        front = FrontEnd(
-            approvals=options.approvals,
-            approved=options.approved,
-            client=options.client,
-            flush_at_end=options.flush_at_end,
-            titles=options.titles and settings.session.titles == "auto",
-            attachments=self._attachments() if options.mentions else None,
-            asked=asked,
-            run_prompt=run_prompt,
-        )
-        forget = self._forget if options.approvals else None
-        reset = policy_of(settings.session.reset_of(type_of(conversation.session.record.key)))
-        mcp = self.mcp.status if self.mcp is not None else tuple
-        return AgentDeps(
-            profile=Profile(self.agent_id, self.paths.home, tuple(self._agents()), mcp, self.loaded.origins),
-            settings=self.agent_settings,
-            workspace=self.workspace,
-            store=self.store,
-            tools=tools,
-            clock=self.clock,
-            model=model,
-            front=front,
-            memory=MemoryAccess(self.memory, settings.memory.citations, lambda: self.vectors.problem, forget),
-            rules=SessionRules(compaction, reset, settings.hooks.quit_timeout),
-            skills=self.skills,
-            hooks=self.hooks,
-        )
 
 
 def _bent_notices(workspace: Path) -> list[Notice]:

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from clawbot.access import write_workspace_file
 from clawbot.agent.events import TurnEnded
 from clawbot.agent.notes import NoteRequest, keep_note, rename_note
 from clawbot.cli.main import root
@@ -32,6 +31,7 @@ from clawbot.sessions.store import SessionStore
 from clawbot.sessions.transcript import Transcript
 from clawbot.tools.append_only import AppendOnlyFile
 from clawbot.tools.folder import WorkspaceFolder
+from clawbot.tools.workspace_files import write_workspace_file
 from clawbot.tui.pasting import keep_picture
 
 NOW = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)

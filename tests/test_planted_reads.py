@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from clawbot.access import list_workspace_files, read_workspace_file
 from clawbot.agent.events import TurnEnded
 from clawbot.agent.notes import locate_note
 from clawbot.background import _heartbeat_file
@@ -37,6 +36,7 @@ from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.memory.documents.memory_files import MemoryDocuments, UnreadableDocumentError
 from clawbot.runtime import Runtime, RuntimeOptions
 from clawbot.skills.discovery import SkillShelf
+from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file
 from tests.test_planted_links import _at_step, _plant, _put, _swapper, shut
 
 NOW = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)

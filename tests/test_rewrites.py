@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.access import read_workspace_file, write_workspace_file
 from clawbot.agent.notes import NoteRequest, keep_note
 from clawbot.config.env import save_key
 from clawbot.config.mcp_file import change_servers
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.forget.files import FileEditor
+from clawbot.tools.workspace_files import read_workspace_file, write_workspace_file
 
 NOW = datetime(2026, 11, 20, 16, 12, tzinfo=UTC)
 SESSION = "0a1b2c3d-1111-4111-8111-111111111111"

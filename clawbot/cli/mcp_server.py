@@ -11,6 +11,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
 from clawbot.mcp.serving import MemoryAppendTool, MemoryServer, serve_http, serve_stdio
 from clawbot.services import RuntimeOptions, SharedServices
+from clawbot.session_deps import toolbox
 from clawbot.sessions.names import MAIN, key_for
 from clawbot.signals import asked_to_end
 from clawbot.token import TokenKeeper, load_token
@@ -65,7 +66,7 @@ def _memory_server(services: SharedServices) -> MemoryServer:
     """The tools, with what the user's own session of the agent may know, except those denied by the settings."""
     access = privacy_of(key_for(services.agent_id, MAIN))
     settings = services.agent_settings.tools
-    reading = services.toolbox(lambda: None).for_session(access)
+    reading = toolbox(services, lambda: None).for_session(access)
     append = MemoryAppendTool(WorkspaceFolder(services.workspace), services.clock)
     denied = {append.name, "append"} & set(settings.deny)
     tools: list[AnyTool] = [] if denied else [append]

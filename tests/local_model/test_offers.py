@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from clawbot.access import LocalModels
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
 from clawbot.local_model import shelf
+from clawbot.local_model.offers import LocalModels
 from clawbot.local_model.shelf import Offer
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from clawbot.access import list_workspace_files
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.tools import listing
 from clawbot.tools.paths import Barred, Bounds, Fence
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
+from clawbot.tools.workspace_files import list_workspace_files
 from clawbot.trees import DEEPEST
 from tests.hostile import Thing, make_deep, make_things, removed, things
 from tests.tools.conftest import Run, box_of, call, link

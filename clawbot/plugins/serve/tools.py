@@ -29,6 +29,7 @@ from clawbot.plugins.serve.agents import Agents
 from clawbot.plugins.serve.answers import RefusalError, as_json, invalid, json_body
 from clawbot.plugins.serve.metrics import Metrics
 from clawbot.services import SharedServices
+from clawbot.session_deps import toolbox
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.names import MAIN, key_for
 from clawbot.text.visible import one_line
@@ -256,7 +257,7 @@ class ToolsRoute:
         except ClawbotError as error:
             raise invalid(error.message) from None
         if call.agent_id not in self._boxes:
-            self._boxes[call.agent_id] = await asyncio.to_thread(services.toolbox, lambda: None)
+            self._boxes[call.agent_id] = await asyncio.to_thread(toolbox, services, lambda: None)
         return services, self._boxes[call.agent_id].for_session(privacy_of(call.key))
 
     async def _call(self, services: SharedServices, toolbox: Toolbox, block: ToolCallBlock, key: str) -> ToolOutcome:
