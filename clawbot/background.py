@@ -39,7 +39,7 @@ class Background:
         self._clock = clock
         self._elsewhere = elsewhere
         self._timer = Timer(clock, self.look, self._failed)
-        self._told = ""
+        self._reported = ""
 
     async def add(self, agent: Agent) -> None:
         """Include the session of `agent`; the first one starts the timer."""
@@ -60,9 +60,9 @@ class Background:
         # Skip busy sessions: a turn may wait for the user for hours, and jobs of other sessions must not wait for it.
         moments = [await self._look_at_clock(agent) for agent in list(self.agents) if not agent.status.busy]
         for ran in await self._schedule.run_due(self._run, self._clock.now()):
-            self._tell(ran)
+            self._report(ran)
         for text in self._schedule.ledger.take_notices():
-            self._tell_once(text)
+            self._report_once(text)
         moments.append(await asyncio.to_thread(self._schedule.next_moment, self._clock.now()))
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -72,7 +72,7 @@ class Background:
             return await agent.look_at_clock()
         except ClawbotError as error:
             log.warning("an expired session could not be ended: %s", error)
-            self._tell_once(
+            self._report_once(
                 _("The conversation should have ended, but could not be closed: {error}").format(error=error)
             )
             return None
@@ -96,7 +96,7 @@ class Background:
         own = self.agents if job.agent_id == self._agent_id else []
         return next((agent for agent in own if agent.conversation.session.record.key == job.session_key), None)
 
-    def _tell(self, ran: Ran) -> None:
+    def _report(self, ran: Ran) -> None:
         job = ran.job
         if ran.status == "failed":
             self._announce("warning", _("The job {name} failed: {error}").format(name=job.name, error=ran.error))
@@ -111,12 +111,12 @@ class Background:
 
     def _failed(self, error: Exception) -> None:
         text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (see the log for details)"
-        self._tell_once(_("The schedule could not be checked: {error}").format(error=text))
+        self._report_once(_("The schedule could not be checked: {error}").format(error=text))
 
-    def _tell_once(self, text: str) -> None:
+    def _report_once(self, text: str) -> None:
         """Report a failure that would otherwise be repeated at each look."""
-        if text != self._told:
-            self._told = text
+        if text != self._reported:
+            self._reported = text
             self._announce("warning", text)
 
 

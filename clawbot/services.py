@@ -86,7 +86,7 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
         return structs.replace(self.unattended(), session=session, new=False, approved=frozenset(), client=str)
 
 
-LEAST_MEMORY = 512 * 1024**2
+MIN_MEMORY = 512 * 1024**2
 """Bytes of address space. With 400 MB or less, threads and libraries fail in the middle of a conversation; some abort
 the process, so nothing can be reported."""
 
@@ -94,9 +94,9 @@ the process, so nothing can be reported."""
 def _demand_memory() -> None:
     """Raise ClawbotError if this process is limited to too little memory for a conversation."""
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if limit != resource.RLIM_INFINITY and limit < LEAST_MEMORY:
+    if limit != resource.RLIM_INFINITY and limit < MIN_MEMORY:
         raise ClawbotError(
-            f"This process may use {limit >> 20:,} MiB of memory (ulimit -v); {LEAST_MEMORY >> 20} MiB are needed.",
+            f"This process may use {limit >> 20:,} MiB of memory (ulimit -v); {MIN_MEMORY >> 20} MiB are needed.",
             hint="Raise the limit, for example with `ulimit -v unlimited`.",
         )
 

@@ -67,14 +67,14 @@ class Agent:
         self.deps = deps
         self.conversation = conversation
         self.hooks = SessionHooks(deps, conversation, self.announce)
-        waiting = self._said_meanwhile
+        waiting = self._next_steered
         self._turns = TurnRunner(deps, conversation, self.hooks, self._context, self._set_saving, meanwhile=waiting)
         self.outbox = Outbox(conversation.session, deps.clock, self.announce)
-        self._submissions = Submissions(self._take_up, deps.clock, self.outbox.keep, self.outbox.drop_soon)
+        self._submissions = Submissions(self._accept, deps.clock, self.outbox.keep, self.outbox.drop_soon)
         self.ended = EndedSessions(deps, self._runner_of_ended, self.announce)
         leaves, wake = self._turns.leaves_some, self.ended.wake
-        requests, alone, tell = self._turns.requests, self._submissions.exclusive, self.announce
-        self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=tell)
+        requests, alone, announce = self._turns.requests, self._submissions.exclusive, self.announce
+        self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=announce)
         self._ahead = ReadAhead(deps, requests, alone)
         # AgentApi documents these.
         self.submit, self.interrupt, self.exclusive = self._submissions.submit, self._submissions.interrupt, alone
@@ -85,7 +85,7 @@ class Agent:
         self.on_saving: Callable[[], None] | None = None
         self.on_event: Callable[[Event], None] | None = None
         self._notes = 0
-        self._owed: list[Notice] = []
+        self._pending: list[Notice] = []
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ class Agent:
         """Set `on_event` to `tell`, and deliver notices that are still pending."""
         self.on_event = tell
         if tell is not None:
-            for notice in self._take_owed():
+            for notice in self._take_pending():
                 tell(notice)
 
     def announce(self, event: Event) -> None:
@@ -102,14 +102,14 @@ class Agent:
         if self._submissions.running is not None:
             self._submissions.running.emit(event)
         else:
-            self._beside(event)
+            self._emit_alone(event)
 
-    def _beside(self, event: Event) -> None:
+    def _emit_alone(self, event: Event) -> None:
         """Emit an event that belongs to no submission."""
         if self.on_event is not None:
             self.on_event(event)
         elif isinstance(event, Notice):
-            self._owed.append(event)
+            self._pending.append(event)
 
     def set_mode(self, mode: Mode) -> None:
         """See AgentApi. Only what the user does may call it."""
@@ -157,15 +157,15 @@ class Agent:
         """Start a fresh session under the same key after the hooks stored the old one; `text` is its first message."""
         self._free_model()
         changed = await self._resets.reset(reason, text, self._scope())
-        self._owed += notices_of(self.conversation.session)
+        self._pending += notices_of(self.conversation.session)
         return changed
 
     async def look_at_clock(self) -> datetime | None:
         """End the session if it has expired; return when to check next (None: never). Raises SessionStoreError."""
-        scope = Scope(self._beside, Cancellation())
+        scope = Scope(self._emit_alone, Cancellation())
         async with self._submissions.alone(scope):
             if not (self._closing or self._resets.backs_off):
-                self._owed += await self._resets.expire_if_due(scope)
+                self._pending += await self._resets.expire_if_due(scope)
         return self._resets.next_check
 
     async def switch(self, session: OpenSession) -> SessionChanged:
@@ -182,7 +182,7 @@ class Agent:
             changed = await self.conversation.switch(session)
             undo.pop_all()
         await self.look_for_unsent()
-        self._owed += notices_of(session)
+        self._pending += notices_of(session)
         if model is not None:
             await self._take_model(model, wanted)
         return changed
@@ -221,7 +221,7 @@ class Agent:
         except ClawbotError as error:
             log.warning("the model of the session can't be opened: %s", error)
             text = _("{model} can't be used ({error}), so {other} answers.")
-            self._owed.append(warning(text.format(model=ref, error=error, other=self.deps.model.info.ref)))
+            self._pending.append(warning(text.format(model=ref, error=error, other=self.deps.model.info.ref)))
             return None
 
     async def set_model(self, ref: str) -> ModelInfo:
@@ -269,7 +269,7 @@ class Agent:
         try:
             await self.outbox.enter(self.conversation.session)
         except SessionStoreError as error:
-            self._owed.append(warning(str(error)))
+            self._pending.append(warning(str(error)))
 
     async def count_notes(self) -> None:
         """Count the notes for the status."""
@@ -314,7 +314,7 @@ class Agent:
         if self.on_saving is not None:
             self.on_saving()
 
-    def _said_meanwhile(self) -> Waiting | None:
+    def _next_steered(self) -> Waiting | None:
         """The next text that waits, if it may be said in the running turn: no command, which comes between turns, and
         nothing that may have to ask before it attaches something."""
         waiting = self._submissions.next_to_say() if self.steers and not self._closing else None
@@ -336,7 +336,7 @@ class Agent:
 
     # -- one submission -------------------------------------------------------------------------------------------
 
-    async def _take_up(self, text: str, scope: Scope) -> TurnEnded:
+    async def _accept(self, text: str, scope: Scope) -> TurnEnded:
         """Run a command or a turn; any failure becomes the last event. What was not said because the program ends, or
         because its reader went, stays in the outbox; every other end was reported to the user."""
         ended = await self._run(text, scope)
@@ -379,7 +379,7 @@ class Agent:
         if command.name not in SAID or not command.argument:
             scope.emit(self._started(text))
         result = await run_command(command, self)
-        for event in (*result.events, *self._take_owed()):
+        for event in (*result.events, *self._take_pending()):
             scope.emit(event)
         return result
 
@@ -406,7 +406,7 @@ class Agent:
             await self.outbox.keep(text, scope)
             scope.emit(MessageQueued(text=text, position=0, unsent_id=scope.unsent_id))
             try:
-                self._owed += await self._resets.expire_if_due(scope)
+                self._pending += await self._resets.expire_if_due(scope)
             except SessionStoreError as error:
                 # The clock requested it, not the user, who is answered in the old session.
                 log.warning("an expired session could not be ended: %s", error)
@@ -420,7 +420,7 @@ class Agent:
         def started(entry_id: str, attached: Sequence[str]) -> None:
             self.outbox.drop_soon(scope)
             scope.emit(self._started(text, entry_id, attached))
-            for notice in self._take_owed():
+            for notice in self._take_pending():
                 scope.emit(notice)
 
         try:
@@ -430,10 +430,10 @@ class Agent:
             await self.count_notes()
             scope.emit(self._context())
 
-    def _take_owed(self) -> list[Notice]:
+    def _take_pending(self) -> list[Notice]:
         """The notices found while nobody was listening."""
-        owed, self._owed = self._owed, []
-        return owed
+        pending, self._pending = self._pending, []
+        return pending
 
     def _started(self, text: str, entry_id: str = "", attached: Sequence[str] = ()) -> TurnStarted:
         return TurnStarted(

@@ -86,7 +86,7 @@ class MemoryGate:
         self._workspace = workspace
         self._session = ""
         self._state = OfferState()
-        self._told = False
+        self._reported = False
         self._last_error = ""
 
     @property
@@ -95,7 +95,7 @@ class MemoryGate:
         if self._session != self._conversation.session_id:
             self._session = self._conversation.session_id
             self._state = offers_of(self._conversation.session.transcript.entries)
-            self._told = False
+            self._reported = False
         return self._state
 
     @property
@@ -140,7 +140,7 @@ class MemoryGate:
                 return
             ended = await self.end(self._begun(way, Detached((), start, min(end, stop))), outcome)
             if failed:
-                self._tell_failure(ended, scope)
+                self._report_failure(ended, scope)
 
     def rewound(self) -> None:
         """The conversation goes on from an earlier place: its records are read anew."""
@@ -149,11 +149,11 @@ class MemoryGate:
     def compacted(self, entry: CompactionEntry) -> None:
         """Start a new cycle with `entry`."""
         self._state = after_entry(self.state, entry)
-        self._told = False
+        self._reported = False
 
     async def settle_crash(self, scope: Scope) -> None:
         """End an offer left open by a crash or a full disk, before another begins: text that it was about to write and
-        that is in the file was taken, and the user is told now."""
+        that is in the file was taken, and the user is notified now."""
         state = self.state
         if state.open is None:
             return
@@ -163,7 +163,7 @@ class MemoryGate:
         ended = structs.replace(state.open, phase="end", result=result, writes=tuple(there), recovered=True)
         await self._record(structs.replace(ended, transcript_bytes=self._conversation.transcript_bytes))
         if ended.by == self._target.name:
-            _tell_writes(ended, scope)
+            _report_writes(ended, scope)
 
     async def _offer(self, way: Exit, copy: Detached, scope: Scope) -> Result:
         # The record names entries, so they must be written first.
@@ -180,13 +180,13 @@ class MemoryGate:
             # Otherwise the same would be offered and written twice.
             outcome = structs.replace(outcome, result="written")
         ended = await self.end(begun, outcome)
-        _tell_writes(ended, scope)
+        _report_writes(ended, scope)
         if ended.error:
             log.warning("memory did not take all that was offered (%s): %s", ended.exit, ended.error)
         if ended.result == "failed":
             self._last_error = ended.error
             if self.state.failures == MAX_FAILURES:
-                self._tell_failure(ended, scope)
+                self._report_failure(ended, scope)
         if stopped:
             raise InterruptedTurnError
         return ended.result
@@ -213,10 +213,10 @@ class MemoryGate:
         self._ended(ended)
         return ended
 
-    def _tell_failure(self, ended: Offer, scope: Scope) -> None:
+    def _report_failure(self, ended: Offer, scope: Scope) -> None:
         """One notice per cycle: when memory is given up, or when text leaves without having been saved."""
-        if not self._told:
-            self._told = True
+        if not self._reported:
+            self._reported = True
             text = _("Nothing could be saved to memory: {error}").format(error=_(ended.error))
             text = f"{text} {_(self._after_failure)}"
             scope.emit(warning(text))
@@ -286,7 +286,7 @@ class Keeping:
         return last if last is not None and last[1] == len(self._conversation.items) else None
 
 
-def _tell_writes(ended: Offer, scope: Scope) -> None:
+def _report_writes(ended: Offer, scope: Scope) -> None:
     for write in ended.writes:
         scope.emit(MemoryWritten(path=write.path, line=write.line, end_line=write.end_line, bytes=write.size))
         if write.secrets:

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 NO_GAIN = N_("The summary would take as much room as what it stands for.")
 _FLUSH_PROMPT_TOKENS = 600  # the prompts of a silent turn, beside the copy
-_LEAST_COPY = 500  # minimum tokens of a useful copy
+_MIN_COPY = 500  # minimum tokens of a useful copy
 _REQUEST_SHARE = 4  # the running request may take 1/n of the room for a conversation
 _REQUEST_CHARS = 8_000
 
@@ -85,8 +85,8 @@ class Compactor:
         await self._conversation.save_rest()
         await self._gate.settle_crash(scope)
         prepared = await self._requests.prepare()
-        talk = self._conversation
-        nothing_new = talk.has_summary and talk.fresh_from == len(talk.items)
+        conversation = self._conversation
+        nothing_new = conversation.has_summary and conversation.fresh_from == len(conversation.items)
         situation = Situation(
             trigger=trigger,
             items=prepared.items,
@@ -142,7 +142,7 @@ class Compactor:
         if overflown:
             # The size of the overflow is unknown.
             room = min(room, (prepared.measure.counted - prepared.measure.fixed) // 2)
-        return max(room, _LEAST_COPY)
+        return max(room, _MIN_COPY)
 
     # -- what stands for it -------------------------------------------------------------------------------------------
 
@@ -157,18 +157,18 @@ class Compactor:
             summary = await self._ask(trigger, prepared, cut, focus, scope=scope, running=running)
             finished = await self._store(trigger, prepared, cut, summary, scope)
         except InterruptedTurnError:
-            self._tell(CompactionFinished(trigger=trigger, status="interrupted", error=_("It was stopped.")), scope)
+            self._report(CompactionFinished(trigger=trigger, status="interrupted", error=_("It was stopped.")), scope)
             raise
         except ClawbotError as error:
             log.warning("a compaction (%s) failed: %s", trigger, error)
             finished = CompactionFinished(trigger=trigger, status="failed", error=str(error))
-        self._tell(finished, scope)
+        self._report(finished, scope)
         earlier = before.summary if before else ""
         if (count := finished.summary.count(MARK) - earlier.count(MARK)) > 0:
             scope.emit(Notice(level="info", text=_("{secrets} of the summary.").format(secrets=left_out(count))))
         return finished
 
-    def _tell(self, finished: CompactionFinished, scope: Scope) -> None:
+    def _report(self, finished: CompactionFinished, scope: Scope) -> None:
         """Report the result to the user and the hooks."""
         scope.emit(finished)
         self._hooks.emit(

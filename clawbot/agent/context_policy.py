@@ -45,16 +45,17 @@ TOO_LARGE_HINT = N_(
     "a model with a larger window (/model), or start afresh (/new); /context shows where "
     "the tokens go."
 )
-LEAST_ROOM = 300  # tokens for a conversation below which there is none
+MIN_ROOM = 300  # tokens for a conversation below which there is none
 _MUCH = 10  # after a compaction that did not help, the next one waits for this part of the window in new tokens
 NEAR = 0.8  # of the limit: an empty answer to a larger prompt may mean that it did not fit
-MOST_ROUNDS = 3  # after an overflow, each of which makes the request smaller
+MAX_ROUNDS = 3  # after an overflow, each of which makes the request smaller
 
 
 class _Compacted(Struct, frozen=True):
-    """The last compaction by threshold: in which `talk`, and the first token count after it (None: not known yet)."""
+    """The last compaction by threshold: its session and model (`key`), and the first token count after it (None: not
+    known yet)."""
 
-    talk: tuple[str, str]
+    key: tuple[str, str]
     used: int | None = None
 
 
@@ -75,7 +76,7 @@ class ContextPolicy:
         self._requests = requests
         self._gate = gate
         self._compactor = compactor
-        self._told_no_room = ""
+        self._reported_no_room = ""
         self._compacted: _Compacted | None = None
 
     # -- around a turn ------------------------------------------------------------------------------------------------
@@ -84,7 +85,7 @@ class ContextPolicy:
         """Make room for the answer to the last message; returns the first request. Raises InterruptedTurnError."""
         await self._requests.read_workspace(scope)
         prepared = await self._requests.prepare()
-        self._tell_no_room(prepared, scope)
+        self._report_no_room(prepared, scope)
         await self._tolerated(scope, self._flush_if_due(prepared, scope))
         return await self._compacted_if_due(prepared, scope)
 
@@ -121,7 +122,7 @@ class ContextPolicy:
         error, flush what fits, compact, and return whether the request is smaller now. Raises InterruptedTurnError."""
         refused, limit = self._requests.current, error.limit if isinstance(error, ContextOverflowError) else None
         fits = refused is None or refused.measure.used < NEAR * refused.budget.limit
-        if scope.rounds == MOST_ROUNDS or (fits and not isinstance(error, ContextOverflowError)):
+        if scope.rounds == MAX_ROUNDS or (fits and not isinstance(error, ContextOverflowError)):
             return False
         scope.rounds += 1
         if self._requests.windows.learn(self._deps.model.info, limit):
@@ -187,13 +188,13 @@ class ContextPolicy:
             return False
         return self._requests.weight(spans) >= flush.quit_min_tokens
 
-    def _tell_no_room(self, prepared: PreparedRequest, scope: Scope) -> None:
+    def _report_no_room(self, prepared: PreparedRequest, scope: Scope) -> None:
         """Report once per session that compaction can't reduce prompt and tools."""
         session, fixed = self._conversation.session_id, prepared.measure.fixed
-        window, roomy = prepared.budget.window, prepared.budget.limit - fixed >= LEAST_ROOM
-        if self._told_no_room == session or (roomy and window >= SMALL_WINDOW):
+        window, roomy = prepared.budget.window, prepared.budget.limit - fixed >= MIN_ROOM
+        if self._reported_no_room == session or (roomy and window >= SMALL_WINDOW):
             return
-        self._told_no_room = session
+        self._reported_no_room = session
         start = _MORE.get(self._deps.model.info.ref.partition("/")[0], _MORE["llamafile"])
         text = _(
             "Prompt and tools take {fixed:,} of the window's {window:,} tokens: there is hardly room for a "
@@ -228,16 +229,16 @@ class ContextPolicy:
         scope.compaction_failed = finished is None or finished.status != "done"
         if scope.compaction_failed:
             return prepared
-        self._compacted = _Compacted(self._talk)
+        self._compacted = _Compacted(self._key)
         return await self._requests.prepare()
 
     def _observe(self, measure: Measure) -> None:
         """Record the first token count after a compaction; forget that of another session or model."""
         last = self._compacted
-        if last is None or last.talk != self._talk:
+        if last is None or last.key != self._key:
             self._compacted = None
         elif last.used is None and not measure.stale:
-            self._compacted = _Compacted(self._talk, measure.used)
+            self._compacted = _Compacted(self._key, measure.used)
 
     def _compaction_is_due(self, prepared: PreparedRequest, *, running: bool) -> bool:
         """Whether the limit is exceeded, unless it still was right after the last compaction: then wait until much was
@@ -249,7 +250,7 @@ class ContextPolicy:
         return should_compact(measure, budget, running=running) and measure.used > least
 
     @property
-    def _talk(self) -> tuple[str, str]:
+    def _key(self) -> tuple[str, str]:
         """The session and the model."""
         return self._conversation.session_id, self._deps.model.info.ref
 

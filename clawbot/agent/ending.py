@@ -326,8 +326,8 @@ class EndedSessions:
     async def _offer_rest(self, conversation: Conversation) -> bool:
         """Offer what is left; whether nothing is any more."""
         runner = self._runner_of(conversation)
-        heard: list[Event] = []
-        scope = Scope(heard.append, self._cancel)
+        events: list[Event] = []
+        scope = Scope(events.append, self._cancel)
         way: Exit = "reset" if conversation.session.record.ended_reason else "quit"
         try:
             await runner.policy.offer_rest(way, scope)
@@ -339,7 +339,7 @@ class EndedSessions:
             error = ""
         except ClawbotError as failure:
             error = str(failure)
-        self._tell(heard)
+        self._report(events)
         if error:
             self._failed(conversation.session_id, error)
         return not runner.gate.has_unoffered
@@ -349,9 +349,9 @@ class EndedSessions:
         last = runner.gate.state.last
         return last.error if runner.gate.has_unoffered and last is not None else ""
 
-    def _tell(self, heard: list[Event]) -> None:
+    def _report(self, events: list[Event]) -> None:
         """One line for all that was written, and what else the user is to know."""
-        writes = [event for event in heard if isinstance(event, MemoryWritten)]
+        writes = [event for event in events if isinstance(event, MemoryWritten)]
         if writes:
             lines = sum(write.end_line - write.line + 1 for write in writes)
             text = ngettext(
@@ -359,7 +359,7 @@ class EndedSessions:
             )
             text = text.format(n=lines)
             self._announce(Notice(level="info", text=text, path=writes[0].path, line=writes[0].line))
-        for event in heard:
+        for event in events:
             if isinstance(event, Notice):
                 self._announce(event)
 

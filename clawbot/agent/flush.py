@@ -68,7 +68,7 @@ RECORD_CHARS = 600  # of a reply or an error, what the transcript keeps
 PROSE_CHARS = 300  # a longer reply without a call is a model that can't call, not one with nothing to keep
 LEFT_OUT = "[Left out: it did not fit.]"
 SHORT_CHARS = 200  # a result up to this stays: what a write came to must not be forgotten
-_LEAST_COPY = 500  # tokens of a copy: less shows nothing
+_MIN_COPY = 500  # tokens of a copy: less shows nothing
 _PROMPT = 700  # tokens of a silent turn beside what the session sends, and the copy
 
 DAY = "YYYY-MM-DD"
@@ -149,13 +149,13 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
     file = AppendOnlyFile(
         folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(said)), consented=consented
     )
-    talk = _Talk(setup, file)
+    exchange = _Exchange(setup, file)
     result: Result | None = None
     error = ""
     try:
         async with deadline(setup.timeout):
-            await _play(talk, setup, cancel)
-        error = talk.shortcoming() or file.trouble
+            await _play(exchange, setup, cancel)
+        error = exchange.shortcoming() or file.trouble
     except InterruptedTurnError:
         result = "interrupted"
     except TimeoutError:
@@ -167,32 +167,32 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
         error = f"{type(failure).__name__}: {failure}"
     result = result or ("written" if file.writes else "failed" if error else "nothing")
     if result == "nothing":
-        error = talk.refused()
+        error = exchange.refused()
     return FlushOutcome(
         result=result,
         writes=file.writes,
-        reply=_for_record(talk.reply()),
+        reply=_for_record(exchange.reply()),
         error=_for_record(error),
-        tokens=talk.tokens(),
-        useless=result == "nothing" and (file.refused_junk or talk.only_talked()),
+        tokens=exchange.tokens(),
+        useless=result == "nothing" and (file.refused_junk or exchange.only_prose()),
     )
 
 
-async def _play(talk: _Talk, setup: FlushSetup, cancel: Cancellation) -> None:
-    """Run the turn to its end; `talk` collects its messages."""
+async def _play(exchange: _Exchange, setup: FlushSetup, cancel: Cancellation) -> None:
+    """Run the turn to its end; `exchange` collects its messages."""
     turn = TurnSetup(
         model=setup.model,
-        tools=talk.tools,
-        prepare=talk.prepare,
+        tools=exchange.tools,
+        prepare=exchange.prepare,
         approve=lambda _call_id: _refuse,
         clock=setup.clock,
         max_rounds=MAX_ROUNDS,
-        recover=talk.shrink,
+        recover=exchange.shrink,
     )
     async with aclosing(run_turn(turn, cancel)) as steps:
         async for step in steps:
             if isinstance(step, Committed):
-                talk.own.append(step.message)
+                exchange.own.append(step.message)
 
 
 async def _refuse(_question: ApprovalQuestion) -> ApprovalAnswer:
@@ -225,7 +225,7 @@ class _FlushTools:
         return ToolOutcome(text, is_error=True, summary="refused")
 
 
-class _Talk:
+class _Exchange:
     """The messages of a flush: the copy of the context, the prompt, and in `own` what the turn has said since."""
 
     def __init__(self, setup: FlushSetup, file: AppendOnlyFile) -> None:
@@ -263,11 +263,11 @@ class _Talk:
         if isinstance(last, ToolResultMessage):
             rounds = sum(isinstance(message, AssistantMessage) for message in self.own)
             return f"The model was not done after {rounds} rounds of tool calls."
-        if isinstance(last, AssistantMessage) and last.stop_reason == "length" and not self.only_talked():
+        if isinstance(last, AssistantMessage) and last.stop_reason == "length" and not self.only_prose():
             return "The model's answer was cut off."
         return ""
 
-    def only_talked(self) -> bool:
+    def only_prose(self) -> bool:
         """Whether the model called nothing and talked at length, or without end: then it has nothing to say, and will
         not do better when it is asked again."""
         last = self.own[-1] if self.own else None
@@ -292,7 +292,7 @@ class _Talk:
 
 
 class SilentTurn:
-    """Takes offers with a flush. `ended`: the talk is over, and what was said in it belongs to the
+    """Takes offers with a flush. `ended`: the session is over, and its text belongs to the
     day of its last words."""
 
     name = FLUSH
@@ -339,7 +339,7 @@ class SilentTurn:
         request = self._requests.request_of(copy.messages)
         fixed = counter.text(request.system) + sum(map(counter.tool, request.tools))
         window = self._requests.windows.of(model.info).tokens
-        allowed = max(_LEAST_COPY, window * 3 // 4 - fixed - _PROMPT)
+        allowed = max(_MIN_COPY, window * 3 // 4 - fixed - _PROMPT)
         return detach(items, tokens, 0, len(items), allowed=allowed)
 
     async def _flush(self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:

@@ -50,7 +50,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 LEVELS: dict[str, Literal["info", "warning", "error"]] = {"info": "info", "warning": "warning", "error": "error"}
 _THREAD_SECONDS = 5.0  # for a note that is being written when the user stops the hooks
-_LONGEST_LINE = 2_000  # characters of what a hook tells the user
+_MAX_LINE = 2_000  # characters of what a hook tells the user
 
 
 class SessionHooks:
@@ -185,7 +185,7 @@ class SessionServices:
         def read() -> list[Said]:
             with self._transcript() as transcript:
                 known = self._hooks.words.read(transcript).secrets
-                return self._told(*last_said(transcript, limit, role, known=known))
+                return self._as_said(*last_said(transcript, limit, role, known=known))
 
         return await self._thread(read)
 
@@ -196,11 +196,11 @@ class SessionServices:
         def read() -> list[Said]:
             with self._transcript() as transcript:
                 asked = self._hooks.words.read(transcript)
-                return self._told(asked.texts, asked.secrets)
+                return self._as_said(asked.texts, asked.secrets)
 
         return await self._thread(read)
 
-    def _told(self, texts: Iterable[SaidText], secrets: frozenset[str]) -> list[Said]:
+    def _as_said(self, texts: Iterable[SaidText], secrets: frozenset[str]) -> list[Said]:
         self._secrets |= secrets
         return [Said(text.role, text.text, text.timestamp, text.entry_id) for text in texts]
 
@@ -293,7 +293,7 @@ class SessionServices:
 
     async def tell(self, text: str, *, level: str, path: str) -> None:
         """Show the user a line."""
-        shown = redact(" ".join(text.split())[:_LONGEST_LINE])
+        shown = redact(" ".join(text.split())[:_MAX_LINE])
         self._hooks.announce(Notice(level=LEVELS.get(level, "info"), text=shown, path=path or None))
 
     async def _thread(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:

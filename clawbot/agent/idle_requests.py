@@ -33,8 +33,8 @@ from clawbot.text.topics import topics
 log = logging.getLogger(__name__)
 
 
-MOST_TRIES = 3
-MOST_TURNS = 12  # of a longer session the question would cost more than a title is worth
+MAX_TRIES = 3
+MAX_TURNS = 12  # of a longer session the question would cost more than a title is worth
 SECONDS = 60.0
 ROOM = 0.75  # of the window that the conversation may take
 
@@ -79,9 +79,9 @@ class Titles:
     def after_turn(self) -> None:
         """A turn has ended: ask for a title if the session has none, and may be asked for one."""
         session, record = self._conversation.session, self._conversation.session.record
-        is_short = record.turns is not None and record.turns <= MOST_TURNS
+        is_short = record.turns is not None and record.turns <= MAX_TURNS
         running = self._task is not None and not self._task.done()
-        if not self._deps.front.titles or record.name or running or not is_short or self._tried() >= MOST_TRIES:
+        if not self._deps.front.titles or record.name or running or not is_short or self._tried() >= MAX_TRIES:
             return
         request = title_question(self._requests, self._conversation)
         if request is not None:

@@ -28,11 +28,11 @@ from clawbot.text.secrets import MARK, find_secrets, without_secrets
 from clawbot.tools.append_only import described
 
 FOLDER = "memory"
-LONGEST_SLUG = 80  # characters, and less than 200 bytes: with a date and a number it stays a file name everywhere
-_LONGEST_BYTES = 200
+MAX_SLUG = 80  # characters, and less than 200 bytes: with a date and a number it stays a file name everywhere
+_MAX_SLUG_BYTES = 200
 _HEAD_BYTES = 2_048  # where the id of a session stands
-_MOST_NAMES = 1_000
-_MOST_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index takes no larger one
+_MAX_NAMES = 1_000
+_MAX_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index takes no larger one
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
 _STAMP = re.compile(rb"\A(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:(?P<minute>\d{2}) )?(?=(?:user|assistant):)")
 _ZONE_MINUTES = 15  # offsets of all time zones are multiples
@@ -93,7 +93,7 @@ def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) 
                 return KeptNote(write.path, write)
     except OSError as error:
         raise _explained(error) from error
-    raise NoteError(f"There are {_MOST_NAMES} notes named {stem} in {FOLDER} already.")
+    raise NoteError(f"There are {_MAX_NAMES} notes named {stem} in {FOLDER} already.")
 
 
 def rename_note(workspace: Path, path: str, slug: str, secrets: Collection[str] = ()) -> str:
@@ -164,13 +164,13 @@ def safe_slug(slug: str) -> str:
     plain = unicodedata.normalize("NFC", slug).strip().lower()
     # Letters, digits, and the marks that some scripts write on letters.
     words = "".join(char if unicodedata.category(char)[0] in "LNM" else " " for char in plain).split()
-    short = "-".join(words)[:LONGEST_SLUG]
-    return short.encode()[:_LONGEST_BYTES].decode(errors="ignore").strip("-")
+    short = "-".join(words)[:MAX_SLUG]
+    return short.encode()[:_MAX_SLUG_BYTES].decode(errors="ignore").strip("-")
 
 
 def _names(stem: str) -> Iterator[str]:
     yield f"{stem}.md"
-    for number in range(2, _MOST_NAMES):
+    for number in range(2, _MAX_NAMES):
         yield f"{stem}-{number}.md"
 
 
@@ -196,7 +196,7 @@ def _head(data: bytes) -> bytes:
 
 def _again(files: GuardedFolder, path: str, data: bytes, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
     """The session has its note already: bring it up to date."""
-    before = files.read(path, _MOST_BYTES)
+    before = files.read(path, _MAX_BYTES)
     session_id = request.session_id.encode()
     body = _body(data, session_id)
     if body in before:

@@ -85,13 +85,13 @@ class PromptBuilder:
         self._deps = deps
         self._on_bootstrap = on_bootstrap
         self._on_files = on_files
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._near: list[str] = []
 
     async def build(
-        self, session_key: str, tell: Callable[[Notice], None] | None, window: int, said: str = ""
+        self, session_key: str, report: Callable[[Notice], None] | None, window: int, said: str = ""
     ) -> Built:
-        """The system prompt as the workspace stands now, for a model with a window of so many tokens. `tell` is given
+        """The system prompt as the workspace stands now, for a model with a window of so many tokens. `report` is given
         what the user should know of its files; None when nobody listens. Skills near what was `said` are described."""
         deps, privacy = self._deps, privacy_of(session_key)
         read = await self._read(privacy)
@@ -119,10 +119,10 @@ class PromptBuilder:
             client=deps.front.client(),
             subagent=privacy.kind == "sub",
         )
-        if tell is not None:
+        if report is not None:
             told = deps.skills.told_file if deps.skills else None
             forms = await asyncio.to_thread(unreported, told, form_notices(skills), inputs.now) if told else ()
-            self._tell_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), tell)
+            self._report_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), report)
         return Built(build_system_prompt(inputs), inputs)
 
     async def _read(self, privacy: Privacy) -> Bootstrap:
@@ -153,14 +153,14 @@ class PromptBuilder:
         total = min(wanted.total_max_chars, int(window * _FILES_PER_TOKEN))
         return wanted.model_copy(update={"max_chars": min(wanted.max_chars, total), "total_max_chars": total})
 
-    def _tell_new(self, notices: Sequence[str], tell: Callable[[Notice], None]) -> None:
+    def _report_new(self, notices: Sequence[str], report: Callable[[Notice], None]) -> None:
         """Tell what is not in the prompt as it lies on disk: once, and again only after it was mended. Its figures
         don't count: a file that is cut and grows would be told with every message."""
         now = {_FIGURES.sub("", text): text for text in notices}
         for gist, text in now.items():
-            if gist not in self._told:
-                tell(warning(text))
-        self._told = set(now)
+            if gist not in self._reported:
+                report(warning(text))
+        self._reported = set(now)
 
 
 def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
@@ -191,6 +191,6 @@ def quoted(text: SkillText, folder: Path, words: str, room: int) -> TextBlock:
     rest = f" It goes on in {SKILL_FILE} with line {text.first_line + len(kept)}: read that too." if more else ""
     name, place = text.manifest.name, prompt_literal(str(folder))
     shown = tamed("\n".join(kept).strip("\n"))
-    told = f"The user calls the skill {name}: follow these instructions. Paths in them start at {place}.{rest}"
+    intro = f"The user calls the skill {name}: follow these instructions. Paths in them start at {place}.{rest}"
     count = f"{len(kept)} {'line' if len(kept) == 1 else 'lines'}{', cut at the limit' if more else ''}"
-    return TextBlock(f"{told}\n{fenced(shown, fence_for([shown]))}", attached=f"{name}/{SKILL_FILE} · {count}")
+    return TextBlock(f"{intro}\n{fenced(shown, fence_for([shown]))}", attached=f"{name}/{SKILL_FILE} · {count}")

@@ -57,7 +57,7 @@ _GUARDED = 0.95
 # How many times the messages of the context may be known before those that left are looked for.
 _GONE = 4
 _SHORT_PROMPT = 700  # tokens
-_LEAST_ANSWER = 256  # tokens
+_MIN_ANSWER = 256  # tokens
 # The share for a view that is to be cut nowhere but in results that are too large by themselves.
 _ALL = 1_000.0
 
@@ -205,7 +205,7 @@ class RequestBuilder:
         if (last := self.current) is None:
             return None
         taken = last.measure.fixed + last.measure.beyond + sum(map(self.counter.of, messages)) + _SHORT_PROMPT
-        return max(_LEAST_ANSWER, (last.budget.window - taken) * 2 // 3) if taken > last.budget.limit else None
+        return max(_MIN_ANSWER, (last.budget.window - taken) * 2 // 3) if taken > last.budget.limit else None
 
     def question(self, text: str) -> ChatRequest | None:
         """The request that asks `text` behind what each request of the session begins with, prompt and tools; None

@@ -128,7 +128,7 @@ _WORDS = {
     "ok": N_("ok"), "failed": N_("failed"), "timeout": N_("timed out"), "exited": N_("its process ended"),
     "cancelled": N_("stopped"),
 }  # fmt: skip
-_MOST_PERCENT = 999
+_MAX_PERCENT = 999
 
 
 def last_flush(state: OfferState) -> LastFlush | None:
@@ -207,7 +207,7 @@ def status_data(now: RuntimeStatus, report: ContextReport) -> dict[str, Any]:
 
 
 def _context(now: RuntimeStatus) -> str:
-    percent = min(_MOST_PERCENT, round(100 * now.tokens / now.window)) if now.window else 0
+    percent = min(_MAX_PERCENT, round(100 * now.tokens / now.window)) if now.window else 0
     said = _("{used:,} of {window:,} tokens ({percent}%), estimated")
     if now.exact:
         said = _("{used:,} of {window:,} tokens ({percent}%)")

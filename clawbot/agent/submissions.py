@@ -27,18 +27,18 @@ log = logging.getLogger(__name__)
 
 
 class Submissions:
-    """One runs, the others wait in their order. `take_up` runs one and says how it ended, `keep` has a text of the
+    """One runs, the others wait in their order. `accept` runs one and says how it ended, `keep` has a text of the
     user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called. `said` is told
     of a text that was said in the turn before its own."""
 
     def __init__(
         self,
-        take_up: Callable[[str, Scope], Awaitable[TurnEnded]],
+        accept: Callable[[str, Scope], Awaitable[TurnEnded]],
         clock: Clock,
         keep: Callable[[str, Scope], Awaitable[None]] | None = None,
         said: Callable[[Scope], None] = lambda scope: None,
     ) -> None:
-        self._take_up = take_up
+        self._accept = accept
         self._clock = clock
         self._keep = keep
         self._said = said
@@ -126,7 +126,7 @@ class Submissions:
         began = self._clock.monotonic()
         self.running, self._driver = scope, asyncio.current_task()
         try:
-            ended = await self._take_up(text, scope)
+            ended = await self._accept(text, scope)
         finally:
             self.running = self._driver = None
             self._turn.release()

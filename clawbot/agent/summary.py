@@ -48,14 +48,14 @@ from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.text.secrets import redact, without_secrets
 
-MOST_SHRINKS = 3
+MAX_SHRINKS = 3
 """How often the stages are halved after the model said that its window is too small."""
 
 ANSWER_SHARE = 0.8
 """Of the reserve, for the answer: models that reason need more than what they write."""
 
 ANSWER_MARGIN = 256
-LEAST_ANSWER = 512
+MIN_ANSWER = 512
 RETRY_MARGIN = 300
 """Tokens that the reasons for a retry may take, and what frames a message."""
 
@@ -226,7 +226,7 @@ class _Writer:
         self._window = min(job.window, model.info.window or job.window)
         answer = max(job.budget.summary + ANSWER_MARGIN, int(job.budget.reserve * ANSWER_SHARE))
         # A model with a smaller window than the conversation's must have room left for what it is to summarise.
-        most = max(LEAST_ANSWER, self._window // 4)
+        most = max(MIN_ANSWER, self._window // 4)
         self._answer_tokens = min(answer, most, model.info.max_output or answer)
 
     async def write(self) -> str:
@@ -315,10 +315,10 @@ class _Writer:
         """At most half of `size`, and what fits into the window that `error` states. The answer gets less room, too,
         as some providers count it in. Raises `error` when that was tried often enough."""
         self._shrinks += 1
-        if self._shrinks > MOST_SHRINKS:
+        if self._shrinks > MAX_SHRINKS:
             raise error
         self._window = min(error.limit or self._window, self._window)
-        self._answer_tokens = max(min(self._answer_tokens // 2, self._window // 4), LEAST_ANSWER)
+        self._answer_tokens = max(min(self._answer_tokens // 2, self._window // 4), MIN_ANSWER)
         smaller = min(size // 2, self._size(self._window, material))
         _logger.info("the summariser takes less than thought: stages go from %d to %d tokens", size, smaller)
         return smaller

@@ -40,7 +40,7 @@ from clawbot.tools.registry import Toolbox
 TIMES = 2  # equal results in a row after which a call is refused
 WAITED_MS = 10_000  # a call that took as long waited for something, and may be repeated
 APPEND = "append"
-MOST_KEPT = 20_000
+MAX_KEPT = 20_000
 """Characters of the output that are kept of a command that the user stopped: the last ones."""
 
 
@@ -184,7 +184,7 @@ def _key(call: ToolCallBlock) -> str:
 
 
 class _Ended(Struct, frozen=True):
-    """How the command ended, as it is told: without secrets."""
+    """How the command ended, without secrets."""
 
     output: str
     summary: str
@@ -197,8 +197,8 @@ class _Ended(Struct, frozen=True):
 async def run_user_command(
     asked: ShellCommand, tools: Toolbox, conversation: Conversation, clock: Clock, scope: Scope
 ) -> None:
-    """Run `asked` with the shell of `tools` and tell of it as of a call of that tool; then store it. Secrets are left
-    out of the output, as nobody wants them in a talk that is shared.
+    """Run `asked` with the shell of `tools` and report it like a call of that tool; then store it. Secrets are left
+    out of the output, as the output may be shared.
 
     Raises InterruptedTurnError once it is stored when the user stopped it, and SessionStoreError.
     """
@@ -206,7 +206,7 @@ async def run_user_command(
     title = title_of("shell", asked.command)
     scope.emit(ToolStarted(call_id=call_id, name="shell", title=title, arguments={"command": asked.command}))
     began = clock.monotonic()
-    ended = await _run(asked, tools, functools.partial(_tell, scope, call_id), scope)
+    ended = await _run(asked, tools, functools.partial(_emit_output, scope, call_id), scope)
     scope.emit(
         ToolFinished(
             call_id=call_id,
@@ -235,22 +235,22 @@ async def run_user_command(
         raise InterruptedTurnError
 
 
-def _tell(scope: Scope, call_id: str, text: str) -> None:
+def _emit_output(scope: Scope, call_id: str, text: str) -> None:
     scope.emit(ToolOutput(call_id=call_id, text=text))
 
 
 async def _run(asked: ShellCommand, tools: Toolbox, tell: Callable[[str], None], scope: Scope) -> _Ended:
-    heard = ""
+    output = ""
 
-    def hear(text: str) -> None:
-        nonlocal heard
-        heard = (heard + text)[-MOST_KEPT:]
+    def add(text: str) -> None:
+        nonlocal output
+        output = (output + text)[-MAX_KEPT:]
         tell(redact(text))
 
     try:
-        run = await scope.cancel.run(functools.partial(tools.run_for_user, asked.command, hear))
+        run = await scope.cancel.run(functools.partial(tools.run_for_user, asked.command, add))
     except InterruptedTurnError:
-        return _Ended(redact(heard), "interrupted", stopped=True)
+        return _Ended(redact(output), "interrupted", stopped=True)
     except ToolError as error:
         return _Ended(f"{error}", "failed")
     output = await asyncio.to_thread(redact, run.output)

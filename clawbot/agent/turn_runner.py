@@ -144,7 +144,7 @@ class TurnRunner:
         self.requests.forget_turn()
         try:
             stopped = await self._turn(await self.policy.before_turn(scope), scope)
-            self._tell_plan(scope)
+            self._emit_plan(scope)
             await self.policy.after_turn(scope)
             if job:
                 await self._leave_out_silence(entry_id)
@@ -277,7 +277,7 @@ class TurnRunner:
             planning=planning or UNSET,
         )
 
-    def _tell_plan(self, scope: Scope) -> None:
+    def _emit_plan(self, scope: Scope) -> None:
         """Where the turn ended with a plan, the user is to accept it; a job asks nobody."""
         items = self._conversation.items
         if self._deps.tools.permissions.mode != "plan" or scope.origin == "schedule":
@@ -286,7 +286,7 @@ class TurnRunner:
             scope.emit(PlanReady(plan=plan, acceptance=acceptance(plan)))
 
     async def _commit(self, step: Committed, emit: Emit) -> None:
-        """Store a message, and tell of an answer unless nobody is to see it."""
+        """Store a message, and emit an answer unless it is silent."""
         message = step.message
         if isinstance(message, AssistantMessage):
             message = _without_token(message)
@@ -387,7 +387,7 @@ class TurnRunner:
         )
 
     def _offered(self, offer: Offer) -> None:
-        """Memory was offered something: the hooks hear of it."""
+        """Notify the hooks of an offer to memory."""
         files = list(dict.fromkeys(write.path for write in offer.writes))
         self._hooks.emit(
             ContextFlush, exit=offer.exit, by=offer.by, result=offer.result, files=files, error=offer.error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.agent.notes import LONGEST_SLUG, NoteError, NoteRequest, find_note, keep_note, rename_note, safe_slug
+from clawbot.agent.notes import MAX_SLUG, NoteError, NoteRequest, find_note, keep_note, rename_note, safe_slug
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.secrets import MARK
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
@@ -77,7 +77,7 @@ def kept(workspace: Path, text: str = "api", slug: str = "api-plan", session: st
         ("\u202egnp.exe", "gnp-exe"),
         ("🌊", ""),
         ("--", ""),
-        ("x" * 300, "x" * LONGEST_SLUG),
+        ("x" * 300, "x" * MAX_SLUG),
         ("字" * 300, "字" * 66),
     ],
 )

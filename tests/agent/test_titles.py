@@ -10,7 +10,7 @@ import pytest
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.events import Event, SessionTitled
-from clawbot.agent.idle_requests import MOST_TRIES
+from clawbot.agent.idle_requests import MAX_TRIES
 from clawbot.llm.errors import UnreachableError
 from clawbot.llm.offline import OfflineModel
 from clawbot.llm.protocol import FinalPart
@@ -126,10 +126,10 @@ async def test_the_next_session_has_a_title_of_its_own(house: House) -> None:
 async def test_junk_is_no_title_and_asked_for_a_few_times_only(house: House) -> None:
     model = PurposeModel(title=[says("NO_REPLY"), UNREACHABLE, CALLING, says("Too late")])
     agent = house.open(model, titles=True)
-    for number in range(MOST_TRIES + 2):
+    for number in range(MAX_TRIES + 2):
         await talk(agent, f"{ASKED} {number}")
         await agent.titles.settled()
-    assert len(model.of("title")) == MOST_TRIES
+    assert len(model.of("title")) == MAX_TRIES
     assert given(agent) == []
     assert shown(agent).startswith("how do I renew my passport")
 
