@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from clawbot.agent.events import Event, Notice, SessionChanged
+from clawbot.agent.events import Emit, Event, Notice, SessionChanged
 from clawbot.agent.slash import CommandInfo
 from clawbot.agent.status import AgentInfo, HookStatus, RuntimeStatus
 from clawbot.config.paths import Paths
@@ -115,7 +115,7 @@ class AgentApi(Protocol):
     def set_mode(self, mode: Mode) -> None:
         """Decide what tools may change, from the next call on."""
 
-    def listen(self, tell: Callable[[Event], None] | None) -> None:
+    def listen(self, tell: Emit | None) -> None:
         """Call `tell` on the event loop with events that belong to no submission: a reset by the clock, a renamed note,
         a failed hook. None: stop."""
 
@@ -133,7 +133,7 @@ class AgentApi(Protocol):
     async def measure(self) -> None:
         """Count the tokens in the context after the running turn, so that `status` has them before the first turn."""
 
-    async def read_ahead(self, show: Callable[[Event], None]) -> None:
+    async def read_ahead(self, show: Emit) -> None:
         """Let a model of this machine read the beginning of the next request; `show` gets ModelLoading, PromptRead."""
 
     async def context_report(self) -> ContextReport:

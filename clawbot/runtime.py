@@ -205,7 +205,7 @@ class Runtime:
         """Start the index, the hooks and the background work."""
         await self.agent.count_notes()
         await self.agent.look_for_unsent()
-        await self.services.add(self.agent, self.memory.progressed)
+        await self.services.add(self.agent, self.memory)
         if session.is_new:
             self.agent.hooks.emit(SessionStart, reason="new")
         self.agent.hooks.emit(RuntimeStart, interactive=options.approvals)

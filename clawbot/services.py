@@ -31,7 +31,7 @@ from clawbot.extras import install_command
 from clawbot.files import unreported
 from clawbot.hooks.discovery import GUARDED, FoundHook, find_hooks, trusted_hooks
 from clawbot.hooks.dispatch import LOADING, Dispatcher, LastRun
-from clawbot.indexing.memories import AgentMemories
+from clawbot.indexing.memories import AgentMemories, Memory
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, complete
@@ -131,7 +131,7 @@ class SharedServices:
             self.paths.sessions(self.agent_id), self.clock, agent_id=self.agent_id, cwd=self.workspace
         )
         self.usual_model = options.model or self.agent_settings.model
-        self.sessions: dict[Agent, Callable[[Progress | None], None]] = {}
+        self.sessions: dict[Agent, Memory] = {}
         self.memories = AgentMemories(
             self.loaded.settings,
             self.agent_id,
@@ -157,10 +157,10 @@ class SharedServices:
         seed_workspace(self.workspace, shipped("workspace_template"), self.clock, record)
         self.notices += _bent_notices(self.workspace)
 
-    async def add(self, agent: Agent, progressed: Callable[[Progress | None], None]) -> None:
-        """Add the open session of `agent`; `progressed` gets the progress of the index. The first one starts the
-        background work."""
-        self.sessions[agent] = progressed
+    async def add(self, agent: Agent, memory: Memory) -> None:
+        """Add the open session of `agent`, whose front end searches with `memory`. The first one starts the background
+        work."""
+        self.sessions[agent] = memory
         await self.start()
 
     async def start(self) -> None:
@@ -205,8 +205,8 @@ class SharedServices:
             await self.memories.close()
 
     def _progressed(self, progress: Progress | None) -> None:
-        for progressed in self.sessions.values():
-            progressed(progress)
+        for memory in self.sessions.values():
+            memory.progressed(progress)
 
     def _hooks_found(self, hooks: tuple[FoundHook, ...]) -> None:
         """Report once each hook that can't run although the user wants it."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from clawbot.agent.agent import Agent
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, Profile, RunPrompt, SessionRules
-from clawbot.agent.status import AgentInfo
+from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, RunPrompt, SessionRules
+from clawbot.agent.status import AgentInfo, Profile
 from clawbot.agent.summary import Compaction, open_compaction
 from clawbot.attachments.reading import Attachments
 from clawbot.context.skill_list import shown_path

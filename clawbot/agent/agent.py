@@ -17,6 +17,7 @@ from clawbot.agent.ending import EndedSessions, Resets
 from clawbot.agent.events import (
     CompactionFinished,
     ContextUsed,
+    Emit,
     Event,
     MessageQueued,
     Notice,
@@ -83,13 +84,13 @@ class Agent:
         self._closing = False
         self.saving = self.steers = self.runs_shell = self.stays = False
         self.on_saving: Callable[[], None] | None = None
-        self.on_event: Callable[[Event], None] | None = None
+        self.on_event: Emit | None = None
         self._notes = 0
         self._pending: list[Notice] = []
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
-    def listen(self, tell: Callable[[Event], None] | None) -> None:
+    def listen(self, tell: Emit | None) -> None:
         """Set `on_event` to `tell`, and deliver notices that are still pending."""
         self.on_event = tell
         if tell is not None:

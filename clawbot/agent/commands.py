@@ -374,7 +374,7 @@ async def _permissions(host: AgentHost, argument: str) -> CommandResult:
         if not 1 <= chosen <= len(grants):
             raise ClawbotError(_("There is no such number."), hint=_("/permissions lists what was always allowed."))
         tools.take_back(grants[chosen - 1][1])
-    text = permissions_text(tools, host.deps.settings, host.deps.profile.origin)
+    text = permissions_text(tools, host.deps.settings, host.deps.profile)
     return _said("/permissions", text, {"mode": tools.permissions.mode, "always": tools.grants()})
 
 

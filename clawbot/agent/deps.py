@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import tzinfo
 from pathlib import Path
 
 from msgspec import Struct
 
-from clawbot.agent.status import AgentInfo, McpStatus
+from clawbot.agent.status import Profile
 from clawbot.agent.summary import BuiltinCompaction, Compaction
 from clawbot.attachments.reading import Attachments
 from clawbot.clock import Clock
-from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import Cancellation
 from clawbot.hooks.dispatch import Dispatcher
@@ -121,22 +120,6 @@ class SessionRules(Struct, frozen=True):
     compaction: Compaction = BuiltinCompaction()
     reset: ResetPolicy = ResetPolicy(daily_at=None, idle_minutes=None)
     hooks_patience: float = 0.0
-
-
-class Profile(Struct, frozen=True):
-    """The agent as commands and hooks show it: its id, the state folder `home`, the `agents` of the settings, the state
-    of the MCP servers, and the origin of each setting by key."""
-
-    agent_id: str
-    home: Path = Path()
-    agents: tuple[AgentInfo, ...] = ()
-    mcp: Callable[[], tuple[McpStatus, ...]] = tuple
-    origins: Mapping[str, str] = {}
-
-    def origin(self, key: str) -> str:
-        """Return the origin of `key` of the agent's settings: `FILE:LINE`, `default` or `command line`."""
-        found = (self.origins.get(f"agents.{owner}.{key}") for owner in (self.agent_id, DEFAULTS))
-        return next(filter(None, found), "default")
 
 
 class AgentDeps(Struct, frozen=True):

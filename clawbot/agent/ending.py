@@ -30,7 +30,7 @@ from datetime import datetime
 from clawbot.agent.boundary import Keeping, MemoryGate
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, MemoryWritten, Notice, ResetReason, Scope, SessionChanged, warning
+from clawbot.agent.events import Emit, Event, MemoryWritten, Notice, ResetReason, Scope, SessionChanged, warning
 from clawbot.agent.hooks import SessionHooks, SessionServices
 from clawbot.agent.offers import KEEPER, MAX_FAILURES, MAX_TRIES, FlushOutcome, kept_notes
 from clawbot.agent.turn_runner import TurnRunner
@@ -203,7 +203,7 @@ class EndedSessions:
         self,
         deps: AgentDeps,
         runner_of: Callable[[Conversation], TurnRunner],
-        announce: Callable[[Event], None],
+        announce: Emit,
     ) -> None:
         self._store = deps.store
         self._clock = deps.clock

@@ -13,7 +13,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Event, NoteKept, Notice, Scope, secrets_left_out
+from clawbot.agent.events import Emit, NoteKept, Notice, Scope, secrets_left_out
 from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, keep_note, rename_note
 from clawbot.agent.status import HookStatus
 from clawbot.clock import epoch_ms, moment_of
@@ -57,7 +57,7 @@ class SessionHooks:
     """The hooks of one conversation; `announce` shows the user an event. For topics that no hook wants, nothing
     happens."""
 
-    def __init__(self, deps: AgentDeps, conversation: Conversation, announce: Callable[[Event], None]) -> None:
+    def __init__(self, deps: AgentDeps, conversation: Conversation, announce: Emit) -> None:
         self.deps = deps
         self.conversation = conversation
         self.announce = announce

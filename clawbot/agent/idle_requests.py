@@ -17,7 +17,7 @@ from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Emit, Event, PromptRead, Scope, SessionTitled
+from clawbot.agent.events import Emit, PromptRead, Scope, SessionTitled
 from clawbot.agent.preparation import wait_ready
 from clawbot.agent.request_builder import RequestBuilder
 from clawbot.agent.turn import progress_of
@@ -31,6 +31,7 @@ from clawbot.text.naming import TITLE_QUESTION, title_in
 from clawbot.text.topics import topics
 
 log = logging.getLogger(__name__)
+Exclusive = Callable[[], AbstractAsyncContextManager[object]]
 
 
 MAX_TRIES = 3
@@ -63,8 +64,8 @@ class Titles:
         requests: RequestBuilder,
         words: UserWords,
         *,
-        exclusive: Callable[[], AbstractAsyncContextManager[object]],
-        announce: Callable[[Event], None],
+        exclusive: Exclusive,
+        announce: Emit,
     ) -> None:
         self._deps = deps
         self._conversation = conversation
@@ -148,9 +149,7 @@ class ReadAhead:
     """Sends a request whose answer is dropped, so that the server has the prompt in its cache. `exclusive` keeps turns
     away while it is built."""
 
-    def __init__(
-        self, deps: AgentDeps, requests: RequestBuilder, exclusive: Callable[[], AbstractAsyncContextManager[object]]
-    ) -> None:
+    def __init__(self, deps: AgentDeps, requests: RequestBuilder, exclusive: Exclusive) -> None:
         self._deps = deps
         self._requests = requests
         self._exclusive = exclusive

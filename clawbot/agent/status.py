@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.agent.offers import OfferState
+from clawbot.config.paths import DEFAULTS
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.context.prefix import CacheUse
 from clawbot.context.report import ContextReport, LastFlush, cache_line, moment, outcome
@@ -129,6 +130,22 @@ _WORDS = {
     "cancelled": N_("stopped"),
 }  # fmt: skip
 _MAX_PERCENT = 999
+
+
+class Profile(Struct, frozen=True):
+    """The agent as commands and hooks show it: its id, the state folder `home`, the `agents` of the settings, the state
+    of the MCP servers, and the origin of each setting by key."""
+
+    agent_id: str
+    home: Path = Path()
+    agents: tuple[AgentInfo, ...] = ()
+    mcp: Callable[[], tuple[McpStatus, ...]] = tuple
+    origins: Mapping[str, str] = {}
+
+    def origin(self, key: str) -> str:
+        """Return the origin of `key` of the agent's settings: `FILE:LINE`, `default` or `command line`."""
+        found = (self.origins.get(f"agents.{owner}.{key}") for owner in (self.agent_id, DEFAULTS))
+        return next(filter(None, found), "default")
 
 
 def last_flush(state: OfferState) -> LastFlush | None:
@@ -315,7 +332,7 @@ def mode_text(mode: str) -> str:
     return _("Mode **{mode}**: {meaning}.").format(mode=mode, meaning=_(_MODES[mode]))
 
 
-def permissions_text(tools: Toolbox, settings: AgentSettings, origin: Callable[[str], str]) -> str:
+def permissions_text(tools: Toolbox, settings: AgentSettings, profile: Profile) -> str:
     """What tools may do, where each rule comes from, and what the user allowed for always, as Markdown."""
     permissions = tools.permissions
     rules = [
@@ -331,7 +348,7 @@ def permissions_text(tools: Toolbox, settings: AgentSettings, origin: Callable[[
     ]
     rules.append((settings.tools.shell.approval, "shell", "tools.shell.approval"))
     lines = [mode_text(permissions.mode), ""]
-    lines += [f"- {way} `{rule}` · {origin(key)}" for way, rule, key in rules]
+    lines += [f"- {way} `{rule}` · {profile.origin(key)}" for way, rule, key in rules]
     grants = tools.grants()
     allowed = _("Always allowed until clawbot ends:") if grants else _("Nothing was always allowed since the start.")
     lines += ["", allowed, ""]

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from clawbot.agent.conversation import Conversation
-from clawbot.agent.events import ApprovalRequested, Event, Scope, ToolFinished, ToolOutput, ToolStarted, warning
+from clawbot.agent.events import ApprovalRequested, Emit, Scope, ToolFinished, ToolOutput, ToolStarted, warning
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.slash import ShellCommand
 from clawbot.clock import Clock, epoch_ms
@@ -53,7 +53,7 @@ class Approvals:
         self._approved = approved
         self._open: dict[str, asyncio.Future[ApprovalAnswer]] = {}
 
-    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Callable[[Event], None]) -> ApprovalAnswer:
+    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Emit) -> ApprovalAnswer:
         """Put `question` to the user and wait. Where nobody can answer, it is refused with the way to allow it."""
         if not self._answered:
             if question.tool in self._approved:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps, FrontEnd
-from clawbot.agent.events import ContextUsed, Event, MessageFinished, Scope
+from clawbot.agent.events import ContextUsed, Emit, Event, MessageFinished, Scope
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.tool_calls import Approvals
 from clawbot.agent.turn_runner import TurnRunner
@@ -114,11 +114,11 @@ class SubagentRunner:
         self._message: UserMessage | None = None
         self._slots = asyncio.Semaphore(settings.max_concurrent)
         self._parent: tuple[AgentDeps, Conversation] | None = None
-        self._emit: Callable[[Event], None] = lambda _event: None
+        self._emit: Emit = lambda _event: None
         offered = settings.enabled != "off" and depth < settings.max_depth
         self.tools: tuple[TaskTool, ...] = (TaskTool(self.run),) if offered else ()
 
-    def serve(self, deps: AgentDeps, conversation: Conversation, emit: Callable[[Event], None]) -> None:
+    def serve(self, deps: AgentDeps, conversation: Conversation, emit: Emit) -> None:
         """Work for `conversation`, whose agent has `deps`; `emit` shows the user an event."""
         self._parent = deps, conversation
         self._emit = emit
@@ -235,7 +235,7 @@ class _Forwarded(Approvals):
         self._approve = approve
         self._name = name
 
-    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Callable[[Event], None]) -> ApprovalAnswer:
+    async def ask(self, question: ApprovalQuestion, call_id: str, emit: Emit) -> ApprovalAnswer:
         """Put `question` to the user, in the sub-agent's name."""
         name = f"{self._name} › {question.by}" if question.by else self._name
         return await self._approve(structs.replace(question, by=name))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, OpenModel, Profile, SessionRules
+from clawbot.agent.deps import AgentDeps, CurrentModel, FrontEnd, MemoryAccess, OpenModel, SessionRules
+from clawbot.agent.status import Profile
 from clawbot.clock import Clock, SystemClock
 from clawbot.config.schema_agent import AgentSettings
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
