@@ -224,14 +224,6 @@ class WorkspaceApi(Protocol):
         """The number of tokens in `text`: exact if the model's vocabulary is available, else an estimate."""
 
 
-class ScheduleApi(Protocol):
-    """The scheduled jobs of the agent."""
-
-    async def run(self, job: Job) -> str:
-        """Run `job` in the open session and return the reply. Raises JobSkippedError when there is nothing to do,
-        ClawbotError when it fails."""
-
-
 class RuntimeApi(Protocol):
     """An open runtime."""
 
@@ -279,9 +271,9 @@ class RuntimeApi(Protocol):
     def workspace(self) -> WorkspaceApi:
         """The files of the workspace."""
 
-    @property
-    def schedule(self) -> ScheduleApi:
-        """What the agent does by itself."""
+    async def run_job(self, job: Job) -> str:
+        """Run a scheduled job in the open session and return the reply. Raises JobSkippedError when there is nothing to
+        do, ClawbotError when it fails."""
 
     async def models(self) -> list[ModelInfo]:
         """The models available here."""

@@ -137,16 +137,6 @@ class Workspace:
         return await count_tokens(text)
 
 
-class Jobs:
-    """See ScheduleApi."""
-
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
-
-    async def run(self, job: Job) -> str:
-        return await run_here(self._agent, job)
-
-
 class Runtime:
     """An agent in one session at a time. Implements RuntimeApi."""
 
@@ -163,7 +153,6 @@ class Runtime:
         self.memory = Memory(services.memory, services.workspace)
         self.sessions = Sessions(agent)
         self.workspace = Workspace(agent)
-        self.schedule = Jobs(agent)
         self.local_models = LocalModels(services.paths)
         self._owns_services = owns_services
         self._warming: asyncio.Task[None] | None = None
@@ -230,7 +219,7 @@ class Runtime:
             await check_heartbeat(self.services.workspace if is_own else self.settings.agent(job.agent_id).workspace)
         runtime = await _open_for(job, self.services)
         try:
-            return await runtime.schedule.run(job)
+            return await runtime.run_job(job)
         finally:
             await runtime.close()
 
@@ -259,6 +248,9 @@ class Runtime:
     @property
     def agents(self) -> list[AgentInfo]:
         return list(self.agent.deps.profile.agents)
+
+    async def run_job(self, job: Job) -> str:
+        return await run_here(self.agent, job)
 
     async def models(self) -> list[ModelInfo]:
         return await self.agent.deps.model.find()

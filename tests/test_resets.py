@@ -68,7 +68,7 @@ class Program(Home):
         """Run it in a runtime of its own."""
         runtime = await self.open(job.session_key)
         try:
-            return await runtime.schedule.run(job)
+            return await runtime.run_job(job)
         finally:
             await runtime.close()
 
@@ -200,7 +200,7 @@ async def test_a_session_of_commands_and_silence_leaves_no_note(program: Program
     program.model.replies["chat"] = [says("NO_REPLY")]
     runtime = await program.open()
     await say(runtime, "/status")
-    await runtime.schedule.run(job("Look around. If nothing needs attention, reply with NO_REPLY."))
+    await runtime.run_job(job("Look around. If nothing needs attention, reply with NO_REPLY."))
     await say(runtime, "/new")
     assert program.notes == {}
     await runtime.close()
@@ -326,7 +326,7 @@ async def test_what_a_job_says_ends_no_session_and_keeps_none_alive(program: Pro
     first = runtime.agent.conversation.session_id
     for _ in range(3):
         program.clock.moment += timedelta(minutes=40)
-        await runtime.schedule.run(job("Is anything due?"))
+        await runtime.run_job(job("Is anything due?"))
     assert runtime.agent.conversation.session_id == first
     [changed] = of(await say(runtime, "hello"), SessionChanged)
     assert changed.reason == "idle"
@@ -341,7 +341,7 @@ async def test_what_a_job_says_is_no_command(program: Program, text: str) -> Non
     runtime = await program.open()
     await say(runtime, "the harbour opens at six")
     first = runtime.agent.conversation.session_id
-    await runtime.schedule.run(job(text))
+    await runtime.run_job(job(text))
     assert runtime.agent.conversation.session_id == first
     assert program.model.of("chat")[-1].messages[-1].text.startswith(text)
     await runtime.close()
@@ -793,7 +793,7 @@ async def test_a_jobs_turn_with_nothing_to_say_is_no_part_of_the_context(program
     context = [message.text for message in runtime.agent.conversation.messages]
     for _ in range(2):
         program.model.replies["chat"] = [looking, says(answer), says("fine")]
-        assert await runtime.schedule.run(job("Is anything due? 有事吗？")) == ""
+        assert await runtime.run_job(job("Is anything due? 有事吗？")) == ""
     assert [message.text for message in runtime.agent.conversation.messages] == context
     path = runtime.agent.conversation.session.transcript.path
     assert path.read_text("utf-8").count("有事吗？") == 2
@@ -814,7 +814,7 @@ async def test_a_jobs_turn_that_did_or_said_something_stays(program: Program) ->
     writing = calls(ToolCallBlock("1", "append", {"path": "memory/plants.md", "text": "- watered\n"}))
     program.model.replies["chat"] = [writing, says("NO_REPLY"), says("Water the plants!"), says("fine")]
     for prompt in ("water them", "are they dry?"):
-        await runtime.schedule.run(job(prompt))
+        await runtime.run_job(job(prompt))
     texts = [message.text for message in runtime.agent.conversation.messages]
     assert [text.partition("\n")[0] for text in texts if text.startswith(("water", "are", "Water"))] == [
         "water them",
@@ -833,7 +833,7 @@ async def test_what_concerns_the_user_is_told_also_when_it_comes_in_a_silent_tur
     runtime.agent.announce(Notice(level="warning", text="a line of the transcript is damaged"))
     seen: list[Event] = []
     runtime.agent.listen(seen.append)
-    assert await runtime.schedule.run(job("look")) == ""
+    assert await runtime.run_job(job("look")) == ""
     told = ["a line of the transcript is damaged", "备份好了 the backup is done"]
     assert sorted(event.text for event in of(seen, Notice)) == told
     assert len(seen) == len(told)

@@ -87,7 +87,7 @@ async def test_a_job_runs_in_the_session_it_belongs_to_though_another_one_was_op
     async with two_sessions() as (_, main, other):
         key = other.agent.conversation.session.record.key
         job = Job(name="ask", agent_id="main", kind="prompt", when=Every(60), session_key=key, prompt="hello")
-        reply = await other.schedule.run(job)
+        reply = await other.run_job(job)
         assert reply
         assert await main.sessions.history() == []
         assert [item.message.text for item in await other.sessions.history() if item.message is not None][-1] == reply

@@ -93,9 +93,8 @@ class Agent:
     def listen(self, tell: Emit | None) -> None:
         """Set `on_event` to `tell`, and deliver notices that are still pending."""
         self.on_event = tell
-        if tell is not None:
-            for notice in self._take_pending():
-                tell(notice)
+        for notice in self._take_pending() if tell is not None else ():
+            self._emit_alone(notice)
 
     def announce(self, event: Event) -> None:
         """Show the user `event`: within the running submission, else by itself. Without a listener a notice is

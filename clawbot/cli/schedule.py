@@ -190,7 +190,7 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
             raise JobSkippedError(str(error), postponed=True) from error
         runtime.agent.listen(print_notice)
         try:
-            return await runtime.schedule.run(job)
+            return await runtime.run_job(job)
         finally:
             await runtime.close()
 

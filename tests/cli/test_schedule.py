@@ -42,7 +42,7 @@ class FakeRuntime:
         self.closed = 0
         self.on_event: Callable[[Event], None] | None = None
         self.tells: list[Event] = []
-        self.agent = self.schedule = self
+        self.agent = self
 
     async def open(self, options: RuntimeOptions) -> FakeRuntime:
         self.opened.append(options)
@@ -53,7 +53,7 @@ class FakeRuntime:
     def listen(self, tell: Callable[[Event], None] | None) -> None:
         self.on_event = tell
 
-    async def run(self, job: Job) -> str:
+    async def run_job(self, job: Job) -> str:
         for event in self.tells:
             assert self.on_event is not None
             self.on_event(event)

@@ -379,13 +379,6 @@ class FakeLocalModels:
         self.pulled.append(name)
 
 
-class FakeSchedule:
-    """Has no jobs."""
-
-    async def run(self, job: Job) -> str:
-        raise AssertionError("no screen runs a job")
-
-
 class FakeRuntime:
     """See the module. `turns` are played one for each message; a message beyond them is echoed."""
 
@@ -408,7 +401,6 @@ class FakeRuntime:
         self.memory = FakeMemory(self)
         self.sessions = FakeSessions(self)
         self.workspace = FakeWorkspace(self)
-        self.schedule = FakeSchedule()
         self.local_models = FakeLocalModels()
         self.status = status or RuntimeStatus()
         self.commands = list(COMMANDS)
@@ -607,6 +599,9 @@ class FakeRuntime:
                 await step.wait()
             else:
                 show(step)
+
+    async def run_job(self, job: Job) -> str:
+        raise AssertionError("no screen runs a job")
 
     async def models(self) -> list[ModelInfo]:
         await self.gate("models")
