@@ -27,7 +27,10 @@ from clawbot.messages import (
     UserMessage,
     compacted_text,
 )
+from tests.llm.cases import read_cases
 from tests.vendors import END, STREAM, Asked, Step, Vendors, open_vendors, reply, sse, worker_in
+
+CASES = read_cases("carried")
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
 
@@ -301,21 +304,7 @@ async def test_other_refusals_are_what_they_are(vendors: Vendors, text: str) -> 
     await model.aclose()
 
 
-@pytest.mark.parametrize(
-    ("pieces", "whole"),
-    [
-        (
-            [[{**TEXT, "text": "a"}, SECRET], [{**TEXT, "text": "b"}]],
-            [{**TEXT, "text": "ab"}, SECRET],
-        ),
-        ([[SECRET], [{**SECRET, "id": "rs_2"}]], [SECRET, {**SECRET, "id": "rs_2"}]),
-        ([[{"type": "reasoning.text", "text": "a"}], [{"type": "reasoning.text", "text": "b"}]], ["a", "b"]),
-        ([[{"type": "reasoning.text", "text": "a"}, {"type": "reasoning.text", "text": "b"}]], ["a", "b"]),
-        ([[{**TEXT, "text": "a", "signature": "S"}], [{**TEXT, "text": "", "signature": "S"}]], "a"),
-        ([[{**TEXT, "text": "a", "signature": None}], [{**TEXT, "text": None, "signature": "S"}]], "a"),
-        ([[1], ["x"], [[2]]], [1, "x", [2]]),
-    ],
-)
+@pytest.mark.parametrize(("pieces", "whole"), CASES["pieces_of_a_list"])
 async def test_pieces_of_a_list(pieces: Iterable[list[Any]], whole: Any) -> None:
     found: dict[str, Any] = {}
     for piece in pieces:

@@ -14,6 +14,9 @@ from clawbot.llm.errors import BadResponseError, PoorAnswerError, RefusedError
 from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart, ToolCallPart, WithdrawnPart
 from clawbot.llm.tokens import Prices, Tier
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec
+from tests.llm.cases import read_cases
+
+CASES = read_cases("collect")
 
 
 def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
@@ -81,20 +84,7 @@ def test_signatures_are_kept_with_their_reasoning() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("reason", "with_call", "expected"),
-    [
-        ("stop", False, "stop"),
-        ("end_turn", False, "stop"),
-        ("length", False, "length"),
-        ("length", True, "length"),
-        ("tool_calls", True, "toolUse"),
-        ("stop", True, "toolUse"),
-        ("tool_calls", False, "stop"),
-        ("MAX_TOKENS", False, "length"),
-        ("STOP", True, "toolUse"),
-    ],
-)
+@pytest.mark.parametrize(("reason", "with_call", "expected"), CASES["stop_reasons"])
 def test_stop_reasons(reason: str, with_call: bool, expected: str) -> None:
     begun = [piece("{}", index=0, id="a", name="read")] if with_call else [chunk(content="a")]
     assert collect(*begun, chunk(reason)).stop_reason == expected

@@ -33,7 +33,10 @@ from clawbot.llm.scripted import ScriptUnused
 from clawbot.llm.servers import LocalModel, ServerConsent
 from clawbot.llm.wire import rules_for
 from clawbot.messages import UserMessage
+from tests.llm.cases import read_cases
 from tests.packages import install
+
+CASES = read_cases("factory")
 
 
 @pytest.fixture(autouse=True)
@@ -164,22 +167,7 @@ async def test_fallbacks() -> None:
         await opened("openai/m", fallbacks=["script:no-such-file.yaml"])
 
 
-@pytest.mark.parametrize(
-    ("ref", "settings", "environ", "missing"),
-    [
-        ("anthropic/x", {}, {}, "ANTHROPIC_API_KEY"),
-        ("anthropic/x", {}, {"ANTHROPIC_API_KEY": "k"}, ""),
-        ("gemini/x", {}, {"GOOGLE_API_KEY": "k"}, ""),
-        ("openai/x", {"api_key": "k", "model": "openai/y"}, {}, ""),
-        ("openai/x", {"api_base": "https://models.example/v1", "model": "openai/y"}, {}, ""),
-        ("openai/x", {"api_key_env": "MINE", "model": "openai/y"}, {"OPENAI_API_KEY": "k"}, "MINE"),
-        ("anthropic/x", {"api_key": "k", "model": "openai/y"}, {}, "ANTHROPIC_API_KEY"),
-        ("ollama_chat/x", {}, {}, ""),
-        ("bedrock/x", {}, {}, ""),
-        ("offline", {}, {}, ""),
-        ("auto", {}, {}, ""),
-    ],
-)
+@pytest.mark.parametrize(("ref", "settings", "environ", "missing"), CASES["the_key_that_a_model_misses"])
 def test_the_key_that_a_model_misses(ref: str, settings: dict[str, Any], environ: dict[str, str], missing: str) -> None:
     read = AgentSettings.model_validate({**settings, "fallbacks": [ref]})
     assert models.missing_key(ref, read, environ) == missing

@@ -6,7 +6,10 @@ import pytest
 
 from clawbot.llm.offline.turn import done_words
 from clawbot.text.statements import is_refusal
+from tests.llm.cases import read_cases
 from tests.llm.offline.talk import Files, Talk
+
+CASES = read_cases("offline/files")
 
 
 def some() -> Files:
@@ -105,21 +108,7 @@ async def test_small_talk_is_one_short_line_that_no_note_keeps(said: str, part: 
     assert not talk.files.calls
 
 
-@pytest.mark.parametrize(
-    ("told", "chinese", "english"),
-    [
-        ("Edited 购物.md (+1 -1 lines).", "已修改 购物.md（+1 -1 行）。", "Edited 购物.md (+1 -1 lines)."),
-        (
-            "Edited a.md in 3 places (+3 -3 lines).",
-            "已修改 a.md（共 3 处）（+3 -3 行）。",
-            "Edited a.md in 3 places (+3 -3 lines).",
-        ),
-        ("Created a.md (+1 -0 lines, 9 bytes).", "已新建 a.md（1 行）。", "Created a.md (1 line)."),
-        ("Appended to a.md (+2 -0 lines).", "已追加到 a.md（2 行）。", "Appended to a.md (2 lines)."),
-        ("Replaced a.md (+2 -1 lines, 1,024 bytes).", "已替换 a.md（+2 -1 行）。", "Replaced a.md (+2 -1 lines)."),
-        ("Something else.", "Something else.", "Something else."),
-    ],
-)
+@pytest.mark.parametrize(("told", "chinese", "english"), CASES["what_was_done_to_a_file_is_told_in_one_language"])
 def test_what_was_done_to_a_file_is_told_in_one_language(told: str, chinese: str, english: str) -> None:
     assert done_words("zh", told) == chinese
     assert done_words("en", told) == english

@@ -18,18 +18,7 @@ CASES = read_cases("offline/memory")
 
 
 @pytest.mark.parametrize(
-    ("told", "asked", "fact", "lead"),
-    [
-        ("remember that I prefer tabs", "what do I prefer?", "I prefer tabs", "Your notes say:"),
-        (
-            "please note: the staging proxy uses port 8443",
-            "which port has my staging?",
-            "the staging proxy uses port 8443",
-            "",
-        ),
-        ("记住我喜欢用制表符", "我喜欢什么?", "我喜欢用制表符", "你的笔记里写着："),
-        ("帮我记住部署前要先跑测试", "我部署前要做什么?", "部署前要先跑测试", ""),
-    ],
+    ("told", "asked", "fact", "lead"), CASES["what_was_told_is_quoted_with_its_place_and_nothing_else"]
 )
 async def test_what_was_told_is_quoted_with_its_place_and_nothing_else(
     told: str, asked: str, fact: str, lead: str
@@ -268,19 +257,7 @@ class TestRecall:
         assert reply == "Your notes say:\n\n> the proxy moved to 8443\n>\n> — `MEMORY.md:15`"
 
     @pytest.mark.parametrize(
-        ("talked", "question", "answer"),
-        [
-            ("user: I prefer tabs\nuser: what is the capital of Peru?", "what is the capital of Peru?", ""),
-            ("user: what is the capital of Peru?\nuser: who won?\nuser: I like tea", "the capital of Peru?", ""),
-            ("user: who won the cup?\nuser: remember that I like tea", "who won the world cup?", ""),
-            ("user: 我喜欢用制表符\nuser: 秘鲁的首都是哪里？", "秘鲁的首都是哪里？", ""),
-            (
-                "user: I like tea\nuser: where is the server?\nassistant: in Frankfurt",
-                "the server is where?",
-                "Frankfurt",
-            ),
-            ("user: 我喜欢茶\nuser: 服务器在哪里？\nassistant: 在法兰克福", "我的服务器在哪里？", "法兰克福"),
-        ],
+        ("talked", "question", "answer"), CASES["of_a_question_asked_before_only_what_follows_is_an_answer"]
     )
     async def test_of_a_question_asked_before_only_what_follows_is_an_answer(
         self, talked: str, question: str, answer: str

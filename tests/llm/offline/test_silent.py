@@ -19,7 +19,10 @@ from clawbot.messages import (
     UserMessage,
 )
 from clawbot.text.naming import TITLE_QUESTION, title_in
+from tests.llm.cases import read_cases
 from tests.llm.offline.talk import TODAY, Files, Talk
+
+CASES = read_cases("offline/silent")
 
 PROMPT = FLUSH_PROMPT.replace("YYYY-MM-DD", "2026-11-19")
 TARGET = "memory/2026-11-19.md"
@@ -190,21 +193,7 @@ class TestSummary:
             assert [line for line in text.splitlines() if line.startswith("#")] == HEADINGS
 
 
-@pytest.mark.parametrize(
-    ("conversation", "name"),
-    [
-        (
-            "user: why does the staging proxy drop websocket connections?\nassistant: The proxy timeout is 60 s.\n"
-            "user: raise the proxy timeout",
-            "staging-proxy-drop",
-        ),
-        ("User: 部署代理的端口改成什么?\nAssistant: 8443\nUser: 部署脚本里代理端口还是旧的", "部署-代理-端口"),
-        ("user: Kubernetes?", "kubernetes"),
-        ("user: hello\nassistant: hi", "short-chat"),
-        ("user: 你好", "闲聊-片段"),
-        ("user: /status\nassistant: ../../etc", "short-chat"),
-    ],
-)
+@pytest.mark.parametrize(("conversation", "name"), CASES["a_conversation_gets_a_name"])
 async def test_a_conversation_gets_a_name(conversation: str, name: str) -> None:
     talk = Talk()
     talk.messages = [UserMessage(f"Name this.\n<conversation>\n{conversation}\n</conversation>")]
@@ -213,20 +202,7 @@ async def test_a_conversation_gets_a_name(conversation: str, name: str) -> None:
     assert (await talk.ask("slug")).text == name
 
 
-@pytest.mark.parametrize(
-    ("texts", "title"),
-    [
-        (["Can you help me plan a trip to Rome in May with the kids?"], "Plan a trip to Rome in May"),
-        (["hi", "remember that I prefer tabs over spaces"], "Prefer tabs over spaces"),
-        (["Hello! I want to fix the login bug in auth.py"], "Fix the login bug in auth.py"),
-        (["my password is hunter2", "what is the capital of France?"], "Capital of France"),
-        (["Summarise this https://example.com/x/y article"], "Summarise this article"),
-        (["/status", "谢谢", "帮我规划五月去罗马的旅行"], "规划五月去罗马的旅行"),
-        (["你好，我想了解数据库备份方案怎么做？"], "数据库备份方案怎么做"),
-        (["帮我写一个 Python 脚本读取 CSV 文件"], "Python 脚本读取 CSV"),
-        (["hi", "thanks"], "NO_REPLY"),
-    ],
-)
+@pytest.mark.parametrize(("texts", "title"), CASES["a_conversation_gets_a_title"])
 async def test_a_conversation_gets_a_title(texts: list[str], title: str) -> None:
     talk = Talk()
     for text in texts:

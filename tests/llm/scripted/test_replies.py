@@ -11,9 +11,12 @@ import pytest
 
 from clawbot.llm.failures import is_overflow
 from clawbot.llm.scripted import ScriptedFault, ScriptEngine, parse_script
-from clawbot.llm.scripted.replies import PER_IMAGE, completion_tokens, joined_answer, prompt_tokens
+from clawbot.llm.scripted.replies import completion_tokens, joined_answer, prompt_tokens
 from clawbot.llm.tokens import count_now
+from tests.llm.cases import read_cases
 from tests.llm.playing import FILE, asks, chunks_of, deltas, engine, said
+
+CASES = read_cases("scripted/replies")
 
 
 @pytest.mark.parametrize(
@@ -120,20 +123,7 @@ async def test_an_endless_stream_goes_on_until_it_is_closed() -> None:
 TOOL = {"type": "function", "function": {"name": "read", "description": "读文件", "parameters": {"type": "object"}}}
 
 
-@pytest.mark.parametrize(
-    ("message", "tokens"),
-    [
-        ({"role": "user", "content": "hello world"}, 3 + 1 + 2),
-        ({"role": "user", "content": "hello world", "name": "ann"}, 3 + 1 + 2 + 1 + 1),
-        ({"role": "assistant", "content": None}, 3 + 1),
-        ({"role": "tool", "tool_call_id": "call_0123456789", "content": "hello world"}, 3 + 1 + 2),
-        (
-            {"role": "user", "content": [{"type": "text", "text": "hello"}, {"type": "image_url"}]},
-            3 + 1 + 1 + PER_IMAGE,
-        ),
-        ({}, 3),
-    ],
-)
+@pytest.mark.parametrize(("message", "tokens"), CASES["a_message"])
 def test_a_message(message: dict[str, Any], tokens: int) -> None:
     assert prompt_tokens({"messages": [message]}) == tokens + 3
 
