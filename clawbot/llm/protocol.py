@@ -98,17 +98,8 @@ class FinalPart(Struct, frozen=True, tag="final"):
     notice: str = ""
 
 
-StreamPart = (
-    TextPart
-    | ReasoningPart
-    | WithdrawnPart
-    | ToolCallPart
-    | RetryPart
-    | LoadingPart
-    | ReadingPart
-    | FallbackPart
-    | FinalPart
-)
+_Waiting = RetryPart | LoadingPart | ReadingPart | FallbackPart
+StreamPart = TextPart | ReasoningPart | WithdrawnPart | ToolCallPart | _Waiting | FinalPart
 
 
 class FoundServer(Struct, frozen=True, rename="camel"):
