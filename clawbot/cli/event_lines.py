@@ -27,7 +27,7 @@ from clawbot.agent.events import (
 from clawbot.sessions.summary import ended_words
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line
-from clawbot.tui.render.call_titles import place_words, summary_words, title_words
+from clawbot.tui.render.call_titles import location_words, summary_words, title_words
 
 LINE_END = "\n"
 _SHOWN = 8  # lines below that of a call
@@ -53,7 +53,7 @@ def _results(event: ToolFinished) -> list[str]:
         return clean(event.output).split(LINE_END)[:_SHOWN]
     found = event.details.get("results") if isinstance(event.details, dict) else None
     hits = [hit for hit in found if isinstance(hit, dict) and "path" in hit] if isinstance(found, list) else []
-    return [clean_line(place_words(hit)) for hit in hits[:_SHOWN]]
+    return [clean_line(location_words(hit)) for hit in hits[:_SHOWN]]
 
 
 def _memory_written(event: MemoryWritten) -> str:

@@ -31,7 +31,7 @@ from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-    from clawbot.tui.screens.passages import TalkPlace
+    from clawbot.tui.screens.passages import SessionTarget
 
 log = logging.getLogger(__name__)
 
@@ -74,14 +74,14 @@ class ClawbotApp(KeysInOrder):
         self.failure: ClawbotError | None = None
         self.crash: BaseException | None = None
         self.ended_by = 0
-        self.chat = ChatScreen(self.clock, Attention(self._tell_terminal, os.environ, lambda: self.app_focus))
+        self.chat = ChatScreen(self.clock, Attention(self._write_sequence, os.environ, lambda: self.app_focus))
         self.agents = AgentSwitch(open_runtime, self.chat.turns)
         self.chat.skip_closing = self.agents.skip
         self._last_interrupt = float("-inf")
         self._last_escape = float("-inf")  # with nothing to stop
         self.theme = theme_name(theme, self.available_themes)
 
-    def _tell_terminal(self, sequence: str) -> None:
+    def _write_sequence(self, sequence: str) -> None:
         """Send a sequence that is no part of the screen, where there is a terminal."""
         if self._driver is not None and not (self.is_headless or self.is_web):
             self._driver.write(sequence)
@@ -197,9 +197,9 @@ class ClawbotApp(KeysInOrder):
 
     @work
     async def _resume(self, session: str) -> None:
-        from clawbot.tui.screens.passages import TalkPlace
+        from clawbot.tui.screens.passages import SessionTarget
 
-        await self.go_to(TalkPlace(session))
+        await self.go_to(SessionTarget(session))
 
     # Keys
 
@@ -321,9 +321,9 @@ class ClawbotApp(KeysInOrder):
     async def action_choose_session(self) -> None:
         from clawbot.tui.screens.sessions import SessionsScreen
 
-        place = await self.shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
-        if place:
-            await self.go_to(place)
+        target = await self.shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
+        if target:
+            await self.go_to(target)
 
     def action_go_back(self) -> None:
         """Esc with nothing to stop: twice within a second goes back to an earlier message."""
@@ -347,16 +347,16 @@ class ClawbotApp(KeysInOrder):
     async def action_search_memory(self, query: str = "") -> None:
         from clawbot.tui.screens.memory import MemoryScreen
 
-        place = await self.shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
-        if place:
-            await self.go_to(place)
+        target = await self.shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
+        if target:
+            await self.go_to(target)
 
-    async def go_to(self, place: TalkPlace) -> None:
+    async def go_to(self, target: SessionTarget) -> None:
         if self.runtime is None:
             return
-        if place.session != self.runtime.agent.status.session_id:
+        if target.session != self.runtime.agent.status.session_id:
             try:
-                await self.runtime.sessions.resume(place.session)
+                await self.runtime.sessions.resume(target.session)
             except ClawbotError as error:
                 self.notify(str(error), severity="error", markup=False)
                 return
@@ -364,8 +364,8 @@ class ClawbotApp(KeysInOrder):
             # A running answer is not stored yet, so the page can't be rebuilt.
             return
         await self.chat.reload()
-        if place.entry:
-            await self.chat.earlier.go_to(self.runtime, place.entry, place.query)
+        if target.entry:
+            await self.chat.earlier.go_to(self.runtime, target.entry, target.query)
 
     @work
     async def edit(self, file: str | None, line: int | None = None) -> None:

@@ -18,7 +18,7 @@ from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
 from clawbot.tui.driver import AltKey
 from clawbot.tui.input import classify
-from clawbot.tui.screens.welcome import is_said
+from clawbot.tui.screens.welcome import has_messages
 from clawbot.tui.themes import THEMES, ThemedApp, keep_theme, theme_name
 from clawbot.tui.widgets.fields import TextField
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from clawbot.tui.input import UserInput
     from clawbot.tui.screens.chat import ChatScreen
     from clawbot.tui.screens.palette import PaletteChoice
-    from clawbot.tui.screens.passages import TalkPlace
+    from clawbot.tui.screens.passages import SessionTarget
     from clawbot.tui.turns import Turns
 
 
@@ -121,7 +121,7 @@ class Front(ThemedApp):
         """Show the conversation of `runtime`."""
 
     @abstractmethod
-    async def go_to(self, place: TalkPlace) -> None:
+    async def go_to(self, target: SessionTarget) -> None:
         """Resume the session of `place`, and show what was said there."""
 
     @abstractmethod
@@ -140,7 +140,7 @@ class Front(ThemedApp):
 async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
     """Do what was chosen in the palette."""
     # The screens come in after the first paint.
-    from clawbot.tui.screens.passages import TalkPlace
+    from clawbot.tui.screens.passages import SessionTarget
 
     match choice.kind:
         case "action":
@@ -149,7 +149,7 @@ async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
             needs = any(info.name == choice.name and info.arguments[:1] not in ("", "[") for info in runtime.commands)
             _enter(app, runtime, choice.name, needs_argument=needs)
         case "session":
-            await app.go_to(TalkPlace(choice.name))
+            await app.go_to(SessionTarget(choice.name))
         case "file":
             app.edit(choice.name)
         case "agent":
@@ -181,12 +181,12 @@ async def choose_theme(app: Front, name: str) -> None:
     known = [*THEMES, *app.available_themes]
     if name and name not in known:
         near = difflib.get_close_matches(name, known, n=1)
-        said = (
+        text = (
             _("There is no theme {name}. Did you mean {near}?")
             if near
             else _("There is no theme {name}. /theme lists them.")
         )
-        app.notify(said.format(name=name, near="".join(near)), severity="error", markup=False)
+        app.notify(text.format(name=name, near="".join(near)), severity="error", markup=False)
     elif name:
         await keep(app, name)
 
@@ -230,7 +230,7 @@ async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
     except ClawbotError as error:
         app.notify(str(error), severity="error", markup=False)
     else:
-        if is_said(app.chat.page.stack.items):
+        if has_messages(app.chat.page.stack.items):
             app.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
         app.chat.status_bar.changed()
         app.chat.welcome()
@@ -256,12 +256,12 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
 
 def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
     if size:
-        said = _("downloading {name}: {share} % of {size:.1f} GB").format(
+        text = _("downloading {name}: {share} % of {size:.1f} GB").format(
             name=name, share=done * 100 // size, size=size / 1e9
         )
     else:
-        said = _("downloading {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
-    app.chat.hint(said, 2.0)
+        text = _("downloading {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
+    app.chat.hint(text, 2.0)
 
 
 async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:

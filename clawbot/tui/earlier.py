@@ -34,7 +34,7 @@ from clawbot.text.visible import title_of
 from clawbot.tui.render.cards import ToolItem, take_details
 from clawbot.tui.render.housekeeping import SummaryItem, memory_mark
 from clawbot.tui.render.items import DividerItem, HeadItem, Item, MarkItem, NoticeItem, ReasoningItem, attempt, chips
-from clawbot.tui.transcript import CUT, INTERRUPTED, Times, piece_items, quote_item, summary_item, user_items
+from clawbot.tui.transcript import CUT, INTERRUPTED, Times, markdown_items, quote_item, summary_item, user_items
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
@@ -54,7 +54,7 @@ def share_heaps() -> None:
         mallopt(_ARENA_MAX, _HEAPS)
 
 
-def give_back() -> None:
+def release_memory() -> None:
     """Drop cached styles of removed lines, and return free pages to the system. Blocks: milliseconds."""
     Strip.render_ansi.cache_clear()
     if malloc_trim := _function("malloc_trim"):
@@ -67,7 +67,7 @@ def _function(name: str) -> ctypes._NamedFuncPointer | None:
 
 ABOVE = N_("↑ earlier messages are above")
 PAGE_OF_HISTORY = 50  # messages shown at the start, and fetched at the top
-MOST_ITEMS = 1200  # on the page when a turn begins
+MAX_ITEMS = 1200  # on the page when a turn begins
 KEPT_ITEMS = 600  # of them, when there are more
 
 
@@ -120,7 +120,7 @@ class EarlierMessages:
         """Unload items far above the end when a turn begins. Items that are not stored (command output, notices) are
         lost, as after a restart."""
         stack = self._page.stack
-        if len(stack) <= MOST_ITEMS or self._fetching.locked() or self._page.is_read:
+        if len(stack) <= MAX_ITEMS or self._fetching.locked() or self._page.is_read:
             return
         for index in range(len(stack) - KEPT_ITEMS, len(stack)):
             item = stack.item(index)
@@ -129,7 +129,7 @@ class EarlierMessages:
                 self._answered = False
                 self._page.prepend([MarkItem(_(ABOVE))], drop=index)
                 self._marked = 1
-                self._page.run_worker(asyncio.to_thread(give_back), group="heap")
+                self._page.run_worker(asyncio.to_thread(release_memory), group="heap")
                 return
 
     async def _fetch(self, runtime: RuntimeApi) -> None:
@@ -175,7 +175,7 @@ class HistoryBuilder:
         match entry.message:
             case UserMessage() as message:
                 self._unanswered()
-                time = self._times.told(moment)
+                time = self._times.label(moment)
                 self._items += [*user_items(message.text, time, entry.entry_id), *chips(message.attached)]
                 self._asked = True
             case AssistantMessage() as message:
@@ -186,20 +186,20 @@ class HistoryBuilder:
             case BashExecutionMessage() as message:
                 self._ran(message, moment)
             case None:
-                self._beside(entry)
+                self._out_of_turn(entry)
         if isinstance(entry.message, UserMessage | BashExecutionMessage):
             self._spoken = False
 
     def _ran(self, message: BashExecutionMessage, moment: datetime) -> None:
         sign = "!" if message.exclude_from_context else "!!"
-        self._items += user_items(f"{sign}{message.command}", self._times.told(moment))
+        self._items += user_items(f"{sign}{message.command}", self._times.label(moment))
         title = title_of("shell", message.command)
         item = ToolItem("shell", title, {"command": message.command}, message.output, message.ending)
         item.state = "done" if message.exit_code == 0 else "failed"
         item.shared = not message.exclude_from_context
         self._items.append(item)
 
-    def _beside(self, entry: HistoryItem) -> None:
+    def _out_of_turn(self, entry: HistoryItem) -> None:
         """What happened beside the talk. Housekeeping may come in the middle of an answer, which goes on below."""
         if entry.compaction is not None:
             self._items.append(_summary(entry.compaction, self._last))
@@ -230,12 +230,12 @@ class HistoryBuilder:
                 items.append(ReasoningItem(block.thinking))
         if message.text.strip():
             if not self._spoken:
-                items.append(HeadItem(self._times.told(moment)))
+                items.append(HeadItem(self._times.label(moment)))
             from clawbot.tui.render.stream import MarkdownStream  # after the first paint
 
             stream = MarkdownStream()  # as it was cut into pieces when it was said
             stream.feed(clean(message.text))
-            items += piece_items(stream.finish(), first=not self._spoken)
+            items += markdown_items(stream.finish(), first=not self._spoken)
             self._spoken = True
         if interrupted or message.stop_reason == "aborted":
             items.append(MarkItem(_(INTERRUPTED)))

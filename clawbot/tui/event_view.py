@@ -17,7 +17,7 @@ from clawbot.tui.writer import TranscriptWriter
 THINKING = N_("thinking")
 WRITING = "writing"
 SUMMARISING = N_("summarising")
-TOLD_BY_A_LINE = ("/new", "/reset", "/fork")  # commands that say no more than the divider that they cause
+SHOWN_BY_DIVIDER = ("/new", "/reset", "/fork")  # commands that say no more than the divider that they cause
 
 Handler = Callable[[Any], None]
 
@@ -143,7 +143,7 @@ class EventView:
         self._bar.refresh()
 
     def _command_output(self, event: events.CommandOutput) -> None:
-        if event.command not in TOLD_BY_A_LINE:
+        if event.command not in SHOWN_BY_DIVIDER:
             self._writer.output(event.command, event.text)
 
     def _model_retry(self, event: events.ModelRetry) -> None:
@@ -151,8 +151,8 @@ class EventView:
         if event.reason != self._retried:
             self._writer.notice(events.Notice(level="warning", text=event.reason))
         self._retried = event.reason
-        said = _("attempt {n} in {seconds:.0f} s")
-        self._bar.runs(said.format(n=event.attempt, seconds=max(1, math.ceil(event.wait))))
+        template = _("attempt {n} in {seconds:.0f} s")
+        self._bar.runs(template.format(n=event.attempt, seconds=max(1, math.ceil(event.wait))))
 
     def _model_loading(self, event: events.ModelLoading) -> None:
         self._bar.runs(_(THINKING) if event.done else _("loading {model}").format(model=event.model))

@@ -140,38 +140,38 @@ class PromptHistory:
 
     def __init__(self) -> None:
         self.entries: list[str] = []
-        self._place: int | None = None
+        self._index: int | None = None
         self._draft = ""
 
     def older(self, current: str) -> str | None:
         """The previous input, or None at the oldest. `current` is the content of the prompt."""
-        if self._place is None:
+        if self._index is None:
             self._draft = current
-        place = len(self.entries) if self._place is None else self._place
-        while place > 0:
-            place -= 1
-            if self.entries[place] != current:
-                self._place = place
-                return self.entries[place]
+        index = len(self.entries) if self._index is None else self._index
+        while index > 0:
+            index -= 1
+            if self.entries[index] != current:
+                self._index = index
+                return self.entries[index]
         return None
 
     def newer(self) -> str | None:
         """The next input; after the newest, the draft. None if that is shown."""
-        if self._place is None:
+        if self._index is None:
             return None
-        self._place += 1
-        if self._place >= len(self.entries):
-            self._place = None
+        self._index += 1
+        if self._index >= len(self.entries):
+            self._index = None
             return self._draft
-        return self.entries[self._place]
+        return self.entries[self._index]
 
     def leave(self) -> None:
         """The shown text was edited: it is now the draft."""
-        self._place = None
+        self._index = None
 
     def add(self, text: str) -> bool:
         """Remember `text`. False when it repeats the last entry."""
-        self._place = None
+        self._index = None
         if not text.strip() or (self.entries and self.entries[-1] == text):
             return False
         self.entries.append(text)
@@ -180,7 +180,7 @@ class PromptHistory:
 
     def preload(self, entries: list[str]) -> None:
         self.entries[:0] = entries
-        self._place = None
+        self._index = None
 
 
 def load_history(path: Path) -> list[str]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clawbot.tui.widgets.transcript import Reading, TranscriptView
 
 
-LEAST_FIELD = 24  # cells that the text has before the keys are told
+MIN_FIELD = 24  # cells that the text has before the keys are told
 STEPS = {"enter": 1, "down": 1, "shift+enter": -1, "up": -1}
 
 
@@ -68,7 +68,7 @@ class FindBar(Horizontal):
     def __init__(self) -> None:
         super().__init__()
         self.display = False
-        self.look_for: Callable[[str], None] = lambda query: None
+        self.search: Callable[[str], None] = lambda query: None
         self._shown = ""
 
     def compose(self) -> ComposeResult:
@@ -86,22 +86,22 @@ class FindBar(Horizontal):
         self.screen.set_focus(self.field)
 
     def show(self, count: str, keys: str) -> None:
-        told = "   ".join(filter(None, (count, keys)))
-        fits = self.screen.size.width - width_of(told) >= LEAST_FIELD
-        shown = told if fits else count
+        text = "   ".join(filter(None, (count, keys)))
+        fits = self.screen.size.width - width_of(text) >= MIN_FIELD
+        shown = text if fits else count
         if shown != self._shown:
             self._shown = shown
             self.query_one("#find-count", Static).update(shown)
 
     def _changed(self) -> None:
         if self.display:
-            self.look_for(self.field.text)
+            self.search(self.field.text)
 
 
-LOOKING = N_("enter next · ↑ previous · esc back to where you were")
-STAYING = N_("enter next · ↑ previous · esc stays here")
-TELL_EVERY = 0.1  # seconds between two counts while more is looked through
-MOST_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages each
+SEARCH_KEYS = N_("enter next · ↑ previous · esc back to where you were")
+ENTERED_KEYS = N_("enter next · ↑ previous · esc stays here")
+REPORT_SECONDS = 0.1  # seconds between two counts while more is looked through
+MAX_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages each
 
 
 class PageSearch:
@@ -116,7 +116,7 @@ class PageSearch:
         load: Callable[[], Awaitable[None]],
         on_open: Callable[[bool], None],
     ) -> None:
-        bar.look_for, bar.field.step = self.look_for, self.step
+        bar.search, bar.field.step = self.search, self.step
         self._page = page
         self._bar = bar
         self._has_more = has_more
@@ -124,12 +124,12 @@ class PageSearch:
         self._on_open = on_open
         self.is_open = False
         self._begun: Reading = (True, None)  # where the reader was
-        self._stays = False  # the reader has entered a place
+        self._entered = False  # the reader has entered a place
         self._found_nothing = False  # what is loaded was looked through in vain
         self._left = 0  # parts that may be read unasked
         self._unfolded: Item | None = None  # by the search, for the place that the reader is at
         self._above: Item | None = None  # stands above the item of that place
-        self._told = 0.0  # when the line had the count
+        self._reported = 0.0  # when the line had the count
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -139,14 +139,14 @@ class PageSearch:
             return
         self.is_open = True
         self._begun = self._page.reading
-        self._stays = False
-        self._left = MOST_LOADED
+        self._entered = False
+        self._left = MAX_LOADED
         self._page.on_change = self._go_on
         self._on_open(True)
         self._bar.open()
-        self.look_for(self._bar.field.text)
+        self.search(self._bar.field.text)
 
-    def close(self, *, stay: bool = False) -> None:
+    def close(self, *, remain: bool = False) -> None:
         """Go back to where the reader was, or `stay` at the place that was found; a place that was entered is where he
         stays."""
         if not self.is_open:
@@ -156,10 +156,10 @@ class PageSearch:
         if self._task is not None:
             self._task.cancel()
         self._page.searched = False
-        self._page.stack.look_for(None)
+        self._page.stack.search(None)
         here, self._page.found_here = self._page.found_here, None
         self._bar.display = False
-        if here is None or not (stay or self._stays):
+        if here is None or not (remain or self._entered):
             self._fold_back()
             self._page.return_to(self._begun)
         else:
@@ -167,25 +167,25 @@ class PageSearch:
         self._unfolded = None
         self._on_open(False)
 
-    def look_for(self, query: str) -> None:
+    def search(self, query: str) -> None:
         """Find `query` from now on, at first what is nearest to where the reader was: in view, below, above."""
         pattern = compile_query(query)
         self._found_nothing = False
         self._page.found_here = None
         self._page.searched = pattern is not None
-        self._page.stack.look_for(pattern)
+        self._page.stack.search(pattern)
         self._page.refresh()
         if pattern is None:
             self._fold_back()
             self._page.return_to(self._begun)
-            self._tell()
+            self._report()
         else:
             self._go_on()
 
     def step(self, step: int, entered: bool) -> None:
         """Go to the next place (1) or to the one before (-1), round and round; before the first one of what is loaded,
         more is read of what is above."""
-        self._stays = self._stays or entered
+        self._entered = self._entered or entered
         counts = self._page.stack.found
         total = sum(counts)
         if not total:
@@ -198,7 +198,7 @@ class PageSearch:
         starts = list(accumulate(counts, initial=0))
         index = bisect_right(starts, to) - 1
         self._show(index, to - starts[index])
-        self._tell()
+        self._report()
 
     def _number(self, counts: list[int]) -> int:
         """At which of the places the reader is, from 0; -1 for none."""
@@ -209,8 +209,8 @@ class PageSearch:
     def _show(self, index: int, which: int) -> None:
         page, stack, item = self._page, self._page.stack, self._page.stack.item(index)
         part = stack.find(index)[which][0]
-        folded, whole = (stack.lines_when(index, unfolded=unfolded) for unfolded in (False, True))
-        hidden = folded[part.line : part.line + 1] != whole[part.line : part.line + 1]
+        folded, full = (stack.lines_when(index, unfolded=unfolded) for unfolded in (False, True))
+        hidden = folded[part.line : part.line + 1] != full[part.line : part.line + 1]
         if not (hidden and self._unfolded is item):
             self._fold_back()
         if hidden and not item.unfolded:
@@ -226,7 +226,7 @@ class PageSearch:
             self._page.fold(self._unfolded)
         self._unfolded = None
 
-    def _keep_place(self) -> None:
+    def _restore_position(self) -> None:
         """What streams takes the place of the items before: the reader is where he was in them."""
         here, stack = self._page.found_here, self._page.stack
         if here is None or stack.index_of(here[0]) is not None:
@@ -260,25 +260,25 @@ class PageSearch:
         """Look through some items, in the order in which the reader wants to see them; False where none is left."""
         started = perf_counter()
         stack = self._page.stack
-        looked, marked = False, False
+        scanned, marked = False, False
         begun = (stack.index_of(self._begun[1][0]) if self._begun[1] else None) or 0
         for index in stack.unsearched(chain(range(begun, len(stack)), range(begun - 1, -1, -1))):
-            looked = True
+            scanned = True
             found = stack.find(index)
             marked = marked or bool(found)
             if found and self._page.found_here is None:
                 self._show(index, 0 if index >= begun else len(found) - 1)
             if perf_counter() - started > SLICE:
                 break
-        self._keep_place()
+        self._restore_position()
         if marked:
             self._page.refresh()
-        if not looked or started - self._told >= TELL_EVERY:
-            self._told = started
-            self._tell(done=not looked)
-        return looked
+        if not scanned or started - self._reported >= REPORT_SECONDS:
+            self._reported = started
+            self._report(done=not scanned)
+        return scanned
 
-    def _tell(self, *, done: bool = True) -> None:
+    def _report(self, *, done: bool = True) -> None:
         """Say at which place the reader is, and of how many; `done`: what is loaded was looked through."""
         counts = self._page.stack.found
         total = sum(counts)
@@ -289,4 +289,4 @@ class PageSearch:
             count = _("{at:,} of {total:,}{more}").format(at=self._number(counts) + 1, total=total, more=more)
         else:
             count = _("nothing found") if done and not (more and self._left) else _("searching")
-        self._bar.show(count, _(STAYING) if self._stays else _(LOOKING))
+        self._bar.show(count, _(ENTERED_KEYS) if self._entered else _(SEARCH_KEYS))

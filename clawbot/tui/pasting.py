@@ -23,7 +23,7 @@ from clawbot.errors import ClawbotError
 from clawbot.guarded import GuardedFolder
 from clawbot.text.interface import _
 
-MOST_ENTRIES = 500
+MAX_ENTRIES = 500
 LONGEST = 4096  # characters of a path, by the limit of the systems
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -49,7 +49,7 @@ def complete_path(typed: str) -> list[str]:
             ]
     except (OSError, RuntimeError, ValueError):
         return []
-    return [written(f"{shown}/{name}") for name in sorted(names)[:MOST_ENTRIES]]
+    return [written(f"{shown}/{name}") for name in sorted(names)[:MAX_ENTRIES]]
 
 
 def pasted_mention(pasted: str, workspace: Path) -> str | None:
@@ -91,7 +91,7 @@ def _short(path: Path, workspace: Path) -> str:
         return str(path)
 
 
-MOST_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
+MAX_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
 SECONDS = 5.0
 FOLDER = "attachments"
 """Of the workspace: what is attached lies where file tools may read it, so that nobody is asked."""
@@ -151,9 +151,9 @@ async def _output(command: Sequence[str], environ: Mapping[str, str]) -> bytes:
     data = b""
     try:
         async with deadline(SECONDS):
-            while process.stdout is not None and (piece := await process.stdout.read(1 << 16)):
-                data += piece
-                if len(data) > MOST_BYTES:
+            while process.stdout is not None and (chunk := await process.stdout.read(1 << 16)):
+                data += chunk
+                if len(data) > MAX_BYTES:
                     return b""
         return data
     except TimeoutError:

@@ -52,9 +52,9 @@ MODE_AFTER: dict[Decision, Mode] = {"once": "ask", "always": "edits"}
 class ModeSwitch:
     """Sets the mode of the runtime and shows it on `bar`; `say` tells in a few words what came of it."""
 
-    def __init__(self, bar: StatusBar, say: Callable[[str], None]) -> None:
+    def __init__(self, bar: StatusBar, notify: Callable[[str], None]) -> None:
         self._bar = bar
-        self._say = say
+        self._notify = notify
         self._runtime: RuntimeApi | None = None
 
     def connect(self, runtime: RuntimeApi) -> None:
@@ -66,7 +66,7 @@ class ModeSwitch:
         if chosen is not None:
             self.take(chosen)
         elif name:
-            self._say(_("modes: {modes}").format(modes=", ".join(_MODES)))
+            self._notify(_("modes: {modes}").format(modes=", ".join(_MODES)))
         elif self._runtime is not None:
             self.take(_MODES[(_MODES.index(self._runtime.agent.status.mode) + 1) % len(_MODES)])
 
@@ -74,7 +74,7 @@ class ModeSwitch:
         if self._runtime is not None:
             self._runtime.agent.set_mode(mode)
             self._bar.refresh()
-            self._say(_(MODE_MEANS[mode]))
+            self._notify(_(MODE_MEANS[mode]))
 
 
 SHOWN = 4
@@ -140,9 +140,9 @@ class UnsentQuestion(Vertical, can_focus=True):
             if self._held not in KEYS:
                 self.post_message(self.Answered("later", self._held))
                 return
-            self._rest = self.set_timer(REST, self._rested)
+            self._rest = self.set_timer(REST, self._after_pause)
 
-    def _rested(self) -> None:
+    def _after_pause(self) -> None:
         choice = KEYS.get(self._held)
         if self.display and choice is not None:
             self.post_message(self.Answered(choice))
@@ -265,7 +265,7 @@ class Questions:
         screen: Screen[Any],
         bar: StatusBar,
         unsent: UnsentTexts,
-        say: Callable[[Notice], None],
+        notify: Callable[[Notice], None],
         waits: Callable[[], None],
     ) -> None:
         self._screen = screen
@@ -274,7 +274,7 @@ class Questions:
         self._unsent_question = screen.query_one(UnsentQuestion)
         self._bar = bar
         self._unsent = unsent
-        self._say = say
+        self._notify = notify
         self._waits = waits
         self._open: list[ApprovalRequested] = []
 
@@ -291,7 +291,7 @@ class Questions:
                 "{n:,} messages were not sent before clawbot ended: /unsent shows them.",
                 many,
             ).format(n=many)
-            self._say(Notice(level="warning", text=text))
+            self._notify(Notice(level="warning", text=text))
         else:
             composer.display = False
             self._unsent_question.ask(texts)
@@ -306,8 +306,8 @@ class Questions:
 
     def add_plan(self, event: PlanReady) -> None:
         asks = _("Carry out this plan?")
-        said = event.acceptance
-        self.add(PlanAsked(request_id=PLAN, call_id="", tool=PLAN, command=said, folder="", pattern="", asks=asks))
+        text = event.acceptance
+        self.add(PlanAsked(request_id=PLAN, call_id="", tool=PLAN, command=text, folder="", pattern="", asks=asks))
 
     def drop_plan(self) -> str:
         """Ask about a plan no longer; returns what would be said by accepting it, "" where nothing was asked."""

@@ -58,11 +58,11 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
     if app.failure is not None:
         raise app.failure
     if app.crash is not None:
-        _tell_crash(_("the screen crashed"), app.crash)
+        _report_crash(_("the screen crashed"), app.crash)
     if isinstance(unclosed, ClawbotError):
         raise unclosed
     if unclosed is not None:
-        _tell_crash(_("the conversation could not be closed as usual"), unclosed)
+        _report_crash(_("the conversation could not be closed as usual"), unclosed)
     if app.crash is not None or unclosed is not None:
         return 1
     return 128 + app.ended_by if app.ended_by else app.return_code or 0
@@ -79,13 +79,13 @@ async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
         await app.run_async()
     finally:
         # Before the closing, which may take seconds: Ctrl+C must be a signal again.
-        kept.give_back()
+        kept.restore()
         if app.agents.closing is not None:
             await ending.wait(app.agents.closing)
         if app.runtime in app.agents.runtimes:
             await app.chat.unsent.leave(app.runtime)
         else:
-            _tell_unsent([text for text, _ident in app.chat.turns.held])
+            _report_unsent([text for text, _ident in app.chat.turns.held])
         for runtime in app.agents.runtimes:
             await ending.close(runtime)
     return ending.failure
@@ -117,10 +117,10 @@ class _Ending:
         """Close `runtime`, and report it if that takes time. Ctrl+C cancels this task and the closing, which then only
         releases resources. Failures are logged and stored as `failure`."""
         if runtime.agent.will_flush:
-            self._tell()
+            self._report()
             await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
             return
-        late = asyncio.get_running_loop().call_later(PATIENCE, self._tell, FINISHING)
+        late = asyncio.get_running_loop().call_later(PATIENCE, self._report, FINISHING)
         try:
             await self._end(asyncio.create_task(runtime.close(hasty=self._hasty)))
         finally:
@@ -128,12 +128,12 @@ class _Ending:
 
     async def wait(self, closing: asyncio.Task[None]) -> None:
         """Wait for a runtime that is already closing: the user switched agents and then quit."""
-        self._tell()
+        self._report()
         if self._hasty:
             closing.cancel()
         await self._end(closing)
 
-    def _tell(self, what: str = SAVING) -> None:
+    def _report(self, what: str = SAVING) -> None:
         """Report what takes time, unless a signal ended the program."""
         if not self._hasty:
             # A window that has just been closed takes no words, and memory is saved nevertheless.
@@ -152,21 +152,21 @@ class _Ending:
             self.failure = error
 
 
-def _tell_unsent(texts: Sequence[str]) -> None:
+def _report_unsent(texts: Sequence[str]) -> None:
     """Print inputs that no conversation could store yet."""
     # A window that has just been closed takes no words.
     with contextlib.suppress(OSError):
         for text in texts:
-            told = _("clawbot: this was not sent, the conversation was not open yet: {text}")
-            sys.stderr.write(f"{told.format(text=clean_line(text))}\n")
+            template = _("clawbot: this was not sent, the conversation was not open yet: {text}")
+            sys.stderr.write(f"{template.format(text=clean_line(text))}\n")
         sys.stderr.flush()
 
 
-def _tell_crash(what: str, crash: BaseException) -> None:
+def _report_crash(what: str, crash: BaseException) -> None:
     from clawbot.config.paths import Paths, find_home
 
     reason = next(iter(f"{type(crash).__name__}: {crash}".splitlines()))
-    said = _("clawbot: {what} ({reason}). The log tells more: {file}").format(
+    template = _("clawbot: {what} ({reason}). The log tells more: {file}").format(
         what=what, reason=reason, file=Paths(find_home()).log_file
     )
-    sys.stderr.write(f"{clean_line(said)}\n")
+    sys.stderr.write(f"{clean_line(template)}\n")

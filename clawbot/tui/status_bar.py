@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 # A sync that is over sooner is not worth a word; a longer one is told this often, and so is what the model writes. In
 # seconds.
-TOLD_EVERY = 0.5
+REPORT_SECONDS = 0.5
 BYTES_PER_TOKEN = 4
 
 
@@ -47,16 +47,16 @@ def indexing_text(progress: Progress) -> str:
         return _("looking for changed notes")
     if progress.phase == "publish":
         return _("the new index is nearly ready")
-    pieces = progress.unit == "pieces"
+    chunks = progress.unit == "pieces"
     if progress.phase == "text":
-        said = _("indexing {done:,} of {total:,} pieces") if pieces else _("indexing {done:,} of {total:,} files")
-    elif pieces:
-        said = _("indexing the meaning of {done:,} of {total:,} pieces")
+        template = _("indexing {done:,} of {total:,} pieces") if chunks else _("indexing {done:,} of {total:,} files")
+    elif chunks:
+        template = _("indexing the meaning of {done:,} of {total:,} pieces")
     else:
-        said = _("indexing the meaning of {done:,} of {total:,} files")
-    told = said.format(done=progress.done, total=progress.total)
+        template = _("indexing the meaning of {done:,} of {total:,} files")
+    text = template.format(done=progress.done, total=progress.total)
     seconds = round(progress.seconds_left or 0)
-    return _("{told}, {time} left").format(told=told, time=duration(seconds)) if seconds else told
+    return _("{told}, {time} left").format(told=text, time=duration(seconds)) if seconds else text
 
 
 def indexing_share(progress: Progress) -> str:
@@ -107,9 +107,9 @@ class IndexingWatch:
             self._due = self._widget.call_later(self._wait)
 
     def _wait(self) -> None:
-        self._timer = self._widget.set_timer(TOLD_EVERY, self._tell)
+        self._timer = self._widget.set_timer(REPORT_SECONDS, self._report)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._due = False
         self._show(self._runtime.memory.progress)
 
@@ -162,10 +162,10 @@ def window_note(status: RuntimeStatus) -> str:
     """What the user should know of the window; empty when somebody knows how large it is."""
     if status.window_source != ASSUMED:
         return ""
-    said = _(
+    template = _(
         "Context size of {model} unknown; assuming {tokens:,} tokens. context_tokens in the settings changes that."
     )
-    return said.format(model=status.model.ref, tokens=status.window)
+    return template.format(model=status.model.ref, tokens=status.window)
 
 
 def reading(event: Event) -> tuple[str, str]:
@@ -213,14 +213,14 @@ class StatusBar:
     """
 
     def __init__(
-        self, screen: Screen[Any], header: HeaderLine, line: StatusLine, turns: Turns, say: Callable[[Notice], None]
+        self, screen: Screen[Any], header: HeaderLine, line: StatusLine, turns: Turns, notify: Callable[[Notice], None]
     ) -> None:
         self._screen = screen
         self._header = header
         self._line = line
         self._footer = screen.query_one(KeysLine)
         self._turns = turns
-        self._say = say
+        self._notify = notify
         self._runtime: RuntimeApi | None = None
         self._watch: IndexingWatch | None = None
         self._noted = ""  # what was said of the window
@@ -231,8 +231,8 @@ class StatusBar:
         self._keys = KeyMap()
         self._shell: ShellMode = ""
         self._written = Written()
-        self._told_at = 0.0  # by the monotonic clock: when the line had the figure
-        line.show(place=_(STARTING))
+        self._reported_at = 0.0  # by the monotonic clock: when the line had the figure
+        line.show(label=_(STARTING))
 
     def connect(self, runtime: RuntimeApi) -> None:
         self._runtime = runtime
@@ -260,7 +260,7 @@ class StatusBar:
         self._header.name_text = f"clawbot · {status.agent_id}"
         self._header.right_text = f"{short_model(status.model.ref)} · {weekday_of(self._line.clock.now())}"
         self._line.show(
-            place=status.label
+            label=status.label
             if status.mode == "edits"
             else _("{session} · {mode} mode").format(session=status.label, mode=_(MODE_NAMES[status.mode])),
             gauge=gauge_of(self._runtime.settings, status),
@@ -269,7 +269,7 @@ class StatusBar:
         )
         note = window_note(status)
         if note and note != self._noted:
-            self._say(Notice(level="info", text=note))
+            self._notify(Notice(level="info", text=note))
         self._noted = note
         self._mode = status.mode
         self.show_hint()
@@ -313,15 +313,15 @@ class StatusBar:
 
     def begins(self) -> None:
         self._written = Written()
-        self._told_at = self._line.clock.monotonic()
+        self._reported_at = self._line.clock.monotonic()
         self._line.begin_turn()
-        self._place()
+        self._update_on_page()
 
     def streamed(self, text: str) -> None:
         self._written.streamed(text)
         now = self._line.clock.monotonic()
-        if now - self._told_at >= TOLD_EVERY:
-            self._told_at = now
+        if now - self._reported_at >= REPORT_SECONDS:
+            self._reported_at = now
             self._line.show(written=self._written.tokens)
 
     def answered(self, usage: Usage | None) -> None:
@@ -330,18 +330,18 @@ class StatusBar:
 
     def ends(self) -> None:
         self._line.end_turn(self._written.tokens, about=self._written.about)
-        self._place()
+        self._update_on_page()
         self.runs("")
         self.refresh()
 
     def show_hint(self) -> None:
-        said = "" if self._turns.busy else _(SHELL_HINTS[self._shell]) if self._shell else ""
+        template = "" if self._turns.busy else _(SHELL_HINTS[self._shell]) if self._shell else ""
         ends = self.saving or self._turns.busy
         stops = self._keys.first("stop") and not self._editing and ends
         if stops:
             does = _("{key} skips") if self.saving else _("{key} stops")
-            said = does.format(key=self._keys.first("stop"))
-        self._line.show(hint=said)
+            template = does.format(key=self._keys.first("stop"))
+        self._line.show(hint=template)
         self._footer.keys = keys_of(
             self._keys,
             self._mode,
@@ -353,7 +353,7 @@ class StatusBar:
 
     def asks(self, asking: bool) -> None:
         self._asking = asking
-        self._place()
+        self._update_on_page()
         self.show_hint()
 
     def types(self, shell: ShellMode) -> None:
@@ -368,10 +368,10 @@ class StatusBar:
     def reads(self, reading: bool) -> None:
         if reading != self._reading:
             self._reading = reading
-            self._place()
+            self._update_on_page()
             self.show_hint()
 
-    def _place(self) -> None:
+    def _update_on_page(self) -> None:
         """Show what runs where it can be seen: on the page, or here if the user has scrolled up or is asked."""
         self._line.show(on_page=self._line.in_turn and not (self._reading or self._asking))
 

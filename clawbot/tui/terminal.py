@@ -39,19 +39,19 @@ class SavedTerminal:
         if self.before[LOCAL_FLAGS] & termios.ICANON:
             self._typed = _typed_in_lines(self._descriptor)
         # Not earlier: a paste that began unmarked would be read in two halves.
-        _tell(MARK_PASTES)
+        _send(MARK_PASTES)
 
     def take(self) -> bytes:
         """The keys typed before `begin`; once."""
         typed, self._typed = self._typed, b""
         return typed
 
-    def give_back(self) -> None:
+    def restore(self) -> None:
         """Restore the terminal; idempotent."""
         if self.before is None or not self._lent:
             return
         self._lent = False
-        _tell(PLAIN_PASTES)
+        _send(PLAIN_PASTES)
         # A terminal whose window was closed needs nothing back.
         with contextlib.suppress(termios.error):
             termios.tcsetattr(self._descriptor, termios.TCSANOW, self.before)
@@ -78,7 +78,7 @@ def typing_kept() -> Iterator[SavedTerminal]:
                 raise SystemExit(128 + kept.ended_by) from None
             raise
         finally:
-            kept.give_back()
+            kept.restore()
 
 
 def _find_terminal() -> SavedTerminal:
@@ -106,7 +106,7 @@ def _typed_in_lines(descriptor: int) -> bytes:
     return typed.translate(AS_TYPED)
 
 
-def _tell(sequence: str) -> None:
+def _send(sequence: str) -> None:
     """Write to the terminal, where the screen does: stderr as the command line has it lets no sequence pass."""
     stream = sys.__stderr__ or sys.stderr
     with contextlib.suppress(OSError, ValueError):
@@ -174,12 +174,12 @@ class Attention:
         self._busy = False
         self.notify: Notify = "off"
 
-    def show(self, place: str, *, busy: bool, asking: bool) -> None:
+    def show(self, label: str, *, busy: bool, asking: bool) -> None:
         """`place`, the conversation, and how it stands: in the title, and as progress."""
         if self._write is None:
             return
         mark = "? " if asking else "● " if busy else ""
-        title = clean_line(f"{mark}clawbot · {place}")[:TITLE_CHARS]
+        title = clean_line(f"{mark}clawbot · {label}")[:TITLE_CHARS]
         if title != self._title:
             self._write(f"{'' if self._title else KEEP_TITLE}\x1b]2;{title}\a")
             self._title = title

@@ -11,7 +11,7 @@ from clawbot.clock import Clock, weekday_of
 from clawbot.text.interface import N_, _, ngettext
 from clawbot.text.sanitize import clean
 from clawbot.tui.render.housekeeping import QuoteItem, SummaryItem, is_quiet
-from clawbot.tui.render.items import HeadItem, Item, NoticeItem, PieceItem, UserItem, WaitItem
+from clawbot.tui.render.items import HeadItem, Item, MarkdownItem, NoticeItem, UserItem, WaitItem
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -33,7 +33,7 @@ class Times:
     def __init__(self) -> None:
         self._last: datetime | None = None
 
-    def told(self, moment: datetime) -> str:
+    def label(self, moment: datetime) -> str:
         """The time beside what is said at `moment`; "" where it is that of what was said before."""
         last, self._last = self._last, moment
         if last is None or last.date() == moment.date():
@@ -46,9 +46,9 @@ def user_items(text: str, time: str, entry_id: str = "") -> list[Item]:
     return [HeadItem(time, by_user=True, entry_id=entry_id), UserItem(text)]
 
 
-def piece_items(pieces: Sequence[MarkdownBlock], *, first: bool) -> list[Item]:
+def markdown_items(blocks: Sequence[MarkdownBlock], *, first: bool) -> list[Item]:
     """Markdown; `first` when the speaker stands right above."""
-    return [PieceItem(piece, first and number == 0) for number, piece in enumerate(pieces)]
+    return [MarkdownItem(block, first and number == 0) for number, block in enumerate(blocks)]
 
 
 def summary_item(summary: str, before: int, after: int, last: Item | None) -> SummaryItem:
@@ -80,10 +80,10 @@ def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
         case "idle":
             if not idle_minutes:
                 return _("new conversation after a quiet while")
-            said = ngettext(
+            template = ngettext(
                 "new conversation after {n:,} quiet minute", "new conversation after {n:,} quiet minutes", idle_minutes
             )
-            return said.format(n=idle_minutes)
+            return template.format(n=idle_minutes)
         case "/new" | "/reset":
             return _("new conversation")
         case "fork":
@@ -103,14 +103,14 @@ def unsummarised_item(event: CompactionFinished) -> Item:
 
 def text_items(text: str) -> list[Item]:
     """A whole Markdown text that nobody says: the output of a command, a welcome."""
-    return piece_items(_parsed(text), first=False)
+    return markdown_items(_parsed(text), first=False)
 
 
 def _parsed(text: str) -> Sequence[MarkdownBlock]:
     # Markdown comes in after the first paint.
-    from clawbot.tui.render.markdown import markdown_pieces
+    from clawbot.tui.render.markdown import markdown_blocks
 
-    return markdown_pieces(clean(text))
+    return markdown_blocks(clean(text))
 
 
 STEP = 0.25  # seconds between two pictures

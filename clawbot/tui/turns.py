@@ -38,7 +38,7 @@ class Submission:
     job: RunningReader | None = None
     taken: bool = False  # a runtime has received it; a reader may be cancelled before it does anything
     waiting: bool = True
-    announced: bool = False  # it is shown as queued
+    listed: bool = False  # it is shown as queued
     unsent_id: str = ""  # under which it is on disk
     draft: bool = False  # what is on disk was stored while it was typed
     begun: bool = False  # its turn has: it is stored
@@ -74,7 +74,7 @@ class Turns:
 
     @property
     def queued(self) -> list[str]:
-        return [submission.text for submission in self._open if submission.waiting and submission.announced]
+        return [submission.text for submission in self._open if submission.waiting and submission.listed]
 
     @property
     def sending(self) -> set[str]:
@@ -83,7 +83,7 @@ class Turns:
     @property
     def coming(self) -> str:
         """The input that was accepted and stored but is not on the page yet; empty if there is none."""
-        coming = (item for item in self._open if item.stored and not (item.begun or item.announced))
+        coming = (item for item in self._open if item.stored and not (item.begun or item.listed))
         return next((submission.text for submission in coming), "")
 
     @property
@@ -93,7 +93,7 @@ class Turns:
     def ready(self, runtime: RuntimeApi) -> None:
         self._runtime = runtime
         for submission in self._open:
-            submission.announced = False
+            submission.listed = False
             self._begin(runtime, submission)
         self.changed()
 
@@ -115,13 +115,13 @@ class Turns:
         submission = Submission(text, unsent_id=unsent_id, draft=draft)
         self._open.append(submission)
         if self._runtime is None:
-            submission.announced = True
+            submission.listed = True
         else:
             self._begin(self._runtime, submission)
         self.changed()
 
     def recall(self) -> str | None:
-        waiting = [submission for submission in self._open if submission.waiting and submission.announced]
+        waiting = [submission for submission in self._open if submission.waiting and submission.listed]
         if not waiting:
             return None
         last = waiting[-1]
@@ -160,7 +160,7 @@ class Turns:
         began = isinstance(event, TurnStarted) and not submission.begun
         submission.begun = submission.begun or began
         if isinstance(event, MessageQueued):
-            submission.announced = event.position > 0
+            submission.listed = event.position > 0
             submission.unsent_id, submission.draft = event.unsent_id, False
             self.changed()
         elif submission.waiting or began:

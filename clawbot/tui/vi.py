@@ -26,7 +26,7 @@ class Span(NamedTuple):
     start: int
     end: int
     inclusive: bool = False
-    whole: bool = False
+    linewise: bool = False
 
 
 def line_start(text: str, at: int) -> int:
@@ -40,7 +40,7 @@ def line_end(text: str, at: int) -> int:
     return len(text) if end < 0 else end
 
 
-def place_of(text: str, at: int) -> tuple[int, int]:
+def location_of(text: str, at: int) -> tuple[int, int]:
     """The line (from 0) and the column of the offset `at`."""
     return text.count("\n", 0, at), at - line_start(text, at)
 
@@ -99,55 +99,55 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
 
 def _vertical(text: str, at: int, steps: int) -> Span | None:
     """So many lines down or, below 0, up, as far as there are any."""
-    place, aim = at, at - line_start(text, at)
+    position, aim = at, at - line_start(text, at)
     for _ in range(abs(steps)):
-        next_line = line_end(text, place) + 1 if steps > 0 else line_start(text, place) - 1
+        next_line = line_end(text, position) + 1 if steps > 0 else line_start(text, position) - 1
         if not 0 <= next_line <= len(text):
             break
-        place = line_start(text, next_line)
-    if line_start(text, place) == line_start(text, at):
+        position = line_start(text, next_line)
+    if line_start(text, position) == line_start(text, at):
         return None
-    return Span(at, clamped(text, min(place + aim, line_end(text, place))), whole=True)
+    return Span(at, clamped(text, min(position + aim, line_end(text, position))), linewise=True)
 
 
 def _to_line(text: str, at: int, number: int) -> Span:
-    place = 0
+    position = 0
     for _ in range(number - 1):
-        end = line_end(text, place)
+        end = line_end(text, position)
         if end == len(text):
             break
-        place = end + 1
-    return Span(at, _along(text, place, "^", 1), whole=True)
+        position = end + 1
+    return Span(at, _along(text, position, "^", 1), linewise=True)
 
 
 def _in_line(text: str, at: int, motion: str, times: int, *, again: bool = False) -> Span | None:
     kind, sign = motion[0], motion[1]
     start, end = line_start(text, at), line_end(text, at)
-    place = at
+    position = at
     if again and kind in "tT":
-        place += 1 if kind == "t" else -1  # else it stays before the one that it found last
+        position += 1 if kind == "t" else -1  # else it stays before the one that it found last
     for _ in range(times):
-        place = text.find(sign, place + 1, end) if kind in "ft" else text.rfind(sign, start, max(start, place))
-        if place < 0:
+        position = text.find(sign, position + 1, end) if kind in "ft" else text.rfind(sign, start, max(start, position))
+        if position < 0:
             return None
     if kind in "tT":
-        place += -1 if kind == "t" else 1
-    return Span(at, place, inclusive=kind in "ft")
+        position += -1 if kind == "t" else 1
+    return Span(at, position, inclusive=kind in "ft")
 
 
 def _by_word(text: str, at: int, motion: str, times: int) -> Span:
     words = [found.span() for found in (_WORDS if motion.islower() else _BIG_WORDS).finditer(text)]
-    place = at
+    position = at
     for _ in range(times):
         match motion.lower():
             case "w":
-                place = next((start for start, _ in words if start > place), len(text))
+                position = next((start for start, _ in words if start > position), len(text))
             case "b":
-                place = next((start for start, _ in reversed(words) if start < place), 0)
+                position = next((start for start, _ in reversed(words) if start < position), 0)
             case _:
                 last = max(0, len(text) - 1)
-                place = next((end - 1 for start, end in words if end - 1 > place and end > start), last)
-    return Span(at, place, inclusive=motion in "eE")
+                position = next((end - 1 for start, end in words if end - 1 > position and end > start), last)
+    return Span(at, position, inclusive=motion in "eE")
 
 
 def object_at(text: str, at: int, name: str) -> Span | None:
@@ -198,7 +198,7 @@ class Vi(Struct, frozen=True):
     typed: str = ""
     anchor: int = 0
     register: str = ""
-    whole: bool = False
+    linewise: bool = False
     found: str = ""
     change: str = "i"
     times: int = 1
@@ -263,7 +263,7 @@ def _reach(vi: Vi, text: str, cursor: int, found: re.Match[str], count: int) -> 
     """What an operator is about."""
     if found["line"]:
         last = move(text, cursor, "j", max(1, count) - 1, vi.found) if count > 1 else None
-        return Span(cursor, last.end if last else cursor, whole=True)
+        return Span(cursor, last.end if last else cursor, linewise=True)
     if found["object"]:
         return object_at(text, cursor, found["object"])
     motion = found["to"]
@@ -295,9 +295,9 @@ def _operate(vi: Vi, text: str, cursor: int, operator: str, span: Span | None) -
     if span is None:
         return Step(replace(vi, mode=NORMAL), text, cursor)
     start, end = min(span.start, span.end), edge(text, max(span.start, span.end) + span.inclusive, after=True)
-    if span.whole:
+    if span.linewise:
         return _operate_lines(vi, text, cursor, operator, Span(line_start(text, start), line_end(text, end)))
-    vi = replace(vi, mode=NORMAL, register=text[start:end], whole=False)
+    vi = replace(vi, mode=NORMAL, register=text[start:end], linewise=False)
     if operator == "y":
         return Step(vi, text, start)
     text = text[:start] + text[end:]
@@ -306,7 +306,7 @@ def _operate(vi: Vi, text: str, cursor: int, operator: str, span: Span | None) -
 
 def _operate_lines(vi: Vi, text: str, cursor: int, operator: str, lines: Span) -> Step:
     start, end = lines.start, lines.end
-    vi = replace(vi, mode=NORMAL, register=text[start:end], whole=True)
+    vi = replace(vi, mode=NORMAL, register=text[start:end], linewise=True)
     if operator == "y":
         return Step(vi, text, cursor if cursor <= end else start)
     if operator == "c":
@@ -368,9 +368,9 @@ def _exchange(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
 
 
 def _put(vi: Vi, text: str, cursor: int, times: int, *, after: bool) -> Step:
-    if not vi.register and not vi.whole:
+    if not vi.register and not vi.linewise:
         return Step(vi, text, cursor)
-    if vi.whole:
+    if vi.linewise:
         lines = "\n".join([vi.register] * times)
         if after:
             end = line_end(text, cursor)
@@ -415,8 +415,8 @@ def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
         return taken or Step(vi, text, cursor)
     name, start, end = found["do"], *sorted((vi.anchor, cursor))
     if name in OPERATORS:
-        whole = vi.mode == LINES
-        span = Span(start, end if whole else min(end + 1, len(text)), whole=whole)
+        linewise = vi.mode == LINES
+        span = Span(start, end if linewise else min(end + 1, len(text)), linewise=linewise)
         return _operate(vi, text, start, OPERATORS[name], span)
     match name:
         case "o":
@@ -430,9 +430,9 @@ def _selected(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
 
 
 def _replaced(vi: Vi, text: str, name: str, span: Span) -> Step:
-    whole = vi.mode == LINES
-    start = line_start(text, span.start) if whole else span.start
-    end = line_end(text, span.end) if whole else edge(text, span.end + 1, after=True)
+    linewise = vi.mode == LINES
+    start = line_start(text, span.start) if linewise else span.start
+    end = line_end(text, span.end) if linewise else edge(text, span.end + 1, after=True)
     chosen = text[start:end]
     done = replace(vi, mode=NORMAL)
     if name[0] == "~":
@@ -441,5 +441,5 @@ def _replaced(vi: Vi, text: str, name: str, span: Span) -> Step:
         new = "".join("\n" if chosen[at] == "\n" else name[1] for at in edges(chosen)[:-1])
     else:
         new = vi.register
-        done = replace(done, register=chosen, whole=whole)
+        done = replace(done, register=chosen, linewise=linewise)
     return Step(done, text[:start] + new + text[end:], start)

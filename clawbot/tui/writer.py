@@ -16,9 +16,9 @@ from clawbot.tui.render.items import (
     DividerItem,
     HeadItem,
     Item,
+    MarkdownItem,
     MarkItem,
     NoticeItem,
-    PieceItem,
     ReasoningItem,
     UserItem,
     WaitItem,
@@ -30,7 +30,7 @@ from clawbot.tui.transcript import (
     UNSENT,
     Motion,
     Times,
-    piece_items,
+    markdown_items,
     quote_item,
     summary_item,
     text_items,
@@ -88,7 +88,7 @@ class TranscriptWriter:
             self._page.update(self._words)
         self._begin()
         self._asked = text
-        items = user_items(text, self._times.told(self._clock.now()), entry_id)
+        items = user_items(text, self._times.label(self._clock.now()), entry_id)
         self._words = next(item for item in items if isinstance(item, UserItem))
         self._page.append(items)
 
@@ -98,7 +98,7 @@ class TranscriptWriter:
     def unsent(self, text: str) -> None:
         """These words reached nobody; they stand here so that they are not lost."""
         self._finish_text()
-        self._page.append([*user_items(text, self._times.told(self._clock.now())), MarkItem(_(UNSENT))])
+        self._page.append([*user_items(text, self._times.label(self._clock.now())), MarkItem(_(UNSENT))])
 
     def _begin(self) -> None:
         self._finish_text()
@@ -166,14 +166,14 @@ class TranscriptWriter:
         if self._reasoning is not None:
             self._page.update(self._reasoning)
 
-    def _items(self, pieces: Sequence[MarkdownBlock]) -> list[Item]:
-        if not pieces:
+    def _items(self, blocks: Sequence[MarkdownBlock]) -> list[Item]:
+        if not blocks:
             return []
         if self._spoken:
-            return piece_items(pieces, first=False)
+            return markdown_items(blocks, first=False)
         if self._head is None:
-            self._head = HeadItem(self._times.told(self._clock.now()))
-        return [self._head, *piece_items(pieces, first=True)]
+            self._head = HeadItem(self._times.label(self._clock.now()))
+        return [self._head, *markdown_items(blocks, first=True)]
 
     def _finish_text(self) -> None:
         if self._timer is not None:
@@ -207,7 +207,7 @@ class TranscriptWriter:
         """What was shown of this answer came from a model that failed: it stays, struck through."""
         self._finish_text()
         for item in self._answer:
-            if isinstance(item, PieceItem):
+            if isinstance(item, MarkdownItem):
                 item.style = "discarded"
                 self._page.update(item)
         self._answer = []
@@ -323,8 +323,8 @@ class TranscriptWriter:
     def notes_quoted(self, event: events.NotesQuoted) -> None:
         self._finish_text()
         last, quote = self._last, quote_item(event.text, len(event.files), self._last)
-        if isinstance(last, SessionItem) and not last.pieces:
-            last.pieces, last.files, last.characters = quote.pieces, quote.files, quote.characters
+        if isinstance(last, SessionItem) and not last.blocks:
+            last.blocks, last.files, last.characters = quote.blocks, quote.files, quote.characters
             self._page.update(last)
         else:
             self._page.append([quote])

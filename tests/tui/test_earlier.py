@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from clawbot.tui import earlier
 from clawbot.tui.app import ClawbotApp
-from clawbot.tui.earlier import give_back
+from clawbot.tui.earlier import release_memory
 from clawbot.tui.widgets.line_view import BAR
 from clawbot.tui.widgets.transcript import LINES_ABOVE
 from tests.tui.chat_host import chatting, page_text, send, until
@@ -28,7 +28,7 @@ MOST, KEPT = 60, 40
 
 @pytest.fixture(autouse=True)
 def _small_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(earlier, "MOST_ITEMS", MOST)
+    monkeypatch.setattr(earlier, "MAX_ITEMS", MOST)
     monkeypatch.setattr(earlier, "KEPT_ITEMS", KEPT)
     monkeypatch.setattr(earlier, "PAGE_OF_HISTORY", 20)
 
@@ -206,7 +206,7 @@ def test_what_lies_between_what_lives_is_given_back() -> None:
     last = bytearray(PIECE)
     full = own_memory()
     del pieces
-    give_back()
+    release_memory()
     assert own_memory() < full - HELD // 2
     assert len(last) == PIECE
 
@@ -215,5 +215,5 @@ def test_how_lines_that_are_gone_were_written_is_forgotten() -> None:
     for line in range(100):
         Strip.render_ansi(Style.from_meta({"offset": (0, line)}), None)
     assert Strip.render_ansi.cache_info().currsize >= 100
-    give_back()
+    release_memory()
     assert Strip.render_ansi.cache_info().currsize == 0

@@ -187,7 +187,7 @@ async def test_the_page_is_searched_in_slices(tmp_path: Path, monkeypatch: pytes
     async with chatting(FakeRuntime(tmp_path, history=conversation(20)), (100, 24)) as (app, pilot):
         await until(pilot, lambda: "Answer 19" in screen_text(app))
         app.chat.search.open()
-        app.chat.search.look_for("answer")
+        app.chat.search.search("answer")
         counts = {0}
         while (count := sum(app.chat.page.stack.found)) < 20:
             counts.add(count)
@@ -198,7 +198,7 @@ async def test_the_page_is_searched_in_slices(tmp_path: Path, monkeypatch: pytes
 async def test_only_so_much_is_read_unasked_and_more_on_the_way_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_search, "MOST_LOADED", 1)
+    monkeypatch.setattr(page_search, "MAX_LOADED", 1)
     async with chatting(FakeRuntime(tmp_path, history=conversation(100)), (100, 24)) as (app, pilot):
         await find(app, pilot, "answer", "of 50+")
         app.chat.search.step(-49, False)

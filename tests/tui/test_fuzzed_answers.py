@@ -12,9 +12,9 @@ from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.text.sanitize import clean, without_isolates
 from clawbot.tui.render import lines as lines_module
-from clawbot.tui.render.items import MarkItem, NoticeItem, Page, PieceItem, UserItem, drawn
+from clawbot.tui.render.items import MarkdownItem, MarkItem, NoticeItem, Page, UserItem, drawn
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
 from clawbot.tui.render.stream import MarkdownStream
 from tests.tui.chat_host import chatting, screen_text, send, until
@@ -75,11 +75,11 @@ ANSWERS = st.lists(st.one_of(ROWS, st.just("")), max_size=12).map("\n".join)
 
 def streamed(text: str, size: int) -> list[MarkdownBlock]:
     stream = MarkdownStream()
-    pieces: list[MarkdownBlock] = []
+    blocks: list[MarkdownBlock] = []
     for at in range(0, len(text), size):
         stream.feed(text[at : at + size])
-        pieces += stream.flush()[0]
-    return [*pieces, *stream.finish()]
+        blocks += stream.flush()[0]
+    return [*blocks, *stream.finish()]
 
 
 @pytest.mark.timeout(3600 if EXAMPLES > 1000 else 120)
@@ -87,7 +87,7 @@ def streamed(text: str, size: int) -> list[MarkdownBlock]:
 @given(text=ANSWERS, size=st.sampled_from([7, 300, 10**6]), width=st.sampled_from([24, 60, 120]))
 def test_every_answer_of_the_grammar_is_drawn_within_its_width(text: str, size: int, width: int) -> None:
     page = Page(width, Lexers())
-    items = [PieceItem(piece) for piece in [*streamed(text, max(size, len(text) // 30)), *markdown_pieces(clean(text))]]
+    items = list(map(MarkdownItem, [*streamed(text, max(size, len(text) // 30)), *markdown_blocks(clean(text))]))
     for item in [*items, UserItem(text), NoticeItem("error", text), MarkItem(text)]:
         for line in drawn(item, page):
             assert FAILED not in line.text

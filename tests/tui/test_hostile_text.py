@@ -15,9 +15,9 @@ from textual.events import Key
 from clawbot.text.graphemes import edge, edges
 from clawbot.tui.render import markdown
 from clawbot.tui.render import stream as streaming
-from clawbot.tui.render.items import Page, PieceItem
+from clawbot.tui.render.items import MarkdownItem, Page
 from clawbot.tui.render.lines import StyledSpan, plain_spans, width_of, wrap
-from clawbot.tui.render.markdown import FLOW_CHARS, markdown_pieces
+from clawbot.tui.render.markdown import FLOW_CHARS, markdown_blocks
 from clawbot.tui.render.markdown_blocks import Flow, Lexers, MarkdownBlock
 from clawbot.tui.render.stream import AT_ONCE, LONG_BLOCK, UNCUT, MarkdownStream
 from clawbot.tui.vi import NORMAL, Vi, press
@@ -46,22 +46,22 @@ TEXTS = {
 }
 
 
-def shown(pieces: list[MarkdownBlock]) -> str:
+def shown(blocks: list[MarkdownBlock]) -> str:
     page = Page(80, Lexers())
-    return "\n".join(line.text for piece in pieces for line in PieceItem(piece).lines(page))
+    return "\n".join(line.text for block in blocks for line in MarkdownItem(block).lines(page))
 
 
 def streamed(text: str, size: int) -> list[MarkdownBlock]:
     stream = MarkdownStream()
-    pieces: list[MarkdownBlock] = []
+    blocks: list[MarkdownBlock] = []
     for at in range(0, len(text), size):
         stream.feed(text[at : at + size])
-        pieces += stream.flush()[0]
-    return [*pieces, *stream.finish()]
+        blocks += stream.flush()[0]
+    return [*blocks, *stream.finish()]
 
 
-def longest_flow(pieces: list[MarkdownBlock]) -> int:
-    flows = [piece for piece in pieces if isinstance(piece, Flow)]
+def longest_flow(blocks: list[MarkdownBlock]) -> int:
+    flows = [block for block in blocks if isinstance(block, Flow)]
     return max((sum(len(span.text) for span in flow.spans) for flow in flows), default=0)
 
 
@@ -83,23 +83,23 @@ def test_every_word_is_shown_by_parts_that_are_quick_to_parse_and_to_wrap(
 
     monkeypatch.setattr("clawbot.tui.render.stream.parse", counting)
     text = TEXTS[name]
-    pieces = streamed(text, size)
+    blocks = streamed(text, size)
     # Definitions of links are not shown, by the rules of Markdown.
-    assert letters(shown(pieces)) == letters(text) or name == "definitions"
+    assert letters(shown(blocks)) == letters(text) or name == "definitions"
     assert max(parsed) <= UNCUT + AT_ONCE + LONG_BLOCK
-    assert longest_flow(pieces) <= FLOW_CHARS
+    assert longest_flow(blocks) <= FLOW_CHARS
 
 
 @pytest.mark.parametrize("name", ["quotes", "lists", "lists in one line", "numbers", "quotes and lists", "a long line"])
 def test_every_word_of_a_whole_text_is_shown(name: str) -> None:
-    pieces = markdown_pieces(TEXTS[name])
-    assert letters(shown(pieces)) == letters(TEXTS[name])
-    assert longest_flow(pieces) <= FLOW_CHARS
+    blocks = markdown_blocks(TEXTS[name])
+    assert letters(shown(blocks)) == letters(TEXTS[name])
+    assert longest_flow(blocks) <= FLOW_CHARS
 
 
 def test_what_is_nested_too_deeply_is_shown_as_it_is_written() -> None:
     text = "before\n\n" + "> " * 30 + "deep\n\n- after"
-    assert [line for line in shown(markdown_pieces(text)).split("\n") if line.strip()] == [
+    assert [line for line in shown(markdown_blocks(text)).split("\n") if line.strip()] == [
         "   before",
         "   " + "> " * 30 + "deep",
         "   • after",
@@ -111,18 +111,18 @@ def test_more_than_any_reply_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> N
     text = "*word*\n\n" * 2000
     stream = MarkdownStream()
     stream.feed(text)
-    pieces = stream.finish()
-    assert "*word*" not in shown(pieces[:500])
-    assert "*word*" in shown(pieces[-1:])
-    assert letters(shown(pieces)) == letters(text)
+    blocks = stream.finish()
+    assert "*word*" not in shown(blocks[:500])
+    assert "*word*" in shown(blocks[-1:])
+    assert letters(shown(blocks)) == letters(text)
 
 
 def test_code_with_an_endless_line_stays_code_and_ends() -> None:
-    pieces = streamed("```json\n" + "x" * 30_000 + "\n```\n\n*after*", 1000)
-    assert shown(pieces).count("x") == 30_000
-    assert "`" not in shown(pieces)
-    assert isinstance(pieces[-1], Flow)
-    assert pieces[-1].spans == (StyledSpan("after", "em"),)
+    blocks = streamed("```json\n" + "x" * 30_000 + "\n```\n\n*after*", 1000)
+    assert shown(blocks).count("x") == 30_000
+    assert "`" not in shown(blocks)
+    assert isinstance(blocks[-1], Flow)
+    assert blocks[-1].spans == (StyledSpan("after", "em"),)
 
 
 def test_a_long_word_is_wrapped_by_looks_at_a_few_characters(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from clawbot.tui.earlier import load_items
 from clawbot.tui.render.housekeeping import MemoryItem, SummaryItem, memory_mark
 from clawbot.tui.render.items import Item, NoticeItem, Page
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen
@@ -275,7 +275,7 @@ def test_details_that_make_no_sense_leave_the_figure_out() -> None:
 @pytest.mark.parametrize("summary", [SUMMARY, CHINESE], ids=["english", "chinese"])
 @pytest.mark.parametrize("unfolded", [False, True])
 def test_no_line_is_wider_than_the_page(width: int, summary: str, unfolded: bool) -> None:
-    item = SummaryItem(markdown_pieces(summary), 182_000, 41_200, unfolded=unfolded)
+    item = SummaryItem(markdown_blocks(summary), 182_000, 41_200, unfolded=unfolded)
     note = MemoryItem("memory/eine-sehr-lange-notiz-über-端口-und-mehr.md", 3, 1)
     assert all(width_of(line) <= width for one in (item, note) for line in texts(one, width))
 

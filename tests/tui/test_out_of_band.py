@@ -29,7 +29,7 @@ from clawbot.tui.earlier import load_items
 from clawbot.tui.render.housekeeping import KeptItem, QuoteItem
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import width_of
-from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.transcript import session_line
@@ -310,7 +310,7 @@ def test_quoted_notes_look_the_same_when_they_are_restored() -> None:
     (item,) = load_items([HistoryItem("q1", STAMP, note="notes", quote=entry)], None)
     assert isinstance(item, QuoteItem)
     item.unfolded = True
-    live = QuoteItem(markdown_pieces(QUOTE), files=2, characters=len(QUOTE), unfolded=True)
+    live = QuoteItem(markdown_blocks(QUOTE), files=2, characters=len(QUOTE), unfolded=True)
     assert [line.text for line in item.lines(Page(80, Lexers()))] == [
         line.text for line in live.lines(Page(80, Lexers()))
     ]
@@ -321,6 +321,6 @@ def test_quoted_notes_look_the_same_when_they_are_restored() -> None:
     [(1, "notes: 1 file, 5 characters"), (0, "notes: 5 characters"), (12, "notes: 12 files, 5 characters")],
 )
 def test_how_much_is_quoted(files: int, said: str) -> None:
-    item = QuoteItem(markdown_pieces("hello"), files=files, characters=5)
-    assert item.said() == [said]
+    item = QuoteItem(markdown_blocks("hello"), files=files, characters=5)
+    assert item.texts() == [said]
     assert all(width_of(line.text) <= 24 for line in item.lines(Page(24, Lexers())))

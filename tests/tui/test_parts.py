@@ -155,7 +155,7 @@ def test_the_words_of_a_command_are_read_from_its_arguments() -> None:
 
 
 def line(width: int, **values: object) -> str:
-    state = StatusState(place="main", gauge=Gauge(122_000, 200_000), cost=0.41, notes=128, hint="/help")
+    state = StatusState(label="main", gauge=Gauge(122_000, 200_000), cost=0.41, notes=128, hint="/help")
     changed = {name: getattr(state, name) for name in state.__struct_fields__} | values
     return "".join(span.text for span in status_line(StatusState(**changed), width))
 

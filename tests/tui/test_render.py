@@ -12,9 +12,9 @@ from clawbot.text.interface import InterfaceLanguage, set_language
 from clawbot.text.sanitize import BINARY_MARK, StreamCleaner, clean, clean_line, isolate, without_isolates
 from clawbot.tui.render.call_titles import CardState, readable, title_words
 from clawbot.tui.render.cards import OUTPUT_LINES, NoteHit, ToolItem, take_details
-from clawbot.tui.render.items import USER_BAR, Page, PieceItem, UserItem
+from clawbot.tui.render.items import USER_BAR, MarkdownItem, Page, UserItem
 from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, plain_spans, width_of, wrap
-from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.render.markdown_blocks import Code, Lexers, MarkdownBlock, MarkdownTable
 from clawbot.tui.render.stream import LONG_BLOCK, MarkdownStream
 
@@ -49,23 +49,23 @@ end [link](http://a.b)
 """
 
 
-def shown(pieces: list[MarkdownBlock], width: int = 50) -> list[str]:
+def shown(blocks: list[MarkdownBlock], width: int = 50) -> list[str]:
     lexers = Lexers()
     lines = []
-    for piece in pieces:
-        lines += [""] if piece.gap else []
-        lines += [line.text.rstrip() for line in piece.lines(width, lexers)]
+    for block in blocks:
+        lines += [""] if block.gap else []
+        lines += [line.text.rstrip() for line in block.lines(width, lexers)]
     return lines
 
 
 def streamed(text: str, size: int) -> list[MarkdownBlock]:
     stream = MarkdownStream()
-    pieces: list[MarkdownBlock] = []
+    blocks: list[MarkdownBlock] = []
     for at in range(0, len(text), size):
         stream.feed(text[at : at + size])
         done, _ = stream.flush()
-        pieces += done
-    return [*pieces, *stream.finish()]
+        blocks += done
+    return [*blocks, *stream.finish()]
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_ellipsis_counts_cells() -> None:
 
 @pytest.mark.parametrize("size", [1, 3, 7, 50, 10_000])
 def test_a_streamed_text_looks_like_the_whole_one(size: int) -> None:
-    assert shown(streamed(SAMPLE, size)) == shown(markdown_pieces(SAMPLE))
+    assert shown(streamed(SAMPLE, size)) == shown(markdown_blocks(SAMPLE))
 
 
 def test_markdown_becomes_lines() -> None:
-    assert shown(markdown_pieces("1. a\n2. b\n   - c\n\n> q\n\n| x | n |\n|---|--:|\n| 中 | 1 |")) == [
+    assert shown(markdown_blocks("1. a\n2. b\n   - c\n\n> q\n\n| x | n |\n|---|--:|\n| 中 | 1 |")) == [
         "", "1. a", "2. b", "   ◦ c", "", "▎ q", "", "x   n", "──  ─", "中  1",
     ]  # fmt: skip
 
@@ -164,37 +164,37 @@ def test_markdown_becomes_lines() -> None:
 )
 def test_a_long_block_is_committed_in_parts_and_loses_nothing(text: str) -> None:
     stream = MarkdownStream()
-    pieces: list[MarkdownBlock] = []
+    blocks: list[MarkdownBlock] = []
     longest = 0
     for at in range(0, len(text), 100):
         stream.feed(text[at : at + 100])
         done, tail = stream.flush()
-        pieces += done
-        longest = max(longest, sum(len("\n".join(shown([piece], 100))) for piece in tail))
-    pieces += stream.finish()
+        blocks += done
+        longest = max(longest, sum(len("\n".join(shown([block], 100))) for block in tail))
+    blocks += stream.finish()
     # The rule under the head of a table may be longer: it knows all rows.
     words, whole = (
-        "".join("".join(shown(part, 100)).replace("─", "").split()) for part in (pieces, markdown_pieces(text))
+        "".join("".join(shown(part, 100)).replace("─", "").split()) for part in (blocks, markdown_blocks(text))
     )
     assert words == whole
     assert longest < 3 * LONG_BLOCK
 
 
 def test_the_bar_of_a_quote_goes_through() -> None:
-    items = [PieceItem(piece) for piece in markdown_pieces("a\n\n> one\n>\n> two\n\nb")]
+    items = [MarkdownItem(block) for block in markdown_blocks("a\n\n> one\n>\n> two\n\nb")]
     lines = [line.text.strip() for item in items for line in item.lines(Page(40, Lexers()))]
     assert lines == ["", "a", "", "▎ one", "▎", "▎ two", "", "b"]
 
 
 def test_html_and_rich_markup_stay_visible() -> None:
-    assert shown(markdown_pieces("<script>x</script> [bold]no[/bold]")) == ["", "<script>x</script> [bold]no[/bold]"]
+    assert shown(markdown_blocks("<script>x</script> [bold]no[/bold]")) == ["", "<script>x</script> [bold]no[/bold]"]
 
 
 def test_links_lead_somewhere_and_only_to_safe_places() -> None:
     spans = [span for span in plain_spans("see memory/2026-10-02.md:14, MEMORY.md#L3 or https://a.b/c.") if span.link]
     assert [span.link for span in spans] == ["note:memory/2026-10-02.md:14", "note:MEMORY.md:3", "https://a.b/c"]
-    (piece,) = markdown_pieces("[x](javascript:alert) [y](https://ok.example)")
-    assert [span.link for span in piece.lines(40, Lexers())[0].spans if span.link] == ["https://ok.example"]
+    (block,) = markdown_blocks("[x](javascript:alert) [y](https://ok.example)")
+    assert [span.link for span in block.lines(40, Lexers())[0].spans if span.link] == ["https://ok.example"]
 
 
 WIDE = "| " + " | ".join(f"column {n}" for n in range(9)) + " |\n" + "|---" * 9 + "|\n"
@@ -230,12 +230,12 @@ TABLES: list[tuple[str, int, list[str]]] = [
 
 @pytest.mark.parametrize(("text", "width", "lines"), TABLES)
 def test_a_table_keeps_its_words_whole(text: str, width: int, lines: list[str]) -> None:
-    (table,) = markdown_pieces(text)
+    (table,) = markdown_blocks(text)
     assert [line.text.rstrip() for line in table.lines(width, Lexers())] == lines
 
 
 def test_a_table_fits_the_page() -> None:
-    (table,) = markdown_pieces("| a | b |\n|---|---|\n| " + "long words " * 20 + " | x |")
+    (table,) = markdown_blocks("| a | b |\n|---|---|\n| " + "long words " * 20 + " | x |")
     assert isinstance(table, MarkdownTable)
     assert all(width_of(line.text) <= 40 for line in table.lines(40, Lexers()))
 
@@ -254,9 +254,9 @@ def test_code_is_shown_in_five_colours_below_a_heading_and_a_table_head_in_the_s
     text = (
         "# H\n\n| a |\n|---|\n| b |\n\n```python\n# c\n@d\ndef f(x: int) -> str:\n    return 'a' if x else None\n```\n"
     )
-    markdown_pieces(text)[-1].lines(40, lexers)
+    markdown_blocks(text)[-1].lines(40, lexers)
     lexers.load()
-    styles = {span.style for piece in markdown_pieces(text) for line in piece.lines(40, lexers) for span in line.spans}
+    styles = {span.style for block in markdown_blocks(text) for line in block.lines(40, lexers) for span in line.spans}
     colours = {"comment", "name", "keyword", "string", "number"}
     assert {f"code code-{colour}" for colour in colours} | {"heading-1", "table-head"} <= styles
 
@@ -268,8 +268,8 @@ def test_the_ground_of_code_is_padded_once_above_and_below(lines: int) -> None:
     for at in range(0, len(text), 700):
         stream.feed(text[at : at + 700])
         streamed += stream.flush()[0]
-    for pieces in (markdown_pieces(text), [*streamed, *stream.finish()]):
-        grounds = [line.text.strip() for piece in pieces for line in piece.lines(40, Lexers()) if line.fill]
+    for blocks in (markdown_blocks(text), [*streamed, *stream.finish()]):
+        grounds = [line.text.strip() for block in blocks for line in block.lines(40, Lexers()) if line.fill]
         assert grounds == ["", *["x = 1"] * lines, ""]
 
 
@@ -461,7 +461,7 @@ def test_a_running_command_shows_the_end_of_what_it_has_printed() -> None:
 
 def test_a_task_is_ticked_a_source_ends_its_quote_and_code_names_its_language() -> None:
     text = "- [x] done\n- [ ] open\n\n> a fact\n>\n> — `a.md:4`\n\n```bash\n    " + "word " * 12 + "\n```"
-    assert shown(markdown_pieces(text), 40) == [
+    assert shown(markdown_blocks(text), 40) == [
         "", "☑ done", "☐ open", "", "▎ a fact", "▎ — a.md:4", "", " " * 35 + "bash",
         "     word word word word word word word", "       word word word word word", "",
     ]  # fmt: skip
@@ -493,7 +493,7 @@ def test_a_card_cuts_a_path_in_its_middle_and_keeps_its_line(width: int) -> None
     hits = (NoteHit(path, 1033, "- the dog is called Bruno"), NoteHit(path, 7, "- twice\n- as long"))
     search = ToolItem("memory_search", "memory_search dog", {"query": "dog"}, "", "2 notes", "done", hits=hits)
     got = ToolItem("memory_get", f"memory_get {path}", {"path": path}, "", "", "done", excerpt=hits[0], notes=())
-    noted = ToolItem("append", f"append {path}", {"path": path}, "", "+1", "done", place=hits[0])
+    noted = ToolItem("append", f"append {path}", {"path": path}, "", "+1", "done", location=hits[0])
     read = ToolItem("read", f"read {path}", {"path": path}, "", "3 lines", "done")
     for item, ends in ((search, [":1033", ":7"]), (got, [":1033"]), (noted, [":1033"]), (read, [".md"])):
         item.unfolded = item is got

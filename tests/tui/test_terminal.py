@@ -123,7 +123,7 @@ def test_the_terminal_can_be_given_back_earlier(pty: Pty) -> None:
     before = pty.modes
     with typing_kept() as kept:
         assert pty.modes != before
-        kept.give_back()
+        kept.restore()
         assert pty.modes == before
         changed = pty.modes
         changed[3] &= ~termios.ECHO

@@ -65,8 +65,8 @@ def summary_words(summary: str) -> str:
 
 def is_note(path: str) -> bool:
     """Whether `path`, as a model names it, is one of the files that memory keeps."""
-    place = PurePosixPath(path)
-    return place.parts[:1] == ("memory",) or str(place) in ("MEMORY.md", "USER.md")
+    location = PurePosixPath(path)
+    return location.parts[:1] == ("memory",) or str(location) in ("MEMORY.md", "USER.md")
 
 
 def title_words(name: str, title: str, arguments: dict[str, Any], state: CardState) -> str:
@@ -88,8 +88,8 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
     verb = _VERBS.get(kind)
     if verb is None:
         return title
-    said = verb.runs if state in ("running", "asking") else verb.done if state == "done" else verb.wish
-    return _(said).format(what=subject).rstrip()
+    spoken = verb.runs if state in ("running", "asking") else verb.done if state == "done" else verb.wish
+    return _(spoken).format(what=subject).rstrip()
 
 
 def speaker(who: str, by: str = "") -> str:
@@ -97,13 +97,13 @@ def speaker(who: str, by: str = "") -> str:
     return _("You") if who == "user" else one_line(by) or "Clawbot"
 
 
-def place_words(hit: Mapping[str, Any]) -> str:
+def location_words(hit: Mapping[str, Any]) -> str:
     """Where a `hit` of a search is: who said it and when, in a conversation; else path and line."""
-    said = hit.get("said")
-    if not isinstance(said, dict):
+    spoken = hit.get("said")
+    if not isinstance(spoken, dict):
         return f"{hit['path']}:{hit.get('startLine', 1)}"
-    at = datetime.fromisoformat(said["at"])
-    return f"{speaker(said['who'], said.get('by', ''))}, {weekday_of(at)} {at:%H:%M}"
+    at = datetime.fromisoformat(spoken["at"])
+    return f"{speaker(spoken['who'], spoken.get('by', ''))}, {weekday_of(at)} {at:%H:%M}"
 
 
 def readable(pattern: str) -> str:

@@ -14,7 +14,7 @@ from clawbot.agent.events import ModelChanged, ModelRetry, SubagentStep, ToolFin
 from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean, clean_line, isolate
 from clawbot.text.visible import visible
-from clawbot.tui.render.call_titles import CardState, place_words, summary_words, title_words
+from clawbot.tui.render.call_titles import CardState, location_words, summary_words, title_words
 from clawbot.tui.render.items import FOLD, TEXT_INDENT, Item, Page, indented, line_break, spread
 from clawbot.tui.render.lines import (
     BLANK,
@@ -24,9 +24,9 @@ from clawbot.tui.render.lines import (
     cut_spans,
     duration,
     ellipsis,
+    location_text,
     middle,
     note_link,
-    place_text,
     plain_spans,
     shown_spans,
     width_of,
@@ -92,8 +92,8 @@ class SubagentRun:
         now = clean_line(running[-1] if running else self.now) or _("thinking")
         figures = self.summary
         end = [StyledSpan(f" · {figures}", "tool")] if figures else []
-        said = cut_spans(shown_spans(now, "tool-text"), max(1, room - sum(width_of(span.text) for span in end)))
-        return StyledLine((*said, *end))
+        shown = cut_spans(shown_spans(now, "tool-text"), max(1, room - sum(width_of(span.text) for span in end)))
+        return StyledLine((*shown, *end))
 
     @property
     def summary(self) -> str:
@@ -180,7 +180,7 @@ ERROR_LINES = 2  # of why a call failed
 OWN_LINES = 12  # of what the user's own command printed, until the card is unfolded
 TAIL_LINES = 5  # of what a running command has printed
 TAIL_CHARS = 4000
-MIN_PLACE = 12  # cells of a path on the line of a call
+MIN_LOCATION = 12  # cells of a path on the line of a call
 INNER = TEXT_INDENT + 2  # where the text of a card stands
 _RULE = StyledLine((StyledSpan("─" * 8, "rule"),))
 
@@ -219,7 +219,7 @@ class ToolItem(Item):
     hits: tuple[NoteHit, ...] = ()
     excerpt: NoteHit | None = None
     notes: tuple[str, ...] | None = None
-    place: NoteHit | None = None  # where it wrote
+    location: NoteHit | None = None  # where it wrote
     subagent: SubagentRun | None = None  # what the sub-agent does that the call asked for
     diff: str = ""  # what it changed; stands for the arguments and the output
     shared: bool | None = None
@@ -263,21 +263,21 @@ class ToolItem(Item):
         head = [
             StyledSpan("   "),
             StyledSpan(f"{glyph} ", style if self.lit else "card-waits", FOLD),
-            *self._said(room),
+            *self._title_spans(room),
         ]
         return spread(head, [StyledSpan(right, end)], width)
 
-    def _said(self, room: int) -> list[StyledSpan]:
+    def _title_spans(self, room: int) -> list[StyledSpan]:
         """What is done, in words. A path at its end keeps its own end, and the line in it."""
         title = title_words(self.name, self.title, self.arguments, self.state)
-        named = self.place.path if self.place is not None else self.arguments.get("path")
+        named = self.location.path if self.location is not None else self.arguments.get("path")
         path = clean_line(named) if isinstance(named, str) else ""
         if not path or not title.endswith(path):
             return cut_spans(shown_spans(title, "tool", FOLD), room)
         does = StyledSpan(title.removesuffix(path), "tool", FOLD)
-        room = max(MIN_PLACE, room - width_of(does.text))
-        if self.place is not None:
-            return [does, _place(self.place, room)]
+        room = max(MIN_LOCATION, room - width_of(does.text))
+        if self.location is not None:
+            return [does, _location_span(self.location, room)]
         return [does, *shown_spans(middle(path, room), "tool", FOLD)]
 
     def _right(self) -> str:
@@ -285,12 +285,12 @@ class ToolItem(Item):
             return duration(self.seconds) if self.seconds else "…"
         if self.state == "asking":
             return _("waits for your answer")
-        said = summary_words(self.summary)
+        shown = summary_words(self.summary)
         if self.subagent is not None and self.state == "done":
-            said = self.subagent.summary
+            shown = self.subagent.summary
         took = took_words(self.milliseconds) if self.milliseconds >= 0 and self.state in ("done", "failed") else ""
         seen = "" if self.shared is None else _("shared") if self.shared else _("not shared")
-        return " · ".join(filter(None, (said, took, seen)))
+        return " · ".join(filter(None, (shown, took, seen)))
 
     def _printed(self, room: int) -> list[StyledLine]:
         rows = [row for row in clean(self.tail).expandtabs(4).split("\n") if row.strip()][-TAIL_LINES:]
@@ -316,16 +316,16 @@ class ToolItem(Item):
         return [*lines[:most], StyledLine((StyledSpan(text, "tool", FOLD),))]
 
     def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
-        place = _place(hit, page.width - TEXT_INDENT - 4)
-        room = page.width - TEXT_INDENT - 4 - width_of(place.text) - 3
+        location = _location_span(hit, page.width - TEXT_INDENT - 4)
+        room = page.width - TEXT_INDENT - 4 - width_of(location.text) - 3
         text = _plain(hit.text)
-        head = (StyledSpan("       "), place)
+        head = (StyledSpan("       "), location)
         if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
             inner = TEXT_INDENT + 6
             spans = [StyledSpan(isolate(line_break(clean(hit.text)).expandtabs(4)), "tool-text")]
             return [StyledLine(head), *indented([StyledLine(line) for line in wrap(spans, page.width - inner)], inner)]
-        said = (StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")) if room > 1 else ()
-        return [StyledLine((*head, *said))]
+        shown = (StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")) if room > 1 else ()
+        return [StyledLine((*head, *shown))]
 
     def _inside(self, page: Page) -> list[StyledLine]:
         return indented(self._capped(self._call(page.width - INNER - 2)), INNER)
@@ -343,12 +343,12 @@ class ToolItem(Item):
         if self.subagent is not None and self.subagent.calls:
             lines += [_RULE, *self.subagent.lines(room)]
         if self.notes is not None:
-            told = self._told(room)
+            details = self._details(room)
         else:
-            told = self._output(room) if self.output is not None and not self.hits else []
-        return [*lines, _RULE, *told] if told else lines
+            details = self._output(room) if self.output is not None and not self.hits else []
+        return [*lines, _RULE, *details] if details else lines
 
-    def _told(self, room: int) -> list[StyledLine]:
+    def _details(self, room: int) -> list[StyledLine]:
         """The excerpt under its place, each line with its number, and the notes."""
         lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
         for note in self.notes or ():
@@ -400,7 +400,7 @@ def take_details(item: ToolItem, details: Any) -> None:
     diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
     item.diff = diff if isinstance(diff, str) else ""
     item.subagent = SubagentRun.read(found) or item.subagent
-    item.place = note_hit(found) if "line" in found else None
+    item.location = note_hit(found) if "line" in found else None
     hits = map(note_hit, results if isinstance(results, list) else ())
     item.hits = tuple(hit for hit in hits if hit is not None)
     item.excerpt = note_hit(found.get("excerpt"))
@@ -417,15 +417,15 @@ def note_hit(found: Any) -> NoteHit | None:
         return None
     line = found.get("startLine", found.get("line", 1))
     text = str(found.get("snippet", found.get("text", "")))
-    label = place_words(found) if "said" in found else ""
+    label = location_words(found) if "said" in found else ""
     return NoteHit(found["path"], line if isinstance(line, int) else 1, text, label)
 
 
-def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
-    rows = clean(place.text).expandtabs(4).split("\n")
-    lines = [StyledLine((_place(place, room),))]
-    digits = len(str(place.line + len(rows) - 1))
-    for number, row in enumerate(rows[:OUTPUT_LINES], place.line):
+def _numbered(location: NoteHit, room: int) -> list[StyledLine]:
+    rows = clean(location.text).expandtabs(4).split("\n")
+    lines = [StyledLine((_location_span(location, room),))]
+    digits = len(str(location.line + len(rows) - 1))
+    for number, row in enumerate(rows[:OUTPUT_LINES], location.line):
         margin = StyledSpan(f"{number:>{digits}}  ", "tool")
         for line in wrap([StyledSpan(isolate(row), "tool-text")], room - digits - 2):
             lines.append(StyledLine((margin, *line)))
@@ -433,9 +433,9 @@ def _numbered(place: NoteHit, room: int) -> list[StyledLine]:
     return lines
 
 
-def _place(hit: NoteHit, room: int) -> StyledSpan:
+def _location_span(hit: NoteHit, room: int) -> StyledSpan:
     """Where it is, in at most `room` cells: a link that opens the note there."""
     if hit.label:
         return StyledSpan(ellipsis(hit.label, room), "tool")
     link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""
-    return StyledSpan(place_text(clean_line(hit.path), hit.line, room), "note" if link else "tool", link)
+    return StyledSpan(location_text(clean_line(hit.path), hit.line, room), "note" if link else "tool", link)

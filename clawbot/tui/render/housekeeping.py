@@ -16,7 +16,7 @@ from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, ellipsis, mi
 from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
 NARROW = 40  # below so many cells only the place is told
-PLACE = 12  # of a path that stands beside other texts at least
+MIN_PATH = 12  # of a path that stands beside other texts at least
 KEPT = N_("kept: {path}")
 BETWEEN = " · "
 INNER = TEXT_INDENT + 2  # where an unfolded text stands
@@ -32,10 +32,10 @@ class MemoryItem(Item):
     joined: bool = False  # another quiet line stands right above
 
     def lines(self, page: Page) -> list[StyledLine]:
-        said = _("memory: {path}")
+        template = _("memory: {path}")
         if page.width >= NARROW:
-            said = ngettext("memory: {n:,} line to {path}", "memory: {n:,} lines to {path}", self.count)
-        spans = _with_link(said, self.path, self.line, page.width - RULE_EDGES, n=self.count)
+            template = ngettext("memory: {n:,} line to {path}", "memory: {n:,} lines to {path}", self.count)
+        spans = _with_link(template, self.path, self.line, page.width - RULE_EDGES, n=self.count)
         return [*air(self.joined), ruled(spans, page.width)]
 
 
@@ -56,7 +56,7 @@ class KeptItem(Item):
 class FoldedItem(Item):
     """A line that unfolds to a text, `pieces` of Markdown."""
 
-    pieces: Sequence[MarkdownBlock]
+    blocks: Sequence[MarkdownBlock]
     joined: bool = field(default=False, kw_only=True)
     unfolded: bool = field(default=False, kw_only=True)
 
@@ -65,7 +65,7 @@ class FoldedItem(Item):
         return True
 
     @abstractmethod
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         """The texts of the line, most important first."""
 
     def lines(self, page: Page) -> list[StyledLine]:
@@ -76,17 +76,17 @@ class FoldedItem(Item):
     def _line(self, room: int, key: str) -> str:
         """What happened, the figures, the key; the last ones are dropped first if there is no room."""
         does = (_("{key} folds") if self.unfolded else _("{key} to read")).format(key=key)
-        parts = [*self.said(), *([does] if key else [])]
+        parts = [*self.texts(), *([does] if key else [])]
         while len(parts) > 1 and width_of(" · ".join(parts)) > room:
             parts.pop()
         return ellipsis(" · ".join(parts), room)
 
     def _inside(self, page: Page) -> list[StyledLine]:
         lines: list[StyledLine] = []
-        for piece in self.pieces:
-            if piece.gap or not lines:
-                lines.append(StyledLine(piece.indent.air))
-            lines += piece.lines(page.width - INNER, page.lexers)
+        for block in self.blocks:
+            if block.gap or not lines:
+                lines.append(StyledLine(block.indent.air))
+            lines += block.lines(page.width - INNER, page.lexers)
         return indented([StyledLine(tuple(map(_quiet, line.spans)), line.fill) for line in lines], INNER)
 
 
@@ -97,7 +97,7 @@ class SummaryItem(FoldedItem):
     before: int = 0
     after: int = 0
 
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         summarised = _("earlier turns summarised")
         if not self.before:
             return [summarised]
@@ -112,10 +112,10 @@ class QuoteItem(FoldedItem):
     files: int = 0
     characters: int = 0
 
-    def said(self) -> list[str]:
+    def texts(self) -> list[str]:
         characters = ngettext("{n:,} character", "{n:,} characters", self.characters).format(n=self.characters)
-        said = _("notes: {files}, {characters}") if self.files else _("notes: {characters}")
-        return [said.format(files=_files(self.files), characters=characters)]
+        template = _("notes: {files}, {characters}") if self.files else _("notes: {characters}")
+        return [template.format(files=_files(self.files), characters=characters)]
 
 
 @dataclass
@@ -128,17 +128,17 @@ class SessionItem(QuoteItem):
 
     @property
     def can_unfold(self) -> bool:
-        return bool(self.pieces)
+        return bool(self.blocks)
 
     def lines(self, page: Page) -> list[StyledLine]:
         """One line for all of it: the note opens, the rest unfolds the quote. What there is no room for goes."""
-        room, fold = page.width - RULE_EDGES, FOLD if self.pieces else ""
+        room, fold = page.width - RULE_EDGES, FOLD if self.blocks else ""
         notes = _("notes: {files}").format(files=_files(self.files))
-        files = f"{BETWEEN}{notes}" if self.pieces else ""
+        files = f"{BETWEEN}{notes}" if self.blocks else ""
         spans = [StyledSpan(ellipsis(clean_line(self.text), room), "divider", fold)]
         kept = f"{BETWEEN}{_(KEPT)}"
         room -= width_of(spans[0].text)
-        least = width_of(kept.format(path="")) + PLACE
+        least = width_of(kept.format(path="")) + MIN_PATH
         if self.path and room >= least:
             files = files if room - width_of(files) >= least else ""
             spans += _with_link(kept, self.path, 1, room - width_of(files))
@@ -149,13 +149,13 @@ class SessionItem(QuoteItem):
         return [*air(self.joined), line, *(self._inside(page) if self.unfolded else ())]
 
 
-def _with_link(said: str, path: str, line: int, room: int, **values: object) -> list[StyledSpan]:
+def _with_link(template: str, path: str, line: int, room: int, **values: object) -> list[StyledSpan]:
     """The text `said` in `room` cells, whose `{path}` opens at `line`."""
-    before, after = (part.format(**values) for part in said.split("{path}"))
-    place = isolate(middle(clean_line(path), room - width_of(before) - width_of(after)))
+    before, after = (part.format(**values) for part in template.split("{path}"))
+    shown = isolate(middle(clean_line(path), room - width_of(before) - width_of(after)))
     spans = (
         StyledSpan(before, "divider"),
-        StyledSpan(place, "note-quiet", note_link(path, line)),
+        StyledSpan(shown, "note-quiet", note_link(path, line)),
         StyledSpan(after, "divider"),
     )
     return [span for span in spans if span.text]

@@ -125,17 +125,17 @@ class UserItem(Item):
 
     def lines(self, page: Page) -> list[StyledLine]:
         room = page.width - TEXT_INDENT
-        lines = self._folded(room) if self.can_unfold and not self.unfolded else self._whole(room)
+        lines = self._folded(room) if self.can_unfold and not self.unfolded else self._full(room)
         air: list[tuple[StyledSpan, ...]] = [()] if page.width >= USER_AIR else []
         bar = StyledSpan(USER_BAR, "user you")
         return [StyledLine((bar, *line), "user") for line in (*air, *lines, *air)]
 
-    def _whole(self, room: int) -> list[tuple[StyledSpan, ...]]:
+    def _full(self, room: int) -> list[tuple[StyledSpan, ...]]:
         spans = list(plain_spans(clean(self.text[:USER_CHARS]).expandtabs(4), "user"))
         if len(self.text) > USER_CHARS:
             left = len(self.text) - USER_CHARS
-            said = ngettext("… {n:,} more character was sent", "… {n:,} more characters were sent", left)
-            spans.append(StyledSpan(f"\n{said.format(n=left)}", "user tool"))
+            text = ngettext("… {n:,} more character was sent", "… {n:,} more characters were sent", left)
+            spans.append(StyledSpan(f"\n{text.format(n=left)}", "user tool"))
         fold = [(StyledSpan(_("▾ folds"), "user tool", FOLD),)] if self.can_unfold else []
         return [*fold, *wrap(spans, room)]
 
@@ -145,8 +145,8 @@ class UserItem(Item):
         first = wrap(list(plain_spans(begin.strip("\n"), "user")), room)[:END_LINES]
         last = wrap(list(plain_spans(end.strip("\n"), "user")), room)[-END_LINES:]
         rows = self.text.count("\n") + 1
-        said = _("▸ … {lines:,} lines, {characters:,} characters") if rows > 1 else _("▸ … {characters:,} characters")
-        size = said.format(lines=rows, characters=len(self.text))
+        text = _("▸ … {lines:,} lines, {characters:,} characters") if rows > 1 else _("▸ … {characters:,} characters")
+        size = text.format(lines=rows, characters=len(self.text))
         return [*first, (StyledSpan(ellipsis(size, room), "user tool", FOLD),), *last]
 
     def guess(self, width: int) -> int:
@@ -157,21 +157,21 @@ class UserItem(Item):
 
 
 @dataclass
-class PieceItem(Item):
+class MarkdownItem(Item):
     """One block of Markdown. `first` follows its speaker without a blank line; `style` applies to everything (discarded
     text)."""
 
-    piece: MarkdownBlock
+    block: MarkdownBlock
     first: bool = False
     style: str = ""
 
     def lines(self, page: Page) -> list[StyledLine]:
-        lines = indented(self.piece.lines(page.width - TEXT_INDENT, page.lexers))
+        lines = indented(self.block.lines(page.width - TEXT_INDENT, page.lexers))
         if self.style:
             lines = [StyledLine(tuple(span._replace(style=self.style) for span in line.spans)) for line in lines]
-        if self.first or not self.piece.gap:
+        if self.first or not self.block.gap:
             return lines
-        return [*indented([StyledLine(self.piece.indent.air)]), *lines]
+        return [*indented([StyledLine(self.block.indent.air)]), *lines]
 
     def guess(self, width: int) -> int:
         return 2
@@ -323,7 +323,7 @@ class ChipsItem(Item):
         rows: list[list[StyledSpan]] = [[]]
         used = 0
         for name in self.names:
-            chip = f" @{ellipsis(isolate(clean_line(_told(name))), max(1, room - 3))} "
+            chip = f" @{ellipsis(isolate(clean_line(_display_name(name))), max(1, room - 3))} "
             width = width_of(chip)
             if rows[-1] and used + len(APART) + width > room:
                 rows.append([])
@@ -336,7 +336,7 @@ class ChipsItem(Item):
         return indented([StyledLine(tuple(row)) for row in rows])
 
 
-def _told(name: str) -> str:
+def _display_name(name: str) -> str:
     """A name with how much of it is attached (`a.md · 12 lines`)."""
     file, between, size = name.rpartition(" · ")
     return f"{file}{between}{summary_words(size)}"

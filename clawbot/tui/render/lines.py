@@ -106,10 +106,10 @@ def _fold(text: str, start: int, end: int, width: int) -> Iterable[tuple[int, in
             line_start, used = at, 0
         while used + cells > width:
             # A look at the next few characters: a word may be megabytes long.
-            piece = chop_cells(text[at : min(unit.end(), at + _CHARS_PER_CELL * width)], max(2, width - used))[0]
-            at += len(piece)
+            part = chop_cells(text[at : min(unit.end(), at + _CHARS_PER_CELL * width)], max(2, width - used))[0]
+            at += len(part)
             yield line_start, at
-            line_start, used, cells = at, 0, cells - width_of(piece)
+            line_start, used, cells = at, 0, cells - width_of(part)
         used += cells
         line_end = unit.end()
     if line_end > line_start or line_start == start:
@@ -128,9 +128,9 @@ def slice_spans(spans: Sequence[StyledSpan], ranges: Iterable[tuple[int, int]]) 
         at, position = index, offset
         while at < len(spans) and position < end:
             span = spans[at]
-            piece = span.text[max(0, start - position) : end - position]
-            if piece:
-                line.append(span._replace(text=piece))
+            part = span.text[max(0, start - position) : end - position]
+            if part:
+                line.append(span._replace(text=part))
             position += len(span.text)
             at += 1
         lines.append(tuple(line))
@@ -166,7 +166,7 @@ def middle(text: str, width: int) -> str:
     return chop_cells(text, width - 1 - end)[0] + "…" + chop_cells(text[::-1], end)[0][::-1]
 
 
-def place_text(path: str, line: int, width: int) -> str:
+def location_text(path: str, line: int, width: int) -> str:
     """`PATH:LINE` in at most `width` cells: what has no room goes out of the middle of the path, the line stays."""
     end = f":{line}"
     return f"{middle(path, max(3, width - len(end)))}{end}"

@@ -40,7 +40,7 @@ class _List:
 class _Walk:
     """The state of the walk over the tokens."""
 
-    pieces: list[MarkdownBlock] = field(default_factory=list)
+    blocks: list[MarkdownBlock] = field(default_factory=list)
     indents: list[Indent] = field(default_factory=lambda: [Indent()])
     lists: list[_List] = field(default_factory=list)
     base: str = ""
@@ -94,18 +94,18 @@ def _blocks(tokens: list[Token]) -> Iterator[list[Token]]:
             block = []
 
 
-def _as_written(rows: list[str], place: list[int] | None) -> list[Token]:
+def _as_written(rows: list[str], span: list[int] | None) -> list[Token]:
     """A paragraph of `rows`: of those at `place` (first, end), if that is given."""
-    paragraph = Token("paragraph_open", "p", 1, map=place, block=True)
-    first, end = place or (0, len(rows))
+    paragraph = Token("paragraph_open", "p", 1, map=span, block=True)
+    first, end = span or (0, len(rows))
     children = [Token("text", "", 0, content="\n".join(rows[first:end]))]
-    inline = Token("inline", "", 0, map=place, level=1, children=children, content=children[0].content, block=True)
+    inline = Token("inline", "", 0, map=span, level=1, children=children, content=children[0].content, block=True)
     return [paragraph, inline, Token("paragraph_close", "p", -1, block=True)]
 
 
-def pieces_of(tokens: list[Token]) -> list[MarkdownBlock]:
+def blocks_of(tokens: list[Token]) -> list[MarkdownBlock]:
     """The pieces that `tokens` stand for, in order."""
-    return [piece for block in _blocks(tokens) for piece in attempt(partial(_walked, block), partial(_plain, block))]
+    return [block for group in _blocks(tokens) for block in attempt(partial(_walked, group), partial(_plain, group))]
 
 
 def _plain(tokens: list[Token], report: str) -> list[MarkdownBlock]:
@@ -119,20 +119,20 @@ def _walked(tokens: list[Token]) -> list[MarkdownBlock]:
     while at < len(tokens):
         if tokens[at].type == "table_open":
             end = next(n for n in range(at, len(tokens)) if tokens[n].type == "table_close")
-            walk.pieces.append(_table(tokens[at:end], walk))
+            walk.blocks.append(_table(tokens[at:end], walk))
             at = end
         else:
             _step(tokens, at, walk)
         at += 1
-    return walk.pieces
+    return walk.blocks
 
 
-def markdown_pieces(text: str) -> list[MarkdownBlock]:
+def markdown_blocks(text: str) -> list[MarkdownBlock]:
     """The blocks of a whole text; a text too long to be parsed is shown as source."""
-    return pieces_of(parse(text)) if len(text) <= PARSED_CHARS else list(plain_pieces(text))
+    return blocks_of(parse(text)) if len(text) <= PARSED_CHARS else list(plain_blocks(text))
 
 
-def plain_pieces(text: str, *, gap: bool = True) -> Iterator[Flow]:
+def plain_blocks(text: str, *, gap: bool = True) -> Iterator[Flow]:
     """The source `text` in blocks that are fast to wrap; `gap`: a blank line precedes the first."""
     at = 0
     while at < len(text):
@@ -168,11 +168,11 @@ def _step(tokens: list[Token], at: int, walk: _Walk) -> None:
     token = tokens[at]
     match token.type:
         case "inline":
-            walk.pieces.extend(_flows(inline_spans(_ticked(token.children or [], walk), walk.base), walk))
+            walk.blocks.extend(_flows(inline_spans(_ticked(token.children or [], walk), walk.base), walk))
         case "fence" | "code_block":
-            walk.pieces.extend(_code(token, walk))
+            walk.blocks.extend(_code(token, walk))
         case "hr":
-            walk.pieces.append(ThematicBreak(walk.indent(), walk.gap()))
+            walk.blocks.append(ThematicBreak(walk.indent(), walk.gap()))
         case _:
             _container(tokens, at, walk)
 
@@ -289,8 +289,8 @@ def _table(tokens: list[Token], walk: _Walk) -> MarkdownTable:
     return MarkdownTable(padded, tuple(aligns), walk.indent(), walk.gap())
 
 
-def continued(piece: MarkdownBlock) -> MarkdownBlock:
+def continued(block: MarkdownBlock) -> MarkdownBlock:
     """`piece` without the blank line before it, as a continuation."""
-    if isinstance(piece, Code):
-        return replace(piece, gap=False, labelled=False)
-    return replace(piece, gap=False) if isinstance(piece, Flow | ThematicBreak | MarkdownTable) else piece
+    if isinstance(block, Code):
+        return replace(block, gap=False, labelled=False)
+    return replace(block, gap=False) if isinstance(block, Flow | ThematicBreak | MarkdownTable) else block

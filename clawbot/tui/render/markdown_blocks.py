@@ -220,8 +220,8 @@ class MarkdownTable(Struct, frozen=True):
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
         """Head, rule and rows; columns shrink to fit, and cells wrap. Where words would break, each row is a list."""
         room = max(8, width - self.indent.width)
-        widths, are_whole = self._widths(room - len(BETWEEN) * (len(self.aligns) - 1))
-        if not are_whole and self.head and len(self.rows) > 1:
+        widths, fits = self._widths(room - len(BETWEEN) * (len(self.aligns) - 1))
+        if not fits and self.head and len(self.rows) > 1:
             return self.indent.apply(self._lists(room))
         rows = [self._row(row, widths) for row in self.rows]
         rule = (StyledSpan(BETWEEN.join("─" * cells for cells in widths), "rule"),)
@@ -238,12 +238,12 @@ class MarkdownTable(Struct, frozen=True):
         natural, count = self.natural(), len(self.aligns)
         words = [min(natural[at], max(_longest_word(row[at]) for row in self.rows)) for at in range(count)]
         room = max(room, 3 * count)
-        are_whole = sum(words) <= room
-        shares = words if are_whole else [0] * count
+        fits = sum(words) <= room
+        shares = words if fits else [0] * count
         waiting = sorted(range(count), key=lambda at: natural[at] - shares[at])
-        for place, column in enumerate(waiting):
-            shares[column] += min(natural[column] - shares[column], (room - sum(shares)) // (count - place))
-        return shares, are_whole
+        for index, column in enumerate(waiting):
+            shares[column] += min(natural[column] - shares[column], (room - sum(shares)) // (count - index))
+        return shares, fits
 
     def _lists(self, room: int) -> list[tuple[StyledSpan, ...]]:
         """Each row as a list of its cells, behind the heads of their columns."""

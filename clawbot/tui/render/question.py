@@ -34,10 +34,10 @@ WELL = "well"  # the style of the ground under what is asked about
 WELL_ROWS = 6  # what the well gets before there is air, and more than a row for what is told below it
 AIR = 3  # blank rows: above the well, below it, above the keys
 # Cells that a question needs: the longest sign stands in one row, beside the number of a line.
-LEAST_WIDTH = 26
-LEAST_ROWS = 3
+MIN_WIDTH = 26
+MIN_ROWS = 3
 TOO_SMALL = N_("The window is too small to see what is asked: nothing can be allowed here.")
-TOLD_ROWS = 3  # of each text below the well
+DETAIL_ROWS = 3  # of each text below the well
 KEY_GAP = 3
 HEAD = 20  # cells that the first row keeps for who asks
 SHORT_KEYS = 6  # a question of fewer rows says its keys in a word each
@@ -53,7 +53,7 @@ class PlanAsked(ApprovalRequested, frozen=True, tag="plan_asked"):
     said then. Its keys are digits: who begins to type says what should change."""
 
 
-class Looked(Struct, frozen=True):
+class Reading(Struct, frozen=True):
     """How far the user has read: the first visible row of the box, and whether its end was shown."""
 
     top: int = 0
@@ -101,10 +101,10 @@ def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
     return tuple(choices)
 
 
-def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, chosen: str = "") -> View:
+def view_of(asked: ApprovalRequested, width: int, height: int, seen: Reading, chosen: str = "") -> View:
     """`asked` in at most `height` rows of `width` cells, with the cursor on the choice of the key `chosen`. If that is
     less than the minimum, nothing of it is shown."""
-    if width < LEAST_WIDTH or height < LEAST_ROWS:
+    if width < MIN_WIDTH or height < MIN_ROWS:
         refusal = [
             StyledSpan("3" if isinstance(asked, PlanAsked) else "n", "key"),
             *shown_spans(f" {_('no')} ", "label"),
@@ -118,20 +118,20 @@ def lay_out(asked: ApprovalRequested, width: int, height: int, looked: Looked, c
     well = rows_of(asked, width)
     keys = _choices(asked, width, height, chosen, min(len(well), WELL_ROWS))
     spare = height - 1 - len(keys)
-    air, told = _told(asked, width, spare, min(len(well), WELL_ROWS))
-    if not told:
+    air, details = _details(asked, width, spare, min(len(well), WELL_ROWS))
+    if not details:
         # Risks without room below the box are in it: nothing can be allowed before its end was shown.
         well += tuple(_paragraph(*_texts(asked)[0], width))
-    room = max(1, min(len(well), spare - air - len(told)))
-    top = max(0, min(looked.top, len(well) - room))
+    room = max(1, min(len(well), spare - air - len(details)))
+    top = max(0, min(seen.top, len(well) - room))
     below = len(well) - top - room
-    unread = 0 if looked.all_seen else below
+    unread = 0 if seen.all_seen else below
     if unread:  # as many rows, so that nothing jumps when the end is reached
         reading = (Choice("y", _("reads on, {n:,} below").format(n=unread), ""), Choice("n", _("no"), ""))
         keys = [*_row_up(reading, width, "", short=True), *[BLANK] * (len(keys) - 1)]
     gap = [BLANK] if air else []
     head = _head(asked, width, _count(asked, len(well), top, room), urgent=unread > 0)
-    lines = [head, *gap, *well[top : top + room], *gap, *told, *gap, *keys]
+    lines = [head, *gap, *well[top : top + room], *gap, *details, *gap, *keys]
     return View(tuple(lines), len(well), room, top)
 
 
@@ -162,8 +162,8 @@ def fold(shown: str, width: int) -> list[str]:
         cells = width_of(unit)
         if used + cells > width:
             rows += [row] if row else []
-            *whole, row = chop_cells(unit, width) if cells > width else [unit]
-            rows += whole
+            *full, row = chop_cells(unit, width) if cells > width else [unit]
+            rows += full
             used = width_of(row)
         else:
             row += unit
@@ -199,23 +199,23 @@ def _head(asked: ApprovalRequested, width: int, counts: tuple[str, str], *, urge
 
 def _who(asked: ApprovalRequested) -> str:
     if asked.by:
-        said = _("the sub-agent “{agent}” asks to run by {tool}")
+        text = _("the sub-agent “{agent}” asks to run by {tool}")
         if asked.diff:
-            said = _("the sub-agent “{agent}” asks to {change}")
+            text = _("the sub-agent “{agent}” asks to {change}")
     else:
-        said = _("the model asks to {change}") if asked.diff else _("{tool} asks to run")
-        said = _("Run this command?") if asked.tool == "shell" and not asked.diff else said
-    return said.format(agent=one_line(asked.by), tool=one_line(asked.tool), change=one_line(asked.command))
+        text = _("the model asks to {change}") if asked.diff else _("{tool} asks to run")
+        text = _("Run this command?") if asked.tool == "shell" and not asked.diff else text
+    return text.format(agent=one_line(asked.by), tool=one_line(asked.tool), change=one_line(asked.command))
 
 
-def _told(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple[int, list[StyledLine]]:
+def _details(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple[int, list[StyledLine]]:
     """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
     box gets `least`: without room, blank rows are dropped first and the risks last, which are never cut."""
     hint, reach = (_paragraph(*text, width) for text in _texts(asked))
-    for air, rows, box in ((AIR, TOLD_ROWS, least), (0, TOLD_ROWS, least), (0, 1, least), (0, 0, least), (0, 0, 1)):
-        told = [*hint, *_at_most(reach, rows, width)]
-        if air + len(told) <= spare - box:
-            return air, told
+    for air, rows, box in ((AIR, DETAIL_ROWS, least), (0, DETAIL_ROWS, least), (0, 1, least), (0, 0, least), (0, 0, 1)):
+        details = [*hint, *_at_most(reach, rows, width)]
+        if air + len(details) <= spare - box:
+            return air, details
     return 0, []
 
 
@@ -248,7 +248,7 @@ def _at_most(lines: list[StyledLine], rows: int, width: int) -> list[StyledLine]
 def _choices(asked: ApprovalRequested, width: int, height: int, chosen: str, least: int) -> list[StyledLine]:
     """The choices as a list where all else keeps its room and its air, else side by side."""
     rows = _list(asked, width, chosen)
-    air, _ = _told(asked, width, height - 1 - len(rows), least)
+    air, _ = _details(asked, width, height - 1 - len(rows), least)
     return rows if air else _keys(asked, width, chosen, short=height < SHORT_KEYS)
 
 
@@ -256,23 +256,23 @@ def _list(asked: ApprovalRequested, width: int, chosen: str) -> list[StyledLine]
     rows = []
     for choice in choices_of(asked):
         cursor = StyledSpan("❯ " if choice.key == chosen else "  ", "key")
-        rows.append(StyledLine(tuple(cut_spans([cursor, *_said(choice.key, choice.text, "", chosen)], width))))
+        rows.append(StyledLine(tuple(cut_spans([cursor, *_choice_spans(choice.key, choice.text, "", chosen)], width))))
     return rows
 
 
 def _keys(asked: ApprovalRequested, width: int, chosen: str, *, short: bool) -> list[StyledLine]:
     choices = choices_of(asked)
-    fits = {each.key: not short and cells_of(_said(each.key, each.text, "", "")) <= width for each in choices}
+    fits = {each.key: not short and cells_of(_choice_spans(each.key, each.text, "", "")) <= width for each in choices}
     choices = tuple(each if fits[each.key] else Choice(each.key, each.brief, each.brief) for each in choices)
     return _row_up(choices, width, chosen, short=short)
 
 
 def _row_up(choices: tuple[Choice, ...], width: int, chosen: str, *, short: bool) -> list[StyledLine]:
-    said = [cut_spans(_said(each.key, each.text, "chosen", chosen), width) for each in choices]
-    cells = sum(map(cells_of, said))
-    gap = KEY_GAP if not short or cells + KEY_GAP * (len(said) - 1) <= width else 1
-    rows = [tuple(said[0])]
-    for spans in said[1:]:
+    text = [cut_spans(_choice_spans(each.key, each.text, "chosen", chosen), width) for each in choices]
+    cells = sum(map(cells_of, text))
+    gap = KEY_GAP if not short or cells + KEY_GAP * (len(text) - 1) <= width else 1
+    rows = [tuple(text[0])]
+    for spans in text[1:]:
         if not short and cells_of(rows[-1]) + gap + cells_of(spans) > width:
             rows.append(tuple(spans))
         else:
@@ -280,7 +280,7 @@ def _row_up(choices: tuple[Choice, ...], width: int, chosen: str, *, short: bool
     return [StyledLine(tuple(cut_spans(row, width))) for row in rows]
 
 
-def _said(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
+def _choice_spans(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
     """A key and what it does; the one that is `chosen` with the style `mark` beside its own."""
     also = f" {mark}" if mark and key == chosen else ""
     return [StyledSpan(key, f"key{also}"), *shown_spans(f" {text}", f"label{also}")]

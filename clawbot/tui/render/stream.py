@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from clawbot.text.sanitize import StreamCleaner
-from clawbot.tui.render.markdown import PARSED_CHARS, continued, parse, pieces_of, plain_pieces
+from clawbot.tui.render.markdown import PARSED_CHARS, blocks_of, continued, parse, plain_blocks
 from clawbot.tui.render.markdown_blocks import Code, MarkdownBlock, MarkdownTable
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ class MarkdownStream:
             more, tokens = self._settle()
             done += more
         if self._coming:
-            done += self._as_written() + self._joined_after(list(plain_pieces(self._coming, gap=not self._joined)))
+            done += self._as_written() + self._joined_after(list(plain_blocks(self._coming, gap=not self._joined)))
             self._coming, tokens = "", []
-        return done, self._pieces(tokens)
+        return done, self._blocks(tokens)
 
     def _parts(self) -> Iterator[str]:
         """What has come, as far as it is to be parsed, in parts that are parsed quickly; at least one."""
@@ -77,9 +77,9 @@ class MarkdownStream:
         return done, tokens
 
     def _as_written(self) -> list[MarkdownBlock]:
-        pieces: list[MarkdownBlock] = list(plain_pieces(self._tail, gap=not self._joined))
+        blocks: list[MarkdownBlock] = list(plain_blocks(self._tail, gap=not self._joined))
         self._forget()
-        return self._joined_after(pieces)
+        return self._joined_after(blocks)
 
     def finish(self) -> list[MarkdownBlock]:
         done, tail = self.flush()
@@ -87,9 +87,9 @@ class MarkdownStream:
         return done + tail
 
     def _end(self) -> list[MarkdownBlock]:
-        pieces = self._pieces(self._parse())
+        blocks = self._blocks(self._parse())
         self._forget()
-        return pieces
+        return blocks
 
     def _forget(self) -> None:
         self._tail, self._joined, self._opening, self._number = "", False, "", 0
@@ -101,29 +101,29 @@ class MarkdownStream:
             tokens[0].attrs["start"] = self._number
         return tokens
 
-    def _pieces(self, tokens: list[Token]) -> list[MarkdownBlock]:
-        pieces = pieces_of(tokens)
-        if self._opening and pieces:
-            pieces[:1] = self._rest_of(pieces[0])
-        if self._joined and pieces:
-            pieces[0] = continued(pieces[0])
-        return pieces
+    def _blocks(self, tokens: list[Token]) -> list[MarkdownBlock]:
+        blocks = blocks_of(tokens)
+        if self._opening and blocks:
+            blocks[:1] = self._rest_of(blocks[0])
+        if self._joined and blocks:
+            blocks[0] = continued(blocks[0])
+        return blocks
 
-    def _rest_of(self, piece: MarkdownBlock) -> list[MarkdownBlock]:
+    def _rest_of(self, block: MarkdownBlock) -> list[MarkdownBlock]:
         """The piece without what was repeated to go on inside of it; of a table nothing when it has no row yet."""
-        match piece:
+        match block:
             case MarkdownTable() if self._columns:
-                rows = piece.rows[1:]
-                return [replace(piece, rows=rows, head=False, columns=self._columns)] if rows else []
-        return [piece]
+                rows = block.rows[1:]
+                return [replace(block, rows=rows, head=False, columns=self._columns)] if rows else []
+        return [block]
 
     def _take(self, lines: int) -> list[MarkdownBlock]:
         rows = self._tail.split("\n")
         tail = "\n".join(rows[lines:])
         self._tail = "\n".join(rows[:lines])
-        pieces = self._end()
+        blocks = self._end()
         self._tail = tail
-        return pieces
+        return blocks
 
     def _last_block(self, tokens: list[Token]) -> int:
         """Where in `tokens` the last block of the tail begins; 0 when there is but one."""
@@ -136,12 +136,12 @@ class MarkdownStream:
         tail. Each block is parsed alike with others and alone, so nothing is parsed for it."""
         first = (tokens[at].map or [0])[0]
         tail = "\n".join(self._tail.split("\n")[first - self._opening.count("\n") :])
-        pieces = self._pieces(tokens[:at])
+        blocks = self._blocks(tokens[:at])
         self._forget()
         self._tail = tail
         for token in tokens[at:]:
             token.map = [line - first for line in token.map] if token.map else token.map
-        return pieces, tokens[at:]
+        return blocks, tokens[at:]
 
     def _cut_long(self, tokens: list[Token]) -> list[MarkdownBlock]:
         if not tokens:
@@ -156,9 +156,9 @@ class MarkdownStream:
             return self._cut_quote()
         return self._cut_paragraph() if tokens[0].type == "paragraph_open" else []
 
-    def _joined_after(self, pieces: list[MarkdownBlock]) -> list[MarkdownBlock]:
+    def _joined_after(self, blocks: list[MarkdownBlock]) -> list[MarkdownBlock]:
         self._joined = True
-        return pieces
+        return blocks
 
     def _cut_list(self, tokens: list[Token]) -> list[MarkdownBlock]:
         """Commit all items but the last; a numbered list goes on counting."""
@@ -166,9 +166,9 @@ class MarkdownStream:
         if len(starts) < 2:
             return []
         first = tokens[0].attrs.get("start", 1)
-        pieces = self._take(starts[-1])
+        blocks = self._take(starts[-1])
         self._number = int(first) + len(starts) - 1
-        return self._joined_after(pieces)
+        return self._joined_after(blocks)
 
     def _cut_quote(self) -> list[MarkdownBlock]:
         """Commit the whole lines of a very long quote; the others go on as one."""
@@ -183,11 +183,11 @@ class MarkdownStream:
         closed = rows[-1].strip().startswith(fence.markup) or rows[-2:-1] == [fence.markup]
         if closed or (len(rows) < 3 and len(self._tail) <= UNCUT):
             return []
-        pieces = self._take(len(rows) - 1) if len(rows) >= 3 else self._end()
+        blocks = self._take(len(rows) - 1) if len(rows) >= 3 else self._end()
         self._opening = opening
-        if pieces and isinstance(pieces[-1], Code):
-            pieces[-1] = replace(pieces[-1], closed=False)
-        return self._joined_after(pieces)
+        if blocks and isinstance(blocks[-1], Code):
+            blocks[-1] = replace(blocks[-1], closed=False)
+        return self._joined_after(blocks)
 
     def _cut_table(self, table_open: Token) -> list[MarkdownBlock]:
         """Commit the whole rows that are there; the others go on in the same columns."""
@@ -196,11 +196,11 @@ class MarkdownStream:
         opening = self._opening or "\n".join(rows[top : top + 2]) + "\n"
         if len(rows) < (2 if self._opening else top + 4):
             return []
-        pieces = self._take(len(rows) - 1)
-        table = pieces[-1] if pieces else None
+        blocks = self._take(len(rows) - 1)
+        table = blocks[-1] if blocks else None
         if isinstance(table, MarkdownTable):
             self._opening, self._columns = opening, table.natural()
-        return self._joined_after(pieces)
+        return self._joined_after(blocks)
 
     def _cut_paragraph(self) -> list[MarkdownBlock]:
         """Commit up to the end of the last sentence; an emphasis that spans the cut shows its marks."""
@@ -214,6 +214,6 @@ class MarkdownStream:
         at += len(mark)
         tail = self._tail[at:]
         self._tail = self._tail[:at]
-        pieces = self._end()
+        blocks = self._end()
         self._tail = tail
-        return self._joined_after(pieces)
+        return self._joined_after(blocks)

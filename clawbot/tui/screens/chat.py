@@ -22,7 +22,7 @@ from clawbot.tui.event_view import THINKING, EventView
 from clawbot.tui.input import Drafts
 from clawbot.tui.page_search import FindBar, PageSearch
 from clawbot.tui.questions import MODE_AFTER, ModeSwitch, Questions, UnsentQuestion, UnsentTexts
-from clawbot.tui.screens.side import SidePlace
+from clawbot.tui.screens.side import SideLayout
 from clawbot.tui.screens.welcome import welcome
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.terminal import Attention
@@ -115,7 +115,7 @@ class ChatScreen(Screen[None]):
         self.unsent = UnsentTexts(self.composer, self.turns, self._start)
         self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
         self.questions = Questions(self, self.status_bar, self.unsent, self.writer.notice, self._waits_for_answer)
-        self.side = SidePlace(self, self.page, self.turns, self.clock)
+        self.side = SideLayout(self, self.page, self.turns, self.clock)
         self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
         more = (lambda: self.earlier.has_more, self._load_more)
         self.search = PageSearch(self.page, self.bar, *more, self._finds)
@@ -179,10 +179,10 @@ class ChatScreen(Screen[None]):
         self.welcome()
 
     @work(group="start", exclusive=True)
-    async def welcome(self, *, anew: bool = False) -> None:
+    async def welcome(self, *, fresh: bool = False) -> None:
         """Show or update the first page, as long as nothing was said; `anew`: of a session that begins."""
         if self.runtime is not None:
-            await welcome(self.page, self.runtime, self.clock.now(), self.keys.first("local_model"), anew=anew)
+            await welcome(self.page, self.runtime, self.clock.now(), self.keys.first("local_model"), fresh=fresh)
 
     def _take_keys(self, keys: KeyMap) -> None:
         self.keys = keys
@@ -203,8 +203,8 @@ class ChatScreen(Screen[None]):
         await self.earlier.load(runtime)
         status = runtime.agent.status
         if status.answered_before:
-            said = _("{before} answered so far · {model} answers from here on")
-            self.writer.divider(said.format(before=status.answered_before, model=status.model.ref))
+            text = _("{before} answered so far · {model} answers from here on")
+            self.writer.divider(text.format(before=status.answered_before, model=status.model.ref))
         self.status_bar.refresh()
         self.side.reloaded()
         self._show_title()
@@ -225,7 +225,7 @@ class ChatScreen(Screen[None]):
         self.side.take(event)
         if isinstance(event, events.ModelChanged | events.SessionChanged):
             # What the clock ended is told by a line that stays.
-            self.welcome(anew=isinstance(event, events.SessionChanged) and event.reason.startswith("/"))
+            self.welcome(fresh=isinstance(event, events.SessionChanged) and event.reason.startswith("/"))
 
     def _turn_started(self) -> None:
         self.questions.drop_plan()
@@ -235,7 +235,7 @@ class ChatScreen(Screen[None]):
     def _turn_ended(self, status: str, plan: events.PlanReady | None) -> None:
         self.questions.drop()
         if plan is not None and not self.turns.queued:
-            self.search.close(stay=True)
+            self.search.close(remain=True)
             self.questions.add_plan(plan)
         self.attention.turn_ended(self.clock.monotonic() - self._turn_began, status)
         self._show_title()
@@ -270,7 +270,7 @@ class ChatScreen(Screen[None]):
 
     def _asks(self, event: events.ApprovalRequested) -> None:
         # Whoever searches stays where he is, and what he types on is not lost.
-        self.search.close(stay=True)
+        self.search.close(remain=True)
         self.questions.add(event)
 
     def _waits_for_answer(self) -> None:
@@ -298,13 +298,13 @@ class ChatScreen(Screen[None]):
 
     def _answer_plan(self, decision: Decision) -> None:
         """Carry the plan out in the mode that was chosen, or let the user say what should change."""
-        said, mode = self.questions.drop_plan(), MODE_AFTER.get(decision)
+        text, mode = self.questions.drop_plan(), MODE_AFTER.get(decision)
         if mode is None:
             self.call_after_refresh(self.hint, _("say what should change"), 4.0)
         else:
             self.modes.take(mode)
             self.page.go_to_end()
-            self.turns.submit(said)
+            self.turns.submit(text)
         self._show_title()
 
     @on(UnsentQuestion.Answered)
@@ -438,7 +438,7 @@ class ChatScreen(Screen[None]):
     def action_find(self) -> None:
         """Search the page; the same key again stays at the place that was found."""
         if self.bar.field.has_focus:
-            self.search.close(stay=True)
+            self.search.close(remain=True)
         elif self.composer.display:
             self.search.open()
 

@@ -158,12 +158,12 @@ class KeyScreen(OverScreen[str]):
 
     def compose(self) -> ComposeResult:
         provider = Content(_("{provider} key").format(provider=self.provider.title))
-        told = _("It goes to {file}, which only you can read. It is not shown here or in any log.")
+        template = _("It goes to {file}, which only you can read. It is not shown here or in any log.")
         invitation = _("paste {key}").format(key=self.provider.keys[0])
         with Vertical(id="frame") as frame:
             frame.border_title = provider
             yield Static(provider, id="title")
-            yield Static(Content(told.format(file=self.env_file)))
+            yield Static(Content(template.format(file=self.env_file)))
             yield Line(password=True, placeholder=invitation, compact=True, id="key")
             yield Static(id="wrong", markup=False)
             yield KeyLine(
@@ -274,7 +274,7 @@ class InstallScreen(OverScreen[bool]):
 
 
 # Items of history that are read, some at a time: a message from before that is found by the search.
-MOST_ITEMS = 2_000
+MAX_ITEMS = 2_000
 PAGE = 200
 TITLE_CHARS = 200
 PROMISE = N_("nothing is deleted; files stay")
@@ -311,7 +311,7 @@ class RewindScreen(PickerScreen[EarlierMessage]):
         """The messages, the last one first."""
         rows: list[Row] = []
         before: str | None = None
-        for _page in range(MOST_ITEMS // PAGE):
+        for _page in range(MAX_ITEMS // PAGE):
             items = await self.runtime.sessions.history(before=before, limit=PAGE)
             rows += [row for item in reversed(items) if (row := self._row(item)) is not None]
             if len(items) < PAGE:

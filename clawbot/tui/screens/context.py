@@ -52,20 +52,20 @@ def share_out(amounts: Sequence[int], cells: int) -> list[int]:
 
 QUIET = "$foreground 70%"
 # Sign and colour of each part: what no compaction makes smaller, the talk, what is left.
-FIXED, TALK, LEFT = "$secondary", "$accent", "$foreground 30%"
-LOOKS = {
+FIXED, HISTORY, LEFT = "$secondary", "$accent", "$foreground 30%"
+STYLES = {
     "system": ("█", FIXED),
     "bootstrap": ("▓", FIXED),
     "tools": ("▒", FIXED),
-    "summary": ("█", TALK),
-    "notes": ("▞", TALK),
-    "messages": ("▓", TALK),
-    "toolResults": ("▒", TALK),
+    "summary": ("█", HISTORY),
+    "notes": ("▞", HISTORY),
+    "messages": ("▓", HISTORY),
+    "toolResults": ("▒", HISTORY),
     "unaccounted": ("▚", QUIET),
     "free": ("░", LEFT),
     "reserve": ("·", LEFT),
 }
-NO_LOOK = ("▚", QUIET)  # of a part that is not known here
+NO_STYLE = ("▚", QUIET)  # of a part that is not known here
 NAME, AMOUNT, SHARE = 18, 10, 8  # cells of the columns of the parts
 NUMBER = 11  # and of those of the detail
 UNKNOWN = N_("The window is assumed; context_tokens sets it.")
@@ -102,21 +102,21 @@ def _tokens(count: int) -> str:
     return " · " + ngettext("{n:,} token", "{n:,} tokens", count).format(n=count)
 
 
-def bar(report: ContextReport, width: int, looks: Mapping[str, tuple[str, str]] = LOOKS) -> list[Content]:
+def bar(report: ContextReport, width: int, styles: Mapping[str, tuple[str, str]] = STYLES) -> list[Content]:
     """Return the window with its marks, each part as in `looks`, and the names of the marks on the line below."""
     shown = [part for part in report.parts if part.tokens > 0]
     cells = share_out([part.tokens for part in shown], width)
-    signs = [looks.get(part.key, NO_LOOK) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
-    marks = mark_places(report, width)
-    spans = [("┊", QUIET) if place in marks.values() else sign for place, sign in enumerate(signs)]
+    signs = [styles.get(part.key, NO_STYLE) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
+    marks = mark_columns(report, width)
+    spans = [("┊", QUIET) if column in marks.values() else sign for column, sign in enumerate(signs)]
     return [Content.assemble(*spans), Content.styled(mark_names(marks, width), QUIET)]
 
 
-def mark_places(report: ContextReport, width: int) -> dict[str, int]:
+def mark_columns(report: ContextReport, width: int) -> dict[str, int]:
     """In which cell (from 0) of a bar of `width` cells flush and compaction come, by their names."""
-    whole = max(report.window, sum(part.tokens for part in report.parts if part.tokens > 0))
+    total = max(report.window, sum(part.tokens for part in report.parts if part.tokens > 0))
     marks = {_("flush"): report.flush_at, _("compaction"): report.compact_at}
-    return {name: min(width - 1, at * width // whole) for name, at in marks.items() if at and whole}
+    return {name: min(width - 1, at * width // total) for name, at in marks.items() if at and total}
 
 
 def mark_names(marks: dict[str, int], width: int) -> str:
@@ -134,7 +134,7 @@ def mark_names(marks: dict[str, int], width: int) -> str:
 
 
 def _row(part: ContextPart, report: ContextReport, width: int) -> Content:
-    sign, style = LOOKS.get(part.key, NO_LOOK)
+    sign, style = STYLES.get(part.key, NO_STYLE)
     tokens = f"{part.tokens:+,}" if part.key == "unaccounted" else f"{part.tokens:,}"
     has_share = report.window and part.key != "unaccounted" and width >= 2 + NAME + AMOUNT + SHARE
     share = f"{100 * part.tokens / report.window:.1f} %" if has_share else ""
@@ -154,10 +154,10 @@ def _made_of(part: ContextPart, report: ContextReport) -> str:
             return " · ".join(f"{isolate(clean_line(file.name)).removesuffix('.md')} {file.tokens:,}" for file in files)
         case "tools" | "notes" as key:
             count = len(report.tools if key == "tools" else report.notes)
-            said = (
+            text = (
                 ngettext("{n} tool", "{n} tools", count) if key == "tools" else ngettext("{n} file", "{n} files", count)
             )
-            return said.format(n=count) if count else ""
+            return text.format(n=count) if count else ""
         case "messages":
             return ngettext("{n:,} message", "{n:,} messages", report.messages).format(n=report.messages)
         case "toolResults" if report.pruned:
@@ -196,12 +196,12 @@ def _closing(report: ContextReport, width: int, now: datetime) -> Iterator[Conte
 
 def _last_flush(flush: LastFlush, now: datetime) -> Content:
     """When the last flush was and what came of it; what was written opens."""
-    said = _("last flush {time}, ").format(time=_moment(flush.at, now))
+    text = _("last flush {time}, ").format(time=_moment(flush.at, now))
     if flush.path:
         count = flush.end_line - flush.line + 1
         lines = ngettext("{n:,} line", "{n:,} lines", count).format(n=count)
-        return Content.from_markup(f"$said[@click={OPEN_FLUSH}]$lines[/]", said=said, lines=lines)
-    return Content(said + clean_line(outcome(flush)))
+        return Content.from_markup(f"$text[@click={OPEN_FLUSH}]$lines[/]", text=text, lines=lines)
+    return Content(text + clean_line(outcome(flush)))
 
 
 def _moment(at: str, now: datetime) -> str:

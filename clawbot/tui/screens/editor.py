@@ -103,10 +103,10 @@ def editor_command(environ: Mapping[str, str], path: Path, line: int | None = No
     name = Path(words[0]).name.removesuffix(".exe")
     if name in _WAITS and not {"--wait", "-w"} & set(words):
         words.append("--wait")
-    return [*words, *_place(name, path, line)]
+    return [*words, *_line_arguments(name, path, line)]
 
 
-def _place(name: str, path: Path, line: int | None) -> list[str]:
+def _line_arguments(name: str, path: Path, line: int | None) -> list[str]:
     if line is None:
         return [f"{path}"]
     if name in _PLUS:
@@ -297,9 +297,9 @@ class EditorScreen(OverScreen[bool]):
         self.pause = None
         self.tokens = await self.runtime.workspace.count_tokens(self.area.text)
         if not self.has_left:
-            self._tell()
+            self._show_state()
 
-    def _tell(self) -> None:
+    def _show_state(self) -> None:
         figures = (
             "…" if self.tokens is None else ngettext("{n:,} token", "{n:,} tokens", self.tokens).format(n=self.tokens)
         )
@@ -325,7 +325,7 @@ class EditorScreen(OverScreen[bool]):
                 return False
             self.saved, self.on_disk = True, text
             if not self.has_left:
-                self._tell()
+                self._show_state()
             return True
 
     async def _write(self, name: str, text: str, known: str) -> bool:
@@ -346,13 +346,13 @@ class EditorScreen(OverScreen[bool]):
         question = _("{file} has changed on disk since it was opened here.").format(file=clean_line(self.file))
         answers = [("k", _("keep both")), ("o", _("overwrite it")), ("r", _("reload it"))]
         answer = await self.app.push_screen_wait(AskScreen(question, answers))
-        if answer == "r" or (answer == "k" and await self._save_beside()):
+        if answer == "r" or (answer == "k" and await self._save_copy()):
             row, _column = self.area.cursor_location
             await self._read()
             self._go_to(row + 1)
         return answer == "o"
 
-    async def _save_beside(self) -> bool:
+    async def _save_copy(self) -> bool:
         """Save the text as a new file beside the one on disk; False, with a notice, when that fails."""
         path = PurePath(self.file)
         for number in itertools.count(2):

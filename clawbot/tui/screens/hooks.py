@@ -125,11 +125,11 @@ def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
 def _last_run(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
         return _(NEVER)
-    said = _("{event}: {result}, {time:%Y-%m-%d %H:%M:%S}")
-    return said.format(event=clean_line(hook.topic), result=result_of(hook), time=hook.at.astimezone(zone))
+    template = _("{event}: {result}, {time:%Y-%m-%d %H:%M:%S}")
+    return template.format(event=clean_line(hook.topic), result=result_of(hook), time=hook.at.astimezone(zone))
 
 
-LOOKING = N_("looking for hooks …")
+LOADING = N_("looking for hooks …")
 NO_HOOKS = N_("No hooks yet.\n\nPut a folder with a HOOK.md and a handler.py here, then press r:")
 
 
@@ -156,7 +156,7 @@ class HooksScreen(OverScreen[None]):
             frame.border_title = _("Hooks")
             yield Static(id="head")
             yield OptionList(id="rows", markup=False)
-            yield Static(Content.styled(LOOKING, "$foreground 70%"), id="details")
+            yield Static(Content.styled(LOADING, "$foreground 70%"), id="details")
             yield KeyLine([KeyHint("↑ ↓", "choose", "screen.move('cursor_down')"), *_KEYS])
 
     def on_mount(self) -> None:

@@ -25,17 +25,17 @@ from clawbot.tui.render.finding import marks
 from clawbot.tui.screens.common import KeyHint, KeyLine
 from clawbot.tui.screens.editor import EditorScreen, edit_external
 from clawbot.tui.screens.passages import (
-    WHOLE,
+    END,
     NoteRow,
-    PlacePicker,
-    PlacePreview,
+    PassagePicker,
+    PassagePreview,
+    SessionTarget,
     SpokenExcerpt,
-    TalkPlace,
+    excerpt_around,
     passage,
-    said_around,
 )
 from clawbot.tui.screens.picker import Row, Styles
-from clawbot.tui.status_bar import TOLD_EVERY, IndexingWatch, indexing_text
+from clawbot.tui.status_bar import REPORT_SECONDS, IndexingWatch, indexing_text
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -47,7 +47,7 @@ SLOW = 0.4  # seconds without an answer after which a word says that the search 
 RESULTS = 30
 RECENT = 30
 # The preview stands beside the list from so many columns on, else below it where there are so many lines.
-BESIDE_WIDTH = 80
+SPLIT_WIDTH = 80
 BELOW_HEIGHT = 24
 ROW_MARGINS = 3  # columns of the list that no row has: its margins, and its scrollbar
 NOTHING_YET = N_(
@@ -72,8 +72,8 @@ class SearchScope:
 
 EVERYTHING = SearchScope("", ("memory", "sessions"), N_("Nothing is remembered about “{query}”."))
 NOTES = SearchScope(N_("notes"), ("memory",), N_("No note says anything about “{query}”."))
-TALKS = SearchScope(N_("conversations"), ("sessions",), N_("Nothing was said about “{query}”."))
-SCOPES = (EVERYTHING, NOTES, TALKS)
+CONVERSATIONS = SearchScope(N_("conversations"), ("sessions",), N_("Nothing was said about “{query}”."))
+SCOPES = (EVERYTHING, NOTES, CONVERSATIONS)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class SearchAnswer:
     seconds: float = 0.0
 
 
-class MemoryScreen(PlacePicker):
+class MemoryScreen(PassagePicker):
     """Searches for what is typed, beginning with `query`. Enter opens a note in the editor, at its line.
 
     Gives back where the place that was chosen was said, when that was in a conversation, else None.
@@ -111,7 +111,7 @@ class MemoryScreen(PlacePicker):
         super().__init__(runtime)
         self.first_query = query
         self.only = EVERYTHING
-        self.talks: dict[str, SpokenExcerpt] = {}  # what was said around places
+        self.excerpts: dict[str, SpokenExcerpt] = {}  # what was said around places
         self.clock = clock or SystemClock()
         self.notes: dict[str, str] = {}  # the texts that were read for these results
         self.gone: set[str] = set()  # notes that were searched for anew because they are no more
@@ -139,7 +139,7 @@ class MemoryScreen(PlacePicker):
         self.watch_index.stop()
 
     def on_resize(self, event: Resize) -> None:
-        narrow = event.size.width < BESIDE_WIDTH
+        narrow = event.size.width < SPLIT_WIDTH
         self.set_class(narrow, "-narrow")
         self.set_class(narrow and event.size.height < BELOW_HEIGHT, "-low")
         self.call_after_refresh(self._refit)
@@ -166,7 +166,7 @@ class MemoryScreen(PlacePicker):
         self.run_worker(self._ask(self.typed, self.asked, (instead, highlight)), group="rows", exclusive=True)
 
     async def _ask(self, query: str, number: int, highlights: Sequence[str | None]) -> None:
-        slow = self.set_timer(SLOW, lambda: self._say_slow(number))
+        slow = self.set_timer(SLOW, lambda: self._show_slow(number))
         try:
             answer = await self._search(query) if query else SearchAnswer(await self.load(), self.nothing)
         except SEARCH_ERRORS as error:
@@ -180,15 +180,15 @@ class MemoryScreen(PlacePicker):
         self.answer, self.answered = answer, query
         self.rows, self.absence = answer.rows, answer.absence
         self.notes.clear()
-        self.talks.clear()
+        self.excerpts.clear()
         self.set_class(answer.failed, "-failed")
         self.refilter()
         for highlight in highlights:
             self.highlight(highlight)
-        self._tell()
-        self._look_again()
+        self._show_status()
+        self._schedule_refresh()
 
-    def _say_slow(self, number: int) -> None:
+    def _show_slow(self, number: int) -> None:
         if number == self.asked:
             self.query_one("#count", Static).update(_("searching …"))
 
@@ -208,13 +208,13 @@ class MemoryScreen(PlacePicker):
         return [NoteRow(name, clean_line(name), self._day(name), path=name) for name in names[:RECENT]]
 
     def _row(self, hit: Hit, query: str) -> NoteRow:
-        said = hit.said
-        who = "" if said is None else f"{speaker(said.who, said.by)}, {self._date(said.at.date())} {said.at:%H:%M}"
+        turn = hit.said
+        who = "" if turn is None else f"{speaker(turn.who, turn.by)}, {self._date(turn.at.date())} {turn.at:%H:%M}"
         return NoteRow(
             id=f"{hit.path}:{hit.start_line}-{hit.end_line}",
             title=who or f"{clean_line(hit.path)}:{hit.start_line}",
             detail="  ".join(filter(None, (self._day(hit.path), and_more(hit.more) if hit.more else ""))),
-            entry=said.entry if said is not None else "",
+            entry=turn.entry if turn is not None else "",
             path=hit.path,
             first=hit.start_line,
             last=hit.end_line,
@@ -247,7 +247,7 @@ class MemoryScreen(PlacePicker):
             row = self.current
             self.refilter()
             self.highlight(row.id if row else None)
-        self.query_one(PlacePreview).reveal()
+        self.query_one(PassagePreview).reveal()
 
     def count(self, query: str, found: int) -> str:
         if self.answer.result is None:
@@ -259,22 +259,22 @@ class MemoryScreen(PlacePicker):
 
     def _indexing(self, progress: Progress | None) -> None:
         self.progress = progress
-        self._tell()
-        self._look_again()
+        self._show_status()
+        self._schedule_refresh()
 
-    def _look_again(self) -> None:
+    def _schedule_refresh(self) -> None:
         """Search anew when there may be something else to find than this answer; after a while, since files that are
         written all the time would keep the list from resting."""
         if self.again is None and self.runtime.memory.generation != self.generation:
-            self.again = self.set_timer(TOLD_EVERY, self._search_again)
+            self.again = self.set_timer(REPORT_SECONDS, self._search_again)
 
     def _search_again(self) -> None:
         self.again = None
         if self.is_settled and self.runtime.memory.generation != self.generation:
             self.fetch(self.current.id if self.current else None)
 
-    def _tell(self) -> None:
-        parts = told(self.answer.result, self.progress)
+    def _show_status(self) -> None:
+        parts = status_parts(self.answer.result, self.progress)
         if is_by_meaning(self.answer.result, self.answered or ""):
             parts.append(BY_MEANING)
         self.query_one("#told", Static).update(" · ".join(parts))
@@ -295,7 +295,7 @@ class MemoryScreen(PlacePicker):
     async def _read(self, row: NoteRow) -> None:
         failed = False
         try:
-            text = await self._talk(row) if row.is_session else await self.runtime.memory.text(row.path)
+            text = await self._excerpt(row) if row.is_session else await self.runtime.memory.text(row.path)
         except SEARCH_ERRORS as error:
             text, failed = "", True
             self.notify(clean(f"{error}"), title=_("Not read"), severity="warning", markup=False)
@@ -306,14 +306,16 @@ class MemoryScreen(PlacePicker):
             self._lost(row)
         self._show(row)
 
-    async def _talk(self, row: NoteRow) -> str:
+    async def _excerpt(self, row: NoteRow) -> str:
         """What was said around the place of `row`, each with who said it; "" where that can't be told. Raises
         OSError."""
-        said = said_around(await self.runtime.sessions.around(row.path, row.entry), row.entry) if row.entry else None
-        if said is None:
+        spoken = (
+            excerpt_around(await self.runtime.sessions.around(row.path, row.entry), row.entry) if row.entry else None
+        )
+        if spoken is None:
             return ""
-        self.talks[row.id] = said
-        return said.text
+        self.excerpts[row.id] = spoken
+        return spoken.text
 
     def _lost(self, row: NoteRow) -> None:
         """The note was deleted since it was found: search anew, once, and stay where the list is."""
@@ -327,9 +329,9 @@ class MemoryScreen(PlacePicker):
     def _show(self, row: NoteRow) -> None:
         if self.current != row:
             return
-        text, first, last = self.talks.get(row.id, (self.notes[_key(row)], row.first, row.last))
-        shown = passage(text, first, last) if text else passage(row.snippet, 1, WHOLE)
-        self.query_one(PlacePreview).show_place(shown, row.query)
+        text, first, last = self.excerpts.get(row.id, (self.notes[_key(row)], row.first, row.last))
+        shown = passage(text, first, last) if text else passage(row.snippet, 1, END)
+        self.query_one(PassagePreview).show_passage(shown, row.query)
         self.set_class(not row.last, "-whole")
 
     def action_narrow(self) -> None:
@@ -343,8 +345,8 @@ class MemoryScreen(PlacePicker):
     def chosen(self, row: Row) -> None:
         """Open the note in the editor at its line; what was said in a conversation is read there."""
         if isinstance(row, NoteRow) and row.is_session:
-            place = TalkPlace(session_of(row.path), row.entry, row.query)
-            self.dismiss(place if row.entry or place.session != self.runtime.agent.status.session_id else None)
+            target = SessionTarget(session_of(row.path), row.entry, row.query)
+            self.dismiss(target if row.entry or target.session != self.runtime.agent.status.session_id else None)
         elif isinstance(row, NoteRow):
             self._edit(row)
 
@@ -376,7 +378,7 @@ def is_by_meaning(result: SearchResult | None, query: str) -> bool:
     return not any(marks(query, hit.snippet) for hit in result.hits)
 
 
-def told(result: SearchResult | None, progress: Progress | None) -> list[str]:
+def status_parts(result: SearchResult | None, progress: Progress | None) -> list[str]:
     """What the search has to say about itself: what it could not use, what is missing, how far the index is."""
     parts = [indexing_text(progress)] if progress is not None else []
     if result is not None:

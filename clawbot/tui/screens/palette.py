@@ -242,8 +242,8 @@ def command_row(info: CommandInfo, keys: dict[str, str]) -> Row:
     )
 
 
-def _first_words(told: str) -> str:
-    return re.split(r"[.;](?!\S)|[。；]", told, maxsplit=1)[0].replace("`", "")
+def _first_words(description: str) -> str:
+    return re.split(r"[.;](?!\S)|[。；]", description, maxsplit=1)[0].replace("`", "")
 
 
 def key_rows(chat: Screen[None]) -> list[Row]:

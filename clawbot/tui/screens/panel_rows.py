@@ -22,17 +22,17 @@ from clawbot.text.sanitize import clean_line, isolate
 from clawbot.tui.render.call_titles import is_note
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
-from clawbot.tui.render.items import FOLD, Item, PieceItem
-from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, place_text, short, width_of
+from clawbot.tui.render.items import FOLD, Item, MarkdownItem
+from clawbot.tui.render.lines import StyledSpan, ellipsis, location_text, middle, note_link, short, width_of
 from clawbot.tui.render.markdown_blocks import Flow, MarkdownTable
-from clawbot.tui.screens.context import FIXED, LOOKS, NO_LOOK, bar
+from clawbot.tui.screens.context import FIXED, NO_STYLE, STYLES, bar
 from clawbot.tui.widgets.status_line import Gauge
 
 Use = Literal["found", "read", "written", "quoted"]
 WORDS: dict[Use, str] = {"found": N_("found"), "read": N_("read"), "written": N_("written"), "quoted": N_("quoted")}
 QUIET, TEXT = "$foreground 70%", "$foreground 85%"
 # One accent, that of the conversation.
-GREY_LOOKS = {key: (sign, "$foreground 60%" if style == FIXED else style) for key, (sign, style) in LOOKS.items()}
+GREYS = {key: (sign, "$foreground 60%" if style == FIXED else style) for key, (sign, style) in STYLES.items()}
 LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
 SESSIONS_SHOWN = 5
 BEST = 3  # of the places that one search found
@@ -76,8 +76,8 @@ def used_notes(items: Iterable[Item]) -> list[UsedNote]:
     """The places in notes that `items`, oldest first, found, read, wrote or quoted: the last one first, each once."""
     found: dict[tuple[str, int], UsedNote] = {}
     for item in items:
-        for place in _notes_of(item):
-            note = _quoted(place, found) if place.use == "quoted" else place
+        for used in _notes_of(item):
+            note = _quoted(used, found) if used.use == "quoted" else used
             before = found.pop((note.path, note.line), None)
             # A search that finds again what was quoted tells less of it.
             keeps = before is not None and before.use != "found" and note.use == "found"
@@ -96,7 +96,7 @@ def _notes_of(item: Item) -> Iterator[UsedNote]:
             yield from _touched(item)
         case MemoryItem():
             yield UsedNote(item.path, item.line, "", "written")
-        case PieceItem():
+        case MarkdownItem():
             yield from (_linked(span.link) for span in _spans(item) if span.link.startswith("note:"))
 
 
@@ -104,8 +104,8 @@ def _touched(item: ToolItem) -> Iterator[UsedNote]:
     if item.state != "done":
         return
     path = item.arguments.get("path")
-    if item.place is not None:
-        yield _note(item.place, "written")
+    if item.location is not None:
+        yield _note(item.location, "written")
     elif isinstance(path, str) and is_note(path) and item.name in ("read", "write", "edit", "append"):
         yield _changed(path, item.diff) if item.diff else UsedNote(path, 1, "", "read")
 
@@ -157,12 +157,12 @@ def _linked(target: str) -> UsedNote:
     return UsedNote(path, whole_number(line) or 1, "", "quoted")
 
 
-def _spans(item: PieceItem) -> Iterator[StyledSpan]:
-    match item.piece:
+def _spans(item: MarkdownItem) -> Iterator[StyledSpan]:
+    match item.block:
         case Flow():
-            yield from item.piece.spans
+            yield from item.block.spans
         case MarkdownTable():
-            yield from (span for row in item.piece.rows for cell in row for span in cell)
+            yield from (span for row in item.block.rows for cell in row for span in cell)
 
 
 def _quoted(note: UsedNote, found: dict[tuple[str, int], UsedNote]) -> UsedNote:
@@ -186,7 +186,7 @@ class PanelState(Struct, frozen=True):
     notes: Sequence[UsedNote] = ()
     gauge: Gauge = Gauge()
     report: ContextReport | None = None
-    talks: Sequence[SessionSummary] = ()
+    sessions: Sequence[SessionSummary] = ()
     unfolded: bool = False
     keys: KeyMap | None = None
     figures: bool = False
@@ -196,11 +196,11 @@ class PanelState(Struct, frozen=True):
 
 def panel_rows(state: PanelState, width: int, height: int, now: datetime) -> list[PanelRow]:
     """The rows, at most `width` cells wide: as many notes as leave room for the rest in `height`, unless unfolded."""
-    talks = list(_talks(state.talks, width, now))
+    sessions = list(_sessions(state.sessions, width, now))
     if state.keys is not None:
-        return [*_start(state.keys, width), PanelRow(Content()), *talks]
+        return [*_start(state.keys, width), PanelRow(Content()), *sessions]
     work = [list(_plan(state.plan, width)), list(_files(state.files, width))]
-    others = [list(_context(state, width)), talks]
+    others = [list(_context(state, width)), sessions]
     taken = sum(len(part) + 1 for part in (*work, *others) if part)
     notes = list(_notes(state, width, max(2 * FEWEST_NOTES, height - taken - 2)))
     parts = [part for part in (*work, notes, *others) if part]
@@ -248,10 +248,10 @@ def _notes(state: PanelState, width: int, room: int) -> Iterator[PanelRow]:
     shown = state.notes if state.unfolded else state.notes[: _fitting(state.notes, room)]
     for note in shown:
         target, word = note_link(note.path, note.line), _(WORDS[note.use])
-        place = place_text(clean_line(note.path), note.line, width - width_of(word) - 1)
-        yield PanelRow(_between((place, "$text-accent"), (word, QUIET), width), target)
-        if said := _first_line(note.text):
-            yield PanelRow(Content.styled(f"  {isolate(ellipsis(said, width - 2))}", QUIET), target)
+        location = location_text(clean_line(note.path), note.line, width - width_of(word) - 1)
+        yield PanelRow(_between((location, "$text-accent"), (word, QUIET), width), target)
+        if first := _first_line(note.text):
+            yield PanelRow(Content.styled(f"  {isolate(ellipsis(first, width - 2))}", QUIET), target)
     yield from _more(len(state.notes) - len(shown), FOLD)
 
 
@@ -288,7 +288,7 @@ def _context(state: PanelState, width: int) -> Iterator[PanelRow]:
     if report is None:
         return
     if state.figures:
-        yield from (PanelRow(line) for line in bar(report, width, GREY_LOOKS) if line.plain)
+        yield from (PanelRow(line) for line in bar(report, width, GREYS) if line.plain)
         yield from (PanelRow(_part(part, width)) for part in report.parts if part.tokens > 0)
     yield PanelRow(Content.styled(ellipsis(coming(report), width), QUIET), "run:show_context")
 
@@ -296,12 +296,14 @@ def _context(state: PanelState, width: int) -> Iterator[PanelRow]:
 def _part(part: ContextPart, width: int) -> Content:
     figure = f"{part.tokens:,}"
     name = _between((clean_line(_(part.name)), TEXT), (figure, QUIET), width - 2)
-    return Content.assemble(GREY_LOOKS.get(part.key, NO_LOOK), " ", name)
+    return Content.assemble(GREYS.get(part.key, NO_STYLE), " ", name)
 
 
-def _talks(talks: Sequence[SessionSummary], width: int, now: datetime) -> Iterator[PanelRow]:
-    if talks:
+def _sessions(sessions: Sequence[SessionSummary], width: int, now: datetime) -> Iterator[PanelRow]:
+    if sessions:
         yield _heading(_("Last conversations"), Content(), width)
-    for talk in talks[:SESSIONS_SHOWN]:
-        title = clean_line(talk.title) or _("(nothing said)")
-        yield PanelRow(_between((title, TEXT), (age(talk.updated_at, now), QUIET), width), f"session:{talk.session_id}")
+    for session in sessions[:SESSIONS_SHOWN]:
+        title = clean_line(session.title) or _("(nothing said)")
+        yield PanelRow(
+            _between((title, TEXT), (age(session.updated_at, now), QUIET), width), f"session:{session.session_id}"
+        )

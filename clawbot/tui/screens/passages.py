@@ -18,7 +18,7 @@ from clawbot.text.interface import _
 from clawbot.text.sanitize import clean, clean_line
 from clawbot.tui.render.call_titles import speaker
 from clawbot.tui.render.finding import marks
-from clawbot.tui.render.lines import middle, place_text, width_of
+from clawbot.tui.render.lines import location_text, middle, width_of
 from clawbot.tui.screens.picker import PickerScreen, Row
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 # Of a long file the lines around a place are shown, each cut: it is a look, the editor has the rest, and to lay out
 # more would make the next key wait.
 LINES_AROUND = 40
-PLACE_LINES = 120
+MAX_LINES = 120
 LINE_CHARS = 2_000
 SNIPPET_LEAD = 16  # cells before the first word that was meant
-WHOLE = 10**9  # a last line that no text has
+END = 10**9  # a last line that no text has
 _MARKER = re.compile(r"(?:[-*+>]|#+) ")  # of a list, a quote, a heading
 
 
@@ -64,7 +64,7 @@ class Passage:
     """A text in three parts: what stands before a place, the place, what stands after it."""
 
     before: str
-    place: str
+    match: str
     after: str
 
 
@@ -77,7 +77,7 @@ def passage(text: str, first: int, last: int) -> Passage:
     if not last:
         return Passage("", "", _shown(lines[: 2 * LINES_AROUND]))
     start = min(max(1, first), len(lines)) - 1
-    end = min(max(last, first), start + PLACE_LINES)
+    end = min(max(last, first), start + MAX_LINES)
     before, after = lines[max(0, start - LINES_AROUND) : start], lines[end : end + LINES_AROUND]
     return Passage(_shown(before), _shown(lines[start:end]), _shown(after))
 
@@ -108,18 +108,18 @@ class NoteRow(Row):
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
         # Rounded down: as a minimum score it keeps the place.
         score = "" if self.score is None else f"{int(self.score * 100 + 1e-6) / 100:.2f}  "
-        lines = [Content.assemble((score, "$foreground 70%"), self._place(self.room - width_of(score)))]
+        lines = [Content.assemble((score, "$foreground 70%"), self._location(self.room - width_of(score)))]
         if self.detail or self.snippet:
             day = f"{self.detail}  " if self.detail and self.snippet else self.detail
             start = marked(self.query, snippet_start(self.snippet, self.query), "$foreground 75%")
             lines.append(Content.assemble(" " * len(score), (day, "$foreground 70%"), start))
         return Content("\n").join(lines)
 
-    def _place(self, width: int) -> str:
+    def _location(self, width: int) -> str:
         path = self.title.removesuffix(f":{self.first}")
         if self.room <= 0:
             return self.title
-        return place_text(path, self.first, width) if self.last and not self.entry else middle(self.title, width)
+        return location_text(path, self.first, width) if self.last and not self.entry else middle(self.title, width)
 
 
 # Seconds: a search begins when the typing pauses for so long, the reading for a preview when the list rests.
@@ -128,7 +128,7 @@ PREVIEW_DELAY = 0.08
 _LINES_ABOVE = 3  # in view over the place
 
 
-class TalkPlace(NamedTuple):
+class SessionTarget(NamedTuple):
     """The session to go on in. With an `entry`: what was said there is what the user looks for, by `query`."""
 
     session: str
@@ -144,22 +144,22 @@ class SpokenExcerpt(NamedTuple):
     last: int
 
 
-def said_around(said: Sequence[Spoken], entry: str) -> SpokenExcerpt | None:
+def excerpt_around(spoken: Sequence[Spoken], entry: str) -> SpokenExcerpt | None:
     """`said` with who said it, around the entry `entry`; None when that is not among it."""
-    places = [number for number, one in enumerate(said, start=1) if one.entry == entry]
-    text = "\n".join(_("{speaker}: {text}").format(speaker=speaker(one.who, one.by), text=one.text) for one in said)
-    return SpokenExcerpt(text, places[0], places[-1]) if places else None
+    numbers = [number for number, one in enumerate(spoken, start=1) if one.entry == entry]
+    text = "\n".join(_("{speaker}: {text}").format(speaker=speaker(one.who, one.by), text=one.text) for one in spoken)
+    return SpokenExcerpt(text, numbers[0], numbers[-1]) if numbers else None
 
 
-class PlacePreview(VerticalScroll, can_focus=False):
+class PassagePreview(VerticalScroll, can_focus=False):
     """Shows a place with what stands around it, or a text that has none."""
 
     def compose(self) -> ComposeResult:
         for name in ("before", "place", "after"):
             yield Static(id=name, markup=False)
 
-    def show_place(self, shown: Passage, query: str) -> None:
-        self._show(Content(shown.before), marked(query, shown.place, "$foreground"), Content(shown.after))
+    def show_passage(self, shown: Passage, query: str) -> None:
+        self._show(Content(shown.before), marked(query, shown.match, "$foreground"), Content(shown.after))
         # Asked of the part that was changed last: the screen can get there before it hears that anything is to be laid
         # out, and would scroll by what was shown before.
         self.query_one("#after").call_after_refresh(self.reveal)
@@ -179,7 +179,7 @@ class PlacePreview(VerticalScroll, can_focus=False):
             self.scroll_to(y=max(0, line - _LINES_ABOVE), animate=False, force=True)
 
 
-class PlacePicker(PickerScreen[TalkPlace]):
+class PassagePicker(PickerScreen[SessionTarget]):
     """A list of places with the preview of the highlighted one, which is read as soon as the list rests there."""
 
     BINDINGS: ClassVar = [
@@ -194,8 +194,8 @@ class PlacePicker(PickerScreen[TalkPlace]):
         self._pause: Timer | None = None
         self._rest: Timer | None = None
 
-    def beside(self) -> list[Widget]:
-        return [PlacePreview(id="preview")]
+    def side_widgets(self) -> list[Widget]:
+        return [PassagePreview(id="preview")]
 
     def search_at_pause(self, search: Callable[[], object] | None) -> None:
         """Search when the typing pauses; None: there is nothing to search for."""

@@ -90,9 +90,9 @@ class Row:
         """The row as it is shown in `width` cells; `found` are the places of the title that the filter met."""
         room = width - width_of(self.right) - len(self.mark) - 3
         title = Content(ellipsis(self.title, room) if self.right and room > 0 else self.title)
-        for place in found:
-            if place < len(title.plain):
-                title = title.stylize("$text-accent underline", place, place + 1)
+        for index in found:
+            if index < len(title.plain):
+                title = title.stylize("$text-accent underline", index, index + 1)
         gap = " " * max(2, width - width_of(title.plain) - width_of(self.right) - len(self.mark) - 1)
         right = (gap + self.right, "$foreground 70%") if self.right else ""
         lines = [Content.assemble((f"{self.mark} ", "$text-accent"), title, right)]
@@ -170,7 +170,7 @@ class PickerScreen(OverScreen[ResultT]):
         """Which of `shown` is highlighted after the list has changed."""
         return 0
 
-    def beside(self) -> list[Widget]:
+    def side_widgets(self) -> list[Widget]:
         return []
 
     def compose(self) -> ComposeResult:
@@ -182,7 +182,7 @@ class PickerScreen(OverScreen[ResultT]):
             with Horizontal(id="body", classes="" if self.fills else "body"):
                 yield OptionList(id="rows", markup=False)
                 yield Static(id="note", markup=False)
-                yield from self.beside()
+                yield from self.side_widgets()
             yield KeyLine(self.keys)
 
     def on_mount(self) -> None:
@@ -263,7 +263,7 @@ class PickerScreen(OverScreen[ResultT]):
         found = [(hit, row) for row in self.rows if (hit := match(self.search, query, row.searched))]
         if query:
             found.sort(key=lambda pair: -pair[0][0])
-        return [(row, places) for (_, places), row in found]
+        return [(row, positions) for (_, positions), row in found]
 
     def count(self, query: str, found: int) -> str:
         """What stands at the right of the line to type in, when `found` rows answer `query`."""
@@ -274,11 +274,11 @@ class PickerScreen(OverScreen[ResultT]):
         found = self.matching(query)
         fixed = self.fixed_rows(query)
         width = self._drawn_width = self._row_width
-        places = {id(row): at for row, at in found}
+        hits = {id(row): at for row, at in found}
         rows = [row for row, _ in found[:MAX_ROWS]]
         self.shown = [*(rows if query else grouped(rows)), *fixed]
         self.list.set_options(
-            Option(row.prompt(places.get(id(row), ()), width), disabled=isinstance(row, Heading)) for row in self.shown
+            Option(row.prompt(hits.get(id(row), ()), width), disabled=isinstance(row, Heading)) for row in self.shown
         )
         self.set_class(not self.shown, "-empty")
         if self.shown:

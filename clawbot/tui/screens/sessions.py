@@ -26,12 +26,12 @@ from clawbot.tui.render.finding import marks
 from clawbot.tui.render.lines import short
 from clawbot.tui.screens.common import KeyHint, KeyLine, OverScreen, day_group, turns
 from clawbot.tui.screens.passages import (
-    PlacePicker,
-    PlacePreview,
+    PassagePicker,
+    PassagePreview,
+    SessionTarget,
     SpokenExcerpt,
-    TalkPlace,
+    excerpt_around,
     passage,
-    said_around,
     snippet_start,
 )
 from clawbot.tui.screens.picker import Row, Styles
@@ -86,7 +86,7 @@ class TitleScreen(OverScreen[str]):
         self.dismiss(self.query_one("#key", Input).value.strip())
 
 
-class SessionsScreen(PlacePicker):
+class SessionsScreen(PassagePicker):
     """Gives the session to go on with, with the place in it that answers what was typed, or None."""
 
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/sessions.tcss"]
@@ -150,10 +150,10 @@ class SessionsScreen(PlacePicker):
 
     def typing(self) -> None:
         self.refilter()
-        self.search_at_pause(self._look_into if self.typed else None)
+        self.search_at_pause(self._search_messages if self.typed else None)
 
     @work(group="said", exclusive=True)
-    async def _look_into(self) -> None:
+    async def _search_messages(self) -> None:
         query = self.typed
         try:
             result = await self.runtime.memory.search(query, RESULTS, ("sessions",))
@@ -175,8 +175,8 @@ class SessionsScreen(PlacePicker):
 
     def _entry(self, row: Row) -> str:
         """The entry in which was said what is typed; "" when nothing was found."""
-        query, said = self.said
-        hit = said.get(row.id) if query == self.typed else None
+        query, hits = self.said
+        hit = hits.get(row.id) if query == self.typed else None
         return hit.said.entry if hit is not None and hit.said is not None else ""
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
@@ -186,19 +186,19 @@ class SessionsScreen(PlacePicker):
         words = query.casefold().split()
         titled = [row for row in self.rows if all(word in row.searched.casefold() for word in words)]
         known = {row.id for row in titled}
-        searched, said = self.said
+        searched, hits = self.said
         rows = {row.id: row for row in self.rows if row.id not in known}
-        others = [rows[session] for session in said if session in rows] if searched == query else []
-        found = [(row, places_of(words, row.title)) for row in titled]
-        return [*found, *((replace(row, detail=quoted(said[row.id], query)), ()) for row in others)]
+        others = [rows[session] for session in hits if session in rows] if searched == query else []
+        found = [(row, positions_of(words, row.title)) for row in titled]
+        return [*found, *((replace(row, detail=quoted(hits[row.id], query)), ()) for row in others)]
 
     def on_resize(self, event: Resize) -> None:
         self.set_class(event.size.width < PREVIEW_WIDTH, "-narrow")
 
     def chosen(self, row: Row) -> None:
         """Give the session back; nothing changes for the one that is open already, unless a place in it was found."""
-        place = TalkPlace(row.id, self._entry(row), self.typed)
-        self.dismiss(place if place.entry or row.id != self.runtime.agent.status.session_id else None)
+        target = SessionTarget(row.id, self._entry(row), self.typed)
+        self.dismiss(target if target.entry or row.id != self.runtime.agent.status.session_id else None)
 
     @on(OptionList.OptionHighlighted, "#rows")
     def show_preview(self) -> None:
@@ -226,9 +226,9 @@ class SessionsScreen(PlacePicker):
         """What is to be shown of a session. Raises ClawbotError, OSError."""
         hit = self.said[1].get(session_id)
         if entry and hit is not None:
-            said = said_around(await self.runtime.sessions.around(hit.path, entry), entry)
-            if said is not None:
-                return said
+            hits = excerpt_around(await self.runtime.sessions.around(hit.path, entry), entry)
+            if hits is not None:
+                return hits
         width = self.query_one("#preview").scrollable_content_region.width
         items = await self.runtime.sessions.preview(session_id, PREVIEW_MESSAGES)
         # Markdown comes in after the first paint, and takes its time.
@@ -238,9 +238,9 @@ class SessionsScreen(PlacePicker):
         row = self.current
         if row is None or (row.id, self._entry(row)) != key:
             return
-        shown, preview = self.previews[key], self.query_one(PlacePreview)
+        shown, preview = self.previews[key], self.query_one(PassagePreview)
         if isinstance(shown, SpokenExcerpt):
-            preview.show_place(passage(*shown), self.typed)
+            preview.show_passage(passage(*shown), self.typed)
         else:
             preview.show_end(shown)
         self.set_class(not isinstance(shown, SpokenExcerpt), "-whole")
@@ -271,7 +271,7 @@ class SessionsScreen(PlacePicker):
             self.notify(clean(f"{error}"), title=_("Not forked"), severity="error", markup=False)
             return
         if not self.has_left:
-            self.dismiss(TalkPlace(forked))
+            self.dismiss(SessionTarget(forked))
 
     @work(group="change")
     async def action_delete(self) -> None:
@@ -315,7 +315,7 @@ class SessionsScreen(PlacePicker):
             self.notify(f"{path}", title=_("Exported"), markup=False)
 
 
-def places_of(words: Sequence[str], title: str) -> list[int]:
+def positions_of(words: Sequence[str], title: str) -> list[int]:
     """Where in `title` the `words` stand, which are in small letters."""
     folded = title.lower()
     found = ((folded.find(word), len(word)) for word in words) if len(folded) == len(title) else ()
@@ -351,19 +351,19 @@ def _block(item: HistoryItem, width: int) -> Content | None:
         return None
     if len(text) > PREVIEW_CHARS:
         text = text[:PREVIEW_CHARS].rstrip() + " …"
-    said = rendered(text, width) if isinstance(message, AssistantMessage) else Content(text)
-    return Content.assemble((f"{speaker}\n", QUIET), said)
+    hits = rendered(text, width) if isinstance(message, AssistantMessage) else Content(text)
+    return Content.assemble((f"{speaker}\n", QUIET), hits)
 
 
 def rendered(text: str, width: int) -> Content:
     """Markdown as the page shows it, in `width` cells, in the few styles that a preview has."""
-    from clawbot.tui.render.markdown import markdown_pieces
+    from clawbot.tui.render.markdown import markdown_blocks
     from clawbot.tui.render.markdown_blocks import Lexers
 
     lexers, lines = Lexers(), list[Content]()
-    for piece in markdown_pieces(text):
-        lines += [Content("")] if piece.gap and lines else []
-        for line in piece.lines(max(width, 20), lexers):
+    for block in markdown_blocks(text):
+        lines += [Content("")] if block.gap and lines else []
+        for line in block.lines(max(width, 20), lexers):
             spans = [(span.text, _styled(span.style)) for span in line.spans]
             lines.append(Content.assemble(*spans))
     return Content("\n").join(lines)

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from clawbot.tui.widgets.transcript import TranscriptView
 
 FROM_COLUMNS = 150
-TALK = 124  # columns of the talk at most: its widest lines, their margin, the scroll bar
+PAGE_COLUMNS = 124  # columns of the talk at most: its widest lines, their margin, the scroll bar
 NARROWEST, WIDEST = 45, 61  # columns of the panel
-TALK_PARTS = "HeaderLine, TranscriptView, #bottom"
+PAGE_PARTS = "HeaderLine, TranscriptView, #bottom"
 
 
 def margins(columns: int, panel: int) -> tuple[int, int]:
     """The empty columns left and right of the talk, with a panel of so many columns beside it."""
-    empty = max(0, columns - TALK - panel)
+    empty = max(0, columns - PAGE_COLUMNS - panel)
     return empty // 2, empty - empty // 2
 
 
 def panel_width(columns: int) -> int:
     """How many of `columns` the panel gets; 0 where there is no room for it."""
-    return max(NARROWEST, min(WIDEST, columns - TALK)) if columns >= FROM_COLUMNS else 0
+    return max(NARROWEST, min(WIDEST, columns - PAGE_COLUMNS)) if columns >= FROM_COLUMNS else 0
 
 
-class SidePlace:
+class SideLayout:
     """The panel on `screen`, beside `page`. Below FROM_COLUMNS, or before a runtime is there, there is none."""
 
     def __init__(self, screen: Screen[Any], page: TranscriptView, turns: Turns, clock: Clock) -> None:
@@ -51,13 +51,13 @@ class SidePlace:
         self._runtime = runtime
         if self.panel is not None:
             self.panel.connect(runtime)
-        self._place()
+        self._arrange()
 
     def fit(self, columns: int) -> None:
         self._columns = columns
-        self._place()
+        self._arrange()
 
-    def _place(self) -> None:
+    def _arrange(self) -> None:
         width = panel_width(self._columns) if self.is_wanted else 0
         if width and self.panel is None and self._runtime is not None:
             # What it shows comes in after the first paint, and on wide screens alone.
@@ -75,7 +75,7 @@ class SidePlace:
             self.panel.styles.margin = (0, right, 0, 0)
         if (left, right + width) != self._margins:
             self._margins = left, right + width
-            for part in self._screen.query(TALK_PARTS):
+            for part in self._screen.query(PAGE_PARTS):
                 part.styles.margin = (0, right + width, 0, left)
         # What is docked takes the whole width, whatever its margins are.
         self._screen.query_one("#bottom").styles.width = max(1, self._columns - left - right - width)
@@ -90,7 +90,7 @@ class SidePlace:
         if not panel_width(self._columns):
             return _("the side panel needs {columns} columns").format(columns=FROM_COLUMNS)
         self._wanted = not self.is_wanted
-        self._place()
+        self._arrange()
         return ""
 
     def take(self, event: Event) -> None:

@@ -30,7 +30,7 @@ from clawbot.tui.screens.panel_rows import (
     plan_steps,
     used_notes,
 )
-from clawbot.tui.screens.welcome import is_said
+from clawbot.tui.screens.welcome import has_messages
 from clawbot.tui.status_bar import gauge_of
 from clawbot.tui.widgets.transcript import TranscriptView
 
@@ -78,7 +78,7 @@ class SidePanel(Widget, can_focus=True):
 
     def _screen_changed(self, screen: Screen[Any]) -> None:
         if screen is self.screen:
-            self.load_talks()
+            self.load_sessions()
 
     def connect(self, runtime: RuntimeApi) -> None:
         self.runtime = runtime
@@ -86,7 +86,7 @@ class SidePanel(Widget, can_focus=True):
         self._top, self._cursor = 0, None
         self.reloaded()
         self.load_report()
-        self.load_talks()
+        self.load_sessions()
 
     def reloaded(self) -> None:
         self.read_page()
@@ -103,7 +103,7 @@ class SidePanel(Widget, can_focus=True):
             self.show()
         elif isinstance(event, events.SessionChanged):
             self.load_plan()
-            self.load_talks()
+            self.load_sessions()
         if isinstance(event, CHANGES_WINDOW) and not more:
             self.load_report()
 
@@ -119,8 +119,8 @@ class SidePanel(Widget, can_focus=True):
         """Count the parts of the window, which waits for the running turn."""
         self._load("report", lambda runtime: runtime.agent.context_report())
 
-    def load_talks(self) -> None:
-        self._load("talks", self._talks)
+    def load_sessions(self) -> None:
+        self._load("talks", self._sessions)
 
     def _load(self, name: str, read: Reader) -> None:
         """Set the field `name` of the state to what `read` returns."""
@@ -141,14 +141,14 @@ class SidePanel(Widget, can_focus=True):
         history = await runtime.sessions.history(limit=PLAN_REACH)
         return plan_steps(last_plan(item.message for item in history if item.message is not None))
 
-    async def _talks(self, runtime: RuntimeApi) -> list[SessionSummary]:
+    async def _sessions(self, runtime: RuntimeApi) -> list[SessionSummary]:
         here = runtime.agent.status.session_id
         return [each for each in await runtime.sessions.all() if each.turns and each.session_id != here]
 
     def show(self) -> None:
         if self.runtime is not None:
             gauge = gauge_of(self.runtime.settings, self.runtime.agent.status)
-            keys = None if is_said(self.page.stack.items) else KeyMap(self.runtime.settings.tui.keys)
+            keys = None if has_messages(self.page.stack.items) else KeyMap(self.runtime.settings.tui.keys)
             self.state = replace(self.state, gauge=gauge, keys=keys)
             self._make_rows()
             self.refresh()

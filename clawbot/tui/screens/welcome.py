@@ -42,19 +42,19 @@ OFFLINE = "offline"
 MARK = "╱╱╱ "
 PROMISE = N_("an agent that does not forget")
 EXAMPLES = (N_("remember that I prefer tabs"), N_("what do I prefer?"), N_("show USER.md"))
-TALKS_SHOWN = 3
+SESSIONS_SHOWN = 3
 LEFT = "   "
 AIRY = (60, 15)  # columns and rows from which there is room for air and long words
 TERM = 10  # cells of the words at the left
-TRY, TALK, RUN = "try:", "session:", "run:"
+TRY, SESSION, RUN = "try:", "session:", "run:"
 
 
-def is_said(items: Iterable[Item]) -> bool:
+def has_messages(items: Iterable[Item]) -> bool:
     """Return whether `items` hold more than notices and what slash commands printed."""
     return any(item.entry or (isinstance(item, UserItem) and not item.text.startswith("/")) for item in items)
 
 
-class RecentTalk(Struct, frozen=True):
+class RecentSession(Struct, frozen=True):
     """An earlier session: its id, its title, how old it is and how long, in words."""
 
     session_id: str
@@ -91,16 +91,16 @@ class StartItem(Item):
     rows: int
     answers: Answering
     notes: str = ""
-    talks: Sequence[RecentTalk] = ()
+    sessions: Sequence[RecentSession] = ()
     offers: Sequence[str] = ()
 
     def lines(self, page: Page) -> list[StyledLine]:
         """With blank lines and whole sentences where there is room."""
         width = page.width
         airy = width >= AIRY[0] and self.rows >= AIRY[1]
-        talks = [_choice(talk.title, TALK + talk.session_id, width, talk.detail) for talk in self.talks]
+        sessions = [_choice(each.title, SESSION + each.session_id, width, each.detail) for each in self.sessions]
         examples = [_choice(text, TRY + text, width) for text in map(_, EXAMPLES)]
-        parts = [_mark(width), talks or examples, _models(self.answers, width, airy=airy)]
+        parts = [_mark(width), sessions or examples, _models(self.answers, width, airy=airy)]
         if airy:
             notes = _("{folder}, plain Markdown").format(folder=middle(self.notes, width - len(LEFT) - TERM))
             parts.append([_term(_("notes"), notes, width), _term("/help", _("keys and commands"), width)])
@@ -112,33 +112,33 @@ class StartItem(Item):
         return [line for part in parts for line in (*air, *part)] + air
 
 
-def _models(told: Answering, width: int, *, airy: bool) -> list[StyledLine]:
+def _models(main: Answering, width: int, *, airy: bool) -> list[StyledLine]:
     """Who answers, and the ways to another model: each sentence whole, on one line with the next if both fit."""
-    name = short_model(told.name)
-    if told.name != OFFLINE:
-        why = _("{model}: {why}").format(model=name, why=told.why) if told.why else name
-        first = _("{model}, your choice").format(model=name) if told.why == _("your choice") else why
+    name = short_model(main.name)
+    if main.name != OFFLINE:
+        why = _("{model}: {why}").format(model=name, why=main.why) if main.why else name
+        first = _("{model}, your choice").format(model=name) if main.why == _("your choice") else why
         ways = [(_("/model chooses another"), f"{RUN}choose_model")]
     else:
         first = (
             _("No language model yet. I remember, find and quote your notes.") if airy else _("No language model yet.")
         )
         ways = [(_("/model, ctrl+k: enter an API key"), f"{RUN}choose_model")]
-        if told.server:
+        if main.server:
             ways.insert(
-                0, (_("{server} runs on this machine: you are asked before it answers").format(server=told.server), "")
+                0, (_("{server} runs on this machine: you are asked before it answers").format(server=main.server), "")
             )
-        if told.others:
-            ways.append((_("found here: {models}").format(models=_named(told.others)), f"{RUN}choose_model"))
-        if told.local_key:
-            local = _("{key}: a model on this machine, no key needed").format(key=told.local_key)
+        if main.others:
+            ways.append((_("found here: {models}").format(models=_named(main.others)), f"{RUN}choose_model"))
+        if main.local_key:
+            local = _("{key}: a model on this machine, no key needed").format(key=main.local_key)
             ways.append((local, f"{RUN}run_local_model"))
     room = max(2, width - len(LEFT))
     spans = [StyledSpan(text, "note" if target else "tool-text", target) for text, target in ways]
     joined = [span for each in spans for span in (StyledSpan(" · ", "tool"), each)][1:]
     rows = [joined] if cells_of(joined) <= room else [[span] for span in spans]
-    said = [line for row in ([StyledSpan(first, "tool-text")], *rows) for line in wrap(row, room)]
-    return [StyledLine((StyledSpan(LEFT), *line)) for line in said]
+    lines = [line for row in ([StyledSpan(first, "tool-text")], *rows) for line in wrap(row, room)]
+    return [StyledLine((StyledSpan(LEFT), *line)) for line in lines]
 
 
 def _named(models: Sequence[str]) -> str:
@@ -168,32 +168,32 @@ def _term(term: str, text: str, width: int) -> StyledLine:
 
 
 async def welcome(
-    page: TranscriptView, runtime: RuntimeApi, now: datetime, local_key: str, *, anew: bool = False
+    page: TranscriptView, runtime: RuntimeApi, now: datetime, local_key: str, *, fresh: bool = False
 ) -> None:
     """Show the first page if nothing was said, or in one that is shown already what has changed: the model, the last
     conversations. `local_key` gets a model on this machine; `anew`: another session began, and what commands printed
     before it goes."""
-    if is_said(page.stack.items) and not any(isinstance(item, StartItem) for item in page.stack.items):
+    if has_messages(page.stack.items) and not any(isinstance(item, StartItem) for item in page.stack.items):
         return
     status = runtime.agent.status
     found = await runtime.models() if status.model.ref == OFFLINE else ()
     others = [each for each in await runtime.sessions.all() if each.turns and each.session_id != status.session_id]
-    talks = [
-        RecentTalk(each.session_id, each.title, f"{age(each.updated_at, now)} · {turns(each.turns)}")
-        for each in others[:TALKS_SHOWN]
+    sessions = [
+        RecentSession(each.session_id, each.title, f"{age(each.updated_at, now)} · {turns(each.turns)}")
+        for each in others[:SESSIONS_SHOWN]
     ]
     offers = await asyncio.to_thread(_offers, runtime)
-    told = answering(status.model, found, local_key)
+    answers = answering(status.model, found, local_key)
     items = list(page.stack.items)
     shown = next((item for item in items if isinstance(item, StartItem)), None)
-    if shown is not None and (is_said(items) or not anew):
-        shown.answers, shown.talks, shown.offers = told, talks, offers
+    if shown is not None and (has_messages(items) or not fresh):
+        shown.answers, shown.sessions, shown.offers = answers, sessions, offers
         page.update(shown)
-    elif not is_said(items):
-        if anew:
+    elif not has_messages(items):
+        if fresh:
             page.clear()
             page.append([item for item in items if isinstance(item, NoticeItem)])
-        start = StartItem(page.size.height, told, tilde(status.workspace, Path.home()), talks, offers)
+        start = StartItem(page.size.height, answers, tilde(status.workspace, Path.home()), sessions, offers)
         page.append([start])
 
 

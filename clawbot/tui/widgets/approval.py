@@ -32,7 +32,7 @@ from clawbot.text.interface import _
 from clawbot.text.visible import reveal, unwritten, visible
 from clawbot.tools.protocol import danger_of
 from clawbot.tui.render.lines import BLANK
-from clawbot.tui.render.question import Looked, PlanAsked, View, choices_of, lay_out
+from clawbot.tui.render.question import PlanAsked, Reading, View, choices_of, view_of
 from clawbot.tui.widgets.fields import Area, typed_text
 from clawbot.tui.widgets.line_view import Painted
 from clawbot.tui.widgets.status_line import QueueLines
@@ -58,14 +58,14 @@ class QuestionView(Painted):
         self.clock = clock
         self.drawn_at: float | None = None  # by the monotonic clock: when the question was first on the screen
         self.asked: ApprovalRequested | None = None
-        self._looked = Looked()
+        self._reading = Reading()
         self.chosen = ""  # the key of the choice that the cursor is on
 
     def ask(self, asked: ApprovalRequested) -> None:
         self.asked = asked
         self.drawn_at = None
         # The plan itself stands on the page.
-        self._looked = Looked(all_seen=isinstance(asked, PlanAsked))
+        self._reading = Reading(all_seen=isinstance(asked, PlanAsked))
         first = choices_of(asked)[0].key
         self.chosen = "n" if danger_of(asked.risks) == "grave" else first
         self.refresh(layout=True)
@@ -74,13 +74,13 @@ class QuestionView(Painted):
     def view(self) -> View | None:
         if self.asked is None or not self.size.height:
             return None
-        return lay_out(self.asked, self.size.width, self.size.height, self._looked, self.chosen)
+        return view_of(self.asked, self.size.width, self.size.height, self._reading, self.chosen)
 
     @property
     def was_read(self) -> bool:
         """Whether the end of what is asked about has been on the screen."""
         view = self.view
-        return view is not None and view.room > 0 and (self._looked.all_seen or not view.below)
+        return view is not None and view.room > 0 and (self._reading.all_seen or not view.below)
 
     def scroll_rows(self, rows: int) -> None:
         """Move what is asked about by so many rows, and never past what is unread."""
@@ -88,7 +88,7 @@ class QuestionView(Painted):
             return
         rows = max(-view.room, min(rows, view.room))
         top = max(0, min(view.top + rows, view.total - view.room))
-        self._looked = Looked(top, self.was_read or top + view.room >= view.total)
+        self._reading = Reading(top, self.was_read or top + view.room >= view.total)
         self.refresh()
 
     def move(self, step: int) -> None:
@@ -114,8 +114,8 @@ class QuestionView(Painted):
 
     def on_resize(self, event: Resize) -> None:
         """Rows fold anew in another width: what was not read to its end is read from its beginning."""
-        if not self._looked.all_seen:
-            self._looked = replace(self._looked, top=0)
+        if not self._reading.all_seen:
+            self._reading = replace(self._reading, top=0)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
@@ -142,7 +142,7 @@ class QuestionView(Painted):
             height -= queue.get_content_height(container, viewport, width)
         if viewport.height >= LOW:
             height -= AIR + PAGE
-        return len(lay_out(self.asked, width, height, self._looked).lines)
+        return len(view_of(self.asked, width, height, self._reading).lines)
 
 
 class CommandEditor(Area):
@@ -254,7 +254,7 @@ class Approval(Vertical, can_focus=True):
         self._needed = REST
         self._mid_typing = False
         self._held = ""
-        self._told: set[str] = set()  # what commands can touch, as earlier questions said
+        self._shown_reaches: set[str] = set()  # what commands can touch, as earlier questions said
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -278,8 +278,8 @@ class Approval(Vertical, can_focus=True):
         self._needed = REST_AFTER_ANSWER if follows else REST
         self._held = ""
         # What a command can touch is the same for most of them: it is told once.
-        told = request.tool == SHELL and request.reach in self._told
-        self.question.ask(replace(request, reach="") if told else request)
+        was_shown = request.tool == SHELL and request.reach in self._shown_reaches
+        self.question.ask(replace(request, reach="") if was_shown else request)
         for danger in ("caution", "grave"):
             self.set_class(danger_of(request.risks) == danger, f"-{danger}")
         self.display = True
@@ -300,9 +300,9 @@ class Approval(Vertical, can_focus=True):
             return
         now, drawn_at = self.clock.monotonic(), self.question.drawn_at
         was_seen = drawn_at is not None and now - drawn_at >= self._needed
-        rested = was_seen and now - self._last_key >= REST and not self._held
+        paused = was_seen and now - self._last_key >= REST and not self._held
         self._last_key = now
-        if rested:
+        if paused:
             self._mid_typing = False
             if self._take(event.key):
                 event.stop()
@@ -320,9 +320,9 @@ class Approval(Vertical, can_focus=True):
         self._held += character
         if self._rest is not None:
             self._rest.stop()
-        self._rest = self.set_timer(REST, self._rested)
+        self._rest = self.set_timer(REST, self._after_pause)
 
-    def _rested(self) -> None:
+    def _after_pause(self) -> None:
         """The keyboard has rested: one key was a refusal or came too early to allow anything, more were words."""
         held, self._held = self._held, ""
         if self.request is not None and held in self._answers(self.request) and KEYS.get(held) == "deny":
@@ -343,7 +343,7 @@ class Approval(Vertical, can_focus=True):
             self._edit(request.command)
         else:
             self._answered_at = self._last_key
-            self._told.add(request.reach)
+            self._shown_reaches.add(request.reach)
             self.post_message(self.Answered(request.request_id, KEYS[key], network=key == WITH_NETWORK))
         return True
 
@@ -359,17 +359,17 @@ class Approval(Vertical, can_focus=True):
         editor = CommandEditor(command)
         self.mount(editor, before="#approval-editing")
         self.editing = True
-        self._say_keys()
+        self._show_keys()
         editor.focus()
 
-    def _say_keys(self, problem: str = "") -> None:
+    def _show_keys(self, problem: str = "") -> None:
         parts = [Content.styled(problem, "$warning")] if problem else []
         parts += key_texts(("enter", _("runs it")), ("esc", _("back")))
         self.query_one("#approval-editing", Static).update(Content("   ").join(parts))
 
     def on_command_editor_refused(self, event: CommandEditor.Refused) -> None:
         event.stop()
-        self._say_keys(event.reason)
+        self._show_keys(event.reason)
 
     def on_command_editor_done(self, event: CommandEditor.Done) -> None:
         event.stop()

@@ -65,7 +65,7 @@ class Completions(Widget):
     def __init__(self) -> None:
         super().__init__()
         self.choices: list[Choice] = []
-        self.place = 0
+        self.index = 0
         self.display = False
 
     @property
@@ -74,18 +74,18 @@ class Completions(Widget):
 
     @property
     def choice(self) -> Choice:
-        return self.choices[self.place]
+        return self.choices[self.index]
 
     def offer(self, choices: Sequence[Choice]) -> None:
         if self.choices == list(choices):
             return
         self.choices = list(choices)
-        self.place = 0
+        self.index = 0
         self.display = bool(choices)
         self.refresh(layout=True)
 
     def move(self, step: int) -> None:
-        self.place = (self.place + step) % len(self.choices)
+        self.index = (self.index + step) % len(self.choices)
         self.refresh()
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
@@ -104,7 +104,7 @@ class Completions(Widget):
 
     def _row(self, number: int, name: str, column: int) -> Content:
         choice = self.choices[number]
-        style = "$accent bold" if number == self.place else "$foreground"
+        style = "$accent bold" if number == self.index else "$foreground"
         gap = " " * (max(0, column - width_of(name)) + 3)
         parts = [(span.text, "$foreground 80%" if span.style else HELP) for span in code_spans(choice.help)]
         row = Content.assemble((f" {name}", style), gap if choice.help else "", *parts)
@@ -116,7 +116,7 @@ class Completions(Widget):
         if len(self.choices) <= height:
             return 0, len(self.choices)
         shown = max(1, height - 1)
-        first = max(0, self.place + 1 - shown)
+        first = max(0, self.index + 1 - shown)
         return first, first + shown
 
     def on_click(self, event: Click) -> None:
@@ -219,10 +219,10 @@ class Composer(Vertical):
         if self._runtime is None and isinstance(entry, UnknownCommand):
             self.notify(_("Still starting: commands are known in a moment."), markup=False)
         elif isinstance(entry, UnknownCommand):
-            said = _("There is no command {name}. /help lists the commands.")
+            template = _("There is no command {name}. /help lists the commands.")
             if entry.nearest:
-                said = _("There is no command {name}. Did you mean {nearest}?")
-            self.notify(said.format(name=entry.name, nearest=entry.nearest), severity="warning", markup=False)
+                template = _("There is no command {name}. Did you mean {nearest}?")
+            self.notify(template.format(name=entry.name, nearest=entry.nearest), severity="warning", markup=False)
         elif entry is not None:
             self._offer([])
             self._models = []

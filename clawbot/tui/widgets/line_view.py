@@ -109,16 +109,16 @@ class Stack:
             return BLANK
         index = bisect_right(starts, number) - 1
         lines = self._slots[index].lines or self.lines(index)
-        place = number - starts[index]
-        return lines[place] if place < len(lines) else BLANK
+        offset = number - starts[index]
+        return lines[offset] if offset < len(lines) else BLANK
 
     def rows(self, first: int, count: int) -> list[StyledLine]:
         """`count` lines from `first` on; blank ones beyond the end."""
-        index, place = self.at(first)
+        index, offset = self.at(first)
         found: list[StyledLine] = []
         while len(found) < count and index < len(self._slots):
-            found += (self._slots[index].lines or self.lines(index))[place:]
-            index, place = index + 1, 0
+            found += (self._slots[index].lines or self.lines(index))[offset:]
+            index, offset = index + 1, 0
         return [*found[:count], *[BLANK] * (count - len(found))]
 
     def lines(self, index: int) -> list[StyledLine]:
@@ -147,7 +147,7 @@ class Stack:
 
     # Searching
 
-    def look_for(self, pattern: re.Pattern[str] | None) -> None:
+    def search(self, pattern: re.Pattern[str] | None) -> None:
         """Whatever is found from now on is found by `pattern`; None lets go of all that was needed for it."""
         self._pattern = pattern
         for slot in self._slots:
@@ -183,7 +183,7 @@ class Stack:
         finally:
             slot.item.unfolded = not unfolded
 
-    def marks(self, index: int, place: int) -> list[tuple[int, Part]]:
+    def marks(self, index: int, offset: int) -> list[tuple[int, Part]]:
         """What was found in the line at `place` of the item at `index` as it stands on the page: its parts, each with
         the number of its place in the item."""
         slot = self._slots[index]
@@ -191,7 +191,7 @@ class Stack:
             return []
         folded = slot.item.can_unfold and not slot.item.unfolded
         found = find_in(join(self.lines(index)), self._pattern) if folded else slot.found
-        return [(number, part) for number, parts in enumerate(found) for part in parts if part.line == place]
+        return [(number, part) for number, parts in enumerate(found) for part in parts if part.line == offset]
 
     def _starts(self) -> list[int]:
         if self._tops is None:
@@ -208,7 +208,7 @@ NAMES = (
     "reasoning", "divider", "note-quiet", "mark", "notice-info", "notice-warning", "notice-error", "discarded",
     "sign-odd", "sign-blank", "pointed", "found", "found-here",
 )  # fmt: skip
-MOST_STYLES = 512  # a link to a line of a note is a style of its own
+MAX_STYLES = 512  # a link to a line of a note is a style of its own
 COMPONENTS = {PREFIX + name for name in NAMES}
 
 
@@ -250,7 +250,7 @@ class Painted(Widget):
         style = Style(color=(ground + colour).rich_color, bgcolor=ground.rich_color) + flags
         if link:
             style += Style(link=link if "://" in link else None, meta={"target": link})
-        if len(self._span_styles) >= MOST_STYLES:
+        if len(self._span_styles) >= MAX_STYLES:
             self._span_styles.clear()
         self._span_styles[names, link] = style
         return style
@@ -261,7 +261,7 @@ _WORD = re.compile(r"\w(?:[\w./:@~%+-]*\w)?|\S")
 MEASURE = 120  # the widest page, in cells: longer lines are hard to read
 RIGHT_MARGIN = 2
 BAR = "▌"  # beside what is pointed at, in the margin
-MOST_STRIPS = 256  # drawn lines that stay in memory: a few screens of them
+MAX_STRIPS = 256  # drawn lines that stay in memory: a few screens of them
 
 
 class Pointed(NamedTuple):
@@ -285,7 +285,7 @@ class LineView(Painted, ScrollView):
         self.found_here: tuple[Item, int] | None = None  # an item, and the number of a place in it
         self._rows: list[StyledLine] = []  # in view, at the last paint
         self._cursor_row: int | None = None
-        self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MOST_STRIPS)
+        self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MAX_STRIPS)
 
     @property
     def page_width(self) -> int:
@@ -343,8 +343,8 @@ class LineView(Painted, ScrollView):
 
     def _mark(self, strip: Strip, line: StyledLine, number: int) -> Strip:
         """Set off what the search has found, and more so the place where the reader is."""
-        index, place = self.stack.at(number)
-        for which, part in self.stack.marks(index, place):
+        index, offset = self.stack.at(number)
+        for which, part in self.stack.marks(index, offset):
             here = self.found_here == (self.stack.item(index), which)
             left, right = (width_of(line.text[:end]) for end in (part.start, part.end))
             before, inside, after = strip.divide([left, right, max(strip.cell_length, right)])
@@ -388,7 +388,7 @@ class LineView(Painted, ScrollView):
         if event.chain < 2 or number >= self.stack.height:
             return
         event.prevent_default()
-        index, _place = self.stack.at(number)
+        index, _offset = self.stack.at(number)
         first = last = number
         text = self.stack.line(number).text
         words = (found.span() for found in _WORD.finditer(text) if width_of(text[: found.end()]) > event.x)

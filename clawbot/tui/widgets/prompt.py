@@ -28,7 +28,7 @@ from clawbot.tui.vi import (
     clamped,
     line_end,
     line_start,
-    place_of,
+    location_of,
     press,
     shared,
 )
@@ -143,8 +143,8 @@ class Prompt(Area):
         row, column = self.cursor_location
         return sum(len(self.document.get_line(n)) + 1 for n in range(row)) + column
 
-    def _place(self, at: int) -> Location:
-        return place_of(self.text, at)
+    def _location(self, at: int) -> Location:
+        return location_of(self.text, at)
 
     def _is_for_vi(self, vi: Vi, event: Key) -> bool:
         if event.key == "escape":
@@ -160,7 +160,7 @@ class Prompt(Area):
         if vi.mode != INSERT:
             self.history.checkpoint()  # so that undo takes back what one command changed or began to insert
         if step.text != text:
-            self._put_in_place(text, step.text)
+            self._replace_changed(text, step.text)
         self._change_mode(step.vi)
         self._select(step)
         match step.effect:
@@ -173,12 +173,12 @@ class Prompt(Area):
             case "newer":
                 self.action_newer()
         if step.effect:
-            self.move_cursor(self._place(clamped(self.text, self._at)))
+            self.move_cursor(self._location(clamped(self.text, self._at)))
         return step.effect != "stop"
 
-    def _put_in_place(self, old: str, new: str) -> None:
+    def _replace_changed(self, old: str, new: str) -> None:
         start, same = shared(old, new)
-        first, last = map(self._place, (start, len(old) - same))
+        first, last = map(self._location, (start, len(old) - same))
         self.replace(new[start : len(new) - same], first, last, maintain_selection_offset=False)
 
     def _select(self, step: Step) -> None:
@@ -190,7 +190,7 @@ class Prompt(Area):
             above = end < step.vi.anchor
             begin = (line_end if above else line_start)(step.text, step.vi.anchor)
             end = (line_start if above else line_end)(step.text, end)
-        self.selection = Selection(*map(self._place, (begin, end)))
+        self.selection = Selection(*map(self._location, (begin, end)))
 
     def _change_mode(self, vi: Vi) -> None:
         if self._vi is None or self._vi.mode != vi.mode:

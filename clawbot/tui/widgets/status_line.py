@@ -28,8 +28,8 @@ from clawbot.tui.widgets.line_view import Painted
 BAR = 18  # cells of the meter
 SEPARATOR = " · "
 ACTIVITY = 24  # cells for what runs, where half of the line has them
-PLACE = 8  # cells that agent and session have at least
-LEAST_WRITTEN = 60  # cells of a line that tells what the model wrote
+MIN_LABEL = 8  # cells that agent and session have at least
+MIN_WRITTEN = 60  # cells of a line that tells what the model wrote
 FULL_WIDTH = 80  # below, parts are dropped from the right
 
 
@@ -67,7 +67,7 @@ class StatusState(Struct, frozen=True):
     in place of the count of notes while the memory is indexed; `editing` is the mode of vi; `on_page`: the last line of
     the page shows what runs."""
 
-    place: str = ""
+    label: str = ""
     gauge: Gauge = Gauge()
     cost: float | None = None
     notes: int = 0
@@ -87,7 +87,7 @@ def bar(gauge: Gauge, cells: int = BAR) -> list[StyledSpan]:
     if gauge.tokens and not used:
         used = 1
     marks = {min(cells - 1, cells * at // gauge.window) for at in (gauge.flush, gauge.compaction) if at}
-    signs = ["┊" if place in marks else "█" if place < used else "░" for place in range(cells)]
+    signs = ["┊" if label in marks else "█" if label < used else "░" for label in range(cells)]
     full, free = "".join(signs[:used]), "".join(signs[used:])
     return [
         StyledSpan("▕", "meter-edge"),
@@ -118,7 +118,7 @@ def status_line(state: StatusState, width: int) -> list[StyledSpan]:
     taken = cells_of(right) + 1
     room = width - taken - 2
     mode = [StyledSpan(f"{state.editing.upper()} ", "activity")] if state.editing else []
-    left = [StyledSpan(" "), *mode, StyledSpan(ellipsis(state.place, max(PLACE, room // 2)), "place")]
+    left = [StyledSpan(" "), *mode, StyledSpan(ellipsis(state.label, max(MIN_LABEL, room // 2)), "place")]
     used = cells_of(left)
     for forms in parts:
         for form in forms:
@@ -158,7 +158,7 @@ def _right(state: StatusState, width: int, parts: list[list[list[StyledSpan]]]) 
         return [StyledSpan(state.hint)] if state.hint else []
     hint = [StyledSpan(f"{SEPARATOR}{state.hint}")] if state.hint and width >= FULL_WIDTH // 2 else []
     time = f" {duration(state.seconds)}{_written(state.written, width)}"
-    kept = min(PLACE, width_of(state.place)) + sum(len(SEPARATOR) + cells_of(form[-1]) for form in parts[:1])
+    kept = min(MIN_LABEL, width_of(state.label)) + sum(len(SEPARATOR) + cells_of(form[-1]) for form in parts[:1])
     room = min(max(width // 3, min(ACTIVITY, width // 2)), width - kept - len(time) - cells_of(hint) - 4)
     return [StyledSpan(f"{ellipsis(state.activity, max(10, room))}{time}", "activity"), *hint]
 
@@ -174,7 +174,7 @@ def figures(state: StatusState, width: int) -> str:
 
 def _written(tokens: int, width: int, *, about: bool = False) -> str:
     """What the model wrote, in as many characters as there is room for."""
-    if not tokens or width < LEAST_WRITTEN:
+    if not tokens or width < MIN_WRITTEN:
         return ""
     count = f"{'~' if about else ''}{short(tokens)}"
     return f"{SEPARATOR}↓ {_('{n} tokens').format(n=count) if width >= FULL_WIDTH else count}"
@@ -306,7 +306,7 @@ class QueueLines(Widget):
     def render_line(self, y: int) -> Strip:
         if self.coming:
             if not y:
-                return self._line(self._told(_("sending: {text}"), self.coming))
+                return self._line(self._filled(_("sending: {text}"), self.coming))
             y -= 1
         more = len(self.texts) - self.SHOWN
         if y >= self.SHOWN and more > 0:
@@ -315,12 +315,12 @@ class QueueLines(Widget):
             hint = (
                 "   " + _("{key} takes it back").format(key=self.key) if self.key and y == len(self.texts) - 1 else ""
             )
-            text = self._told(_("queued: {text}"), self.texts[y] if y < len(self.texts) else "", hint)
+            text = self._filled(_("queued: {text}"), self.texts[y] if y < len(self.texts) else "", hint)
         return self._line(text)
 
-    def _told(self, said: str, text: str, hint: str = "") -> str:
-        room = self.size.width - width_of(said) + len("{text}") - width_of(hint) - 6
-        return f"   {said.format(text=ellipsis(clean_line(text[:500]), max(10, room)))}{hint}"
+    def _filled(self, template: str, text: str, hint: str = "") -> str:
+        room = self.size.width - width_of(template) + len("{text}") - width_of(hint) - 6
+        return f"   {template.format(text=ellipsis(clean_line(text[:500]), max(10, room)))}{hint}"
 
     def _line(self, text: str) -> Strip:
         return Strip([Segment(text, self.rich_style)]).crop_extend(0, self.size.width, self.rich_style)

@@ -75,45 +75,45 @@ class TranscriptView(LineView, can_focus=True):
     def append(self, items: Iterable[Item], *, drop: int = 0) -> None:
         """Add `items` at the end, in place of the last `drop` ones."""
         added = list(items)
-        with self._kept_in_place():
+        with self._keeping_anchor():
             end = len(self.stack) - (self._foot is not None)
             self.stack.replace(end - drop, end, added)
         fresh = next((item for item in added if item.fresh), None)
         is_new = fresh is not None and fresh is not self._newest
         self._newest = fresh or self._newest
         if not self._following:
-            self._tell(self.unseen + is_new, max(0, self.stack.height - self._left))
+            self._report(self.unseen + is_new, max(0, self.stack.height - self._left))
 
     def foot(self, item: Item | None) -> None:
         """Let `item`, or nothing, stand below all others."""
-        with self._kept_in_place():
+        with self._keeping_anchor():
             end = len(self.stack)
             self.stack.replace(end - (self._foot is not None), end, [item] if item else [])
             self._foot = item
 
     @property
     def last(self) -> Item | None:
-        place = len(self.stack) - 1 - (self._foot is not None)
-        return self.stack.item(place) if place >= 0 else None
+        offset = len(self.stack) - 1 - (self._foot is not None)
+        return self.stack.item(offset) if offset >= 0 else None
 
     def prepend(self, items: Iterable[Item], *, drop: int = 0) -> None:
         """Add older items at the beginning, in place of the first `drop` ones; what is on the screen stays there."""
         height = self.stack.height
-        with self._kept_in_place(after=drop):
+        with self._keeping_anchor(after=drop):
             self.stack.replace(0, drop, items)
         self._left += self.stack.height - height
 
     def clear(self) -> None:
         self._cursor = self._foot = self.pointed = self.found_here = None
         self._following = True
-        self._tell(0)
-        with self._kept_in_place():
+        self._report(0)
+        with self._keeping_anchor():
             self.stack.replace(0, len(self.stack), ())
 
     def update(self, item: Item) -> None:
         index = self.stack.index_of(item)
         if index is not None:
-            with self._kept_in_place():
+            with self._keeping_anchor():
                 self.stack.changed(index)
 
     def repaint(self, item: Item) -> None:
@@ -167,7 +167,7 @@ class TranscriptView(LineView, can_focus=True):
     def go_to_end(self) -> None:
         self._following = True
         self._scroll(self.max_scroll_y)
-        self._tell(0)
+        self._report(0)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow only while the reader is at the end; fetch older turns near the top."""
@@ -177,7 +177,7 @@ class TranscriptView(LineView, can_focus=True):
         # Who stands at a place that was searched for stays there, whatever comes.
         self._following = self.at_end and self.found_here is None
         if self._following:
-            self._tell(0)
+            self._report(0)
         if new_value <= NEAR_TOP and new_value < old_value:
             self.post_message(self.TopReached())
         self._settle_visible()
@@ -187,18 +187,18 @@ class TranscriptView(LineView, can_focus=True):
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
 
-    def _tell(self, unseen: int, grown: int = 0) -> None:
+    def _report(self, unseen: int, grown: int = 0) -> None:
         if (unseen, grown) != (self.unseen, self._grown):
             self.unseen, self._grown = unseen, grown
             self.post_message(self.Moved(unseen, grown))
 
     @contextmanager
-    def _kept_in_place(self, after: int = 0) -> Iterator[None]:
+    def _keeping_anchor(self, after: int = 0) -> Iterator[None]:
         """Whatever changes inside: who reads at the end stays there, who reads above keeps the line at the top, or the
         first item `after` those that are dropped."""
         following, anchor = self._following, self._anchor(after)
         yield
-        self._place(following, anchor)
+        self._restore(following, anchor)
         self._settle()
 
     @contextmanager
@@ -208,10 +208,10 @@ class TranscriptView(LineView, can_focus=True):
         following, anchor = self._following, self._anchor()
         yield
         if item is not None and following:
-            self._place(following, anchor)
+            self._restore(following, anchor)
             self._settle_visible()
             following = self._first_line(item) >= self.scroll_offset.y
-        self._place(following, anchor)
+        self._restore(following, anchor)
         if item is not None and not following:
             self._reveal(item)
         self._settle()
@@ -239,26 +239,26 @@ class TranscriptView(LineView, can_focus=True):
         index = self.stack.index_of(item)
         if index is None:
             return 0
-        return self.stack.top(index) + next((place for place, link in self._targets(index) if link == FOLD), 0)
+        return self.stack.top(index) + next((offset for offset, link in self._targets(index) if link == FOLD), 0)
 
     def _anchor(self, after: int = 0) -> tuple[Item, int] | None:
         if len(self.stack) <= after:
             return None
-        index, place = self.stack.at(self.scroll_offset.y)
-        return self.stack.item(max(index, after)), place if index >= after else 0
+        index, offset = self.stack.at(self.scroll_offset.y)
+        return self.stack.item(max(index, after)), offset if index >= after else 0
 
-    def _place(self, following: bool, anchor: tuple[Item, int] | None) -> None:
+    def _restore(self, following: bool, anchor: tuple[Item, int] | None) -> None:
         self.virtual_size = Size(max(1, self.size.width), self.stack.height)
         if following:
             self._following = True
             self._scroll(self.max_scroll_y)
             self._following = True
         elif anchor:
-            item, place = anchor
+            item, offset = anchor
             index = self.stack.index_of(item)
             if index is not None:
-                place = min(place, max(0, len(self.stack.lines(index)) - 1))
-                self._scroll(self.stack.top(index) + place)
+                offset = min(offset, max(0, len(self.stack.lines(index)) - 1))
+                self._scroll(self.stack.top(index) + offset)
 
     def _scroll(self, line: float) -> None:
         # By force: whether there is a scroll bar is known only after the next layout.
@@ -279,10 +279,10 @@ class TranscriptView(LineView, can_focus=True):
         if step < 0:
             # A message of which the beginning is out of view is above.
             here += self.stack.top(here) < self.scroll_offset.y if len(self.stack) else 0
-            places = range(min(here, len(self.stack)) - 1, -1, -1)
+            indexes = range(min(here, len(self.stack)) - 1, -1, -1)
         else:
-            places = range(here + 1, len(self.stack))
-        item = next((self.stack.item(place) for place in places if isinstance(self.stack.item(place), UserItem)), None)
+            indexes = range(here + 1, len(self.stack))
+        item = next((self.stack.item(at) for at in indexes if isinstance(self.stack.item(at), UserItem)), None)
         if item is not None:
             self._show_at_top(item)
         return item is not None
@@ -314,7 +314,7 @@ class TranscriptView(LineView, can_focus=True):
 
     def return_to(self, reading: Reading) -> None:
         """Go back to a place; to the end, if that was followed."""
-        self._place(*reading)
+        self._restore(*reading)
         self._settle_visible()
         self._following = reading[0] or self.at_end
         self.refresh()
@@ -328,7 +328,7 @@ class TranscriptView(LineView, can_focus=True):
             self._scroll(self.max_scroll_y)
 
     def _turn_page(self, page: Page) -> None:
-        with self._kept_in_place():
+        with self._keeping_anchor():
             self.stack.turn_page(page)
 
     def _settle_visible(self) -> None:
@@ -343,7 +343,7 @@ class TranscriptView(LineView, can_focus=True):
             following, anchor = self._following, self._anchor()
             for index in wrong:
                 self.stack.lines(index)
-            self._place(following, anchor)
+            self._restore(following, anchor)
         self.stack.forget(*self._in_view(), keep=KEPT_ITEMS)
         if self.lexers.wanted and self.is_attached:
             self._colour_code()
@@ -361,7 +361,7 @@ class TranscriptView(LineView, can_focus=True):
                 self.stack.lines(index)
                 if perf_counter() - started > SLICE:
                     break
-            self._place(following, anchor)
+            self._restore(following, anchor)
             await asyncio.sleep(0)
 
     @work(group="lexers", exclusive=True)
@@ -392,7 +392,7 @@ class TranscriptView(LineView, can_focus=True):
 
     def _targets(self, index: int) -> list[tuple[int, str]]:
         lines = enumerate(self.stack.lines(index))
-        return [(place, target) for place, line in lines if (target := _target(line))]
+        return [(offset, target) for offset, line in lines if (target := _target(line))]
 
     def enter(self) -> bool:
         """Put the cursor on a line in view that leads somewhere: where it was, else on the last one. False when there
@@ -413,8 +413,8 @@ class TranscriptView(LineView, can_focus=True):
             here = bottom + 1 if step < 0 else top - 1
         for number in range(here + step, max(-1, top - 1) if step < 0 else bottom + 1, step):
             if _target(self.stack.line(number)):
-                index, place = self.stack.at(number)
-                self._cursor = (self.stack.item(index), place)
+                index, offset = self.stack.at(number)
+                self._cursor = (self.stack.item(index), offset)
                 self.refresh()
                 return True
         return False
@@ -423,9 +423,9 @@ class TranscriptView(LineView, can_focus=True):
         """The line of the cursor; None when there is none any more."""
         if self._cursor is None:
             return None
-        item, place = self._cursor
+        item, offset = self._cursor
         index = self.stack.index_of(item)
-        return None if index is None or place >= len(self.stack.lines(index)) else self.stack.top(index) + place
+        return None if index is None or offset >= len(self.stack.lines(index)) else self.stack.top(index) + offset
 
     def action_activate(self) -> None:
         number = self.cursor_line()

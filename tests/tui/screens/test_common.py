@@ -19,7 +19,7 @@ from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.choices import KeyScreen, ModelsScreen
 from clawbot.tui.screens.common import HelpScreen, OverScreen, fitting, help_lines, turns
 from clawbot.tui.screens.palette import PaletteScreen
-from clawbot.tui.screens.passages import LINE_CHARS, LINES_AROUND, PLACE_LINES, WHOLE, Passage, passage, snippet_start
+from clawbot.tui.screens.passages import END, LINE_CHARS, LINES_AROUND, MAX_LINES, Passage, passage, snippet_start
 from clawbot.tui.screens.picker import MAX_WAYS, match
 from clawbot.tui.screens.sessions import TitleScreen
 from clawbot.tui.widgets.prompt import Prompt
@@ -205,7 +205,7 @@ FACTS = "".join(f"- fact {number}\n" for number in range(1, 201))
 
 def test_a_passage_is_cut_out_of_a_long_text() -> None:
     part = passage(FACTS, 100, 101)
-    assert part.place == "- fact 100\n- fact 101"
+    assert part.match == "- fact 100\n- fact 101"
     assert part.before.count("\n") == LINES_AROUND - 1
     assert part.before.endswith("- fact 99")
     assert part.after.startswith("- fact 102\n")
@@ -214,8 +214,8 @@ def test_a_passage_is_cut_out_of_a_long_text() -> None:
 @pytest.mark.parametrize(("first", "last", "place"), [(1, 1, "one"), (0, 0, ""), (9, 9, "two"), (2, 1, "two")])
 def test_a_place_that_does_not_exist_any_more_is_the_nearest(first: int, last: int, place: str) -> None:
     part = passage("one\ntwo", first, last)
-    assert part.place == place
-    assert "one" in part.before + part.place + part.after
+    assert part.match == place
+    assert "one" in part.before + part.match + part.after
 
 
 def test_a_snippet_begins_shortly_before_the_words_that_were_meant() -> None:
@@ -231,6 +231,6 @@ def test_lines_are_counted_as_the_index_does() -> None:
 
 
 def test_of_a_huge_text_little_is_shown() -> None:
-    part = passage("\n".join(["x" * 10_000] * 1_000), 1, WHOLE)
-    assert len(part.place) == PLACE_LINES * (LINE_CHARS + 1) - 1
+    part = passage("\n".join(["x" * 10_000] * 1_000), 1, END)
+    assert len(part.match) == MAX_LINES * (LINE_CHARS + 1) - 1
     assert len(snippet_start("y " * 100_000, "z")) < LINE_CHARS

@@ -19,7 +19,7 @@ from clawbot.tui.screens.common import AskScreen, HelpScreen, OverScreen
 from clawbot.tui.screens.context import ContextScreen
 from clawbot.tui.screens.editor import EditorScreen, FilesScreen
 from clawbot.tui.screens.memory import MemoryScreen
-from clawbot.tui.screens.passages import PlacePreview
+from clawbot.tui.screens.passages import PassagePreview
 from clawbot.tui.screens.sessions import SessionsScreen
 from tests.tui.chat_host import PENDING, FixedClock, Runtime, showing, until
 from tests.tui.fake_runtime import NOW, Hold, found, hit
@@ -203,7 +203,7 @@ async def test_what_waits_for_a_refresh_of_a_screen_that_has_left_is_dropped(mon
         # The screen below may have something to paint first: until then it keeps what it is to run.
         monkeypatch.setattr(host.screen_stack[0], "_invoke_later", lambda callback, _: waiting.append(callback))
         screen.action_back()
-        screen.call_after_refresh(screen.query_one(PlacePreview).reveal)
+        screen.call_after_refresh(screen.query_one(PassagePreview).reveal)
         await until(pilot, lambda: not screen.is_attached)
         assert waiting
         assert not any(run() for run in waiting)

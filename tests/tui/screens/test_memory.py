@@ -19,7 +19,7 @@ from clawbot.sessions.text import Spoken
 from clawbot.tui.screens import memory, passages
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.memory import MemoryScreen, is_note
-from clawbot.tui.screens.passages import TalkPlace
+from clawbot.tui.screens.passages import SessionTarget
 from tests.tui.chat_host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 from tests.tui.fake_runtime import FakeMemory, Hold, found, hit, told
 
@@ -132,14 +132,14 @@ async def test_a_search_that_does_not_give_up_changes_nothing() -> None:
 
 async def test_a_search_that_was_given_up_does_not_say_that_it_is_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its time is over when the answer to the next one stands there."""
-    said: list[int] = []
-    say = MemoryScreen._say_slow
+    shown: list[int] = []
+    show_slow = MemoryScreen._show_slow
 
-    def say_and_tell(own: MemoryScreen, number: int) -> None:
-        say(own, number)
-        said.append(number)
+    def record(own: MemoryScreen, number: int) -> None:
+        show_slow(own, number)
+        shown.append(number)
 
-    monkeypatch.setattr(MemoryScreen, "_say_slow", say_and_tell)
+    monkeypatch.setattr(MemoryScreen, "_show_slow", record)
     below = Runtime(files=dict(FILES))
     below.memory = stubborn = Stubborn(below)
     below.memories["proxy"] = PROXY
@@ -147,7 +147,7 @@ async def test_a_search_that_was_given_up_does_not_say_that_it_is_slow(monkeypat
     async with showing(screen(below, "old"), WIDE) as (host, pilot):
         await old.reached.wait()
         retype(host, "proxy")
-        await until(pilot, lambda: "3 results" in seen(host) and bool(said))
+        await until(pilot, lambda: "3 results" in seen(host) and bool(shown))
         assert "searching" not in seen(host)
         stubborn.late.release()
 
@@ -235,7 +235,7 @@ async def test_a_place_in_a_conversation_leads_there() -> None:
         await shows_first(host, pilot, "User: which port does the proxy use?")
         assert below.reads == []
         await pilot.press("enter")
-        assert host.result == TalkPlace("0a1b", "", "port")
+        assert host.result == SessionTarget("0a1b", "", "port")
 
 
 # The preview

@@ -13,7 +13,7 @@ from clawbot.errors import ClawbotError
 from clawbot.messages import AssistantMessage, TextBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import HistoryItem
 from clawbot.sessions.text import Spoken
-from clawbot.tui.screens.passages import TalkPlace
+from clawbot.tui.screens.passages import SessionTarget
 from clawbot.tui.screens.sessions import PREVIEW_CHARS, SessionsScreen, TitleScreen, last_words
 from tests.tui.chat_host import PENDING, FixedClock, Host, Runtime, seen, showing, until
 from tests.tui.fake_runtime import RuntimeStatus, conversation, found, summary, told
@@ -33,7 +33,7 @@ def screen(below: Runtime) -> SessionsScreen:
 
 def chosen(host: Host) -> str:
     """The session that the screen gave back."""
-    assert isinstance(host.result, TalkPlace)
+    assert isinstance(host.result, SessionTarget)
     return host.result.session
 
 
@@ -221,7 +221,7 @@ async def test_what_was_said_finds_a_session_whose_title_does_not() -> None:
         # Near in meaning alone is no answer to a filter.
         assert "launch party" not in seen(host)
         await pilot.press("enter")
-        assert host.result == TalkPlace(f"{4:08x}", "0000000a", "dog")
+        assert host.result == SessionTarget(f"{4:08x}", "0000000a", "dog")
 
 
 async def test_sessions_are_in_the_order_of_the_search_not_of_the_scores() -> None:
@@ -302,7 +302,7 @@ async def test_a_fork_of_a_session_is_gone_on_with(keys: tuple[str, ...]) -> Non
     async with showing(screen(below), (120, 30)) as (host, pilot):
         await until(pilot, lambda: "README" in seen(host) and "ctrl+b fork" in seen(host))
         await pilot.press(*keys)
-        await until(pilot, lambda: host.result == TalkPlace(f"fork-of-{2:08x}"))
+        await until(pilot, lambda: host.result == SessionTarget(f"fork-of-{2:08x}"))
         assert below.forked == [f"{2:08x}"]
 
 

@@ -18,11 +18,11 @@ from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.call_titles import CardState
 from clawbot.tui.render.cards import NoteHit, ToolItem
 from clawbot.tui.render.housekeeping import MemoryItem
-from clawbot.tui.render.items import FOLD, Item, PieceItem
-from clawbot.tui.render.markdown import markdown_pieces
+from clawbot.tui.render.items import FOLD, Item, MarkdownItem
+from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.screens.editor import EditorScreen
 from clawbot.tui.screens.panel_rows import PanelState, UsedNote, changed_files, panel_rows, plan_steps, used_notes
-from clawbot.tui.screens.side import NARROWEST, TALK, WIDEST, panel_width
+from clawbot.tui.screens.side import NARROWEST, PAGE_COLUMNS, WIDEST, panel_width
 from clawbot.tui.screens.side_panel import SidePanel
 from clawbot.tui.widgets.status_line import Gauge
 from tests.tui.chat_host import chatting, screen_text, send, until
@@ -42,7 +42,7 @@ ANSWER = f"**8443** (`{NOTE}:14`)."
 
 
 def said(text: str) -> list[Item]:
-    return [PieceItem(piece) for piece in markdown_pieces(text)]
+    return [MarkdownItem(block) for block in markdown_blocks(text)]
 
 
 def searched(*hits: NoteHit) -> ToolItem:
@@ -71,7 +71,7 @@ def test_a_note_is_listed_once_and_as_what_it_was_used_for_most() -> None:
 
 
 def test_what_was_read_and_written_is_used_too() -> None:
-    wrote = ToolItem("append", f"append {NOTE}", {"path": NOTE}, state="done", place=NoteHit(NOTE, 9, "- new"))
+    wrote = ToolItem("append", f"append {NOTE}", {"path": NOTE}, state="done", location=NoteHit(NOTE, 9, "- new"))
     whole = ToolItem("read", "read MEMORY.md", {"path": "MEMORY.md"}, state="done")
     code = ToolItem("read", "read a.py", {"path": "a.py"}, state="done")
     failed = ToolItem("read", "read USER.md", {"path": "USER.md"}, state="failed")
@@ -159,7 +159,7 @@ def test_the_talk_keeps_its_width_and_the_panel_gets_the_rest() -> None:
         0, 0, NARROWEST, 51, WIDEST, WIDEST,
     ]  # fmt: skip
     assert 150 - NARROWEST >= 100
-    assert TALK + WIDEST <= 200
+    assert PAGE_COLUMNS + WIDEST <= 200
 
 
 def make_runtime(home: Path) -> FakeRuntime:
@@ -332,9 +332,9 @@ async def test_the_talk_has_the_middle(tmp_path: Path, columns: int, left: int) 
     async with chatting(make_runtime(tmp_path), (columns, 40)) as (app, pilot):
         await until(pilot, lambda: app.chat.side.panel is not None or columns < 150)
         await until(pilot, lambda: app.chat.header.region.x == left)
-        talk = app.chat.page.region
-        assert talk.width == 124
-        right = panel_of(app).region.right if columns >= 150 else talk.right
+        region = app.chat.page.region
+        assert region.width == 124
+        right = panel_of(app).region.right if columns >= 150 else region.right
         assert abs(columns - right - left) <= 1
 
 

@@ -17,8 +17,8 @@ from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.screens.passages import TalkPlace
-from clawbot.tui.screens.welcome import RecentTalk, StartItem, answering, is_said
+from clawbot.tui.screens.passages import SessionTarget
+from clawbot.tui.screens.welcome import RecentSession, StartItem, answering, has_messages
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, reply, summary
 
@@ -31,13 +31,13 @@ LONG_NAME = ModelInfo(
     ref="some-provider/a-model-with-a-name-that-fills-more-than-one-line", reason="it was chosen here"
 )
 WAITS = ModelInfo(ref="offline", reason="no key", found=FoundServer("ollama/m0", "Ollama", "http://localhost:11434"))
-TALKS = [RecentTalk(f"{n}", "which port did the staging proxy use?", "2 h · 3 turns") for n in range(3)]
+TALKS = [RecentSession(f"{n}", "which port did the staging proxy use?", "2 h · 3 turns") for n in range(3)]
 
 
 def text(
-    model: ModelInfo, found: list[ModelInfo], width: int = 90, rows: int = 40, talks: Sequence[RecentTalk] = ()
+    model: ModelInfo, found: list[ModelInfo], width: int = 90, rows: int = 40, sessions: Sequence[RecentSession] = ()
 ) -> str:
-    item = StartItem(rows, answering(model, found, "f3"), "~/.clawbot/workspace", talks)
+    item = StartItem(rows, answering(model, found, "f3"), "~/.clawbot/workspace", sessions)
     return "\n".join(line.text.rstrip() for line in item.lines(Page(width, Lexers())))
 
 
@@ -74,7 +74,7 @@ def test_a_small_pane_gets_all_of_it_in_eight_lines() -> None:
 
 
 def test_last_sessions_take_the_place_of_the_examples() -> None:
-    assert text(OFFLINE, [OFFLINE], talks=TALKS) == snapshot("""\
+    assert text(OFFLINE, [OFFLINE], sessions=TALKS) == snapshot("""\
 
    ╱╱╱ clawbot  an agent that does not forget
 
@@ -182,8 +182,8 @@ async def test_notices_do_not_keep_the_first_page_away(tmp_path: Path) -> None:
 
 
 async def test_a_later_start_offers_the_last_sessions(tmp_path: Path) -> None:
-    talks = [summary(number, title, turns=3) for number, title in enumerate(("one", "茶的笔记", "three", "four"), 1)]
-    runtime = FakeRuntime(tmp_path, sessions=[summary(0, "empty", turns=0), *talks])
+    sessions = [summary(number, title, turns=3) for number, title in enumerate(("one", "茶的笔记", "three", "four"), 1)]
+    runtime = FakeRuntime(tmp_path, sessions=[summary(0, "empty", turns=0), *sessions])
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: "❯ 茶的笔记" in screen_text(app))
         assert "four" not in screen_text(app)
@@ -200,14 +200,14 @@ async def test_a_page_with_a_conversation_begins_with_it(tmp_path: Path) -> None
 
 
 def test_a_session_without_room_is_cut_with_a_sign() -> None:
-    item = StartItem(40, answering(GPT, [], ""), "", [RecentTalk("1", "我们为什么要换端口？" * 9, "2 h · 3 turns")])
+    item = StartItem(40, answering(GPT, [], ""), "", [RecentSession("1", "我们为什么要换端口？" * 9, "2 h · 3 turns")])
     lines = [line.text for line in item.lines(Page(40, Lexers()))]
     assert all(width_of(line) <= 40 for line in lines)
     assert any("…" in line and "3 turns" in line for line in lines)
 
 
 def shows_welcome(app: ClawbotApp) -> bool:
-    return page_text(app).count("╱╱╱ clawbot") == 1 and not is_said(app.chat.page.stack.items)
+    return page_text(app).count("╱╱╱ clawbot") == 1 and not has_messages(app.chat.page.stack.items)
 
 
 @pytest.mark.parametrize("model", ["offline", "anthropic/claude-sonnet-4-5"])
@@ -233,7 +233,7 @@ async def test_an_empty_conversation_that_is_opened_shows_the_first_page(tmp_pat
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: "question 1" in page_text(app))
         runtime.items.clear()
-        await app.go_to(TalkPlace("00000001"))
+        await app.go_to(SessionTarget("00000001"))
         await until(pilot, lambda: shows_welcome(app))
 
 
@@ -292,9 +292,9 @@ async def test_what_another_program_would_read_is_one_line_of_the_first_page(
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text, encoding="utf-8")
     if home == "codex":
-        talk = Path.home() / ".codex/sessions/2026/01/02/rollout-1.jsonl"
-        talk.parent.mkdir(parents=True)
-        talk.write_text("{}")
+        session = Path.home() / ".codex/sessions/2026/01/02/rollout-1.jsonl"
+        session.parent.mkdir(parents=True)
+        session.write_text("{}")
     elif home:
         dismiss(runtime.paths)
     async with chatting(runtime, (120, 40)) as (app, pilot):
