@@ -14,7 +14,7 @@ from clawbot.agent.events import ApprovalRequested
 from clawbot.text.sanitize import without_isolates
 from clawbot.text.visible import reveal
 from clawbot.tui.render.lines import StyledLine, width_of
-from clawbot.tui.render.question import MIN_WIDTH, WELL, Reading, View, rows_of, view_of
+from clawbot.tui.render.question import MIN_WIDTH, WELL, Seen, View, rows_of, view_of
 
 ESCAPES = [
     "\x1b]0;",
@@ -64,9 +64,9 @@ def text_of(view: View) -> str:
 
 def pages(question: ApprovalRequested, width: int, height: int) -> list[View]:
     """What somebody sees who reads on to the end."""
-    views = [view_of(question, width, height, Reading())]
+    views = [view_of(question, width, height, Seen())]
     while views[-1].below:
-        views.append(view_of(question, width, height, Reading(views[-1].top + views[-1].room)))
+        views.append(view_of(question, width, height, Seen(views[-1].top + views[-1].room)))
     return views
 
 
@@ -127,13 +127,13 @@ def test_a_long_command_says_what_is_below_and_can_only_be_refused_until_it_is_r
     assert "touch PWNED" in text_of(last)
     assert "above" in last.lines[0].text
     assert last.lines[-1].text == "y once   a yes, “make *” without asking until I quit   n no   e edit first"
-    again = view_of(asked("x\n" * 40), 74, 16, Reading(0, all_seen=True))
+    again = view_of(asked("x\n" * 40), 74, 16, Seen(0, all_seen=True))
     assert again.lines[-1].text.startswith("y once")
     assert again.lines[0].spans[-1].style == "quiet"
 
 
 def test_rows_that_a_line_takes_are_counted() -> None:
-    view = view_of(asked("# " + "x" * 5000 + "\ntouch PWNED"), 74, 16, Reading())
+    view = view_of(asked("# " + "x" * 5000 + "\ntouch PWNED"), 74, 16, Seen())
     assert view.lines[0].text.endswith(f"2 lines in {view.total} rows, {view.below} below")
     assert view.total > 5000 // 70
     assert view.total == view.room + view.below
@@ -144,7 +144,7 @@ def test_rows_that_a_line_takes_are_counted() -> None:
 def test_the_keys_are_always_there(width: int, height: int) -> None:
     for command in ("rm -rf memory", "x\n" * 90):
         for pattern in ("make *", command, "find . -name '*.py' -newer pyproject.toml -print"):
-            for seen in (Reading(), Reading(all_seen=True)):
+            for seen in (Seen(), Seen(all_seen=True)):
                 view = view_of(asked(command, pattern=pattern), width, height, seen)
                 assert len(view.lines) <= height
                 assert "n no" in text_of(view)
@@ -153,7 +153,7 @@ def test_the_keys_are_always_there(width: int, height: int) -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(25, 24), (14, 10), (80, 2), (80, 1), (4, 3), (1, 1)])
 def test_where_the_question_has_no_room_nothing_of_it_counts_as_seen(width: int, height: int) -> None:
-    for seen in (Reading(), Reading(all_seen=True)):
+    for seen in (Seen(), Seen(all_seen=True)):
         view = view_of(asked("touch PWNED"), width, height, seen)
         assert (view.room, view.below) == (0, 1)
         assert 1 <= len(view.lines) <= height
@@ -170,9 +170,9 @@ def test_no_sign_is_cut_in_the_narrowest_question(lines: int) -> None:
 
 
 def test_what_a_question_says_in_the_room_that_there_is() -> None:
-    roomy, tight = (view_of(asked("rm -rf memory"), 74, height, Reading(), "y") for height in (16, 7))
+    roomy, tight = (view_of(asked("rm -rf memory"), 74, height, Seen(), "y") for height in (16, 7))
     assert len(tight.lines) == 6
-    tight = view_of(asked("rm -rf memory\nls"), 74, 6, Reading())
+    tight = view_of(asked("rm -rf memory\nls"), 74, 6, Seen())
     assert [line.text for line in roomy.lines] == [
         "Run this command?",
         "",
@@ -223,7 +223,7 @@ def test_no_risk_is_cut_before_something_can_be_allowed(
 
 
 def test_on_a_low_screen_the_hint_stays_beside_a_long_command() -> None:
-    view = view_of(asked("x\n" * 90), 74, 7, Reading())
+    view = view_of(asked("x\n" * 90), 74, 7, Seen())
     assert [line.text for line in view.lines[-2:]] == [
         "hint: deletes files, uses the network",
         "y reads on, 87 below   n no",
@@ -231,13 +231,13 @@ def test_on_a_low_screen_the_hint_stays_beside_a_long_command() -> None:
 
 
 def test_a_rule_that_is_the_command_is_not_written_twice() -> None:
-    view = view_of(asked("a | b " + "c" * 500, pattern="a | b " + "c" * 500), 74, 20, Reading())
+    view = view_of(asked("a | b " + "c" * 500, pattern="a | b " + "c" * 500), 74, 20, Seen())
     assert "  a yes, and this without asking until I quit" in text_of(view).split("\n")
 
 
 def test_a_change_has_no_editor_and_a_rule_only_where_there_is_one() -> None:
     diff = "--- a/AGENTS.md\n+++ b/AGENTS.md\n@@ -1 +1 @@\n-ask\n+never ask  "
-    view = view_of(asked("write AGENTS.md", tool="write", diff=diff, pattern="", risks=()), 74, 20, Reading(), "y")
+    view = view_of(asked("write AGENTS.md", tool="write", diff=diff, pattern="", risks=()), 74, 20, Seen(), "y")
     assert view.lines[0].text == "the model asks to write AGENTS.md"
     assert [line.text for line in view.lines[-2:]] == ["❯ y once", "  n no"]
     styles = {span.text: span.style for line in view.lines if line.fill for span in line.spans}
@@ -249,7 +249,7 @@ def test_a_change_has_no_editor_and_a_rule_only_where_there_is_one() -> None:
 
 def test_a_question_that_runs_nothing_is_asked_in_words_and_can_not_be_edited() -> None:
     question = asked("llama.cpp at http://127.0.0.1:8080/v1", asks="Let a server answer?", folder="", pattern="it")
-    shown = text_of(view_of(question, 100, 30, Reading()))
+    shown = text_of(view_of(question, 100, 30, Seen()))
     assert "Let a server answer?" in shown
     assert "Run this command?" not in shown
     assert "edit" not in shown
@@ -259,16 +259,16 @@ def test_a_question_that_runs_nothing_is_asked_in_words_and_can_not_be_edited() 
 
 def test_the_cursor_is_on_one_choice_of_the_list_or_of_the_row() -> None:
     for chosen in "yane":
-        rows = [line.text for line in view_of(asked("make x"), 74, 20, Reading(), chosen).lines]
+        rows = [line.text for line in view_of(asked("make x"), 74, 20, Seen(), chosen).lines]
         assert [row[2] for row in rows if row.startswith("❯")] == [chosen]
-        row = view_of(asked("make x"), 74, 10, Reading(), chosen).lines[-1]
+        row = view_of(asked("make x"), 74, 10, Seen(), chosen).lines[-1]
         assert [span.text for span in row.spans if span.style == "key chosen"] == [chosen]
 
 
 @pytest.mark.parametrize("network", [True, False])
 def test_no_key_is_cut_in_a_small_pane(network: bool) -> None:
     for width, height in ((35, 9), (35, 5), (75, 7), (75, 4)):
-        shown = text_of(view_of(asked("make x", network=network), width, height, Reading(), "y"))
+        shown = text_of(view_of(asked("make x", network=network), width, height, Seen(), "y"))
         assert all(key in shown for key in ("y once", "n no", "e edit"))
         assert "a always" in shown or "a yes" in shown
         assert ("w net" in shown or "w once" in shown) == network
@@ -276,5 +276,5 @@ def test_no_key_is_cut_in_a_small_pane(network: bool) -> None:
 
 def test_a_grave_danger_has_a_colour_of_its_own() -> None:
     for risks, style in ((("deletes files",), "danger"), (("installs software",), "hint")):
-        view = view_of(asked("x", risks=risks), 74, 20, Reading(), "n")
+        view = view_of(asked("x", risks=risks), 74, 20, Seen(), "n")
         assert next(line.spans[0].style for line in view.lines if line.text.startswith("hint:")) == style

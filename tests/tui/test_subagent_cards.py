@@ -13,7 +13,7 @@ from clawbot.tui.render.cards import SubagentRun, ToolItem, take_details
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown_blocks import Lexers
-from clawbot.tui.render.question import Reading, view_of
+from clawbot.tui.render.question import Seen, view_of
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, reply
 
@@ -112,7 +112,7 @@ def test_a_question_names_the_sub_agent(diff: str) -> None:
         diff=diff,
         by="find the todos",
     )
-    assert "the sub-agent “find the todos” asks to" in view_of(asked, 80, 20, Reading()).lines[0].text
+    assert "the sub-agent “find the todos” asks to" in view_of(asked, 80, 20, Seen()).lines[0].text
 
 
 async def test_two_cards_run_side_by_side_and_unfold(tmp_path: Path) -> None:

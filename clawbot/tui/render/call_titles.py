@@ -49,13 +49,13 @@ _SUMMARIES = (
     N_("no hits"), N_("exit {n}"), N_("stopped after {n} s"), N_("killed by signal {n}"),
 )  # fmt: skip
 _NUMBER = re.compile(r"\d[\d,.]*\+?")
-# What a pattern of a search holds beside words.
+# What a search pattern contains besides words.
 _SYNTAX = re.compile(r"\(\?[:=!<imsx]+|\[[^\]]*\][*+?]?|\\[bBdDsSwW][*+?]?|[\\^$()*+?{}]")
 _HARD = re.compile(r"\(\?|\[\\W|\[\^")
 
 
 def summary_words(summary: str) -> str:
-    """What a tool says of its call, in the language of the interface; unknown texts stay."""
+    """Return the summary of a call in the language of the interface; unknown texts remain unchanged."""
     number = _NUMBER.search(summary)
     if number is None:
         return _(summary) if summary in _SUMMARIES else summary
@@ -64,14 +64,14 @@ def summary_words(summary: str) -> str:
 
 
 def is_note(path: str) -> bool:
-    """Whether `path`, as a model names it, is one of the files that memory keeps."""
+    """Return whether `path`, as a model names it, is one of the files that memory keeps."""
     location = PurePosixPath(path)
     return location.parts[:1] == ("memory",) or str(location) in ("MEMORY.md", "USER.md")
 
 
 def title_words(name: str, title: str, arguments: dict[str, Any], state: CardState) -> str:
-    """The title of a call: `title` is its technical form, `NAME SUBJECT`, whose subject is shown behind the verb. That
-    of an unknown tool stays."""
+    """Return the title of a call: `title` is its technical form, `NAME SUBJECT`, whose subject is shown behind the
+    verb. That of an unknown tool remains unchanged."""
     subject = title.removeprefix(name).strip()
     if name == "shell":
         return f"$ {subject}"
@@ -93,12 +93,12 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
 
 
 def speaker(who: str, by: str = "") -> str:
-    """Who spoke; `by` is the other program whose assistant did."""
+    """Return who spoke; `by` is the other program whose assistant did."""
     return _("You") if who == "user" else one_line(by) or "Clawbot"
 
 
 def location_words(hit: Mapping[str, Any]) -> str:
-    """Where a `hit` of a search is: who said it and when, in a conversation; else path and line."""
+    """Return where a `hit` of a search is: speaker and time for a conversation, else path and line."""
     spoken = hit.get("said")
     if not isinstance(spoken, dict):
         return f"{hit['path']}:{hit.get('startLine', 1)}"
@@ -107,7 +107,7 @@ def location_words(hit: Mapping[str, Any]) -> str:
 
 
 def readable(pattern: str) -> str:
-    """A regular expression that a program has made, by its words; one that a programmer would write stays."""
+    """Return the words of a regular expression that a program has made; one by a programmer remains unchanged."""
     if not _HARD.search(pattern):
         return pattern
     parts = [" ".join(_SYNTAX.sub(" ", part).split()) for part in pattern.split("|")]

@@ -1,5 +1,5 @@
 """The cards of tool calls: the state and what is done in words, the end of a running command's output, the notes that
-a search found, what changed in a file; unfolded also the arguments and the whole output."""
+a search found, what changed in a file; unfolded also the arguments and the full output."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SubagentRun:
 
     @classmethod
     def read(cls, details: Any) -> SubagentRun | None:
-        """What is stored with a result; None if there is nothing of a sub-agent."""
+        """Return what is stored with a result; None if there is nothing of a sub-agent."""
         found = details.get("subagent") if isinstance(details, dict) else None
         if not isinstance(found, dict):
             return None
@@ -87,7 +87,7 @@ class SubagentRun:
         return cls({str(at): call for at, call in enumerate(calls)}, count, tokens)
 
     def working(self, room: int) -> StyledLine:
-        """What it does now, and how much it did, in a line of so many cells: the figures stay."""
+        """Return what it does now, and how much it did, in `room` cells: the figures are never cut."""
         running = [call.title for call in self.calls.values() if call.state == "running"]
         now = clean_line(running[-1] if running else self.now) or _("thinking")
         figures = self.summary
@@ -129,7 +129,7 @@ _STYLES = {"+": "diff-added", "-": "diff-removed", " ": "diff-same"}
 
 class DiffRow(NamedTuple):
     """A line of a diff: its number in the new file (in the old one for what went), `+`, `-` or a blank, and its text.
-    The number 0 stands for lines that are left out."""
+    The number 0 marks lines that are left out."""
 
     number: int
     sign: str
@@ -137,7 +137,7 @@ class DiffRow(NamedTuple):
 
 
 def diff_rows(diff: str) -> Iterator[DiffRow]:
-    """The rows of a unified `diff`. The head, which names the file, is on the card already."""
+    """Yield the rows of a unified `diff`. The head, which names the file, is on the card already."""
     old = new = 0
     for row in diff.splitlines():
         if hunk := _HUNK.match(row):
@@ -154,7 +154,7 @@ def diff_rows(diff: str) -> Iterator[DiffRow]:
 
 
 def diff_lines(diff: str, room: int, most: int) -> list[StyledLine]:
-    """About the first `most` lines of `diff`, at most `room` cells wide."""
+    """Return about the first `most` lines of `diff`, at most `room` cells wide."""
     rows = list(islice(diff_rows(clean(diff[: most * max(room, 80)]).expandtabs(4)), most))
     digits = max((len(str(row.number)) for row in rows), default=1)
     lines: list[StyledLine] = []
@@ -181,7 +181,7 @@ OWN_LINES = 12  # of what the user's own command printed, until the card is unfo
 TAIL_LINES = 5  # of what a running command has printed
 TAIL_CHARS = 4000
 MIN_LOCATION = 12  # cells of a path on the line of a call
-INNER = TEXT_INDENT + 2  # where the text of a card stands
+INNER = TEXT_INDENT + 2  # where the text of a card begins
 _RULE = StyledLine((StyledSpan("─" * 8, "rule"),))
 
 
@@ -192,13 +192,13 @@ class NoteHit:
     path: str
     line: int
     text: str
-    label: str = ""  # who said it and when, in a conversation
+    label: str = ""  # speaker and time, in a conversation
 
 
 @dataclass
 class ToolItem(Item):
     """A tool call: one quiet line that unfolds to arguments and output. `summary` and `milliseconds` (-1: unknown) are
-    told at its end; while it runs, the `seconds` so far.
+    set at its end; while it runs, the `seconds` so far.
 
     The `hits` of a memory search are listed below and unfold to their text; the `excerpt` of a note, and `notes` on
     either, are shown when unfolded. They replace the output, which is meant for the model; for other tools `notes` is
@@ -221,9 +221,9 @@ class ToolItem(Item):
     notes: tuple[str, ...] | None = None
     location: NoteHit | None = None  # where it wrote
     subagent: SubagentRun | None = None  # what the sub-agent does that the call asked for
-    diff: str = ""  # what it changed; stands for the arguments and the output
+    diff: str = ""  # what it changed; replaces the arguments and the output
     shared: bool | None = None
-    joined: bool = False  # another call stands right above
+    joined: bool = False  # another call is right above
     unfolded: bool = False
 
     @property
@@ -231,7 +231,7 @@ class ToolItem(Item):
         return True
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """The line of the call, what is to be seen of it at once, and what is unfolded under it."""
+        """Return the line of the call, what is to be seen of it at once, and what is unfolded under it."""
         lines = [] if self.joined else [BLANK]
         lines.append(self._head(page.width))
         if self.diff:
@@ -268,7 +268,7 @@ class ToolItem(Item):
         return spread(head, [StyledSpan(right, end)], width)
 
     def _title_spans(self, room: int) -> list[StyledSpan]:
-        """What is done, in words. A path at its end keeps its own end, and the line in it."""
+        """Return what is done, in words. A path at its end keeps its own end, and the line in it."""
         title = title_words(self.name, self.title, self.arguments, self.state)
         named = self.location.path if self.location is not None else self.arguments.get("path")
         path = clean_line(named) if isinstance(named, str) else ""
@@ -308,7 +308,7 @@ class ToolItem(Item):
         return indented(self._capped(lines, most, len(rows) - heads), INNER)
 
     def _capped(self, lines: list[StyledLine], most: int = OUTPUT_LINES, of: int = 0) -> list[StyledLine]:
-        """The first `most` of `lines`; `of` is how many there are where `lines` does not hold them all."""
+        """Return the first `most` of `lines`; `of` is how many there are where `lines` does not hold them all."""
         if len(lines) <= most:
             return lines
         left = max(of, len(lines)) - most
@@ -349,14 +349,14 @@ class ToolItem(Item):
         return [*lines, _RULE, *details] if details else lines
 
     def _details(self, room: int) -> list[StyledLine]:
-        """The excerpt under its place, each line with its number, and the notes."""
+        """Return the excerpt under its location, each line with its number, and the notes."""
         lines = _numbered(self.excerpt, room) if self.excerpt is not None else []
         for note in self.notes or ():
             lines += [StyledLine(line) for line in wrap([StyledSpan(isolate(clean_line(_(note))), "tool")], room)]
         return lines
 
     def _reason(self, room: int) -> list[StyledLine]:
-        """The first line of the error, or the last one that a command printed before it failed."""
+        """Return the first line of the error, or the last one that a command printed before it failed."""
         rows = [row for row in clean(self.output or "").splitlines() if row.strip(" []") not in ("", self.summary)]
         row = "" if not rows else rows[0] if self.summary in ("", "failed") else rows[-1]
         shown = (
@@ -384,7 +384,7 @@ def _more(count: int) -> str:
 
 
 def took_words(milliseconds: int) -> str:
-    """A duration in few characters: 12 ms, 3.4 s, 75 s."""
+    """Return a duration in few characters: 12 ms, 3.4 s, 75 s."""
     if milliseconds < 1000:
         return _("{n} ms").format(n=milliseconds)
     if milliseconds < 10_000:
@@ -393,8 +393,8 @@ def took_words(milliseconds: int) -> str:
 
 
 def take_details(item: ToolItem, details: Any) -> None:
-    """What the call has for the eye: what it changed in a file, as a unified diff, and where; the notes that a search
-    brought back, or the lines of one; what it says about them (None for other tools); whether the model sees what the
+    """Set what the call shows: what it changed in a file, as a unified diff, and where; the notes that a search
+    brought back, or the lines of one; its remarks about them (None for other tools); whether the model sees what the
     user ran; and that the user declined."""
     found = details if isinstance(details, dict) else {}
     diff, results, notes = found.get("diff"), found.get("results"), found.get("notes")
@@ -412,7 +412,7 @@ def take_details(item: ToolItem, details: Any) -> None:
 
 
 def note_hit(found: Any) -> NoteHit | None:
-    """A place in a note as a tool names it; None for what is none."""
+    """Return a location in a note as a tool names it, or None."""
     if not isinstance(found, dict) or not isinstance(found.get("path"), str):
         return None
     line = found.get("startLine", found.get("line", 1))
@@ -434,7 +434,7 @@ def _numbered(location: NoteHit, room: int) -> list[StyledLine]:
 
 
 def _location_span(hit: NoteHit, room: int) -> StyledSpan:
-    """Where it is, in at most `room` cells: a link that opens the note there."""
+    """Return where it is, in at most `room` cells: a link that opens the note there."""
     if hit.label:
         return StyledSpan(ellipsis(hit.label, room), "tool")
     link = note_link(hit.path, hit.line) if hit.path.endswith(".md") else ""

@@ -14,12 +14,12 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import tokens_of
 from clawbot.tui.render.lines import WIDE, StyledLine, width_of
 
-# Between two lines stands a space, or perhaps nothing: beside CJK and punctuation, and where a long word was
+# Between two lines is a space, or perhaps nothing: next to CJK and punctuation, and where a long word was
 # cut in two.
 _SPACE, _MAYBE = "\n", "\r"
 _LONG_WORD = 12  # cells at the end of a line, without a space, that may be the part of a longer word
 _MARKER = 4  # cells before it, of a list or a quote
-_BETWEEN = "[\r\u2066-\u2069]*"  # what may stand between two characters that belong together
+_BETWEEN = "[\r\u2066-\u2069]*"  # what may be between two characters that belong together
 _MARGIN = re.compile(r"[\s▌▎│]*")
 _WIDE = lazy_re(f"[{WIDE}]")
 
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 Found = tuple[Part, ...]
-"""One place where the words stand: a part in each line that they reach into."""
+"""One match of the words: a part in each line that they reach into."""
 
 
 class Joined(NamedTuple):
@@ -46,7 +46,7 @@ class Joined(NamedTuple):
 
 
 def compile_query(query: str) -> re.Pattern[str] | None:
-    """What finds `query`: in small letters it finds capitals, too. None where there is nothing to find."""
+    """Return what finds `query`: in small letters it finds capitals, too. None where there is nothing to find."""
     words = query.split()
     if not words:
         return None
@@ -55,7 +55,7 @@ def compile_query(query: str) -> re.Pattern[str] | None:
 
 
 def join(lines: Sequence[StyledLine]) -> Joined:
-    """`lines` without their margins, one behind the other."""
+    """Return `lines` without their margins, one behind the other."""
     texts = [line.text for line in lines]
     margins = [match.end() if (match := _MARGIN.match(text)) else 0 for text in texts]
     bodies = [text[margin:].rstrip() for text, margin in zip(texts, margins, strict=True)]
@@ -76,7 +76,7 @@ def join(lines: Sequence[StyledLine]) -> Joined:
 
 
 def _joint(above: str, below: str, *, is_full: bool) -> str:
-    """What stands between two lines; `is_full`: the upper one is as wide as any."""
+    """Return the text between two lines; `is_full`: the upper one is as wide as any."""
     if not above or not below:
         return _SPACE
     if not (_in_word(above[-1]) and _in_word(below[0])):
@@ -90,7 +90,7 @@ def _in_word(character: str) -> bool:
 
 
 def find_in(joined: Joined, pattern: re.Pattern[str]) -> tuple[Found, ...]:
-    """All places of `pattern`, in their order."""
+    """Return all matches of `pattern`, in their order."""
     return tuple(_parts(joined, *match.span()) for match in pattern.finditer(joined.text))
 
 
@@ -114,7 +114,7 @@ _BEGUN = 3  # minimum characters of an incomplete last word
 
 
 def marks(query: str, text: str) -> list[tuple[int, int]]:
-    """The ranges of `text` (start, end) that match `query`, in order and without overlaps.
+    """Return the ranges of `text` (start, end) that match `query`, in order and without overlaps.
 
     A word at the very end of the query also matches longer words.
     """
@@ -132,7 +132,7 @@ def marks(query: str, text: str) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=8)
 def _wanted(query: str) -> tuple[frozenset[str], str]:
-    """The tokens that match `query`, and its incomplete last word: "" if that is too short or a stop word."""
+    """Return the tokens that match `query`, and its incomplete last word: "" if that is too short or a stop word."""
     from clawbot.text.query import query_tokens  # after the first paint
 
     match = _LAST_WORD.search(query)

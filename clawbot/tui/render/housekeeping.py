@@ -15,11 +15,11 @@ from clawbot.tui.render.items import FOLD, RULE_EDGES, TEXT_INDENT, DividerItem,
 from clawbot.tui.render.lines import BLANK, StyledLine, StyledSpan, ellipsis, middle, note_link, short, width_of
 from clawbot.tui.render.markdown_blocks import MarkdownBlock
 
-NARROW = 40  # below so many cells only the place is told
-MIN_PATH = 12  # of a path that stands beside other texts at least
+NARROW = 40  # below so many cells only the path is shown
+MIN_PATH = 12  # cells of a path next to other texts
 KEPT = N_("kept: {path}")
 BETWEEN = " · "
-INNER = TEXT_INDENT + 2  # where an unfolded text stands
+INNER = TEXT_INDENT + 2  # where an unfolded text begins
 
 
 @dataclass
@@ -29,7 +29,7 @@ class MemoryItem(Item):
     path: str
     line: int
     count: int
-    joined: bool = False  # another quiet line stands right above
+    joined: bool = False  # another quiet line is right above
 
     def lines(self, page: Page) -> list[StyledLine]:
         template = _("memory: {path}")
@@ -54,7 +54,7 @@ class KeptItem(Item):
 
 @dataclass
 class FoldedItem(Item):
-    """A line that unfolds to a text, `pieces` of Markdown."""
+    """A line that unfolds to a text, `blocks` of Markdown."""
 
     blocks: Sequence[MarkdownBlock]
     joined: bool = field(default=False, kw_only=True)
@@ -66,7 +66,7 @@ class FoldedItem(Item):
 
     @abstractmethod
     def texts(self) -> list[str]:
-        """The texts of the line, most important first."""
+        """Return the texts of the line, most important first."""
 
     def lines(self, page: Page) -> list[StyledLine]:
         line = ruled([StyledSpan(self._line(page.width - RULE_EDGES, page.unfold_key), "divider", FOLD)], page.width)
@@ -74,7 +74,7 @@ class FoldedItem(Item):
         return [*lines, *self._inside(page)] if self.unfolded else lines
 
     def _line(self, room: int, key: str) -> str:
-        """What happened, the figures, the key; the last ones are dropped first if there is no room."""
+        """Return what happened, the figures, the key; the last ones are dropped first if there is no room."""
         does = (_("{key} folds") if self.unfolded else _("{key} to read")).format(key=key)
         parts = [*self.texts(), *([does] if key else [])]
         while len(parts) > 1 and width_of(" · ".join(parts)) > room:
@@ -121,7 +121,7 @@ class QuoteItem(FoldedItem):
 @dataclass
 class SessionItem(QuoteItem):
     """Another session begins, because of `text`; the one before it is the note `path` ("": none), and its first words
-    follow a quote of notes, if there are `pieces`."""
+    follow a quote of notes, if there are `blocks`."""
 
     text: str = ""
     path: str = ""
@@ -131,7 +131,7 @@ class SessionItem(QuoteItem):
         return bool(self.blocks)
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One line for all of it: the note opens, the rest unfolds the quote. What there is no room for goes."""
+        """Return one line for all of it: the note opens, the rest unfolds the quote. What there is no room for goes."""
         room, fold = page.width - RULE_EDGES, FOLD if self.blocks else ""
         notes = _("notes: {files}").format(files=_files(self.files))
         files = f"{BETWEEN}{notes}" if self.blocks else ""
@@ -150,7 +150,7 @@ class SessionItem(QuoteItem):
 
 
 def _with_link(template: str, path: str, line: int, room: int, **values: object) -> list[StyledSpan]:
-    """The text `said` in `room` cells, whose `{path}` opens at `line`."""
+    """Return `template` in `room` cells; its `{path}` opens at `line`."""
     before, after = (part.format(**values) for part in template.split("{path}"))
     shown = isolate(middle(clean_line(path), room - width_of(before) - width_of(after)))
     spans = (
@@ -166,8 +166,8 @@ def _files(count: int) -> str:
 
 
 def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple[MemoryItem, bool]:
-    """The item for a write to lines `line` to `end_line` of `path` below the item `last`, and whether it is new: an
-    adjacent write extends the item above."""
+    """Return the item for a write to lines `line` to `end_line` of `path` below the item `last`, and whether it is new:
+    an adjacent write extends the item above."""
     count = end_line - line + 1
     if isinstance(last, MemoryItem) and (last.path, last.line + last.count) == (path, line):
         last.count += count
@@ -176,15 +176,15 @@ def memory_mark(last: Item | None, path: str, line: int, end_line: int) -> tuple
 
 
 def is_quiet(item: Item | None) -> bool:
-    """Whether `item` is a rule-like line, which needs no blank line after it."""
+    """Return whether `item` is a rule-like line, which needs no blank line after it."""
     return isinstance(item, DividerItem | MemoryItem | KeptItem | FoldedItem)
 
 
 def air(joined: bool) -> list[StyledLine]:
-    """The blank line above, unless another quiet line precedes."""
+    """Return the blank line above, unless another quiet line precedes."""
     return [] if joined else [BLANK]
 
 
 def _quiet(span: StyledSpan) -> StyledSpan:
-    """Unfolded text is dimmer than the conversation."""
+    """Dim unfolded text."""
     return span._replace(style=f"tool-text {span.style}".rstrip())

@@ -1,4 +1,4 @@
-"""The items of the transcript: what was said and when, notices, dividers (tool calls: `cards`).
+"""The items of the transcript: messages with their times, notices, dividers (tool calls: `cards`).
 
 An item is a value with a few switches; `lines` is pure, so that the page can cache the result.
 """
@@ -38,7 +38,7 @@ FOLD = "fold:"
 USER_CHARS = 8000  # of what the user sent, unfolded
 PASTE_CHARS, PASTE_LINES = 2000, 25  # of the user's words; more are folded
 END_CHARS, END_LINES = 400, 3  # shown of both ends of them then
-USER_BAR = " ▌ "  # beside the user's words
+USER_BAR = " ▌ "  # left of the user's words
 USER_AIR = 60  # cells of a page from which on their ground is padded
 TEXT_INDENT = 3
 WAIT_SIGN = "●"
@@ -69,15 +69,15 @@ class Item(ABC):
 
     @abstractmethod
     def lines(self, page: Page) -> list[StyledLine]:
-        """Its lines, air above included, at most `page.width` wide."""
+        """Return its lines, air above included, at most `page.width` wide."""
 
     def guess(self, width: int) -> int:
-        """About how many lines it takes, without rendering it."""
+        """Return about how many lines it takes, without rendering it."""
         return 1
 
 
 def spread(left: Sequence[StyledSpan], right: Sequence[StyledSpan], width: int) -> StyledLine:
-    """`left` and `right` at both ends of one line; `right` is dropped if there is no room."""
+    """Return `left` and `right` at both ends of one line; `right` is dropped if there is no room."""
     room = width - cells_of((*left, *right))
     if room < 1:
         return StyledLine(tuple(left))
@@ -85,20 +85,20 @@ def spread(left: Sequence[StyledSpan], right: Sequence[StyledSpan], width: int) 
 
 
 def ruled(spans: Sequence[StyledSpan], width: int) -> StyledLine:
-    """`spans` inside a rule across the page; they leave `RULE_EDGES` cells to it."""
+    """Return `spans` inside a rule across the page; they leave `RULE_EDGES` cells to it."""
     rest = max(0, width - cells_of(spans) - 4)
     return StyledLine((StyledSpan(" ─ ", "rule"), *spans, StyledSpan(" " + "─" * rest, "rule")))
 
 
 def indented(lines: Sequence[StyledLine], cells: int = TEXT_INDENT) -> list[StyledLine]:
-    """`lines` moved to the right."""
+    """Return `lines` moved to the right."""
     margin = StyledSpan(" " * cells)
     return [StyledLine((margin, *line.spans), line.fill) for line in lines]
 
 
 @dataclass
 class HeadItem(Item):
-    """The air above what somebody says, with the `time` at its right, "" where that was told above. `entry_id` is the
+    """The air above a message, with the `time` at its right, "" if that was shown above. `entry_id` is the
     transcript entry of the user's words below; `by_user` is false above a reply."""
 
     time: str
@@ -112,7 +112,7 @@ class HeadItem(Item):
 
 @dataclass
 class UserItem(Item):
-    """A user message as typed, beside a bar on a ground of its own: no Markdown, but URLs become links. Of a long one,
+    """A user message as typed, with a bar and a ground of its own: no Markdown, but URLs become links. Of a long one,
     which was pasted, the beginning and the end are shown until it is unfolded."""
 
     text: str
@@ -140,7 +140,7 @@ class UserItem(Item):
         return [*fold, *wrap(spans, room)]
 
     def _folded(self, room: int) -> list[tuple[StyledSpan, ...]]:
-        """Its ends: what the user wrote himself stands before or behind what was pasted."""
+        """Return its ends: what the user wrote himself is before or behind what was pasted."""
         begin, end = (clean(part).expandtabs(4) for part in (self.text[:END_CHARS], self.text[-END_CHARS:]))
         first = wrap(list(plain_spans(begin.strip("\n"), "user")), room)[:END_LINES]
         last = wrap(list(plain_spans(end.strip("\n"), "user")), room)[-END_LINES:]
@@ -192,7 +192,7 @@ class ReasoningItem(Item):
 
 @dataclass
 class NoticeItem(Item):
-    """An event beside the conversation."""
+    """An event of no turn."""
 
     level: Level
     text: str
@@ -201,7 +201,7 @@ class NoticeItem(Item):
     fresh = True
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """One quiet line; a warning or an error may take several."""
+        """Return one quiet line; a warning or an error may take several."""
         mark = {"info": "·", "warning": "!", "error": "✕"}[self.level]
         link = note_link(self.path, self.line) if self.path else ""
         is_named = PurePosixPath(self.path).name in self.text
@@ -217,7 +217,7 @@ class NoticeItem(Item):
 
 
 def line_break(text: str) -> str:
-    """`text` without empty lines at its ends."""
+    """Return `text` without empty lines at its ends."""
     return text.strip("\n")
 
 
@@ -337,11 +337,11 @@ class ChipsItem(Item):
 
 
 def _display_name(name: str) -> str:
-    """A name with how much of it is attached (`a.md · 12 lines`)."""
+    """Return a name with how much of it is attached (`a.md · 12 lines`)."""
     file, between, size = name.rpartition(" · ")
     return f"{file}{between}{summary_words(size)}"
 
 
 def chips(names: Sequence[str]) -> list[Item]:
-    """The item for `names`, if there are any."""
+    """Return the item for `names`, if there are any."""
     return [ChipsItem(tuple(names))] if names else []

@@ -23,7 +23,7 @@ WIDE = (
 )
 _CLOSING = ")\\]}、。，．：；？！）」』】》〉〕”’…·～％,.;:?!"
 _OPENING = "(\\[{（「『【《〈〔“‘"
-# A unit that stays together: white space, a wide character with its punctuation, a word.
+# A unit that is never split: white space, a wide character with its punctuation, a word.
 _UNIT = lazy_re(
     f"[^\\S\n]+|[{_OPENING}]*[{WIDE}](?:[\ufe0f\u200d\u0300-\u036f]|[{_CLOSING}])*|[^\\s{WIDE}]+(?:[{_CLOSING}])*"
 )
@@ -57,12 +57,12 @@ _TEXT = itemgetter(0)  # of a span
 
 
 def width_of(text: str) -> int:
-    """The width of `text` in cells."""
+    """Return the width of `text` in cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
 def cells_of(spans: Iterable[StyledSpan]) -> int:
-    """The width of `spans` in cells."""
+    """Return the width of `spans` in cells."""
     text = "".join(map(_TEXT, spans))
     return len(text) if text.isascii() else cell_len(text)
 
@@ -89,7 +89,7 @@ def _ranges(text: str, width: int) -> list[tuple[int, int]]:
 
 
 def _fold(text: str, start: int, end: int, width: int) -> Iterable[tuple[int, int]]:
-    """The lines of `text[start:end]`, a stretch without line breaks that is wider than `width`."""
+    """Return the lines of `text[start:end]`, a stretch without line breaks that is wider than `width`."""
     line_start, line_end, used = start, start, 0
     units = _ASCII_UNIT if text.isascii() else _UNIT
     for unit in units.finditer(text, start, end):
@@ -105,7 +105,7 @@ def _fold(text: str, start: int, end: int, width: int) -> Iterable[tuple[int, in
         if used >= width and line_end <= line_start:
             line_start, used = at, 0
         while used + cells > width:
-            # A look at the next few characters: a word may be megabytes long.
+            # Check the next few characters only: a word may be megabytes long.
             part = chop_cells(text[at : min(unit.end(), at + _CHARS_PER_CELL * width)], max(2, width - used))[0]
             at += len(part)
             yield line_start, at
@@ -138,7 +138,7 @@ def slice_spans(spans: Sequence[StyledSpan], ranges: Iterable[tuple[int, int]]) 
 
 
 def cut_spans(spans: Sequence[StyledSpan], width: int) -> list[StyledSpan]:
-    """`spans` truncated to `width` cells, with an ellipsis in the last style."""
+    """Return `spans` truncated to `width` cells, with an ellipsis in the last style."""
     text = "".join(span.text for span in spans)
     cut = ellipsis(text, width)
     if cut == text:
@@ -148,7 +148,7 @@ def cut_spans(spans: Sequence[StyledSpan], width: int) -> list[StyledSpan]:
 
 
 def ellipsis(text: str, width: int) -> str:
-    """`text` truncated to `width` cells, with an ellipsis."""
+    """Return `text` truncated to `width` cells, with an ellipsis."""
     if width_of(text) <= width:
         return text
     if width < 2:
@@ -157,7 +157,7 @@ def ellipsis(text: str, width: int) -> str:
 
 
 def middle(text: str, width: int) -> str:
-    """`text` truncated to `width` cells in the middle, keeping more of its end."""
+    """Return `text` truncated to `width` cells in the middle, keeping more of its end."""
     if width_of(text) <= width:
         return text
     if width < 3:
@@ -167,13 +167,13 @@ def middle(text: str, width: int) -> str:
 
 
 def location_text(path: str, line: int, width: int) -> str:
-    """`PATH:LINE` in at most `width` cells: what has no room goes out of the middle of the path, the line stays."""
+    """Return `PATH:LINE` in at most `width` cells: the middle of the path is cut, never the line."""
     end = f":{line}"
     return f"{middle(path, max(3, width - len(end)))}{end}"
 
 
 def short(tokens: int) -> str:
-    """Tokens in few characters: 950, 1.2k, 122k, 1.3M."""
+    """Format tokens in few characters: 950, 1.2k, 122k, 1.3M."""
     if tokens < 1000:
         return str(tokens)
     if tokens < 999_500:
@@ -182,13 +182,13 @@ def short(tokens: int) -> str:
 
 
 def padded(text: str, width: int, *, right: bool = False) -> str:
-    """`text` with spaces behind it, or before it where it stands at the `right`, so that it takes `width` cells."""
+    """Pad `text` to `width` cells with spaces, at its left if it is at the `right`."""
     space = " " * (width - width_of(text))
     return space + text if right else text + space
 
 
 def short_model(ref: str) -> str:
-    """The name of a model without the folders of the file it comes from: `openai//opt/m/qwen3-Q4.gguf` is
+    """Return the name of a model without the folders of the file it comes from: `openai//opt/m/qwen3-Q4.gguf` is
     `openai/qwen3-Q4`."""
     provider, _, name = ref.partition("/")
     if name.startswith(("/", "~", "\\")) or name.endswith(".gguf") or name[1:3] == ":\\":
@@ -198,7 +198,7 @@ def short_model(ref: str) -> str:
 
 
 def duration(seconds: int) -> str:
-    """Seconds as people say them: 4 s, 2 min 05 s."""
+    """Return seconds as people write them: 4 s, 2 min 05 s."""
     if seconds < 60:
         return _("{seconds} s").format(seconds=seconds)
     return _("{minutes} min {seconds:02d} s").format(minutes=seconds // 60, seconds=seconds % 60)
@@ -214,12 +214,12 @@ _NOTE_END = re.compile(r"(?::|#L)(?=\d+$)")
 
 
 def note_link(path: str, line: int | None) -> str:
-    """The target of a span that opens a workspace file at a line."""
+    """Return the target of a span that opens a workspace file at a line."""
     return f"note:{path}:{line or 1}"
 
 
 def inline_spans(tokens: Iterable[Token], base: str = "") -> list[StyledSpan]:
-    """The spans of an inline token's children; `base` holds the style names of the paragraph."""
+    """Return the spans of an inline token's children; `base` holds the style names of the paragraph."""
     spans: list[StyledSpan] = []
     marks: list[str] = [base] if base else []
     link = ""
@@ -239,7 +239,7 @@ def inline_spans(tokens: Iterable[Token], base: str = "") -> list[StyledSpan]:
 
 
 def plain_spans(text: str, style: str = "") -> Iterator[StyledSpan]:
-    """`text` with its addresses and notes as links."""
+    """Yield `text` with its addresses and notes as links."""
     at = 0
     for found in _TARGET.finditer(text) if ".md" in text or "://" in text else ():
         if found.start() > at:
@@ -255,7 +255,7 @@ def plain_spans(text: str, style: str = "") -> Iterator[StyledSpan]:
 
 
 def code_spans(text: str, style: str = "", link: str = "") -> list[StyledSpan]:
-    """`text` with what is between backticks on the ground of code, without them; as it is where one stands alone."""
+    """Return `text` with code between backticks on the ground of code, without them; a single one is kept."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return [StyledSpan(text, style, link)]
@@ -264,8 +264,8 @@ def code_spans(text: str, style: str = "", link: str = "") -> list[StyledSpan]:
 
 
 def shown_spans(shown: str, style: str = "", link: str = "", *, one_line: bool = True) -> list[StyledSpan]:
-    """The output of `clawbot.text.visible` with its signs in colour. Other text is made visible here, on `one_line` if
-    set."""
+    """Return the output of `clawbot.text.visible` with its signs in colour. Other text is made visible here, on
+    `one_line` if set."""
     spans: list[StyledSpan] = []
     for text, kind in pieces(shown):
         if kind:

@@ -16,16 +16,16 @@ from clawbot.tui.render.items import attempt
 from clawbot.tui.render.lines import StyledSpan, inline_spans, plain_spans
 from clawbot.tui.render.markdown_blocks import Cell, Code, Flow, Indent, MarkdownBlock, MarkdownTable, ThematicBreak
 
-CODE_LINES = 60  # a long block of code is cut into pieces of so many lines: each is coloured by itself
+CODE_LINES = 60  # a long block of code is cut into blocks of so many lines: each is coloured by itself
 CODE_CHARS = 4000
-FLOW_CHARS = 4000  # of running text in one piece
+FLOW_CHARS = 4000  # of running text in one block
 PARSED_CHARS = 250_000
 """Of one text; models write less. The rest is shown as it is written."""
-SOURCE = "— "  # with which the last paragraph of a quote says where it comes from
+SOURCE = "— "  # with which the last paragraph of a quote names its source
 TASKS = {"[x] ": "☑ ", "[X] ": "☑ ", "[ ] ": "☐ "}
 BULLETS = ("•", "◦", "▪")
 
-# HTML stays visible as text: nothing of a reply is hidden, and nothing of it is interpreted.
+# HTML remains visible as text: nothing of a reply is hidden, and nothing of it is interpreted.
 PARSER = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 _DEEPEST = PARSER.options["maxNesting"]
 
@@ -44,13 +44,13 @@ class _Walk:
     indents: list[Indent] = field(default_factory=lambda: [Indent()])
     lists: list[_List] = field(default_factory=list)
     base: str = ""
-    fresh_item: bool = False  # the next piece carries the marker of its list item
+    fresh_item: bool = False  # the next block carries the marker of its list item
     item_count: int = 0
     quotes: int = 0  # how many are open
-    fresh_quote: bool = False  # the next piece is the first of its quote
+    fresh_quote: bool = False  # the next block is the first of its quote
 
     def indent(self) -> Indent:
-        """The indent of the next piece. A marker is shown once."""
+        """Return the indent of the next block. A marker is shown once."""
         indent = self.indents[-1]
         air = indent.rest if self.quotes and not self.fresh_quote else ()
         self.fresh_quote = False
@@ -58,7 +58,7 @@ class _Walk:
         return Indent(indent.first, indent.rest, air)
 
     def gap(self) -> bool:
-        """Whether a blank line precedes the next block: not inside tight lists, nor before the first item."""
+        """Return whether a blank line precedes the next block: not inside tight lists, nor before the first item."""
         if not self.lists:
             return True
         if self.fresh_item:
@@ -69,8 +69,8 @@ class _Walk:
 
 
 def parse(text: str, env: dict[str, Any] | None = None) -> list[Token]:
-    """The tokens of `text`; `env` carries link definitions from one part of a text to the next. Blocks nested too
-    deeply for the parser become paragraphs of their source."""
+    """Return the tokens of `text`; `env` carries link definitions from one part of a text to the next. Blocks nested
+    too deeply for the parser become paragraphs of their source."""
     tokens = attempt(lambda: PARSER.parse(text, env), lambda report: _as_written([text, report], None))
     if not any(map(_is_too_deep, tokens)):
         return tokens
@@ -95,7 +95,7 @@ def _blocks(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _as_written(rows: list[str], span: list[int] | None) -> list[Token]:
-    """A paragraph of `rows`: of those at `place` (first, end), if that is given."""
+    """Return `rows`, or those of `span` (first, end), as a paragraph."""
     paragraph = Token("paragraph_open", "p", 1, map=span, block=True)
     first, end = span or (0, len(rows))
     children = [Token("text", "", 0, content="\n".join(rows[first:end]))]
@@ -104,7 +104,7 @@ def _as_written(rows: list[str], span: list[int] | None) -> list[Token]:
 
 
 def blocks_of(tokens: list[Token]) -> list[MarkdownBlock]:
-    """The pieces that `tokens` stand for, in order."""
+    """Return the blocks of `tokens`, in order."""
     return [block for group in _blocks(tokens) for block in attempt(partial(_walked, group), partial(_plain, group))]
 
 
@@ -128,12 +128,12 @@ def _walked(tokens: list[Token]) -> list[MarkdownBlock]:
 
 
 def markdown_blocks(text: str) -> list[MarkdownBlock]:
-    """The blocks of a whole text; a text too long to be parsed is shown as source."""
+    """Return the blocks of a complete text; a text too long to be parsed is shown as source."""
     return blocks_of(parse(text)) if len(text) <= PARSED_CHARS else list(plain_blocks(text))
 
 
 def plain_blocks(text: str, *, gap: bool = True) -> Iterator[Flow]:
-    """The source `text` in blocks that are fast to wrap; `gap`: a blank line precedes the first."""
+    """Yield the source `text` in blocks that are fast to wrap; `gap`: a blank line precedes the first."""
     at = 0
     while at < len(text):
         end = at + FLOW_CHARS
@@ -144,7 +144,7 @@ def plain_blocks(text: str, *, gap: bool = True) -> Iterator[Flow]:
 
 
 def _flows(spans: list[StyledSpan], walk: _Walk) -> Iterator[Flow]:
-    """A paragraph, cut where it is too long to be wrapped at once."""
+    """Yield a paragraph, cut where it is too long to be wrapped at once."""
     names_source = walk.quotes > 0 and not walk.fresh_quote and bool(spans) and spans[0].text.startswith(SOURCE)
     gap = walk.gap() and not names_source
     taken: list[StyledSpan] = []
@@ -178,7 +178,7 @@ def _step(tokens: list[Token], at: int, walk: _Walk) -> None:
 
 
 def _ticked(children: list[Token], walk: _Walk) -> list[Token]:
-    """The inline tokens of a paragraph; the `[x]` of a task becomes the mark of its list item."""
+    """Return the inline tokens of a paragraph; the `[x]` of a task becomes the mark of its list item."""
     if not (walk.fresh_item and children and children[0].type == "text"):
         return children
     first = children[0]
@@ -238,7 +238,7 @@ def _open_item(walk: _Walk) -> None:
 
 
 def _is_tight(tokens: list[Token], at: int) -> bool:
-    """Whether the list that opens at `at` is tight: markdown-it hides its paragraphs."""
+    """Return whether the list that opens at `at` is tight: markdown-it hides its paragraphs."""
     level = tokens[at].level
     for token in tokens[at + 1 :]:
         if token.level <= level:
@@ -290,7 +290,7 @@ def _table(tokens: list[Token], walk: _Walk) -> MarkdownTable:
 
 
 def continued(block: MarkdownBlock) -> MarkdownBlock:
-    """`piece` without the blank line before it, as a continuation."""
+    """Return `block` without the blank line before it, as a continuation."""
     if isinstance(block, Code):
         return replace(block, gap=False, labelled=False)
     return replace(block, gap=False) if isinstance(block, Flow | ThematicBreak | MarkdownTable) else block

@@ -1,6 +1,6 @@
 """The blocks of rendered Markdown: each knows how it fills lines of a given width, code in its colours.
 
-A block is made once and wrapped as often as the width changes. `indent` is what stands before its lines (list
+A block is made once and wrapped as often as the width changes. `indent` precedes its lines (list
 markers, quote bars): the first line gets `first`, the others `rest`.
 """
 
@@ -36,7 +36,7 @@ STYLES = (
     ("Token.Generic.Deleted", "code-deleted"),
     ("Token.Generic.Heading", "code-name"),
 )
-HANGING = 2  # cells by which the folded rest of a line of code stands deeper
+HANGING = 2  # cells by which the folded rest of a line of code is indented
 PLAIN = ("", "text", "txt", "plain", "plaintext", "output", "console-output")
 
 
@@ -44,7 +44,7 @@ class Lexer(Protocol):
     """What is used of a lexer of pygments."""
 
     def get_tokens(self, text: str) -> Iterable[tuple[object, str]]:
-        """The token types and texts of `text`."""
+        """Return the token types and texts of `text`."""
         ...
 
 
@@ -56,7 +56,7 @@ class Lexers:
         self.wanted: set[str] = set()
 
     def spans(self, code: str, language: str) -> list[StyledSpan]:
-        """`code` in colours if its language is loaded; else plain, and the language is noted in `wanted`."""
+        """Return `code` in colours if its language is loaded; else plain, and the language is noted in `wanted`."""
         language = language.lower()
         if language in PLAIN:
             return [StyledSpan(code, "code")]
@@ -80,7 +80,7 @@ class Lexers:
 
 @lru_cache(maxsize=512)
 def style_of(token: str) -> str:
-    """The style names of a pygments token type."""
+    """Return the style names of a pygments token type."""
     return next((f"code {style}" for prefix, style in STYLES if token.startswith(prefix)), "code")
 
 
@@ -97,7 +97,7 @@ def _find(language: str) -> Lexer | None:
 
 
 class Indent(Struct, frozen=True):
-    """What stands left of a piece."""
+    """What is left of a block."""
 
     first: tuple[StyledSpan, ...] = ()
     rest: tuple[StyledSpan, ...] = ()
@@ -119,11 +119,11 @@ class MarkdownBlock(Protocol):
 
     @property
     def indent(self) -> Indent:
-        """What stands left of it."""
+        """Return what is left of it."""
         ...
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """Its lines, at most `width` cells wide."""
+        """Return its lines, at most `width` cells wide."""
         ...
 
 
@@ -150,7 +150,7 @@ class Code(Struct, frozen=True):
     closed: bool = True
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """The code; the rest of a long line hangs under its text."""
+        """Return the code; the rest of a long line hangs under its text."""
         room = max(8, width - self.indent.width - 2)
         spans = lexers.spans(self.text, self.language)
         ends = _line_ranges(self.text)
@@ -166,7 +166,7 @@ class Code(Struct, frozen=True):
 
 
 def _hanging(line: Sequence[StyledSpan], room: int) -> Iterator[tuple[StyledSpan, ...]]:
-    """`line` of code folded to `room` cells; what is folded stands deeper than its beginning."""
+    """Fold `line` of code to `room` cells; what is folded is indented deeper than its beginning."""
     text = "".join(span.text for span in line)
     deep = min(len(text) - len(text.lstrip(" ")) + HANGING, room // 2)
     first, *rest = wrap(line, room)
@@ -179,7 +179,7 @@ def _hanging(line: Sequence[StyledSpan], room: int) -> Iterator[tuple[StyledSpan
 
 
 def _without_lead(spans: Sequence[StyledSpan]) -> list[StyledSpan]:
-    """`spans` without the blanks at which a line was folded."""
+    """Return `spans` without the blanks at which a line was folded."""
     kept = list(spans)
     while kept and not kept[0].text.strip():
         kept.pop(0)
@@ -198,7 +198,7 @@ class ThematicBreak(Struct, frozen=True):
 
 Cell = tuple[StyledSpan, ...]
 BETWEEN = "  "  # two columns of a table
-LONG_WORD = 24  # cells of a word in a cell that is kept whole
+LONG_WORD = 24  # cells of a word in a cell that is never split
 TALL = 3  # lines of a row from which on a rule separates it from others
 _WORDS = lazy_re(f"[{HAN}]|[^\\s{HAN}]+")
 
@@ -218,7 +218,7 @@ class MarkdownTable(Struct, frozen=True):
     columns: tuple[int, ...] = ()
 
     def lines(self, width: int, lexers: Lexers) -> list[StyledLine]:
-        """Head, rule and rows; columns shrink to fit, and cells wrap. Where words would break, each row is a list."""
+        """Return head, rule and rows; columns shrink, and cells wrap. Where words would break, each row is a list."""
         room = max(8, width - self.indent.width)
         widths, fits = self._widths(room - len(BETWEEN) * (len(self.aligns) - 1))
         if not fits and self.head and len(self.rows) > 1:
@@ -233,7 +233,7 @@ class MarkdownTable(Struct, frozen=True):
         return self.indent.apply(lines)
 
     def _widths(self, room: int) -> tuple[list[int], bool]:
-        """The cells of each column, and whether they hold whole words: its natural width where there is room, else the
+        """Return the cells of each column, and whether they hold complete words: its natural width if it fits, else the
         wide ones give way."""
         natural, count = self.natural(), len(self.aligns)
         words = [min(natural[at], max(_longest_word(row[at]) for row in self.rows)) for at in range(count)]
@@ -246,7 +246,7 @@ class MarkdownTable(Struct, frozen=True):
         return shares, fits
 
     def _lists(self, room: int) -> list[tuple[StyledSpan, ...]]:
-        """Each row as a list of its cells, behind the heads of their columns."""
+        """Return each row as a list of its cells, behind the heads of their columns."""
         head, *rows = self.rows
         lines: list[tuple[StyledSpan, ...]] = []
         for row in rows:
@@ -277,7 +277,7 @@ class MarkdownTable(Struct, frozen=True):
 
 
 def _longest_word(spans: Cell) -> int:
-    """The cells of the longest word; one that is longer than `LONG_WORD` may break, and Chinese breaks anywhere."""
+    """Return the cells of the longest word; one above `LONG_WORD` may break, and Chinese breaks anywhere."""
     return min(LONG_WORD, max(map(width_of, _WORDS.findall(_text(spans))), default=1))
 
 

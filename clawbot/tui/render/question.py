@@ -31,29 +31,29 @@ from clawbot.tui.render.lines import (
 )
 
 WELL = "well"  # the style of the ground under what is asked about
-WELL_ROWS = 6  # what the well gets before there is air, and more than a row for what is told below it
+WELL_ROWS = 6  # what the well gets before there is air, and more than a row for the details below it
 AIR = 3  # blank rows: above the well, below it, above the keys
-# Cells that a question needs: the longest sign stands in one row, beside the number of a line.
+# Cells that a question needs: the longest sign fits into one row, next to the number of a line.
 MIN_WIDTH = 26
 MIN_ROWS = 3
 TOO_SMALL = N_("The window is too small to see what is asked: nothing can be allowed here.")
 DETAIL_ROWS = 3  # of each text below the well
 KEY_GAP = 3
 HEAD = 20  # cells that the first row keeps for who asks
-SHORT_KEYS = 6  # a question of fewer rows says its keys in a word each
+SHORT_KEYS = 6  # a question of fewer rows shows its keys in a word each
 DIFF_HEAD = 2  # lines that name the file
 DIFF_STYLES = {"+": "added", "-": "removed", "@": "quiet"}
 
-# White space goes with what follows it. A wide character stands for itself, with the marks on it.
+# White space goes with what follows it. A wide character is a unit by itself, with the marks on it.
 _UNIT = lazy_re(f" *(?:⟦[^⟧]*⟧|[{WIDE}][^ -~⟦{WIDE}]*|[^ ⟦{WIDE}]+)| +$")
 
 
 class PlanAsked(ApprovalRequested, frozen=True, tag="plan_asked"):
-    """The question whether the plan of the last answer, which stands above, is to be carried out; `command` is what is
-    said then. Its keys are digits: who begins to type says what should change."""
+    """The question whether the plan of the last answer, shown above, is to be carried out; `command` is the message
+    that accepts it. Its keys are digits: who begins to type writes what should change."""
 
 
-class Reading(Struct, frozen=True):
+class Seen(Struct, frozen=True):
     """How far the user has read: the first visible row of the box, and whether its end was shown."""
 
     top: int = 0
@@ -82,8 +82,8 @@ class Choice(Struct, frozen=True):
 
 
 def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
-    """The answers that `asked` has: a change of a file is not edited here, and not everything has a rule or is kept
-    from the network."""
+    """Return the answers that `asked` has: a change of a file is not edited here, and not everything has a rule or is
+    kept from the network."""
     if isinstance(asked, PlanAsked):
         return (
             Choice("1", _("accept, ask before each change"), _("ask first")),
@@ -101,8 +101,8 @@ def choices_of(asked: ApprovalRequested) -> tuple[Choice, ...]:
     return tuple(choices)
 
 
-def view_of(asked: ApprovalRequested, width: int, height: int, seen: Reading, chosen: str = "") -> View:
-    """`asked` in at most `height` rows of `width` cells, with the cursor on the choice of the key `chosen`. If that is
+def view_of(asked: ApprovalRequested, width: int, height: int, seen: Seen, chosen: str = "") -> View:
+    """Return `asked` in at most `height` rows of `width` cells, with the cursor on the choice `chosen`. If that is
     less than the minimum, nothing of it is shown."""
     if width < MIN_WIDTH or height < MIN_ROWS:
         refusal = [
@@ -137,7 +137,7 @@ def view_of(asked: ApprovalRequested, width: int, height: int, seen: Reading, ch
 
 @lru_cache(maxsize=4)
 def rows_of(asked: ApprovalRequested, width: int) -> tuple[StyledLine, ...]:
-    """The rows of the box: the command, or the diff of a file."""
+    """Return the rows of the box: the command, or the diff of a file."""
     lines = visible(asked.diff or asked.command).split("\n")
     digits = len(str(len(lines)))
     found: list[StyledLine] = []
@@ -176,7 +176,7 @@ def _diff_style(line: str, number: int) -> str:
 
 
 def _count(asked: ApprovalRequested, total: int, top: int, room: int) -> tuple[str, str]:
-    """`41 lines, 31 below`, and a short form; empty if everything is visible."""
+    """Return `41 lines, 31 below`, and a short form; empty if everything is visible."""
     if room >= total:
         return "", ""
     lines = (asked.diff or asked.command).count("\n") + 1
@@ -209,8 +209,8 @@ def _who(asked: ApprovalRequested) -> str:
 
 
 def _details(asked: ApprovalRequested, width: int, spare: int, least: int) -> tuple[int, list[StyledLine]]:
-    """The rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare` rows the
-    box gets `least`: without room, blank rows are dropped first and the risks last, which are never cut."""
+    """Return the rows below the box (risks, and what the command can touch), and the number of blank rows. Of `spare`
+    rows the box gets `least`: without room, blank rows are dropped first and the risks last, which are never cut."""
     hint, reach = (_paragraph(*text, width) for text in _texts(asked))
     for air, rows, box in ((AIR, DETAIL_ROWS, least), (0, DETAIL_ROWS, least), (0, 1, least), (0, 0, least), (0, 0, 1)):
         details = [*hint, *_at_most(reach, rows, width)]
@@ -227,7 +227,7 @@ def _texts(asked: ApprovalRequested) -> tuple[tuple[str, str], tuple[str, str]]:
 
 
 def _short(folder: str) -> str:
-    """`folder`, the user's home written as ~."""
+    """Return `folder`, the user's home written as ~."""
     home = str(Path.home())
     return f"~{folder[len(home) :]}" if f"{folder}/".startswith(f"{home}/") else folder
 
@@ -238,7 +238,7 @@ def _paragraph(text: str, style: str, width: int) -> list[StyledLine]:
 
 
 def _at_most(lines: list[StyledLine], rows: int, width: int) -> list[StyledLine]:
-    """At most `rows` of `lines`; a cut is marked."""
+    """Return at most `rows` of `lines`; a cut is marked."""
     if len(lines) <= rows or not rows:
         return lines[:rows]
     rest = [span for line in lines[rows - 1 :] for span in (*line.spans, StyledSpan(" ", line.spans[-1].style))]
@@ -246,7 +246,7 @@ def _at_most(lines: list[StyledLine], rows: int, width: int) -> list[StyledLine]
 
 
 def _choices(asked: ApprovalRequested, width: int, height: int, chosen: str, least: int) -> list[StyledLine]:
-    """The choices as a list where all else keeps its room and its air, else side by side."""
+    """Return the choices as a list where all else keeps its room and its air, else side by side."""
     rows = _list(asked, width, chosen)
     air, _ = _details(asked, width, height - 1 - len(rows), least)
     return rows if air else _keys(asked, width, chosen, short=height < SHORT_KEYS)
@@ -281,7 +281,7 @@ def _row_up(choices: tuple[Choice, ...], width: int, chosen: str, *, short: bool
 
 
 def _choice_spans(key: str, text: str, mark: str, chosen: str) -> list[StyledSpan]:
-    """A key and what it does; the one that is `chosen` with the style `mark` beside its own."""
+    """Return a key and what it does; the one that is `chosen` with the style `mark` added to its own."""
     also = f" {mark}" if mark and key == chosen else ""
     return [StyledSpan(key, f"key{also}"), *shown_spans(f" {text}", f"label{also}")]
 

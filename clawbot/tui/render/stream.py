@@ -25,7 +25,7 @@ SENTENCE_ENDS = ("\n", "。", "！", "？", ". ", "! ", "? ", " ")
 
 
 class MarkdownStream:
-    """Takes text in pieces and returns rendered blocks."""
+    """Takes text in chunks and returns rendered blocks."""
 
     def __init__(self) -> None:
         self._cleaner = StreamCleaner()
@@ -42,7 +42,7 @@ class MarkdownStream:
         self._coming += self._cleaner.feed(text)
 
     def flush(self) -> tuple[list[MarkdownBlock], list[MarkdownBlock]]:
-        """The newly final blocks, and the current state of the tail."""
+        """Return the newly final blocks, and the current state of the tail."""
         done: list[MarkdownBlock] = []
         tokens: list[Token] = []
         for part in self._parts():
@@ -55,7 +55,7 @@ class MarkdownStream:
         return done, self._blocks(tokens)
 
     def _parts(self) -> Iterator[str]:
-        """What has come, as far as it is to be parsed, in parts that are parsed quickly; at least one."""
+        """Yield what has come, as far as it is to be parsed, in parts that are parsed quickly; at least one."""
         coming, self._coming = self._coming[: self._room], self._coming[self._room :]
         self._room -= len(coming)
         for at in range(0, len(coming), AT_ONCE) or (0,):
@@ -110,7 +110,7 @@ class MarkdownStream:
         return blocks
 
     def _rest_of(self, block: MarkdownBlock) -> list[MarkdownBlock]:
-        """The piece without what was repeated to go on inside of it; of a table nothing when it has no row yet."""
+        """Return the block without what was repeated to continue inside it; nothing of a table that has no row yet."""
         match block:
             case MarkdownTable() if self._columns:
                 rows = block.rows[1:]
@@ -126,13 +126,13 @@ class MarkdownStream:
         return blocks
 
     def _last_block(self, tokens: list[Token]) -> int:
-        """Where in `tokens` the last block of the tail begins; 0 when there is but one."""
+        """Return where in `tokens` the last block of the tail begins; 0 when there is but one."""
         starts = (at for at in range(len(tokens) - 1, -1, -1) if tokens[at].level == 0 and tokens[at].nesting >= 0)
         at = next((at for at in starts if tokens[at].map), 0)
         return at if at and (tokens[at].map or [0])[0] > self._opening.count("\n") else 0
 
     def _take_before(self, tokens: list[Token], at: int) -> tuple[list[MarkdownBlock], list[Token]]:
-        """Commit what precedes the block that begins with the token `at`; returns its pieces, and the tokens of the
+        """Commit what precedes the block that begins with the token `at`; return its blocks, and the tokens of the
         tail. Each block is parsed alike with others and alone, so nothing is parsed for it."""
         first = (tokens[at].map or [0])[0]
         tail = "\n".join(self._tail.split("\n")[first - self._opening.count("\n") :])
@@ -171,12 +171,12 @@ class MarkdownStream:
         return self._joined_after(blocks)
 
     def _cut_quote(self) -> list[MarkdownBlock]:
-        """Commit the whole lines of a very long quote; the others go on as one."""
+        """Commit the complete lines of a very long quote; the others go on as one."""
         rows = self._tail.split("\n")
         return self._joined_after(self._take(len(rows) - 1)) if len(self._tail) > UNCUT // 2 and len(rows) > 1 else []
 
     def _cut_code(self, fence: Token) -> list[MarkdownBlock]:
-        """Commit the whole lines of code that are there, or a part of an endless one; the rest goes on inside the same
+        """Commit the complete lines of code so far, or a part of an endless one; the rest goes on inside the same
         fence."""
         rows = self._tail.split("\n")
         opening = self._opening or f"{fence.markup}{fence.info}\n"
@@ -190,7 +190,7 @@ class MarkdownStream:
         return self._joined_after(blocks)
 
     def _cut_table(self, table_open: Token) -> list[MarkdownBlock]:
-        """Commit the whole rows that are there; the others go on in the same columns."""
+        """Commit the complete rows that are there; the others go on in the same columns."""
         rows = self._tail.split("\n")
         top = table_open.map[0] if table_open.map else 0
         opening = self._opening or "\n".join(rows[top : top + 2]) + "\n"

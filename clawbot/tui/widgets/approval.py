@@ -32,7 +32,7 @@ from clawbot.text.interface import _
 from clawbot.text.visible import reveal, unwritten, visible
 from clawbot.tools.protocol import danger_of
 from clawbot.tui.render.lines import BLANK
-from clawbot.tui.render.question import PlanAsked, Reading, View, choices_of, view_of
+from clawbot.tui.render.question import PlanAsked, Seen, View, choices_of, view_of
 from clawbot.tui.widgets.fields import Area, typed_text
 from clawbot.tui.widgets.line_view import Painted
 from clawbot.tui.widgets.status_line import QueueLines
@@ -42,9 +42,9 @@ STYLES = (
     "sign-odd", "sign-blank",
 )  # fmt: skip
 LOW = 16  # rows of a screen that has none to spare for air
-AROUND = 3  # rows that the screen needs beside the question: its header, the line above the question, the status
+AROUND = 3  # rows that the screen needs around the question: its header, the line above the question, the status
 AIR = 1  # more of them on a screen that is not low: a row below the question
-PAGE = 3  # rows of the conversation that stay in view
+PAGE = 3  # rows of the conversation that remain in view
 
 
 class QuestionView(Painted):
@@ -58,14 +58,14 @@ class QuestionView(Painted):
         self.clock = clock
         self.drawn_at: float | None = None  # by the monotonic clock: when the question was first on the screen
         self.asked: ApprovalRequested | None = None
-        self._reading = Reading()
+        self._seen = Seen()
         self.chosen = ""  # the key of the choice that the cursor is on
 
     def ask(self, asked: ApprovalRequested) -> None:
         self.asked = asked
         self.drawn_at = None
-        # The plan itself stands on the page.
-        self._reading = Reading(all_seen=isinstance(asked, PlanAsked))
+        # The plan itself is on the page.
+        self._seen = Seen(all_seen=isinstance(asked, PlanAsked))
         first = choices_of(asked)[0].key
         self.chosen = "n" if danger_of(asked.risks) == "grave" else first
         self.refresh(layout=True)
@@ -74,13 +74,13 @@ class QuestionView(Painted):
     def view(self) -> View | None:
         if self.asked is None or not self.size.height:
             return None
-        return view_of(self.asked, self.size.width, self.size.height, self._reading, self.chosen)
+        return view_of(self.asked, self.size.width, self.size.height, self._seen, self.chosen)
 
     @property
     def was_read(self) -> bool:
         """Whether the end of what is asked about has been on the screen."""
         view = self.view
-        return view is not None and view.room > 0 and (self._reading.all_seen or not view.below)
+        return view is not None and view.room > 0 and (self._seen.all_seen or not view.below)
 
     def scroll_rows(self, rows: int) -> None:
         """Move what is asked about by so many rows, and never past what is unread."""
@@ -88,11 +88,11 @@ class QuestionView(Painted):
             return
         rows = max(-view.room, min(rows, view.room))
         top = max(0, min(view.top + rows, view.total - view.room))
-        self._reading = Reading(top, self.was_read or top + view.room >= view.total)
+        self._seen = Seen(top, self.was_read or top + view.room >= view.total)
         self.refresh()
 
     def move(self, step: int) -> None:
-        """A row down or up: through what is asked about as long as there is more of it, else through the choices."""
+        """Move a row down or up: in the question as long as there is more of it, else through the choices."""
         view = self.view
         if self.asked is None or view is None:
             return
@@ -105,7 +105,7 @@ class QuestionView(Painted):
             self.refresh()
 
     def scroll_pages(self, pages: int) -> bool:
-        """Turn the page, a row of it stays in view; False where all is in view."""
+        """Turn the page, a row of it remains in view; False if all is in view."""
         view = self.view
         if view is None or view.room >= view.total:
             return False
@@ -113,9 +113,9 @@ class QuestionView(Painted):
         return True
 
     def on_resize(self, event: Resize) -> None:
-        """Rows fold anew in another width: what was not read to its end is read from its beginning."""
-        if not self._reading.all_seen:
-            self._reading = replace(self._reading, top=0)
+        """Fold the rows again in another width: what was not read to its end is read from its beginning."""
+        if not self._seen.all_seen:
+            self._seen = replace(self._seen, top=0)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         event.stop()
@@ -142,14 +142,14 @@ class QuestionView(Painted):
             height -= queue.get_content_height(container, viewport, width)
         if viewport.height >= LOW:
             height -= AIR + PAGE
-        return len(view_of(self.asked, width, height, self._reading).lines)
+        return len(view_of(self.asked, width, height, self._seen).lines)
 
 
 class CommandEditor(Area):
     """An editor for the command before it runs. Enter runs it, Esc returns to the question.
 
     It shows the visible form (`clawbot.text.visible`) and applies it to typed and pasted text; what runs is what the
-    signs stand for.
+    signs mean.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -208,7 +208,7 @@ class CommandEditor(Area):
 
 
 def key_texts(*pairs: tuple[str, str]) -> list[Content]:
-    """Keys with what they do, as the line below a question shows them."""
+    """Return keys with what they do, as the line below a question shows them."""
     return [Content.assemble((key, "$accent bold"), " ", (text, "$foreground 70%")) for key, text in pairs]
 
 
@@ -221,7 +221,7 @@ KEYS: dict[str, Decision] = {
     "1": "once", "2": "always", "3": "deny",
 }  # fmt: skip
 WITH_NETWORK = "w"
-SHELL = "shell"  # the tool whose questions tell what a command can touch
+SHELL = "shell"  # the tool whose questions show what a command can touch
 
 
 class Approval(Vertical, can_focus=True):
@@ -254,7 +254,7 @@ class Approval(Vertical, can_focus=True):
         self._needed = REST
         self._mid_typing = False
         self._held = ""
-        self._shown_reaches: set[str] = set()  # what commands can touch, as earlier questions said
+        self._shown_reaches: set[str] = set()  # what commands can touch, as earlier questions showed
         self._rest: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -270,14 +270,14 @@ class Approval(Vertical, can_focus=True):
         return bool(self._held)
 
     def ask(self, request: ApprovalRequested, *, mid_typing: bool) -> None:
-        """Put `request` to the user; `mid_typing` says that they were writing something else just now."""
+        """Put `request` to the user; `mid_typing`: they were writing something else just now."""
         self.request = request
         self._mid_typing = mid_typing
         self._last_key = now = self.clock.monotonic()
         follows = self._answered_at is not None and now - self._answered_at < REST_AFTER_ANSWER
         self._needed = REST_AFTER_ANSWER if follows else REST
         self._held = ""
-        # What a command can touch is the same for most of them: it is told once.
+        # What a command can touch is the same for most of them: it is shown once.
         was_shown = request.tool == SHELL and request.reach in self._shown_reaches
         self.question.ask(replace(request, reach="") if was_shown else request)
         for danger in ("caution", "grave"):
@@ -291,7 +291,7 @@ class Approval(Vertical, can_focus=True):
         self._leave_editor()
 
     def on_key(self, event: Key) -> None:
-        """An answer, if the keyboard has rested; else the user is typing."""
+        """Take a key as an answer if the keyboard has paused; else the user is typing."""
         if self.request is None:
             return
         if event.key in ("up", "down"):
@@ -323,7 +323,7 @@ class Approval(Vertical, can_focus=True):
         self._rest = self.set_timer(REST, self._after_pause)
 
     def _after_pause(self) -> None:
-        """The keyboard has rested: one key was a refusal or came too early to allow anything, more were words."""
+        """Judge the keys before a pause: one was a refusal or came too early to allow anything, more were words."""
         held, self._held = self._held, ""
         if self.request is not None and held in self._answers(self.request) and KEYS.get(held) == "deny":
             self._take(held)
