@@ -139,7 +139,7 @@ class ChatScreen(Screen[None]):
         self.attention.leave()
 
     def on_resize(self, event: Resize) -> None:
-        """On a low screen a question gets the room of the air around it."""
+        """Give a question the room of the air around it on a low screen."""
         self.set_class(event.size.height < LOW, "-low")
         self.side.fit(event.size.width)
 
@@ -150,8 +150,7 @@ class ChatScreen(Screen[None]):
     # The runtime
 
     async def connect(self, runtime: RuntimeApi) -> None:
-        """The runtime is there: show what was said before, send what was typed meanwhile. It may take the place of
-        another one."""
+        """Show the messages of the runtime, and send what was typed in the meantime. It may replace another one."""
         if self.runtime is not None:
             self.order.leave(self.runtime)
         self.runtime = runtime
@@ -174,13 +173,13 @@ class ChatScreen(Screen[None]):
         self.turns.ready(runtime)
         self.unsent.connect(runtime)
         self.questions.offer_unsent()
-        # After what was typed meanwhile, which need not wait for that.
+        # After what was typed in the meantime, which need not wait for that.
         self.status_bar.measure()
         self.welcome()
 
     @work(group="start", exclusive=True)
     async def welcome(self, *, fresh: bool = False) -> None:
-        """Show or update the first page, as long as nothing was said; `anew`: of a session that begins."""
+        """Show or update the first page, as long as there are no messages; `fresh`: of a session that begins."""
         if self.runtime is not None:
             await welcome(self.page, self.runtime, self.clock.now(), self.keys.first("local_model"), fresh=fresh)
 
@@ -224,7 +223,7 @@ class ChatScreen(Screen[None]):
         self.view.show(event)
         self.side.take(event)
         if isinstance(event, events.ModelChanged | events.SessionChanged):
-            # What the clock ended is told by a line that stays.
+            # What the clock ended is reported by a permanent line.
             self.welcome(fresh=isinstance(event, events.SessionChanged) and event.reason.startswith("/"))
 
     def _turn_started(self) -> None:
@@ -255,7 +254,7 @@ class ChatScreen(Screen[None]):
         self._show_title()
 
     def _hand_back(self, text: str) -> None:
-        """`text` was not stored: put it back into the prompt, or onto the page if the prompt is in use."""
+        """Put `text`, which was not stored, back into the prompt, or onto the page if the prompt is in use."""
         prompt = self.composer.prompt
         if self.composer.is_empty:
             prompt.take(prompt.shortened(text))
@@ -269,7 +268,7 @@ class ChatScreen(Screen[None]):
     # Questions
 
     def _asks(self, event: events.ApprovalRequested) -> None:
-        # Whoever searches stays where he is, and what he types on is not lost.
+        # Whoever searches remains where he is, and what he types on is not lost.
         self.search.close(remain=True)
         self.questions.add(event)
 
@@ -297,7 +296,7 @@ class ChatScreen(Screen[None]):
         self.composer.prompt.insert(event.text)
 
     def _answer_plan(self, decision: Decision) -> None:
-        """Carry the plan out in the mode that was chosen, or let the user say what should change."""
+        """Carry the plan out in the mode that was chosen, or let the user write what should change."""
         text, mode = self.questions.drop_plan(), MODE_AFTER.get(decision)
         if mode is None:
             self.call_after_refresh(self.hint, _("say what should change"), 4.0)
@@ -383,7 +382,7 @@ class ChatScreen(Screen[None]):
 
     @work(group="message", exclusive=True)
     async def action_to_start(self) -> None:
-        """Go to the beginning of the conversation, once it is loaded; who goes to the end meanwhile stays there."""
+        """Go to the beginning of the conversation once it is loaded, unless the user goes to the end first."""
         self.page.scroll_home(animate=False)
         if self.runtime is not None and self.earlier.has_more:
             await self.earlier.reach(self.runtime, lambda: self.page.at_end)
@@ -436,7 +435,7 @@ class ChatScreen(Screen[None]):
             await self.earlier.next_part(self.runtime)
 
     def action_find(self) -> None:
-        """Search the page; the same key again stays at the place that was found."""
+        """Search the page; the same key again closes the search at the match."""
         if self.bar.field.has_focus:
             self.search.close(remain=True)
         elif self.composer.display:

@@ -65,12 +65,12 @@ class ModelsScreen(PickerScreen[str]):
         return [*(typed if query and query not in known and " " not in query else []), key]
 
     def first_choice(self, query: str) -> int:
-        """The model in use; what is typed once it is a whole name of a model."""
+        """Return the model in use, or the text once it is the full name of a model."""
         wanted = query or self.runtime.agent.status.model.ref
         return next((index for index, row in enumerate(self.shown) if row.id == wanted), 0)
 
     def chosen(self, row: Row) -> None:
-        """Give the model back, or ask for a key."""
+        """Dismiss with the model, or ask for a key."""
         if row.id == ADD_KEY:
             self.action_add_key()
         else:
@@ -102,7 +102,7 @@ class ModelsScreen(PickerScreen[str]):
 
 
 def model_row(model: ModelInfo, in_use: str) -> Row:
-    """A model as a row: why it can be used, how much it can read, whether its price is known."""
+    """Return a model as a row: why it can be used, how much it can read, whether its price is known."""
     details = [clean_line(model.reason)] if model.reason else []
     if model.window:
         details.append(_("{n} tokens").format(n=short(model.window)))
@@ -128,7 +128,7 @@ class LocalModelsScreen(PickerScreen[str]):
         ]
 
     def count(self, query: str, found: int) -> str:
-        """The memory of this machine, where there is room for it."""
+        """Return the memory of this machine, where there is room for it."""
         if (counted := super().count(query, found)) or self.app.size.width < 60:
             return counted
         return _("{memory} of memory").format(memory=self.runtime.local_models.memory)
@@ -180,7 +180,7 @@ class KeyScreen(OverScreen[str]):
 
 
 def key_problem(value: str) -> str:
-    """Why `value` can't be a key, in words that don't repeat it; empty when it can."""
+    """Return why `value` can't be a key, in words that don't repeat it; empty when it can."""
     if not value:
         return _("Nothing was typed. Paste the key, or go back with esc.")
     if not value.isascii() or not value.isprintable() or " " in value:
@@ -214,13 +214,13 @@ class AgentsScreen(PickerScreen[str]):
         return next((index for index, row in enumerate(self.shown) if row.id == current and not query), 0)
 
     def chosen(self, row: Row) -> None:
-        """Give the agent back; nothing changes for the one that is talked to."""
+        """Dismiss with the agent; nothing changes for the current one."""
         if row.id != HOW_TO_ADD:
             self.dismiss(None if row.mark == "●" else row.id)
 
 
 def agent_row(agent: AgentInfo) -> Row:
-    """An agent as a row: where it works, which model answers."""
+    """Return an agent as a row: where it works, which model answers."""
     details = [_("this one") if agent.current else "", clean_line(agent.model), clean_line(str(agent.workspace))]
     mark = "●" if agent.current else "○"
     return Row(agent.agent_id, agent.agent_id, " · ".join(part for part in details if part), mark=mark)
@@ -308,7 +308,7 @@ class RewindScreen(PickerScreen[EarlierMessage]):
         self.query_one(KeyLine).status = _(PROMISE)
 
     async def load(self) -> list[Row]:
-        """The messages, the last one first."""
+        """Return the messages, the last one first."""
         rows: list[Row] = []
         before: str | None = None
         for _page in range(MAX_ITEMS // PAGE):
@@ -332,6 +332,6 @@ class RewindScreen(PickerScreen[EarlierMessage]):
         self.dismiss(EarlierMessage(row.id))
 
     def action_fork(self) -> None:
-        """Go on from before the highlighted message in a new conversation; this one stays as it is."""
+        """Go on from before the highlighted message in a new conversation; this one is unchanged."""
         if self.current is not None:
             self.dismiss(EarlierMessage(self.current.id, fork=True))

@@ -45,7 +45,7 @@ class OverScreen(ModalScreen[ScreenResultType]):
     wait, and then leave the widgets alone.
     """
 
-    around: ClassVar[int] = 7  # rows beside the body: margins, edges and air of the frame, the keys
+    around: ClassVar[int] = 7  # rows around the body: margins, edges and air of the frame, the keys
     DEFAULT_CSS = """
     OverScreen {
         background: $background;
@@ -76,16 +76,16 @@ class OverScreen(ModalScreen[ScreenResultType]):
 
     @property
     def inner_width(self) -> int:
-        """The columns of a text inside, beside its scroll bar."""
+        """Return the columns of a text inside, without its scroll bar."""
         return min(WIDEST, self.size.width - 4) - 7 if self.is_framed else max(24, self.size.width - 5)
 
     @property
     def has_left(self) -> bool:
-        """Whether the screen is over, or the whole program. Its widgets may be gone, or may never have been there."""
+        """Whether the screen or the program is over. Its widgets may be gone, or may never have been there."""
         return not (self.is_running and self.is_attached and self in self.app.screen_stack)
 
     async def on_event(self, event: Event) -> None:
-        """A screen that is closed before it is made gets no widgets, but it is told that it has them."""
+        """Skip a screen that is closed before it is made: it gets no widgets, but the event all the same."""
         if not (isinstance(event, Mount | Resize) and self.has_left):
             await super().on_event(event)
             if isinstance(event, Mount):  # at once, not by `focus()`: keys may be waiting
@@ -99,11 +99,11 @@ class OverScreen(ModalScreen[ScreenResultType]):
         return super().dismiss(result)
 
     def action_back(self) -> None:
-        """Leave without a result."""
+        """Dismiss without a result."""
         self.dismiss(None)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether a key may do what it does now: before there are widgets it can but leave."""
+        """Return whether a key may do what it does now: before there are widgets it can but leave."""
         if not self.is_mounted and action not in WAYS_OUT:
             return False
         return super().check_action(action, parameters)
@@ -121,12 +121,12 @@ class OverScreen(ModalScreen[ScreenResultType]):
 
 
 def turns(number: int) -> str:
-    """`1 turn`, `14 turns`."""
+    """Return `1 turn`, `14 turns`."""
     return ngettext("{n:,} turn", "{n:,} turns", number).format(n=number)
 
 
 def day_group(then: datetime, now: datetime) -> str:
-    """Under which heading something of the time `then` stands: today, yesterday, a week, its month in the zone of
+    """Return the heading for the time `then`: today, yesterday, a week, its month in the zone of
     `now`."""
     local = then.astimezone(now.tzinfo)
     days = (now.date() - local.date()).days
@@ -145,7 +145,7 @@ class KeyHint:
 
 
 class KeyLine(Static):
-    """The one quiet line at the bottom: what the screen has to say, then its keys, each of which can be clicked."""
+    """The one quiet line at the bottom: the message of the screen, then its keys, each of which can be clicked."""
 
     DEFAULT_CSS = """
     KeyLine {
@@ -184,8 +184,8 @@ class KeyLine(Static):
 
 
 def fitting(parts: Sequence[Content], kept: int, width: int) -> list[Content]:
-    """As many of `parts` as fit into `width` cells, from the left, and in any case the one at the place `kept`. An
-    ellipsis stands for the others."""
+    """Return as many of `parts` as fit into `width` cells, from the left, and in any case the one at the index `kept`.
+    An ellipsis replaces the others."""
     others = [at for at in range(len(parts)) if at != kept]
     for count in range(len(others), -1, -1):
         left_out = others[count:]
@@ -227,7 +227,7 @@ class AskScreen(OverScreen[str]):
 
 
 class PageScreen(OverScreen[ScreenResultType]):
-    """Scrolls the widget `#page`, which each such screen composes, and gives None when it is closed. Its look is
+    """Scrolls the widget `#page`, which each such screen composes, and dismisses with None. Its style is
     `page.tcss`, which a screen names before its own sheet: Textual does not inherit `CSS_PATH`."""
 
     around = 6
@@ -248,7 +248,7 @@ class PageScreen(OverScreen[ScreenResultType]):
         self.dismiss(None)
 
 
-# What stands among the actions and can't be moved, by the action that it stands before.
+# What is among the actions and can't be moved, by the action that it precedes.
 FIXED_LINES = {
     "newline": (("enter", N_("send")),),
     "stop": (
@@ -261,7 +261,7 @@ FIXED_LINES = {
 
 
 def help_lines(keys: KeyMap) -> Iterator[tuple[str, str]]:
-    """All keys of the conversation, each with what it does; `none` where an action has no key."""
+    """Yield all keys of the conversation, each with what it does; `none` where an action has no key."""
     for action in ACTIONS:
         yield from ((_(key), _(meaning)) for key, meaning in FIXED_LINES.get(action.name, ()))
         yield keys.shown(action.name) or _("none"), _(action.meaning)

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 
 def share_out(amounts: Sequence[int], cells: int) -> list[int]:
-    """How many of `cells` each of `amounts` (0 or more) gets. The cells sum up to `cells` as long as there is an amount
-    and a cell for each that is not 0; what is rounded goes to where most was lost."""
+    """Return how many of `cells` each of `amounts` (0 or more) gets. The cells sum up to `cells` as long as there is an
+    amount and a cell for each that is not 0; what is rounded goes to where most was lost."""
     total = sum(amounts)
     if not total:
         return [0] * len(amounts)
@@ -51,7 +51,7 @@ def share_out(amounts: Sequence[int], cells: int) -> list[int]:
 
 
 QUIET = "$foreground 70%"
-# Sign and colour of each part: what no compaction makes smaller, the talk, what is left.
+# Sign and colour of each part: what no compaction makes smaller, the conversation, what is left.
 FIXED, HISTORY, LEFT = "$secondary", "$accent", "$foreground 30%"
 STYLES = {
     "system": ("█", FIXED),
@@ -73,7 +73,7 @@ OPEN_FLUSH = "screen.open_flush"
 
 
 def context_lines(report: ContextReport, width: int, now: datetime, *, detail: bool = False) -> list[Content]:
-    """The page: lines of at most `width` cells; `now` in the zone of the user."""
+    """Return the page: lines of at most `width` cells; `now` in the zone of the user."""
     lines = [_title(report, width), Content(), *bar(report, width), Content()]
     lines += [_row(part, report, width) for part in report.parts if part.tokens or part.key == "free"]
     lines += [Content(), *_closing(report, width, now)]
@@ -82,7 +82,7 @@ def context_lines(report: ContextReport, width: int, now: datetime, *, detail: b
 
 
 def _title(report: ContextReport, width: int) -> Content:
-    """The model, its window, and where that is known from: without the reasons when there is no room for them."""
+    """Return the model, its window, and its source: without the reasons if there is no room for them."""
     head, figures = _("context window"), _tokens(report.window)
     model = ellipsis(clean_line(report.model), max(12, width - width_of(head) - 3 - width_of(figures)))
     room = width - width_of(head) - 3 - width_of(model) - width_of(figures)
@@ -103,7 +103,7 @@ def _tokens(count: int) -> str:
 
 
 def bar(report: ContextReport, width: int, styles: Mapping[str, tuple[str, str]] = STYLES) -> list[Content]:
-    """Return the window with its marks, each part as in `looks`, and the names of the marks on the line below."""
+    """Return the window with its marks, each part as in `styles`, and the names of the marks on the line below."""
     shown = [part for part in report.parts if part.tokens > 0]
     cells = share_out([part.tokens for part in shown], width)
     signs = [styles.get(part.key, NO_STYLE) for part, count in zip(shown, cells, strict=True) for _ in range(count)]
@@ -113,14 +113,14 @@ def bar(report: ContextReport, width: int, styles: Mapping[str, tuple[str, str]]
 
 
 def mark_columns(report: ContextReport, width: int) -> dict[str, int]:
-    """In which cell (from 0) of a bar of `width` cells flush and compaction come, by their names."""
+    """Return in which cell (from 0) of a bar of `width` cells flush and compaction come, by their names."""
     total = max(report.window, sum(part.tokens for part in report.parts if part.tokens > 0))
     marks = {_("flush"): report.flush_at, _("compaction"): report.compact_at}
     return {name: min(width - 1, at * width // total) for name, at in marks.items() if at and total}
 
 
 def mark_names(marks: dict[str, int], width: int) -> str:
-    """The names of the marks: one at each side where there is room, else both left of them, else right."""
+    """Return the names of the marks: one at each side where there is room, else both left of them, else right."""
     if not marks:
         return ""
     names, first, last = list(marks), min(marks.values()), max(marks.values())
@@ -216,7 +216,7 @@ def _moment(at: str, now: datetime) -> str:
 
 
 def _detail(report: ContextReport, width: int) -> Iterator[Content]:
-    """The files with how much of each is sent, the tools, the sections of the system prompt."""
+    """Yield the files with how much of each is sent, the tools, the sections of the system prompt."""
     room = max(12, min(34, width - 3 * NUMBER - 12))
     tokens = {file.name: file.tokens for file in report.bootstrap_files}
     if report.files:

@@ -1,4 +1,4 @@
-"""Workspace files in an editor: the choice of one, the built-in editor, which saves whole files and never over somebody
+"""Workspace files in an editor: the choice of one, the built-in editor, which saves full files and never over somebody
 else's change unasked, and the user's own ($VISUAL, else $EDITOR) in place of the screen."""
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.tui.widgets.prompt import Prompt
 
-# How an editor is told the line; one that is not listed opens the file at its beginning.
+# How an editor gets the line; one that is not listed opens the file at its beginning.
 _PLUS = {
     "vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacsclient", "micro", "kak", "joe", "jed", "mcedit", "ne",
 }  # fmt: skip
 _COLON = {"hx", "helix", "subl", "zed"}
 _GOTO = {"code", "code-insiders", "codium", "cursor", "windsurf"}
-# Editors with a window of their own return at once unless they are told to wait.
+# Editors with a window of their own return at once unless an option makes them wait.
 _WAITS = {*_GOTO, "subl", "zed", "gedit"}
 
 
@@ -52,7 +52,7 @@ class EditorError(ClawbotError):
 async def edit_external(app: App[Any], path: Path, line: int | None = None) -> bool:
     """Open `path` at `line` (from 1) in the user's editor, and wait until it is closed.
 
-    The terminal belongs to the editor meanwhile; the event loop goes on, so a running turn does, too. Returns whether
+    The terminal belongs to the editor until then; the event loop goes on, so a running turn does, too. Returns whether
     the editor ended well; what went wrong is shown as a notice.
     """
     try:
@@ -77,7 +77,7 @@ async def edit_external(app: App[Any], path: Path, line: int | None = None) -> b
 
 
 def private_file(text: str) -> Path:
-    """A new file that only the user can read, with `text` in it. Blocks."""
+    """Return a new file that only the user can read, with `text` in it. Blocks."""
     handle, name = tempfile.mkstemp(prefix="clawbot-", suffix=".md")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -85,7 +85,7 @@ def private_file(text: str) -> Path:
 
 
 def editor_command(environ: Mapping[str, str], path: Path, line: int | None = None) -> list[str]:
-    """The command that opens `path` at `line`. Raises EditorError when no editor is named or it is not there."""
+    """Return the command that opens `path` at `line`. Raises EditorError when no editor is named or it is not there."""
     named = environ.get("VISUAL", "").strip() or environ.get("EDITOR", "").strip()
     if not named:
         raise EditorError(_("Neither $VISUAL nor $EDITOR is set."), hint=_("Set one, for example: export EDITOR=nano"))
@@ -117,7 +117,7 @@ def _line_arguments(name: str, path: Path, line: int | None) -> list[str]:
 
 
 async def _run(app: App[Any], command: list[str]) -> int:
-    # batch_update: nothing that happens meanwhile paints over the editor.
+    # batch_update: nothing that happens during the edit paints over the editor.
     with app.suspend(), app.batch_update(), _own_interrupts():
         process = await asyncio.create_subprocess_exec(*command)
         try:
@@ -130,7 +130,7 @@ async def _run(app: App[Any], command: list[str]) -> int:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Ctrl+C in an editor reaches the whole process group: it is meant for the editor alone."""
+    """Ctrl+C in an editor reaches the entire process group: it is meant for the editor alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -168,7 +168,7 @@ class FilesScreen(PickerScreen[str]):
 COUNT_DELAY = 0.3
 
 # Control characters and marks that reorder text, each as a sign one cell wide: a file never steers the terminal. A tab
-# stays one, since the text area widens it up to the next stop.
+# is kept, since the text area widens it up to the next stop.
 _SHOWN = {
     **{code: chr(0x2400 + code) for code in range(32) if code != ord("\t")},
     127: "␡",
@@ -198,10 +198,10 @@ KEYS = (
 
 
 class EditorScreen(OverScreen[bool]):
-    """Edits one file of the workspace. Gives back whether anything was saved.
+    """Edits one file of the workspace. Dismisses with whether anything was saved.
 
     Without a `file` it lets one be chosen first. `line` counts from 1. With `tui.editor: external` in the settings the
-    user's own editor takes its place.
+    user's own editor replaces it.
     """
 
     CSS_PATH: ClassVar = "../styles/editor.tcss"
@@ -337,7 +337,7 @@ class EditorScreen(OverScreen[bool]):
         return True
 
     def _is_known(self, on_disk: str) -> bool:
-        """Whether the file on disk is what was read or written last, or is to be written; line ends don't matter."""
+        """Return whether the file on disk is what was read or written last, or is to be written, but for line ends."""
         lines = on_disk.splitlines()
         return lines in ((self.on_disk or "").splitlines(), self.area.text.splitlines())
 
@@ -353,7 +353,7 @@ class EditorScreen(OverScreen[bool]):
         return answer == "o"
 
     async def _save_copy(self) -> bool:
-        """Save the text as a new file beside the one on disk; False, with a notice, when that fails."""
+        """Save the text as a new file next to the one on disk; False, with a notice, when that fails."""
         path = PurePath(self.file)
         for number in itertools.count(2):
             name = str(path.with_stem(f"{path.stem}-{number}"))
@@ -378,7 +378,7 @@ class EditorScreen(OverScreen[bool]):
 
 
 async def edit_prompt(app: App[Any], prompt: Prompt) -> None:
-    """Let the user write what stands in `prompt` in an editor of their own."""
+    """Let the user write the text of `prompt` in an editor of their own."""
     path = await asyncio.to_thread(private_file, prompt.expanded(prompt.text))
     try:
         if await edit_external(app, path):

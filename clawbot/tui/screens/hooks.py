@@ -47,7 +47,7 @@ class HooksTable:
 
 
 def hooks_table(hooks: Sequence[HookStatus], width: int, now: datetime) -> HooksTable:
-    """The table of `hooks` in `width` cells; `now` is in the user's zone."""
+    """Return the table of `hooks` in `width` cells; `now` is in the user's zone."""
     heads = {head: _(head) for head in HEADS}
     cells = [_cells(hook, now) for hook in hooks]
     widths = fitted({head: max(width_of(row[head]) for row in (heads, *cells)) for head in HEADS}, width)
@@ -56,7 +56,7 @@ def hooks_table(hooks: Sequence[HookStatus], width: int, now: datetime) -> Hooks
 
 
 def fitted(widths: dict[str, int], width: int) -> dict[str, int]:
-    """The widths of the columns, wide by their texts, so that all of them fit into `width` cells."""
+    """Return the widths of the columns, wide by their texts, so that all of them fit into `width` cells."""
     widths = dict(widths)
     for head, least in NARROWED.items():
         widths[head] -= max(0, min(widths[head] - least, _over(widths, width)))
@@ -105,7 +105,7 @@ def _joined(cells: dict[str, str], widths: dict[str, int], styles: dict[str, str
 
 
 def hook_details(hook: HookStatus, zone: tzinfo | None) -> Content:
-    """What one hook is for, where it is, what keeps it from running, what its last run said; times are in `zone`."""
+    """Return what one hook is for, its path, what keeps it from running, the result of its last run, in `zone`."""
     lines = [Content.styled(clean_line(hook.description) or _("(no description)"), "$foreground 90%")]
     facts = [
         (_("folder"), clean_line(hook.folder), ""),
@@ -134,12 +134,12 @@ NO_HOOKS = N_("No hooks yet.\n\nPut a folder with a HOOK.md and a handler.py her
 
 
 class HooksScreen(OverScreen[None]):
-    """A table of the hooks; the highlighted one is told about below it."""
+    """A table of the hooks; the highlighted one is described below it."""
 
     CSS_PATH: ClassVar = "../styles/hooks.tcss"
     BINDINGS: ClassVar = [
         Binding("escape,q", "close", "Back"),
-        Binding("r", "refresh", "Look again"),
+        Binding("r", "refresh", "Refresh"),
         Binding("j", "move('cursor_down')", "Down", show=False),
         Binding("k", "move('cursor_up')", "Up", show=False),
     ]

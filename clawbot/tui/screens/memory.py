@@ -1,4 +1,4 @@
-"""The search in the memory: answers while one types, each with its place, and the note around it."""
+"""The search in the memory: answers while one types, each with its location, and the note around it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from clawbot.tui.screens.passages import (
     PassagePreview,
     SessionTarget,
     SpokenExcerpt,
-    excerpt_around,
+    excerpt_at,
     passage,
 )
 from clawbot.tui.screens.picker import Row, Styles
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.memory.values import Hit, Progress, SearchResult, Source
 
-SLOW = 0.4  # seconds without an answer after which a word says that the search runs
+SLOW = 0.4  # seconds without an answer after which a word shows that the search runs
 RESULTS = 30
 RECENT = 30
-# The preview stands beside the list from so many columns on, else below it where there are so many lines.
+# The preview is next to the list from so many columns on, else below it where there are so many lines.
 SPLIT_WIDTH = 80
 BELOW_HEIGHT = 24
 ROW_MARGINS = 3  # columns of the list that no row has: its margins, and its scrollbar
@@ -63,7 +63,7 @@ SEARCH_ERRORS = (ClawbotError, OSError)
 
 @dataclass(frozen=True)
 class SearchScope:
-    """What is searched: its `name` ("" for everything), its `sources`, and how it is said that nothing fits."""
+    """What is searched: its `name` ("" for everything), its `sources`, and the message when nothing fits."""
 
     name: str
     sources: tuple[Source, ...]
@@ -91,12 +91,12 @@ class SearchAnswer:
 class MemoryScreen(PassagePicker):
     """Searches for what is typed, beginning with `query`. Enter opens a note in the editor, at its line.
 
-    Gives back where the place that was chosen was said, when that was in a conversation, else None.
+    Dismisses with the target of the chosen hit if that was in a conversation, else with None.
     """
 
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/memory.tcss"]
     BINDINGS: ClassVar = [
-        Binding("ctrl+t", "narrow", "Notes or talks", show=False, priority=True),
+        Binding("ctrl+t", "narrow", "Notes or conversations", show=False, priority=True),
     ]
     heading = N_("memory")
     nothing = NOTHING_YET
@@ -111,10 +111,10 @@ class MemoryScreen(PassagePicker):
         super().__init__(runtime)
         self.first_query = query
         self.only = EVERYTHING
-        self.excerpts: dict[str, SpokenExcerpt] = {}  # what was said around places
+        self.excerpts: dict[str, SpokenExcerpt] = {}  # messages around hits
         self.clock = clock or SystemClock()
         self.notes: dict[str, str] = {}  # the texts that were read for these results
-        self.gone: set[str] = set()  # notes that were searched for anew because they are no more
+        self.gone: set[str] = set()  # deleted notes for which a new search was made
         self.answer = SearchAnswer([], "")
         self.asked = 0  # questions so far: an answer to another one than the last is late
         self.answered: str | None = None
@@ -127,7 +127,7 @@ class MemoryScreen(PassagePicker):
     def compose(self) -> ComposeResult:
         for widget in super().compose():
             if isinstance(widget, KeyLine):
-                yield Static(id="told", markup=False)
+                yield Static(id="status", markup=False)
             yield widget
 
     def on_mount(self) -> None:
@@ -148,7 +148,7 @@ class MemoryScreen(PassagePicker):
 
     @property
     def typed(self) -> str:
-        """What is typed. A blank at its end counts: the last word is whole then."""
+        """The query. A blank at its end counts: the last word is complete then."""
         return self.query_one("#filter", Input).value.lstrip()
 
     @property
@@ -201,7 +201,7 @@ class MemoryScreen(PassagePicker):
         return SearchAnswer(rows, absence, result=result, seconds=seconds)
 
     async def load(self) -> list[Row]:
-        """The notes to read in when nothing is typed: the last days first."""
+        """Return the notes to read in when nothing is typed: the last days first."""
         names = [name for name in await self.runtime.workspace.files() if is_note(name)]
         days = {name: date_of(name) or date.min for name in names}
         names.sort(key=lambda name: days[name], reverse=True)
@@ -239,7 +239,7 @@ class MemoryScreen(PassagePicker):
 
     @property
     def room(self) -> int:
-        """The columns of a row, inside of the list's margins and beside its scrollbar; 0 before there is a list."""
+        """Return the columns of a row, inside of the list's margins and its scrollbar; 0 before there is a list."""
         return max(0, self.list.outer_size.width - ROW_MARGINS)
 
     def _refit(self) -> None:
@@ -263,8 +263,8 @@ class MemoryScreen(PassagePicker):
         self._schedule_refresh()
 
     def _schedule_refresh(self) -> None:
-        """Search anew when there may be something else to find than this answer; after a while, since files that are
-        written all the time would keep the list from resting."""
+        """Search again when there may be something else to find than this answer; after a while, since files that are
+        written all the time would change the list all the time."""
         if self.again is None and self.runtime.memory.generation != self.generation:
             self.again = self.set_timer(REPORT_SECONDS, self._search_again)
 
@@ -277,7 +277,7 @@ class MemoryScreen(PassagePicker):
         parts = status_parts(self.answer.result, self.progress)
         if is_by_meaning(self.answer.result, self.answered or ""):
             parts.append(BY_MEANING)
-        self.query_one("#told", Static).update(" · ".join(parts))
+        self.query_one("#status", Static).update(" · ".join(parts))
 
     # The preview
 
@@ -307,18 +307,16 @@ class MemoryScreen(PassagePicker):
         self._show(row)
 
     async def _excerpt(self, row: NoteRow) -> str:
-        """What was said around the place of `row`, each with who said it; "" where that can't be told. Raises
+        """Return the messages around the hit of `row`, each with its speaker; "" if they can't be found. Raises
         OSError."""
-        spoken = (
-            excerpt_around(await self.runtime.sessions.around(row.path, row.entry), row.entry) if row.entry else None
-        )
-        if spoken is None:
+        found = excerpt_at(await self.runtime.sessions.around(row.path, row.entry), row.entry) if row.entry else None
+        if found is None:
             return ""
-        self.excerpts[row.id] = spoken
-        return spoken.text
+        self.excerpts[row.id] = found
+        return found.text
 
     def _lost(self, row: NoteRow) -> None:
-        """The note was deleted since it was found: search anew, once, and stay where the list is."""
+        """Search again, once, for a note that was deleted since, and keep the position in the list."""
         if row.path in self.gone or not row.last or not self.is_settled:
             return
         self.gone.add(row.path)
@@ -332,7 +330,7 @@ class MemoryScreen(PassagePicker):
         text, first, last = self.excerpts.get(row.id, (self.notes[_key(row)], row.first, row.last))
         shown = passage(text, first, last) if text else passage(row.snippet, 1, END)
         self.query_one(PassagePreview).show_passage(shown, row.query)
-        self.set_class(not row.last, "-whole")
+        self.set_class(not row.last, "-full")
 
     def action_narrow(self) -> None:
         self.only = SCOPES[(SCOPES.index(self.only) + 1) % len(SCOPES)]
@@ -343,7 +341,7 @@ class MemoryScreen(PassagePicker):
     # Choosing
 
     def chosen(self, row: Row) -> None:
-        """Open the note in the editor at its line; what was said in a conversation is read there."""
+        """Open the note in the editor at its line, or the conversation at its message."""
         if isinstance(row, NoteRow) and row.is_session:
             target = SessionTarget(session_of(row.path), row.entry, row.query)
             self.dismiss(target if row.entry or target.session != self.runtime.agent.status.session_id else None)
@@ -352,7 +350,7 @@ class MemoryScreen(PassagePicker):
 
     @work(group="edit", exclusive=True)
     async def _edit(self, row: NoteRow) -> None:
-        """A note outside the workspace (an extra path of the settings) is for the user's own editor."""
+        """Open a note outside the workspace (an extra path of the settings) in the user's own editor."""
         if row.path.startswith(("../", "/")):
             changed = await edit_external(self.app, self.runtime.agent.status.workspace / row.path, row.first)
         else:
@@ -362,24 +360,24 @@ class MemoryScreen(PassagePicker):
 
 
 def _key(row: NoteRow) -> str:
-    """What the text of a row's preview is kept by: all places of a note share one."""
+    """Return the key of the text of a row's preview: all hits in a note share one."""
     return row.id if row.is_session else row.path
 
 
 def is_note(name: str) -> bool:
-    """Whether a workspace file is one that the agent keeps notes in."""
+    """Return whether a workspace file is one that the agent keeps notes in."""
     return name.endswith(".md") and (name.startswith("memory/") or name.lower() == "memory.md")
 
 
 def is_by_meaning(result: SearchResult | None, query: str) -> bool:
-    """Whether a search found no word of `query`, and nothing else that speaks for a place, such as its day."""
+    """Return whether a search found no word of `query`, and nothing else that speaks for a hit, such as its day."""
     if result is None or not result.hits or result.mode == "fts-only" or result.hits[0].score >= WEAK:
         return False
     return not any(marks(query, hit.snippet) for hit in result.hits)
 
 
 def status_parts(result: SearchResult | None, progress: Progress | None) -> list[str]:
-    """What the search has to say about itself: what it could not use, what is missing, how far the index is."""
+    """Return the status of the search: what it could not use, what is missing, how far the index is."""
     parts = [indexing_text(progress)] if progress is not None else []
     if result is not None:
         if result.fallback is not None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 # What a group shows before anything is typed.
 FIRST = 5
 SHOWN = 40  # characters of what a skill does; all of them are searched
-# What a command does on the screen: its key stands beside it, and is not listed again.
+# What a command does on the screen: its key is shown with it, and is not listed again.
 COMMAND_ACTIONS = {
     "/model": "app.choose_model",
     "/sessions": "app.choose_session",
@@ -103,7 +103,7 @@ class ThemesScreen(ThemePreview):
 
 
 class PaletteScreen(ThemePreview):
-    """Everything by its name. `chat` is the screen whose keys are told. Gives what to do, or None.
+    """Everything by its name. `chat` is the screen whose keys are shown. Dismisses with what to do, or None.
 
     Commands, keys, agents and themes are there at once; sessions, files, skills and models when they were read.
     """
@@ -127,7 +127,7 @@ class PaletteScreen(ThemePreview):
         self.rows = self._gathered([], [], [], [])
 
     async def load(self) -> list[Row]:
-        """Everything. What can't be read is said, and the rest is there nevertheless."""
+        """List everything. What can't be read is reported, and the rest is there nevertheless."""
         reading = (self._sessions, self._files, self._skills, self._models)
         return self._gathered(*await asyncio.gather(*map(self._read, reading)))
 
@@ -190,7 +190,7 @@ class PaletteScreen(ThemePreview):
         return [_of(N_("model"), N_("Models"), model_row(model, in_use)) for model in found]
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
-        """Everything with the letters of `query`; before anything is typed the first of what there may be many of."""
+        """Return all with the letters of `query`; before anything is typed the first of what there may be many of."""
         if query:
             return sorted(super().matching(query), key=lambda found: not _begins(found[0], query))
         self.counts.clear()
@@ -208,14 +208,14 @@ class PaletteScreen(ThemePreview):
         )
 
     def chosen(self, row: Row) -> None:
-        """Give the choice back, and list it first the next time if it is harmless."""
+        """Dismiss with the choice, and list it first the next time if it is harmless."""
         if not _ends(row):
             self.recent[:] = [row.id, *(each for each in self.recent if each != row.id)]
         super().chosen(row)
 
 
 def _begins(row: Row, query: str) -> bool:
-    """Whether the name in `row` begins with `query`: what is typed is a name more often than a word of a help."""
+    """Return whether the name in `row` begins with `query`: names are typed more often than words of a help."""
     name = _choice(row).name.lower()
     return any(each.lstrip("/").startswith(query.lower().lstrip("/")) for each in (name, name.rpartition("/")[2]))
 
@@ -230,12 +230,12 @@ def _choice(row: Row | None) -> PaletteChoice:
 
 
 def _of(kind: str, group: str, row: Row) -> Row:
-    """The row of another list, on one line."""
+    """Return the row of another list, on one line."""
     return Row(f"{kind}:{row.id}", row.title, more=row.more, right=_(kind), group=group)
 
 
 def command_row(info: CommandInfo, keys: dict[str, str]) -> Row:
-    """A slash command with its help, and its key by the action of the screen in `keys`."""
+    """Return a slash command with its help, and its key by the action of the screen in `keys`."""
     title = f"{info.name}  {_first_words(_(info.help))}"
     return Row(
         f"command:{info.name}", title, right=keys.get(COMMAND_ACTIONS.get(info.name, ""), ""), group=N_("Commands")
@@ -247,7 +247,7 @@ def _first_words(description: str) -> str:
 
 
 def key_rows(chat: Screen[None]) -> list[Row]:
-    """What the keys of the conversation do, in their order, each with its key as it is set now."""
+    """Return what the keys of the conversation do, in their order, each with its key as it is set now."""
     found: dict[str, Row] = {}
     for active in chat.active_bindings.values():
         binding = active.binding
@@ -266,7 +266,7 @@ def _capital(text: str) -> str:
 
 
 def theme_rows(available: Collection[str]) -> list[Row]:
-    """The themes, those of clawbot first."""
+    """Return the themes, those of clawbot first."""
     others = sorted(name for name in available if name not in (DARK.name, LIGHT.name))
     return [
         Row(f"theme:{name}", _("theme {name}").format(name=name), right=_("theme"), group=N_("Themes"))

@@ -1,4 +1,4 @@
-"""The rows of the side panel: the plan, the files that were changed, the notes that a talk used, where the tokens of
+"""The rows of the side panel: the plan, the files that were changed, the notes that a session used, where the tokens of
 the window go, the last sessions, and what each of them opens."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUIET, TEXT = "$foreground 70%", "$foreground 85%"
 GREYS = {key: (sign, "$foreground 60%" if style == FIXED else style) for key, (sign, style) in STYLES.items()}
 LEVELS = {"meter-warning": "$text-warning", "meter-error": "$text-error"}
 SESSIONS_SHOWN = 5
-BEST = 3  # of the places that one search found
+BEST = 3  # of the hits of one search
 HUNK = re.compile(r"@@ -\S+ \+(\d{1,9})\b")
 START = {"models": "choose_model", "local_model": "run_local_model", "memory": "search_memory", "help": "help"}
 STEP = re.compile(r"\s*(?:[-*+]|\d+[.)]) +(.+)")  # of a plan
@@ -45,7 +45,7 @@ FEWEST_NOTES = 3  # that are shown where there is little room
 
 
 class UsedNote(Struct, frozen=True):
-    """A place in a note that the talk used: `line` from 1, `text` what stands there, and what for."""
+    """A location in a note that the session used: `line` from 1, its `text`, and what for."""
 
     path: str
     line: int
@@ -54,7 +54,7 @@ class UsedNote(Struct, frozen=True):
 
 
 class ChangedFile(Struct, frozen=True):
-    """A file that the talk changed: `line` of the last change, from 1, and how many lines came and went in all."""
+    """A file that the session changed: `line` of the last change, from 1, and how many lines came and went in all."""
 
     path: str
     line: int
@@ -73,20 +73,20 @@ class PanelRow(NamedTuple):
 
 
 def used_notes(items: Iterable[Item]) -> list[UsedNote]:
-    """The places in notes that `items`, oldest first, found, read, wrote or quoted: the last one first, each once."""
+    """Return the notes that `items`, oldest first, found, read, wrote or quoted: the last one first, each once."""
     found: dict[tuple[str, int], UsedNote] = {}
     for item in items:
         for used in _notes_of(item):
             note = _quoted(used, found) if used.use == "quoted" else used
             before = found.pop((note.path, note.line), None)
-            # A search that finds again what was quoted tells less of it.
+            # A search that finds again what was quoted adds nothing to it.
             keeps = before is not None and before.use != "found" and note.use == "found"
             found[note.path, note.line] = before if keeps and before is not None else note
     return list(reversed(found.values()))
 
 
 def _notes_of(item: Item) -> Iterator[UsedNote]:
-    """Of several places that one search found the best one comes last."""
+    """Return the hits of one search, the best one last."""
     match item:
         case ToolItem():
             best = [hit for hit in item.hits if hit.path.endswith(".md")][:BEST]
@@ -111,7 +111,7 @@ def _touched(item: ToolItem) -> Iterator[UsedNote]:
 
 
 def _changed(path: str, diff: str) -> UsedNote:
-    """Where the first change of a note begins, and what stands there now; headings stand above what was meant."""
+    """Return where the first change of a note begins, and its text now; headings are above what was meant."""
     line, first = 1, 0
     for row in diff.splitlines():
         if hunk := HUNK.match(row):
@@ -166,7 +166,7 @@ def _spans(item: MarkdownItem) -> Iterator[StyledSpan]:
 
 
 def _quoted(note: UsedNote, found: dict[tuple[str, int], UsedNote]) -> UsedNote:
-    """The place that an answer names takes the words of the passage around it, and its place in the list."""
+    """Return the location that an answer names, with the words of the passage around it, which it replaces."""
     for key, other in reversed(found.items()):
         rows = other.text.split("\n")
         if other.path == note.path and 0 <= note.line - other.line < len(rows):
@@ -179,8 +179,8 @@ def _quoted(note: UsedNote, found: dict[tuple[str, int], UsedNote]) -> UsedNote:
 
 
 class PanelState(Struct, frozen=True):
-    """All that the panel shows; `report` is None before the window was looked at, `unfolded` shows all notes, `figures`
-    where the tokens of the window go. As long as nothing was said, `keys` to begin with take the place of the notes and
+    """All that the panel shows; `report` is None before the window was checked, `unfolded` shows all notes, `figures`
+    where the tokens of the window go. As long as there are no messages, `keys` to begin with replace the notes and
     the window."""
 
     notes: Sequence[UsedNote] = ()
@@ -195,7 +195,7 @@ class PanelState(Struct, frozen=True):
 
 
 def panel_rows(state: PanelState, width: int, height: int, now: datetime) -> list[PanelRow]:
-    """The rows, at most `width` cells wide: as many notes as leave room for the rest in `height`, unless unfolded."""
+    """Return rows of at most `width` cells: as many notes as leave room for the rest in `height`, or all unfolded."""
     sessions = list(_sessions(state.sessions, width, now))
     if state.keys is not None:
         return [*_start(state.keys, width), PanelRow(Content()), *sessions]
@@ -262,7 +262,7 @@ def _start(keys: KeyMap, width: int) -> Iterator[PanelRow]:
 
 
 def _fitting(notes: Sequence[UsedNote], room: int) -> int:
-    """How many of `notes` have their rows in `room`; one row is for those that have not."""
+    """Return how many of `notes` have their rows in `room`; one row is for those that have not."""
     used = 0
     for number, note in enumerate(notes):
         used += 2 if _first_line(note.text) else 1
@@ -302,8 +302,6 @@ def _part(part: ContextPart, width: int) -> Content:
 def _sessions(sessions: Sequence[SessionSummary], width: int, now: datetime) -> Iterator[PanelRow]:
     if sessions:
         yield _heading(_("Last conversations"), Content(), width)
-    for session in sessions[:SESSIONS_SHOWN]:
-        title = clean_line(session.title) or _("(nothing said)")
-        yield PanelRow(
-            _between((title, TEXT), (age(session.updated_at, now), QUIET), width), f"session:{session.session_id}"
-        )
+    for each in sessions[:SESSIONS_SHOWN]:
+        title = clean_line(each.title) or _("(nothing said)")
+        yield PanelRow(_between((title, TEXT), (age(each.updated_at, now), QUIET), width), f"session:{each.session_id}")

@@ -1,4 +1,4 @@
-"""A place that a search found: as a row of the list, and in the preview with the lines around it, its words set off."""
+"""A hit of a search: as a row of the list, and in the preview with the lines around it, its words set off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from clawbot.sessions.text import Spoken
 
 
-# Of a long file the lines around a place are shown, each cut: it is a look, the editor has the rest, and to lay out
+# Of a long file the lines around a hit are shown, each cut: it is a preview, the editor has the rest, and to render
 # more would make the next key wait.
 LINES_AROUND = 40
 MAX_LINES = 120
@@ -39,7 +39,7 @@ _MARKER = re.compile(r"(?:[-*+>]|#+) ")  # of a list, a quote, a heading
 
 
 def marked(query: str, text: str, style: str) -> Content:
-    """`text` in `style`, the words that `query` meant set off."""
+    """Return `text` in `style`, the words that `query` meant set off."""
     content = Content.styled(text, style)
     for start, end in marks(query, text):
         content = content.stylize("$text-accent bold", start, end)
@@ -47,7 +47,7 @@ def marked(query: str, text: str, style: str) -> Content:
 
 
 def snippet_start(snippet: str, query: str) -> str:
-    """The snippet on one line, from shortly before the first word that `query` meant."""
+    """Return the snippet on one line, from shortly before the first word that `query` meant."""
     text = clean_line(snippet[:LINE_CHARS])
     text = text[marker.end() :] if (marker := _MARKER.match(text)) else text
     first = next(iter(marks(query, text)), (0, 0))[0]
@@ -61,7 +61,7 @@ def snippet_start(snippet: str, query: str) -> str:
 
 @dataclass(frozen=True)
 class Passage:
-    """A text in three parts: what stands before a place, the place, what stands after it."""
+    """A text in three parts: what is before a match, the match, what is after it."""
 
     before: str
     match: str
@@ -69,7 +69,7 @@ class Passage:
 
 
 def passage(text: str, first: int, last: int) -> Passage:
-    """Lines `first` to `last` (from 1) of `text`, and some lines around them. `last` 0: no place, the text's start.
+    """Return lines `first` to `last` (from 1) of `text`, and some lines around them. `last` 0: no match, the start.
 
     Lines end with a line feed alone, as the index counts them.
     """
@@ -88,9 +88,9 @@ def _shown(lines: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class NoteRow(Row):
-    """A place in the memory: lines `first` to `last` (from 1) of `path`, as the search for `query` found it.
+    """A location in the memory: lines `first` to `last` (from 1) of `path`, as the search for `query` found it.
 
-    What was said in a conversation has the `entry` of its transcript. A note that nobody searched for has no `snippet`
+    A message of a conversation has the `entry` of its transcript. A note that nobody searched for has no `snippet`
     and no `score`. `room` are the columns there are for a row; a path that is too long for them is cut in its middle,
     so that its line can still be read. 0: as many as it takes.
     """
@@ -106,7 +106,7 @@ class NoteRow(Row):
     room: int = field(default=0, compare=False)
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
-        # Rounded down: as a minimum score it keeps the place.
+        # Rounded down: as a minimum score it keeps the row.
         score = "" if self.score is None else f"{int(self.score * 100 + 1e-6) / 100:.2f}  "
         lines = [Content.assemble((score, "$foreground 70%"), self._location(self.room - width_of(score)))]
         if self.detail or self.snippet:
@@ -122,14 +122,14 @@ class NoteRow(Row):
         return location_text(path, self.first, width) if self.last and not self.entry else middle(self.title, width)
 
 
-# Seconds: a search begins when the typing pauses for so long, the reading for a preview when the list rests.
+# Seconds: a search begins when the typing pauses for so long, the reading for a preview when the cursor does.
 SEARCH_DELAY = 0.12
 PREVIEW_DELAY = 0.08
-_LINES_ABOVE = 3  # in view over the place
+_LINES_ABOVE = 3  # in view over the match
 
 
 class SessionTarget(NamedTuple):
-    """The session to go on in. With an `entry`: what was said there is what the user looks for, by `query`."""
+    """The session to go on in. With an `entry`: the message that the user searched for, by `query`."""
 
     session: str
     entry: str = ""
@@ -137,31 +137,31 @@ class SessionTarget(NamedTuple):
 
 
 class SpokenExcerpt(NamedTuple):
-    """What was said around a place: the place is the lines `first` to `last` (from 1) of `text`."""
+    """The messages around a hit: lines `first` to `last` (from 1) of `text`."""
 
     text: str
     first: int
     last: int
 
 
-def excerpt_around(spoken: Sequence[Spoken], entry: str) -> SpokenExcerpt | None:
-    """`said` with who said it, around the entry `entry`; None when that is not among it."""
+def excerpt_at(spoken: Sequence[Spoken], entry: str) -> SpokenExcerpt | None:
+    """Return the text of `spoken` with speakers, around the entry `entry`; None if that is not among it."""
     numbers = [number for number, one in enumerate(spoken, start=1) if one.entry == entry]
     text = "\n".join(_("{speaker}: {text}").format(speaker=speaker(one.who, one.by), text=one.text) for one in spoken)
     return SpokenExcerpt(text, numbers[0], numbers[-1]) if numbers else None
 
 
 class PassagePreview(VerticalScroll, can_focus=False):
-    """Shows a place with what stands around it, or a text that has none."""
+    """Shows a match with the text around it, or a text that has none."""
 
     def compose(self) -> ComposeResult:
-        for name in ("before", "place", "after"):
+        for name in ("before", "match", "after"):
             yield Static(id=name, markup=False)
 
     def show_passage(self, shown: Passage, query: str) -> None:
         self._show(Content(shown.before), marked(query, shown.match, "$foreground"), Content(shown.after))
-        # Asked of the part that was changed last: the screen can get there before it hears that anything is to be laid
-        # out, and would scroll by what was shown before.
+        # Asked of the part that was changed last: the screen can get there before it is notified of the new layout,
+        # and would scroll by what was shown before.
         self.query_one("#after").call_after_refresh(self.reveal)
 
     def show_end(self, text: Content) -> None:
@@ -175,12 +175,12 @@ class PassagePreview(VerticalScroll, can_focus=False):
 
     def reveal(self) -> None:
         if self.is_attached:
-            line = self.query_one("#place").virtual_region.y
+            line = self.query_one("#match").virtual_region.y
             self.scroll_to(y=max(0, line - _LINES_ABOVE), animate=False, force=True)
 
 
 class PassagePicker(PickerScreen[SessionTarget]):
-    """A list of places with the preview of the highlighted one, which is read as soon as the list rests there."""
+    """A list of hits with the preview of the highlighted one, which is read as soon as the cursor pauses."""
 
     BINDINGS: ClassVar = [
         Binding("shift+up", "preview_up", "Preview up", show=False),
@@ -204,7 +204,7 @@ class PassagePicker(PickerScreen[SessionTarget]):
         self._pause = self.set_timer(SEARCH_DELAY, search) if search else None
 
     def read_at_rest(self, read: Callable[[], object] | None) -> None:
-        """Read for the preview when the list rests: not while somebody runs down it with a held key. None: what is to
+        """Read for the preview when the cursor pauses: not while a held key moves it. None: what is to
         be shown is there."""
         if self._rest is not None:
             self._rest.stop()

@@ -32,13 +32,13 @@ from clawbot.tui.widgets.fields import Line, typed_text
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
 
-# The fuzzy search tries every way to lay the letters into the text; beyond this many it is left out, so that a key
+# The fuzzy search tries every way to match the letters with the text; beyond this many it is left out, so that a key
 # press never waits for it.
 MAX_WAYS = 5_000
 
 
 def match(search: FuzzySearch, query: str, text: str) -> tuple[float, Sequence[int]] | None:
-    """How well `text` answers `query`, and where its letters are; None: a word of the query is not in it.
+    """Return how well `text` answers `query`, and where its letters are; None: a word of the query is not in it.
 
     A higher score is better. An empty query matches everything alike.
     """
@@ -56,22 +56,22 @@ def match(search: FuzzySearch, query: str, text: str) -> tuple[float, Sequence[i
 
 
 def _ways(word: str, text: str) -> int:
-    """An upper bound of the ways in which the letters of `word` can be laid into `text`."""
+    """Return an upper bound of the ways in which the letters of `word` can be laid into `text`."""
     return math.prod(text.count(letter) for letter in word)
 
 
 ResultT = TypeVar("ResultT")
 Styles = str | PurePath | list[str | PurePath] | None
 
-# A list is laid out row by row on every key press: more than a person looks through would make typing wait.
+# A list is rendered row by row on every key press: more than a person reads through would make typing wait.
 MAX_ROWS = 300
-ROW_MARGINS = 3  # cells beside a row: two of air, the scroll bar
+ROW_MARGINS = 3  # cells around a row: two of air, the scroll bar
 
 
 @dataclass(frozen=True)
 class Row:
-    """One thing to choose: `id` is what it is, the filter looks at `title` and `more`, `detail` is the dim line, and
-    `right` stands at the end of the first one. Rows of one `group` stand under its name while nothing is typed."""
+    """One thing to choose: `id` is what it is, the filter checks `title` and `more`, `detail` is the dim line, and
+    `right` ends the first one. Rows of one `group` are under its name while nothing is typed."""
 
     id: str
     title: str
@@ -87,7 +87,7 @@ class Row:
         return f"{self.title} {self.more}" if self.more else self.title
 
     def prompt(self, found: Sequence[int] = (), width: int = 0) -> Content:
-        """The row as it is shown in `width` cells; `found` are the places of the title that the filter met."""
+        """Return the row as shown in `width` cells; `found` are the characters of the title that the filter met."""
         room = width - width_of(self.right) - len(self.mark) - 3
         title = Content(ellipsis(self.title, room) if self.right and room > 0 else self.title)
         for index in found:
@@ -113,7 +113,7 @@ class Heading(Row):
 
 
 def grouped(rows: Sequence[Row]) -> list[Row]:
-    """`rows` with a heading before each group."""
+    """Return `rows` with a heading before each group."""
     found: list[Row] = []
     for index, row in enumerate(rows):
         if row.group and (index == 0 or rows[index - 1].group != row.group):
@@ -163,11 +163,11 @@ class PickerScreen(OverScreen[ResultT]):
         self.dismiss(cast("ResultT", row.id))
 
     def fixed_rows(self, query: str) -> list[Row]:
-        """Rows that stand below the list whatever is typed."""
+        """Return rows that are below the list whatever is typed."""
         return []
 
     def first_choice(self, query: str) -> int:
-        """Which of `shown` is highlighted after the list has changed."""
+        """Return which of `shown` is highlighted after the list has changed."""
         return 0
 
     def side_widgets(self) -> list[Widget]:
@@ -191,13 +191,13 @@ class PickerScreen(OverScreen[ResultT]):
         self.fetch()
 
     def on_resize(self, event: Resize) -> None:
-        """The rows are as wide as the screen lets them; without a frame the heading is before what is typed."""
+        """Fit the rows to the screen; without a frame the heading is before the input."""
         self.set_class(self.fills, "-fills")
         self._entitle()
         self.call_after_refresh(self._redraw)
 
     def _redraw(self) -> None:
-        """What stands at the right of a row is where the width wants it, once the frame is laid out."""
+        """Align the right ends of the rows once the frame is rendered."""
         if not self.has_left and self._row_width != self._drawn_width and any(row.right for row in self.shown):
             current = self.current
             self.refilter()
@@ -209,7 +209,7 @@ class PickerScreen(OverScreen[ResultT]):
         return self.query_one("#body").size.width - ROW_MARGINS
 
     def fetch(self, highlight: str | None = None) -> None:
-        """Bring the rows anew, and highlight the one with this id."""
+        """Load the rows again, and highlight the one with this id."""
         self.run_worker(self._fetch(highlight), group="rows", exclusive=True)
 
     async def _fetch(self, highlight: str | None) -> None:
@@ -259,14 +259,14 @@ class PickerScreen(OverScreen[ResultT]):
         self.refilter()
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
-        """The rows that answer `query`, the best first, and the places of their titles that it met."""
+        """Return the rows that answer `query`, the best first, and the characters of their titles that it met."""
         found = [(hit, row) for row in self.rows if (hit := match(self.search, query, row.searched))]
         if query:
             found.sort(key=lambda pair: -pair[0][0])
         return [(row, positions) for (_, positions), row in found]
 
     def count(self, query: str, found: int) -> str:
-        """What stands at the right of the line to type in, when `found` rows answer `query`."""
+        """Return the text at the right of the input when `found` rows answer `query`."""
         return _("{n:,} of {all:,}").format(n=found, all=len(self.rows)) if query else ""
 
     def refilter(self) -> None:

@@ -1,4 +1,4 @@
-"""The earlier conversations: which there are, how each ended, what was last said in it."""
+"""The earlier conversations: which there are, how each ended, its last messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from clawbot.tui.screens.passages import (
     PassagePreview,
     SessionTarget,
     SpokenExcerpt,
-    excerpt_around,
+    excerpt_at,
     passage,
     snippet_start,
 )
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from clawbot.sessions.conversation import HistoryItem
     from clawbot.sessions.summary import SessionSummary
 
-# A preview shows the drift of the talk, not all of it.
+# A preview shows the drift of the conversation, not all of it.
 PREVIEW_MESSAGES = 20
 PREVIEW_CHARS = 600
 # Below this many columns the list needs them all.
@@ -87,7 +87,7 @@ class TitleScreen(OverScreen[str]):
 
 
 class SessionsScreen(PassagePicker):
-    """Gives the session to go on with, with the place in it that answers what was typed, or None."""
+    """Dismisses with the session to go on with and the entry in it that answers the query, or None."""
 
     CSS_PATH: ClassVar[Styles] = ["../styles/picker.tcss", "../styles/sessions.tcss"]
     BINDINGS: ClassVar = [
@@ -118,11 +118,9 @@ class SessionsScreen(PassagePicker):
     def __init__(self, runtime: RuntimeApi, *, clock: Clock | None = None) -> None:
         super().__init__(runtime)
         self.clock = clock or SystemClock()
-        self.previews: dict[
-            tuple[str, str], Content | SpokenExcerpt
-        ] = {}  # by session, and entry of what was looked for
+        self.previews: dict[tuple[str, str], Content | SpokenExcerpt] = {}  # by session, and entry of the hit
         self.deleted: list[str] = []  # ids of the sessions that were deleted here, the last one last
-        self.said: tuple[str, dict[str, Hit]] = ("", {})  # a query, and by session the best of what was said on it
+        self.hits: tuple[str, dict[str, Hit]] = ("", {})  # a query, and by session its best hit
 
     async def load(self) -> list[Row]:
         found = sorted(await self.runtime.sessions.all(), key=lambda summary: summary.updated_at, reverse=True)
@@ -152,13 +150,13 @@ class SessionsScreen(PassagePicker):
         self.refilter()
         self.search_at_pause(self._search_messages if self.typed else None)
 
-    @work(group="said", exclusive=True)
+    @work(group="messages", exclusive=True)
     async def _search_messages(self) -> None:
         query = self.typed
         try:
             result = await self.runtime.memory.search(query, RESULTS, ("sessions",))
         except (ClawbotError, OSError):
-            # Without an index the titles have to do; the memory itself says what is wrong with it.
+            # Without an index the titles have to do; the memory itself reports what is wrong with it.
             return
         if self.has_left or query != self.typed:
             return
@@ -167,26 +165,26 @@ class SessionsScreen(PassagePicker):
             # A list that is filtered holds what was typed; what only means something like it is for `/memory`.
             if marks(query, hit.snippet):
                 best.setdefault(session_of(hit.path), hit)
-        self.said = query, best
+        self.hits = query, best
         row = self.current
         self.refilter()
         self.highlight(row.id if row else None)
         self.show_preview()
 
     def _entry(self, row: Row) -> str:
-        """The entry in which was said what is typed; "" when nothing was found."""
-        query, hits = self.said
+        """Return the entry that holds the query; "" if nothing was found."""
+        query, hits = self.hits
         hit = hits.get(row.id) if query == self.typed else None
         return hit.said.entry if hit is not None and hit.said is not None else ""
 
     def matching(self, query: str) -> Sequence[tuple[Row, Sequence[int]]]:
-        """The sessions with all words of `query` in their title or name, then those in which that was said."""
+        """Return the sessions with all words of `query` in their title or name, then those with such a message."""
         if not query:
             return [(row, ()) for row in self.rows]
         words = query.casefold().split()
         titled = [row for row in self.rows if all(word in row.searched.casefold() for word in words)]
         known = {row.id for row in titled}
-        searched, hits = self.said
+        searched, hits = self.hits
         rows = {row.id: row for row in self.rows if row.id not in known}
         others = [rows[session] for session in hits if session in rows] if searched == query else []
         found = [(row, positions_of(words, row.title)) for row in titled]
@@ -196,14 +194,14 @@ class SessionsScreen(PassagePicker):
         self.set_class(event.size.width < PREVIEW_WIDTH, "-narrow")
 
     def chosen(self, row: Row) -> None:
-        """Give the session back; nothing changes for the one that is open already, unless a place in it was found."""
+        """Dismiss with the session; nothing changes for the open one, unless a message in it was found."""
         target = SessionTarget(row.id, self._entry(row), self.typed)
         self.dismiss(target if target.entry or row.id != self.runtime.agent.status.session_id else None)
 
     @on(OptionList.OptionHighlighted, "#rows")
     def show_preview(self) -> None:
-        """Show of the highlighted session what was found in it, else its last words, as soon as the list rests
-        there."""
+        """Show of the highlighted session what was found in it, else its last words, as soon as the cursor pauses
+        on it."""
         row = self.current
         key = (row.id, self._entry(row)) if row is not None else None
         if key is not None and key not in self.previews:
@@ -223,12 +221,12 @@ class SessionsScreen(PassagePicker):
             self._show(key)
 
     async def _read(self, session_id: str, entry: str) -> Content | SpokenExcerpt:
-        """What is to be shown of a session. Raises ClawbotError, OSError."""
-        hit = self.said[1].get(session_id)
+        """Return what is to be shown of a session. Raises ClawbotError, OSError."""
+        hit = self.hits[1].get(session_id)
         if entry and hit is not None:
-            hits = excerpt_around(await self.runtime.sessions.around(hit.path, entry), entry)
-            if hits is not None:
-                return hits
+            excerpt = excerpt_at(await self.runtime.sessions.around(hit.path, entry), entry)
+            if excerpt is not None:
+                return excerpt
         width = self.query_one("#preview").scrollable_content_region.width
         items = await self.runtime.sessions.preview(session_id, PREVIEW_MESSAGES)
         # Markdown comes in after the first paint, and takes its time.
@@ -243,7 +241,7 @@ class SessionsScreen(PassagePicker):
             preview.show_passage(passage(*shown), self.typed)
         else:
             preview.show_end(shown)
-        self.set_class(not isinstance(shown, SpokenExcerpt), "-whole")
+        self.set_class(not isinstance(shown, SpokenExcerpt), "-full")
 
     @work(group="change")
     async def action_rename(self) -> None:
@@ -256,13 +254,13 @@ class SessionsScreen(PassagePicker):
 
     @work(group="change")
     async def action_fork(self) -> None:
-        """Go on in a new session that begins with the highlighted one, which stays as it is."""
+        """Go on in a new session that begins with the highlighted one, which is unchanged."""
         row = self.current
         if row is None:
             return
         now = self.runtime.agent.status
         if now.busy and row.id == now.session_id:
-            # The fork would begin when nobody looks any more.
+            # The fork would begin after the screen was left.
             self.notify(_("A turn is running: stop it first, then fork."), severity="warning", markup=False)
             return
         try:
@@ -293,7 +291,7 @@ class SessionsScreen(PassagePicker):
             self.query_one(KeyLine).status = ""
 
     async def _change(self, change: Callable[[], Awaitable[object]], failure: str, highlight: str | None) -> bool:
-        """Do `change`, and show the list as it is then; says whether it was done."""
+        """Do `change`, and show the list as it is then; return whether it was done."""
         try:
             await change()
         except (ClawbotError, OSError) as error:
@@ -316,21 +314,21 @@ class SessionsScreen(PassagePicker):
 
 
 def positions_of(words: Sequence[str], title: str) -> list[int]:
-    """Where in `title` the `words` stand, which are in small letters."""
+    """Return the positions of `words`, which are in small letters, in `title`."""
     folded = title.lower()
     found = ((folded.find(word), len(word)) for word in words) if len(folded) == len(title) else ()
     return sorted({start + at for start, size in found if start >= 0 for at in range(size)})
 
 
 def quoted(hit: Hit, query: str) -> str:
-    """What was said, on one line: who, when, and from the first word of `query` on."""
+    """Return the hit on one line: speaker, time, and the text from the first word of `query` on."""
     line = next((each for each in hit.snippet.split("\n") if marks(query, each)), hit.snippet)
     when = f"{hit.said.at:%Y-%m-%d %H:%M}  " if hit.said is not None else ""
     return f"{when}{snippet_start(line, query)}"
 
 
 def last_words(items: Sequence[HistoryItem], width: int = WIDTH) -> Content:
-    """The messages of a preview in `width` cells: who spoke, and the beginning of what was said, as the page shows it.
+    """Return the messages of a preview in `width` cells: the speaker, and the beginning of the text, as on the page.
     Blocks."""
     blocks = [block for item in items if (block := _block(item, width)) is not None]
     return Content("\n\n").join(blocks) if blocks else Content.styled(_("Nothing said yet."), QUIET)
@@ -351,8 +349,8 @@ def _block(item: HistoryItem, width: int) -> Content | None:
         return None
     if len(text) > PREVIEW_CHARS:
         text = text[:PREVIEW_CHARS].rstrip() + " …"
-    hits = rendered(text, width) if isinstance(message, AssistantMessage) else Content(text)
-    return Content.assemble((f"{speaker}\n", QUIET), hits)
+    body = rendered(text, width) if isinstance(message, AssistantMessage) else Content(text)
+    return Content.assemble((f"{speaker}\n", QUIET), body)
 
 
 def rendered(text: str, width: int) -> Content:

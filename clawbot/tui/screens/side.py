@@ -1,4 +1,4 @@
-"""Where the side panel stands: beside the talk, from so many columns on, as long as the user wants it."""
+"""Where the side panel is: right of the conversation, from so many columns on, as long as the user wants it."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from clawbot.tui.widgets.transcript import TranscriptView
 
 FROM_COLUMNS = 150
-PAGE_COLUMNS = 124  # columns of the talk at most: its widest lines, their margin, the scroll bar
+PAGE_COLUMNS = 124  # columns of the conversation at most: its widest lines, their margin, the scroll bar
 NARROWEST, WIDEST = 45, 61  # columns of the panel
 PAGE_PARTS = "HeaderLine, TranscriptView, #bottom"
 
 
 def margins(columns: int, panel: int) -> tuple[int, int]:
-    """The empty columns left and right of the talk, with a panel of so many columns beside it."""
+    """Return the empty columns left and right of the conversation, next to a panel of so many columns."""
     empty = max(0, columns - PAGE_COLUMNS - panel)
     return empty // 2, empty - empty // 2
 
 
 def panel_width(columns: int) -> int:
-    """How many of `columns` the panel gets; 0 where there is no room for it."""
+    """Return how many of `columns` the panel gets; 0 where there is no room for it."""
     return max(NARROWEST, min(WIDEST, columns - PAGE_COLUMNS)) if columns >= FROM_COLUMNS else 0
 
 
 class SideLayout:
-    """The panel on `screen`, beside `page`. Below FROM_COLUMNS, or before a runtime is there, there is none."""
+    """The panel on `screen`, right of `page`. Below FROM_COLUMNS, or before a runtime is there, there is none."""
 
     def __init__(self, screen: Screen[Any], page: TranscriptView, turns: Turns, clock: Clock) -> None:
         self._screen = screen
@@ -43,7 +43,7 @@ class SideLayout:
         self._clock = clock
         self._runtime: RuntimeApi | None = None
         self._columns = 0
-        self._margins = 0, 0  # left and right of the talk
+        self._margins = 0, 0  # left and right of the conversation
         self._wanted: bool | None = None  # by the user, since the start
         self.panel: SidePanel | None = None
 
@@ -77,7 +77,7 @@ class SideLayout:
             self._margins = left, right + width
             for part in self._screen.query(PAGE_PARTS):
                 part.styles.margin = (0, right + width, 0, left)
-        # What is docked takes the whole width, whatever its margins are.
+        # What is docked takes the full width, whatever its margins are.
         self._screen.query_one("#bottom").styles.width = max(1, self._columns - left - right - width)
 
     @property
@@ -106,7 +106,7 @@ class SideLayout:
         return self.panel is not None and self.panel.has_focus
 
     def enter(self) -> bool:
-        """Give the keys to the panel; False when there is nothing to open in it."""
+        """Focus the panel; return False if there is nothing to open in it."""
         if self.panel is None or not self.panel.enter():
             return False
         self.panel.focus()

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WHEEL = 3  # rows
-PLAN_REACH = 500  # messages back in which a plan is looked for
+PLAN_REACH = 500  # messages back in which a plan is searched
 USES_NOTES = (events.ToolFinished, events.MessageFinished, events.MemoryWritten)
 CHANGES_WINDOW = (events.TurnEnded, events.CompactionFinished, events.ModelChanged)
 Reader = Callable[["RuntimeApi"], Awaitable[object]]
@@ -93,7 +93,7 @@ class SidePanel(Widget, can_focus=True):
         self.load_plan()
 
     def take(self, event: events.Event, *, more: bool) -> None:
-        """Something happened that the page has shown; `more`: another turn follows, whose end is told as well."""
+        """Update after an event that the page has shown; `more`: another turn follows, whose end is reported too."""
         if isinstance(event, USES_NOTES):
             self.read_page()
         elif isinstance(event, events.ContextUsed):
@@ -120,7 +120,7 @@ class SidePanel(Widget, can_focus=True):
         self._load("report", lambda runtime: runtime.agent.context_report())
 
     def load_sessions(self) -> None:
-        self._load("talks", self._sessions)
+        self._load("sessions", self._sessions)
 
     def _load(self, name: str, read: Reader) -> None:
         """Set the field `name` of the state to what `read` returns."""
@@ -159,7 +159,7 @@ class SidePanel(Widget, can_focus=True):
         self._top = self._at_most(self._top)
 
     def render(self) -> Content:
-        """The rows in view; that of the cursor reversed."""
+        """Return the rows in view; that of the cursor reversed."""
         # No Resize comes where another widget scrolls in the moment in which this one gets its size.
         if self._made_for != self.size:
             self._make_rows()
@@ -192,7 +192,7 @@ class SidePanel(Widget, can_focus=True):
         return self._cursor is not None
 
     def _opening(self, numbers: Iterable[int]) -> Iterator[int]:
-        """Those of the rows `numbers` that open something: of an entry of two rows the first."""
+        """Yield those of the rows `numbers` that open something: of an entry of two rows the first."""
         targets = [row.target for row in self.rows]
         return (at for at in numbers if targets[at] and (not at or targets[at - 1] != targets[at]))
 

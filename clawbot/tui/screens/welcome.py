@@ -63,7 +63,7 @@ class RecentSession(Struct, frozen=True):
 
 
 class Answering(Struct, frozen=True):
-    """Who answers, and why; `others` are the models found beside it, `server` one that waits for the user's consent;
+    """Who answers, and why; `others` are the other detected models, `server` one that waits for the user's consent;
     `local_key` gets a model on this machine, "" where one answers or none can be had."""
 
     name: str
@@ -85,8 +85,8 @@ def answering(model: ModelInfo, found: Sequence[ModelInfo], local_key: str) -> A
 
 @dataclass
 class StartItem(Item):
-    """The first page of a conversation: examples, or the last `talks` if there are any, the model, the folder of the
-    `notes`, and `offers`, what could be imported. Each example and each talk opens; `rows` is the page's height."""
+    """The first page of a conversation: examples, or the last `sessions` if there are any, the model, the folder of the
+    `notes`, and `offers`, what could be imported. Each example and each session opens; `rows` is the page's height."""
 
     rows: int
     answers: Answering
@@ -95,7 +95,7 @@ class StartItem(Item):
     offers: Sequence[str] = ()
 
     def lines(self, page: Page) -> list[StyledLine]:
-        """With blank lines and whole sentences where there is room."""
+        """Return the page, with blank lines and complete sentences if they fit."""
         width = page.width
         airy = width >= AIRY[0] and self.rows >= AIRY[1]
         sessions = [_choice(each.title, SESSION + each.session_id, width, each.detail) for each in self.sessions]
@@ -113,7 +113,7 @@ class StartItem(Item):
 
 
 def _models(main: Answering, width: int, *, airy: bool) -> list[StyledLine]:
-    """Who answers, and the ways to another model: each sentence whole, on one line with the next if both fit."""
+    """Return who answers, and the ways to another model: no sentence is split, all are on one line if they fit."""
     name = short_model(main.name)
     if main.name != OFFLINE:
         why = _("{model}: {why}").format(model=name, why=main.why) if main.why else name
@@ -170,8 +170,8 @@ def _term(term: str, text: str, width: int) -> StyledLine:
 async def welcome(
     page: TranscriptView, runtime: RuntimeApi, now: datetime, local_key: str, *, fresh: bool = False
 ) -> None:
-    """Show the first page if nothing was said, or in one that is shown already what has changed: the model, the last
-    conversations. `local_key` gets a model on this machine; `anew`: another session began, and what commands printed
+    """Show the first page if there are no messages, or update the one that is shown: the model, the last
+    conversations. `local_key` gets a model on this machine; `fresh`: another session began, and what commands printed
     before it goes."""
     if has_messages(page.stack.items) and not any(isinstance(item, StartItem) for item in page.stack.items):
         return
@@ -198,7 +198,7 @@ async def welcome(
 
 
 def _offers(runtime: RuntimeApi) -> list[str]:
-    """What could be imported, and how; else the first thing that other programs would read in the workspace. Blocks."""
+    """Return what could be imported, and how; else what other programs would read first in the workspace. Blocks."""
     lines = []
     for home in found_homes(runtime.paths):
         text = ngettext("{n} conversation of {program} found", "{n} conversations of {program} found", home.count)

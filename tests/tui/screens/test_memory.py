@@ -244,7 +244,7 @@ async def test_a_place_in_a_conversation_leads_there() -> None:
 async def test_the_preview_marks_the_lines_and_dims_what_is_around_them() -> None:
     async with showing(screen(runtime(), "proxy"), WIDE) as (host, pilot):
         await shows_first(host, pilot, "8080 clashed with grafana")
-        parts = [str(host.screen.query_one(name, Static).content) for name in ("#before", "#place", "#after")]
+        parts = [str(host.screen.query_one(name, Static).content) for name in ("#before", "#match", "#after")]
         assert parts == [
             "# 2026-10-02\n",
             "- staging proxy moved to 8443;\n  8080 clashed with grafana",
@@ -531,7 +531,7 @@ async def test_what_was_said_is_shown_with_who_when_and_what_was_said_around_it(
             "You: my dog is called Bruno",
             "Clawbot: A fine name.",
         ]
-        assert str(host.screen.query_one("#place", Static).content) == "You: my dog is called Bruno"
+        assert str(host.screen.query_one("#match", Static).content) == "You: my dog is called Bruno"
 
 
 async def test_notes_and_talks_are_searched_apart_in_turn() -> None:

@@ -246,7 +246,7 @@ async def test_the_preview_shows_the_place_that_was_found_with_what_was_said_aro
         await until(pilot, lambda: "question 1" in seen(host))
         host.screen.query_one(Input).value = "dog"
         await until(pilot, lambda: "You: my dog is called Bruno" in seen(host))
-        place = host.screen.query_one("#place", Static).content
+        place = host.screen.query_one("#match", Static).content
         assert isinstance(place, Content)
         assert [place.plain[span.start : span.end] for span in place.spans if "accent" in f"{span.style}"] == ["dog"]
         assert "Clawbot: line 30" in seen(host)
