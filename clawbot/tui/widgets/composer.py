@@ -111,7 +111,7 @@ class Completions(Widget):
         return row.truncate(self.size.width - 1, ellipsis=True)
 
     def _view(self) -> tuple[int, int]:
-        """The first choice in view, and the one behind the last: the marked one is among them."""
+        """Return the first choice in view, and the one behind the last: the marked one is among them."""
         height = self.size.height or ROWS
         if len(self.choices) <= height:
             return 0, len(self.choices)
@@ -133,7 +133,7 @@ NEVER = -1e9  # on the monotonic clock: no key was pressed yet
 
 
 class Composer(Vertical):
-    """Gives out what was entered; a slip stays in the prompt."""
+    """Passes on what was entered; a slip remains in the prompt."""
 
     prompt = getters.query_one(Prompt)
     completions = getters.query_one(Completions)
@@ -157,7 +157,7 @@ class Composer(Vertical):
         self._history_file: Path | None = None
         self._models: list[str] = []  # found since the last input: servers may come and go
         self._want: CompletionRequest | None = None  # what the list was made for
-        self._finding: CompletionRequest | None = None  # what choices are looked for
+        self._finding: CompletionRequest | None = None  # what choices are computed for
         self._is_open = asyncio.Event()  # set as soon as there is a runtime
         self.picks_first = False  # Tab waits for the list, and the next keys wait for Tab
         self._shell: ShellMode = ""
@@ -189,7 +189,7 @@ class Composer(Vertical):
         return not self.prompt.text
 
     def is_mid_typing(self) -> bool:
-        """Whether the user was writing something a moment ago: not when the last key sent it."""
+        """Return whether the user was writing something a moment ago: not when the last key sent it."""
         return bool(self.prompt.text) and self.clock.monotonic() - self.last_typed < MID_TYPING
 
     @property
@@ -214,7 +214,7 @@ class Composer(Vertical):
     # Sending
 
     def _submit(self, text: str, shown: str) -> None:
-        """Give out `text`, which stands in the prompt as `shown`, and empty the prompt; a slip stays there."""
+        """Pass on `text`, shown in the prompt as `shown`, and empty the prompt; a slip remains there."""
         entry = classify(text, self._commands)
         if self._runtime is None and isinstance(entry, UnknownCommand):
             self.notify(_("Still starting: commands are known in a moment."), markup=False)
@@ -293,7 +293,7 @@ class Composer(Vertical):
             self._offer_found(want)
 
     def _offer_best(self, want: CompletionRequest, choices: Sequence[Choice]) -> None:
-        """What fits of `choices`, unless there is nothing left to complete."""
+        """Offer what fits of `choices`, unless there is nothing left to complete."""
         found = best(want.typed, choices)
         self._offer([] if [choice.text for choice in found] == [want.typed] else found)
 
@@ -322,7 +322,7 @@ class Composer(Vertical):
         return [Choice(written(name)) for name in await self._runtime.workspace.files()]
 
     async def _arguments(self, runtime: RuntimeApi, want: CompletionRequest) -> list[Choice]:
-        """The words that may follow the command of `want`; none for one that takes free text."""
+        """Return the words that may follow the command of `want`; none for one that takes free text."""
         match want.command:
             case "/edit":
                 names: list[str] = await runtime.workspace.files()

@@ -63,7 +63,7 @@ MODIFIED = ("alt+", "ctrl+", "super+", "hyper+", "meta+")
 
 
 def binding(name: str, action: str, *, priority: bool = True) -> Binding:
-    """The binding that runs `action` for the keys of the action `name`; the settings change them by its id."""
+    """Return the binding that runs `action` for the keys of the action `name`; the settings change them by its id."""
     entry = BY_NAME[name]
     return Binding(",".join(entry.keys), action, entry.meaning, show=False, priority=priority, id=name)
 
@@ -110,7 +110,7 @@ class Area(TextArea, TextField):
     """Several lines of text."""
 
     async def take_key(self, event: Key) -> bool:
-        """Insert what was typed, and what Enter and Tab stand for."""
+        """Insert what was typed, and what Enter and Tab mean."""
         if text := typed_text(event):
             self._replace_via_keyboard(_Unsplit(text), *self.selection)
         elif event.key == "enter" or (event.key == "tab" and self.tab_behavior == "indent"):
@@ -164,7 +164,7 @@ class Line(Input, TextField):
         return Selection(there if start == end else start, there)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Put `text`, as far as there is room for it, in the place of whole characters."""
+        """Replace complete characters by `text`, as far as there is room for it."""
         start, end = sorted((start, end))
         text = text[: self.max_length - len(self.value) + end - start] if self.max_length else text
         super().replace(text, edge(self.value, start), edge(self.value, end, after=True) if end > start else start)

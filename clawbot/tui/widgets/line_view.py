@@ -1,4 +1,4 @@
-"""The items of the transcript and where each one lies, and how their lines are drawn in the theme's colours, selected
+"""The items of the transcript and their positions, and how their lines are drawn in the theme's colours, selected
 and copied."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Slot:
         self.forget()
 
     def forget(self) -> None:
-        """It looks different now; the old height serves as a guess."""
+        """Drop the lines, drawn differently now; the old height serves as a guess."""
         self.exact = False
         self.lines: list[StyledLine] | None = None
         self.text = None
@@ -68,7 +68,7 @@ class Stack:
         return self._slots[index].item
 
     def index_of(self, item: Item) -> int | None:
-        """Where `item` stands: searched from the end, where the changes are."""
+        """Return the index of `item`: searched from the end, where the changes are."""
         return next((n for n in range(len(self._slots) - 1, -1, -1) if self._slots[n].item is item), None)
 
     @property
@@ -76,7 +76,7 @@ class Stack:
         return self._starts()[-1]
 
     def turn_page(self, page: Page) -> None:
-        """Everything is laid out anew for `page`; until then the old heights serve as guesses."""
+        """Render everything again for `page`; until then the old heights serve as guesses."""
         self.page = page
         for slot in self._slots:
             slot.forget()
@@ -96,14 +96,14 @@ class Stack:
         return self._starts()[index]
 
     def at(self, line: int) -> tuple[int, int]:
-        """The index of the item that `line` belongs to, and the place of the line in it."""
+        """Return the index of the item that `line` belongs to, and the offset of the line in it."""
         starts = self._starts()
         index = max(0, min(bisect_right(starts, line) - 1, len(self._slots) - 1))
         # Items without lines share their start with the next one: take the one that holds the line.
         return index, line - starts[index]
 
     def line(self, number: int) -> StyledLine:
-        """The line at `number`; blank beyond the end."""
+        """Return the line at `number`; blank beyond the end."""
         starts = self._tops or self._starts()
         if not 0 <= number < starts[-1]:
             return BLANK
@@ -113,7 +113,7 @@ class Stack:
         return lines[offset] if offset < len(lines) else BLANK
 
     def rows(self, first: int, count: int) -> list[StyledLine]:
-        """`count` lines from `first` on; blank ones beyond the end."""
+        """Return `count` lines from `first` on; blank ones beyond the end."""
         index, offset = self.at(first)
         found: list[StyledLine] = []
         while len(found) < count and index < len(self._slots):
@@ -133,11 +133,11 @@ class Stack:
         return slot.lines
 
     def inexact(self, order: Sequence[int] | range) -> Iterable[int]:
-        """Those of the indexes in `order` whose height is still a guess."""
+        """Return those of the indexes in `order` whose height is still a guess."""
         return (index for index in order if index < len(self._slots) and not self._slots[index].exact)
 
     def forget(self, first: int, last: int, keep: int) -> None:
-        """Let go of the lines of items outside of `first` to `last` when more than `keep` are in memory."""
+        """Drop the lines of items outside of `first` to `last` when more than `keep` are in memory."""
         if self._held <= keep:
             return
         for index, slot in enumerate(self._slots):
@@ -148,18 +148,18 @@ class Stack:
     # Searching
 
     def search(self, pattern: re.Pattern[str] | None) -> None:
-        """Whatever is found from now on is found by `pattern`; None lets go of all that was needed for it."""
+        """Find `pattern` from now on; None drops all that was needed for it."""
         self._pattern = pattern
         for slot in self._slots:
             slot.found = None
             slot.text = slot.text if pattern else None
 
     def unsearched(self, order: Iterable[int]) -> Iterator[int]:
-        """Those of the indexes in `order` that `find` has not looked through."""
+        """Return those of the indexes in `order` that `find` has not scanned."""
         return (index for index in order if index < len(self._slots) and self._slots[index].found is None)
 
     def find(self, index: int) -> tuple[Found, ...]:
-        """The places in the item at `index`, in the lines that it has when it is unfolded."""
+        """Return the matches in the item at `index`, in the lines that it has when it is unfolded."""
         slot = self._slots[index]
         if slot.found is None:
             if slot.text is None:
@@ -169,11 +169,11 @@ class Stack:
 
     @property
     def found(self) -> list[int]:
-        """How many places each item has, as far as they were looked through."""
+        """Return how many matches each item has, as far as they were scanned."""
         return [len(slot.found or ()) for slot in self._slots]
 
     def lines_when(self, index: int, *, unfolded: bool) -> list[StyledLine]:
-        """The lines of the item at `index` as if it were `unfolded` or folded."""
+        """Return the lines of the item at `index` as if it were `unfolded` or folded."""
         slot = self._slots[index]
         if slot.item.unfolded == unfolded or not slot.item.can_unfold:
             return slot.lines or drawn(slot.item, self.page)
@@ -184,8 +184,8 @@ class Stack:
             slot.item.unfolded = not unfolded
 
     def marks(self, index: int, offset: int) -> list[tuple[int, Part]]:
-        """What was found in the line at `place` of the item at `index` as it stands on the page: its parts, each with
-        the number of its place in the item."""
+        """Return the matches in the line at `offset` of the item at `index` as it is on the page: parts, each with
+        the number of its match in the item."""
         slot = self._slots[index]
         if self._pattern is None or not slot.found:
             return []
@@ -226,8 +226,8 @@ class Painted(Widget):
         self._span_styles.clear()
 
     def segments(self, spans: Iterable[StyledSpan], ground: str = "") -> list[Segment]:
-        """`spans` in their colours, over those of the style `ground`; a target is where a click and the terminal's own
-        links find it."""
+        """Return `spans` in their colours, over those of the style `ground`; a target is where a click and the
+        terminal's own links find it."""
         styles, found = self._span_styles, []
         for text, names, link in spans:
             key = (f"{ground} {names}" if ground else names, link)
@@ -260,8 +260,8 @@ _CHROME = frozenset(("time", "rule", "divider", "you", "user you", "quote-bar"))
 _WORD = re.compile(r"\w(?:[\w./:@~%+-]*\w)?|\S")
 MEASURE = 120  # the widest page, in cells: longer lines are hard to read
 RIGHT_MARGIN = 2
-BAR = "▌"  # beside what is pointed at, in the margin
-MAX_STRIPS = 256  # drawn lines that stay in memory: a few screens of them
+BAR = "▌"  # left of what is pointed at, in the margin
+MAX_STRIPS = 256  # drawn lines that are kept in memory: a few screens of them
 
 
 class Pointed(NamedTuple):
@@ -272,7 +272,7 @@ class Pointed(NamedTuple):
 
 
 class LineView(Painted, ScrollView):
-    """Draws the lines of its stack that are in view; what lies where is up to the widget built on it."""
+    """Draws the lines of its stack that are in view; their positions are up to the widget built on it."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
 
@@ -282,7 +282,7 @@ class LineView(Painted, ScrollView):
         self.stack = Stack(Page(80, self.lexers))
         self.pointed: Pointed | None = None
         self.searched = False  # what is found is marked
-        self.found_here: tuple[Item, int] | None = None  # an item, and the number of a place in it
+        self.found_here: tuple[Item, int] | None = None  # an item, and the number of a match in it
         self._rows: list[StyledLine] = []  # in view, at the last paint
         self._cursor_row: int | None = None
         self._strips: LRUCache[tuple[StyledLine, bool, int], Strip] = LRUCache(MAX_STRIPS)
@@ -292,7 +292,7 @@ class LineView(Painted, ScrollView):
         return max(20, min(MEASURE, self.size.width - RIGHT_MARGIN))
 
     def cursor_line(self) -> int | None:
-        """The line that the keys act on, which is drawn reversed while they do."""
+        """Return the line that the keys act on, which is drawn reversed while they do."""
         return None
 
     def notify_style_update(self) -> None:
@@ -331,7 +331,7 @@ class LineView(Painted, ScrollView):
         return strip.apply_style(Style(reverse=True)) if is_cursor else strip
 
     def _point(self, strip: Strip, line: StyledLine, query: str) -> Strip:
-        """A bar at the left, and the words that were meant set off."""
+        """Draw a bar at the left, and set off the words that were meant."""
         text = line.text
         if not text.strip():
             return strip
@@ -342,7 +342,7 @@ class LineView(Painted, ScrollView):
         return Strip.join([Strip([Segment(BAR, pointed)]), Strip.join(parts).crop(1)])
 
     def _mark(self, strip: Strip, line: StyledLine, number: int) -> Strip:
-        """Set off what the search has found, and more so the place where the reader is."""
+        """Set off what the search has found, and more so the match where the reader is."""
         index, offset = self.stack.at(number)
         for which, part in self.stack.marks(index, offset):
             here = self.found_here == (self.stack.item(index), which)
@@ -365,7 +365,7 @@ class LineView(Painted, ScrollView):
         self.refresh()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """The selected text, without the margin at its left that all lines share."""
+        """Return the selected text, without the margin at its left that all lines share."""
         first = selection.start.y if selection.start else 0
         last = selection.end.y if selection.end else self.stack.height - 1
         rows: list[str] = []
@@ -383,7 +383,7 @@ class LineView(Painted, ScrollView):
         return without_isolates("\n".join(rows)).strip("\n"), "\n"
 
     async def _on_click(self, event: Click) -> None:
-        """Select the word at the second click and the paragraph at the third, in place of the whole page."""
+        """Select the word at the second click and the paragraph at the third, not all of the page."""
         number = self.scroll_offset.y + event.y
         if event.chain < 2 or number >= self.stack.height:
             return
@@ -400,5 +400,5 @@ class LineView(Painted, ScrollView):
 
 
 def _styled(strip: Strip, style: Style) -> Strip:
-    """`strip` with `style` over what it has."""
+    """Return `strip` with `style` over what it has."""
     return Strip([Segment(segment.text, (segment.style or Style()) + style) for segment in strip])

@@ -41,7 +41,7 @@ DISK_SECONDS = 1.0  # a path on a disk that answers later is pasted as it is
 
 
 def invitation(width: int) -> str:
-    """What an empty prompt of `width` cells says: the longest text that fits."""
+    """Return the text of an empty prompt of `width` cells: the longest one that fits."""
     return next((text for text in map(_, INVITATIONS) if width_of(text) <= width), "")
 
 
@@ -83,7 +83,7 @@ class Prompt(Area):
         self._show_mode: Callable[[str], None] = lambda mode: None
 
     def take(self, text: str) -> None:
-        """Put `text` in the place of what is there, cursor at the end."""
+        """Replace the text by `text`, cursor at the end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
         self.changed()
@@ -91,7 +91,7 @@ class Prompt(Area):
             self._change_mode(structs.replace(self._vi, mode=INSERT, typed="", change="i", times=1, began=(0, 0)))
 
     def edit(self, edit: Edit) -> EditResult:
-        """Every change by hand goes through here: an input of the history that is deleted is left."""
+        """Apply any change by hand: an input of the history that is deleted is left."""
         result = super().edit(edit)
         if not self.text:
             self.inputs.leave()
@@ -129,7 +129,7 @@ class Prompt(Area):
     # vi
 
     def edit_by_vi(self, show_mode: Callable[[str], None]) -> None:
-        """Edit as in vi from now on; `show_mode` is told each mode."""
+        """Edit as in vi from now on; `show_mode` gets each mode."""
         if self._vi is None:
             self._show_mode, self.has_modes = show_mode, True
             self._change_mode(Vi())
@@ -204,7 +204,7 @@ class Prompt(Area):
         self.insert(f"{mention} " if mention else self.shortened(event.text))
 
     async def _mention(self, pasted: str) -> str | None:
-        """The mention of the file whose path was pasted, where a mention is read: in a message, and behind no word."""
+        """Return the mention of the file whose path was pasted if a mention is read: in a message, behind no word."""
         before = self.before_cursor
         if self.workspace is None or self.text.startswith(("/", "!")) or not (not before or before[-1].isspace()):
             return None
@@ -215,7 +215,7 @@ class Prompt(Area):
             return None
 
     def shortened(self, text: str) -> str:
-        """`text`, or the placeholder that stands for it until it is sent when it is long."""
+        """Return `text`, or the placeholder that represents it until it is sent if it is long."""
         if len(text) <= PASTE_CHARS and text.count("\n") <= PASTE_LINES:
             return text
         placeholder = _("[pasted {n:,} characters]").format(n=len(text))
@@ -243,7 +243,7 @@ class Prompt(Area):
             super().action_cursor_up(select)
 
     def action_cursor_down(self, select: bool = False) -> None:
-        """One line down; from the last one, to the input after."""
+        """Move one line down; from the last one, to the input after."""
         last = self.wrapped_document.height - 1
         if not select and self.wrapped_document.location_to_offset(self.cursor_location).y >= last:
             self.action_newer()
@@ -258,7 +258,7 @@ class Prompt(Area):
             self.app.action_suspend_process()
 
     def _delete_via_keyboard(self, start: Location, end: Location) -> EditResult | None:
-        """Every key that takes something out comes by here; more than a character is kept for ctrl+y."""
+        """Delete for any key that takes something out; more than a character is kept for ctrl+y."""
         result = super()._delete_via_keyboard(start, end)
         if result is not None and len(result.replaced_text) > 1:
             self._cut = result.replaced_text

@@ -1,6 +1,6 @@
 """The quiet lines around the conversation: the header, the status line, what is queued, what is new below.
 
-What the status line says is a pure function, `status_line`: which parts, how wide, what goes when there is no room.
+The text of the status line is a pure function, `status_line`: which parts, how wide, what goes when there is no room.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BAR = 18  # cells of the meter
 SEPARATOR = " · "
 ACTIVITY = 24  # cells for what runs, where half of the line has them
 MIN_LABEL = 8  # cells that agent and session have at least
-MIN_WRITTEN = 60  # cells of a line that tells what the model wrote
+MIN_WRITTEN = 60  # cells of a line that shows what the model wrote
 FULL_WIDTH = 80  # below, parts are dropped from the right
 
 
@@ -61,9 +61,9 @@ class Effort(Struct, frozen=True):
 
 
 class StatusState(Struct, frozen=True):
-    """All that the status line shows. `place` is agent and session, `cost` in US dollars, `activity` what runs now,
+    """All that the status line shows. `label` is agent and session, `cost` in US dollars, `activity` what runs now,
     `seconds` how long the turn has taken so far (outside of one: the activity), `written` the tokens that the model
-    has written in it, `took` what the last turn took, `hint` the key that matters most at the moment; `indexing` stands
+    has written in it, `took` what the last turn took, `hint` the key that matters most at the moment; `indexing` is
     in place of the count of notes while the memory is indexed; `editing` is the mode of vi; `on_page`: the last line of
     the page shows what runs."""
 
@@ -82,7 +82,7 @@ class StatusState(Struct, frozen=True):
 
 
 def bar(gauge: Gauge, cells: int = BAR) -> list[StyledSpan]:
-    """The meter: what is used, what is free, and where flush and compaction come."""
+    """Return the meter: what is used, what is free, and where flush and compaction come."""
     used = min(cells, round(cells * gauge.tokens / gauge.window))
     if gauge.tokens and not used:
         used = 1
@@ -99,8 +99,8 @@ def bar(gauge: Gauge, cells: int = BAR) -> list[StyledSpan]:
 
 @lru_cache(maxsize=4)
 def gauge_parts(gauge: Gauge) -> list[list[StyledSpan]]:
-    """The forms of the meter, the longest first: with its figures, the bar and its percentage, the percentage alone.
-    Nothing was counted where there are no tokens: then there is a bar at most."""
+    """Return the forms of the meter, the longest first: with its figures, the bar and its percentage, the percentage
+    alone. Nothing was counted where there are no tokens: then there is a bar at most."""
     about = "" if gauge.exact else "~"
     if not gauge.window:
         return [[StyledSpan(_("{n} tokens").format(n=f"{about}{short(gauge.tokens)}"))]] if gauge.tokens else []
@@ -112,13 +112,13 @@ def gauge_parts(gauge: Gauge) -> list[list[StyledSpan]]:
 
 
 def status_line(state: StatusState, width: int) -> list[StyledSpan]:
-    """The spans of the line, exactly `width` cells: the facts left, what happens right."""
+    """Return the spans of the line, exactly `width` cells: the facts left, what happens right."""
     parts = _parts(state)
     right = _right(state, width, parts)
     taken = cells_of(right) + 1
     room = width - taken - 2
     mode = [StyledSpan(f"{state.editing.upper()} ", "activity")] if state.editing else []
-    left = [StyledSpan(" "), *mode, StyledSpan(ellipsis(state.label, max(MIN_LABEL, room // 2)), "place")]
+    left = [StyledSpan(" "), *mode, StyledSpan(ellipsis(state.label, max(MIN_LABEL, room // 2)), "label")]
     used = cells_of(left)
     for forms in parts:
         for form in forms:
@@ -138,7 +138,7 @@ def status_line(state: StatusState, width: int) -> list[StyledSpan]:
 
 
 def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
-    """The facts in their order, each in its forms, the longest first."""
+    """Return the facts in their order, each in its forms, the longest first."""
     parts = [gauge_parts(state.gauge)]
     if state.cost:
         parts.append([[StyledSpan(f"${state.cost:.2f}" if state.cost >= 0.01 else "<$0.01")]])
@@ -151,7 +151,7 @@ def _parts(state: StatusState) -> list[list[list[StyledSpan]]]:
 
 
 def _right(state: StatusState, width: int, parts: list[list[list[StyledSpan]]]) -> list[StyledSpan]:
-    """What runs and the key. What runs is cut where the percentage of the meter would have no room."""
+    """Return what runs and the key. What runs is cut where the percentage of the meter would have no room."""
     if state.activity and state.on_page:
         return []
     if not state.activity:
@@ -164,7 +164,7 @@ def _right(state: StatusState, width: int, parts: list[list[list[StyledSpan]]]) 
 
 
 def figures(state: StatusState, width: int) -> str:
-    """What follows the activity in the last line of the page, or what the last turn took; "" where there is nothing."""
+    """Return what follows the activity in the last line of the page, or what the last turn took; "" if nothing."""
     if state.activity:
         hint = f"{SEPARATOR}{state.hint}" if state.hint else ""
         return f" {duration(state.seconds)}{_written(state.written, width)}{hint}"
@@ -173,14 +173,14 @@ def figures(state: StatusState, width: int) -> str:
 
 
 def _written(tokens: int, width: int, *, about: bool = False) -> str:
-    """What the model wrote, in as many characters as there is room for."""
+    """Return what the model wrote, in as many characters as there is room for."""
     if not tokens or width < MIN_WRITTEN:
         return ""
     count = f"{'~' if about else ''}{short(tokens)}"
     return f"{SEPARATOR}↓ {_('{n} tokens').format(n=count) if width >= FULL_WIDTH else count}"
 
 
-STATUS_STYLES = ("meter", "meter-warning", "meter-error", "meter-edge", "meter-free", "place", "activity")
+STATUS_STYLES = ("meter", "meter-warning", "meter-error", "meter-edge", "meter-free", "label", "activity")
 
 
 class HeaderLine(Painted):
@@ -220,7 +220,7 @@ class StatusLine(Painted):
         self.show(seconds=0, written=0, took=Effort())
 
     def end_turn(self, tokens: int, *, about: bool) -> None:
-        """The turn is over, in which the model wrote so many `tokens`, or `about` so many. What it took stands there
+        """End the turn, in which the model wrote so many `tokens`, or `about` so many. What it took is shown there
         until the next one begins."""
         if self._turn is not None:
             self.show(written=0, took=Effort(int(self.clock.monotonic() - self._turn), tokens, about))
@@ -231,7 +231,7 @@ class StatusLine(Painted):
         return self._turn is not None
 
     def run_clock(self, activity: str, detail: str = "") -> None:
-        """`activity` runs from now on; an empty one stops the clock. The same activity goes on counting, also when its
+        """Run `activity` from now on; an empty one stops the clock. The same activity goes on counting, also when its
         `detail` (2/5) is another one."""
         shown = f"{activity} {detail}".rstrip()
         if activity and activity == self._activity:
@@ -264,7 +264,7 @@ Keys = Sequence[tuple[str, str]]
 
 
 def keys_line(keys: Keys, width: int) -> list[StyledSpan]:
-    """The spans of the footer: as many of `keys` as fit into `width` cells, whole ones from the left."""
+    """Return the spans of the footer: as many of `keys` as fit into `width` cells, none of them cut."""
     spans: list[StyledSpan] = []
     room = width - 2
     for key, text in keys:
@@ -297,7 +297,7 @@ class QueueLines(Widget):
     key = ""
 
     def show(self, texts: Sequence[str], *, coming: str = "", key: str = "") -> None:
-        """These wait, in this order, and `key` takes the last one back; `coming` is taken up, and stays."""
+        """Show what waits, in this order; `key` takes the last one back; `coming` is being sent, and remains."""
         self.texts = tuple(texts)
         self.key = key
         self.coming = coming
@@ -330,7 +330,7 @@ class QueueLines(Widget):
 
 
 class NewBelow(Widget):
-    """`↓ 3 new`, or `↓ 12 more lines` of what began in sight: the reader has scrolled up, and the talk goes on. A
+    """`↓ 3 new`, or `↓ 12 more lines` of what began in sight: the reader has scrolled up, and new text comes. A
     click goes there."""
 
     class Pressed(Message):
@@ -339,7 +339,7 @@ class NewBelow(Widget):
     text: reactive[str] = reactive("", layout=True)
 
     def show(self, count: int, lines: int) -> None:
-        """Tell of so many new things, else of so many new lines; hidden while there is nothing new."""
+        """Show so many new things, else so many new lines; hidden while there is nothing new."""
         more = ngettext("↓ {n:,} more line · end", "↓ {n:,} more lines · end", lines).format(n=lines) if lines else ""
         self.text = _("↓ {n} new · end").format(n=count) if count else more
         self.display = bool(self.text)

@@ -1,4 +1,4 @@
-"""The transcript on the screen: a place that stays where the reader is, links and folds.
+"""The transcript on the screen: a page that keeps the reader's position, links and folds.
 
 Nothing in here is a mounted widget: a thousand turns cost as much to scroll as one. An item is rendered when it comes
 into view; the heights of the others are guessed, and made exact in small slices of idle time.
@@ -24,11 +24,11 @@ from clawbot.tui.render.items import FOLD, Item, Page, UserItem
 from clawbot.tui.render.lines import StyledLine
 from clawbot.tui.widgets.line_view import LineView, Pointed
 
-KEPT_ITEMS = 600  # whose lines stay in memory
-SLICE = 0.008  # seconds of work between two looks at the keyboard
-LINES_ABOVE = 3  # in view over a place that is pointed at
+KEPT_ITEMS = 600  # whose lines are kept in memory
+SLICE = 0.008  # seconds of work between two checks of the keyboard
+LINES_ABOVE = 3  # in view over a line that is pointed at
 NEAR_TOP = 3  # lines from the top at which older turns are asked for
-# Whether the end is followed, and the item at the top of the page with the line of it that stands there.
+# Whether the end is followed, and the item at the top of the page with its top line.
 Reading = tuple[bool, tuple[Item, int] | None]
 
 
@@ -52,7 +52,7 @@ class TranscriptView(LineView, can_focus=True):
 
     @dataclass
     class Moved(Message):
-        """What the reader sees, or what stands below it, has changed: so many new things are out of sight, and so many
+        """What the reader sees, or what is below it, has changed: so many new things are out of sight, and so many
         lines of one that began in sight."""
 
         unseen: int
@@ -85,7 +85,7 @@ class TranscriptView(LineView, can_focus=True):
             self._report(self.unseen + is_new, max(0, self.stack.height - self._left))
 
     def foot(self, item: Item | None) -> None:
-        """Let `item`, or nothing, stand below all others."""
+        """Keep `item`, or nothing, below all others."""
         with self._keeping_anchor():
             end = len(self.stack)
             self.stack.replace(end - (self._foot is not None), end, [item] if item else [])
@@ -97,7 +97,7 @@ class TranscriptView(LineView, can_focus=True):
         return self.stack.item(offset) if offset >= 0 else None
 
     def prepend(self, items: Iterable[Item], *, drop: int = 0) -> None:
-        """Add older items at the beginning, in place of the first `drop` ones; what is on the screen stays there."""
+        """Add older items at the beginning, in place of the first `drop` ones; what is on the screen does not move."""
         height = self.stack.height
         with self._keeping_anchor(after=drop):
             self.stack.replace(0, drop, items)
@@ -117,7 +117,7 @@ class TranscriptView(LineView, can_focus=True):
                 self.stack.changed(index)
 
     def repaint(self, item: Item) -> None:
-        """A part of `item` moves: only its lines are drawn, as long as they are as many as before."""
+        """Draw only the lines of `item`, of which a part moves, as long as they are as many as before."""
         index = self.stack.index_of(item)
         if index is None:
             return
@@ -174,7 +174,7 @@ class TranscriptView(LineView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if self._following and not self.at_end:
             self._left = self.stack.height
-        # Who stands at a place that was searched for stays there, whatever comes.
+        # Who is at a match does not move, whatever comes.
         self._following = self.at_end and self.found_here is None
         if self._following:
             self._report(0)
@@ -183,7 +183,7 @@ class TranscriptView(LineView, can_focus=True):
         self._settle_visible()
 
     def watch_show_vertical_scrollbar(self, shown: bool) -> None:
-        """A bar that appears stands where the page was scrolled to before: textual moves none that is hidden."""
+        """Move a bar that appears to where the page was scrolled before: textual moves none that is hidden."""
         if shown:
             self.vertical_scrollbar.position = self.scroll_y
 
@@ -194,7 +194,7 @@ class TranscriptView(LineView, can_focus=True):
 
     @contextmanager
     def _keeping_anchor(self, after: int = 0) -> Iterator[None]:
-        """Whatever changes inside: who reads at the end stays there, who reads above keeps the line at the top, or the
+        """Keep the reader's position: who reads at the end remains there, who reads above keeps the top line, or the
         first item `after` those that are dropped."""
         following, anchor = self._following, self._anchor(after)
         yield
@@ -203,8 +203,8 @@ class TranscriptView(LineView, can_focus=True):
 
     @contextmanager
     def _kept_in_view(self, item: Item | None) -> Iterator[None]:
-        """`item` is folded or unfolded inside: its first line stays in view, and as much below it as there is room for.
-        Who reads at the end stays there when the end leaves that line in view."""
+        """Keep the first line of `item`, folded or unfolded inside, in view, and as much below it as fits.
+        Who reads at the end remains there if the end leaves that line in view."""
         following, anchor = self._following, self._anchor()
         yield
         if item is not None and following:
@@ -235,7 +235,7 @@ class TranscriptView(LineView, can_focus=True):
         self._following = self.at_end
 
     def _first_line(self, item: Item) -> int:
-        """Where the line of `item` stands that unfolds it."""
+        """Return the line of `item` that unfolds it."""
         index = self.stack.index_of(item)
         if index is None:
             return 0
@@ -288,7 +288,7 @@ class TranscriptView(LineView, can_focus=True):
         return item is not None
 
     def _show_at_top(self, item: Item) -> None:
-        """What comes into view gets its true height, by which the place moves: so it is looked for a few times."""
+        """Scroll a few times: what comes into view gets its true height, which moves the target."""
         self._following = False
         for _ in range(4):
             self._scroll(max(0, self.stack.top(self.stack.index_of(item) or 0) - LINES_ABOVE))
@@ -297,7 +297,7 @@ class TranscriptView(LineView, can_focus=True):
         self.refresh()
 
     def show_line(self, item: Item, line: int) -> None:
-        """Bring the line of `item` (from 0) into view, and stay there; it moves as little as can be."""
+        """Bring the line of `item` (from 0) into view, and remain there; it moves as little as can be."""
         self._left = self.stack.height if self._following else self._left
         self._following = False
         for _ in range(4):
@@ -313,7 +313,7 @@ class TranscriptView(LineView, can_focus=True):
         return self._following, self._anchor()
 
     def return_to(self, reading: Reading) -> None:
-        """Go back to a place; to the end, if that was followed."""
+        """Go back to a position; to the end, if that was followed."""
         self._restore(*reading)
         self._settle_visible()
         self._following = reading[0] or self.at_end
@@ -420,7 +420,7 @@ class TranscriptView(LineView, can_focus=True):
         return False
 
     def cursor_line(self) -> int | None:
-        """The line of the cursor; None when there is none any more."""
+        """Return the line of the cursor; None when there is none any more."""
         if self._cursor is None:
             return None
         item, offset = self._cursor
