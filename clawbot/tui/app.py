@@ -87,14 +87,14 @@ class ClawbotApp(KeysInOrder):
             self._driver.write(sequence)
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show `message` for a while; what is code in it stands without its marks."""
+        """Show `message` for a while, without the marks of code in it."""
         super().notify("".join(span.text for span in code_spans(message)), **options)
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat
 
     def on_ready(self) -> None:
-        """The prompt is painted: replay early keys, then open the rest."""
+        """Replay early keys once the prompt is painted, then open the rest."""
         self.chat.composer.entered = self.take
         self.chat.composer.prompt.focus()
         # After `fg` the terminal is empty: repaint everything.
@@ -118,7 +118,7 @@ class ClawbotApp(KeysInOrder):
         kept = await asyncio.to_thread(kept_theme, runtime.paths.look_file, runtime.settings.tui.theme)
         self.theme = theme_name(kept or runtime.settings.tui.theme, self.available_themes)
         await self.connect(runtime)
-        # What exists now stays: the collector need not scan it again, which would stall the screen.
+        # Freeze what exists now, so that the garbage collector skips it: scanning it again would stall the screen.
         gc.freeze()
 
     async def connect(self, runtime: RuntimeApi) -> None:
@@ -326,7 +326,7 @@ class ClawbotApp(KeysInOrder):
             await self.go_to(target)
 
     def action_go_back(self) -> None:
-        """Esc with nothing to stop: twice within a second goes back to an earlier message."""
+        """Handle Esc with nothing to stop: twice within a second goes back to an earlier message."""
         now = self.clock.monotonic()
         if now - self._last_escape < TWICE:
             self._last_escape = float("-inf")

@@ -42,7 +42,7 @@ class OpenRuntime(Protocol):
     """Opens the agent of the command line, or `agent`. Raises ClawbotError."""
 
     def __call__(self, agent: str | None = None) -> Awaitable[RuntimeApi]:
-        """The runtime, to be closed by the caller."""
+        """Return the runtime, to be closed by the caller."""
         ...
 
 
@@ -66,7 +66,7 @@ class AgentSwitch:
         return runtime
 
     async def change(self, old: RuntimeApi, agent: str) -> tuple[RuntimeApi, Exception | None]:
-        """Open `agent`, wait until submissions to `old` have ended, close `old`; meanwhile inputs wait.
+        """Open `agent`, wait until submissions to `old` have ended, close `old`; inputs wait during this.
 
         Returns the new runtime, and the exception of closing the old one. Raises ClawbotError if the new one can't be
         opened; the old one then continues.
@@ -90,7 +90,7 @@ class AgentSwitch:
         await asyncio.wait({closing})
         self.closing = None
         if closing.cancelled():
-            log.info("What was said is not saved to memory yet: the wait for it was ended.")
+            log.info("The conversation is not saved to memory yet: the wait for it was ended.")
             return None
         error = closing.exception()
         if error is not None:
@@ -114,7 +114,7 @@ class Front(ThemedApp):
 
     @abstractmethod
     async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
-        """The result of a screen above the conversation."""
+        """Return the result of a screen above the conversation."""
 
     @abstractmethod
     async def connect(self, runtime: RuntimeApi) -> None:
@@ -122,7 +122,7 @@ class Front(ThemedApp):
 
     @abstractmethod
     async def go_to(self, target: SessionTarget) -> None:
-        """Resume the session of `place`, and show what was said there."""
+        """Resume the session of `target`, and show the entry that it names."""
 
     @abstractmethod
     def edit(self, file: str | None, line: int | None = None) -> object:
@@ -265,7 +265,7 @@ def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
 
 
 async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:
-    """Switch to `agent`; on failure stay with the current one."""
+    """Switch to `agent`; on failure keep the current one."""
     if app.chat.turns.busy:
         app.notify(_("{agent} comes when the running turn has ended.").format(agent=agent), markup=False)
     try:

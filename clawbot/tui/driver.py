@@ -172,7 +172,7 @@ class KeyParser(XTermParser):
         parse, behind = super()._sequence_to_key_events, sequence if alt else sequence[1:]
         try:
             keys = list(parse(sequence, alt=alt))
-        except (ValueError, OverflowError):  # of numbers that stand for no character
+        except (ValueError, OverflowError):  # of numbers that encode no character
             return []
         if keys and not keys[0].character and (coded := _CODED_KEY.fullmatch(sequence)):
             text, modifiers = chr(int(coded[1])).translate(_KEYPAD), int(coded[2] or 1) - 1
@@ -213,7 +213,7 @@ class KeptDriver(LinuxDriver):
                     typed = decoder.decode(data)
 
     def _read(self) -> bytes:
-        """The typed bytes; empty if the terminal has disappeared: in raw mode there is no other end of input."""
+        """Return the typed bytes; empty if the terminal has disappeared: in raw mode there is no other end of input."""
         try:
             return os.read(self.fileno, READ)
         except OSError:
@@ -254,7 +254,7 @@ class KeptDriver(LinuxDriver):
 
 
 def driver_after(kept: SavedTerminal) -> type[Driver] | None:
-    """The driver that continues after `kept`; None (Textual's own, for a browser) if there was no terminal."""
+    """Return the driver that continues after `kept`; None (Textual's own, for a browser) if there was no terminal."""
     if kept.before is None:
         vars(web_driver).update(XTermParser=KeyParser)
         return None

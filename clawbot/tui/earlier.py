@@ -77,9 +77,9 @@ class EarlierMessages:
     def __init__(self, page: TranscriptView, clock: Clock) -> None:
         self._page = page
         self._clock = clock
-        self._oldest: str | None = None  # the entry that stands at the top
-        self._marked = 0  # items at the top that say that there is more above
-        self._answered = False  # what stands at the top answers what is above it
+        self._oldest: str | None = None  # the entry at the top
+        self._marked = 0  # items at the top that mark that there is more above
+        self._answered = False  # what is at the top answers what is above it
         self._fetching = asyncio.Lock()
 
     @property
@@ -129,7 +129,7 @@ class EarlierMessages:
                 self._answered = False
                 self._page.prepend([MarkItem(_(ABOVE))], drop=index)
                 self._marked = 1
-                self._page.run_worker(asyncio.to_thread(release_memory), group="heap")
+                self._page.run_worker(asyncio.to_thread(release_memory), group="memory")
                 return
 
     async def _fetch(self, runtime: RuntimeApi) -> None:
@@ -152,12 +152,12 @@ class HistoryBuilder:
         self._zone = zone
         self._calls: dict[str, ToolItem] = {}
         self._items: list[Item] = []
-        self._spoken = False  # in this turn, so its time stands above already
+        self._spoken = False  # in this turn, so its time is above already
         self._times = Times()
         self._asked = False  # the last words have no answer yet
 
     def build(self, history: Sequence[HistoryItem], *, answered: bool) -> list[Item]:
-        """The items of `history`, oldest first. `answered`: what follows is an answer, or still to come."""
+        """Return the items of `history`, oldest first. `answered`: what follows is an answer, or still to come."""
         for entry in history:
             before = len(self._items)
             attempt(partial(self._add, entry), partial(self._plain, entry.message))
@@ -200,7 +200,7 @@ class HistoryBuilder:
         self._items.append(item)
 
     def _out_of_turn(self, entry: HistoryItem) -> None:
-        """What happened beside the talk. Housekeeping may come in the middle of an answer, which goes on below."""
+        """Add an event of no turn. Housekeeping may come in the middle of an answer, which goes on below."""
         if entry.compaction is not None:
             self._items.append(_summary(entry.compaction, self._last))
         elif entry.quote is not None:
@@ -233,7 +233,7 @@ class HistoryBuilder:
                 items.append(HeadItem(self._times.label(moment)))
             from clawbot.tui.render.stream import MarkdownStream  # after the first paint
 
-            stream = MarkdownStream()  # as it was cut into pieces when it was said
+            stream = MarkdownStream()  # cut into blocks as it was when it streamed
             stream.feed(clean(message.text))
             items += markdown_items(stream.finish(), first=not self._spoken)
             self._spoken = True
@@ -265,8 +265,8 @@ class HistoryBuilder:
 
 
 def load_items(history: Sequence[HistoryItem], zone: tzinfo | None, *, answered: bool = True) -> list[Item]:
-    """The items of `history`. `answered`: its last words are, or will be. Parsing takes its time, so it belongs in a
-    thread."""
+    """Return the items of `history`. `answered`: its last words are, or will be. Parsing takes its time, so it belongs
+    in a thread."""
     return HistoryBuilder(zone).build(history, answered=answered)
 
 

@@ -17,7 +17,7 @@ from clawbot.tui.writer import TranscriptWriter
 THINKING = N_("thinking")
 WRITING = "writing"
 SUMMARISING = N_("summarising")
-SHOWN_BY_DIVIDER = ("/new", "/reset", "/fork")  # commands that say no more than the divider that they cause
+SHOWN_BY_DIVIDER = ("/new", "/reset", "/fork")  # commands that report no more than the divider that they cause
 
 Handler = Callable[[Any], None]
 
@@ -99,7 +99,7 @@ class EventView:
         return show
 
     def _streamed(self, write: Handler, activity: str) -> Handler:
-        """As `_and_runs`, for what the model writes, which is counted."""
+        """Return the handler of `_and_runs` for what the model writes, which is counted."""
         show = self._and_runs(write, activity)
 
         def count(event: Any) -> None:

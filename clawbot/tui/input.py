@@ -47,12 +47,12 @@ class CompletionRequest(Struct, frozen=True):
 
 
 def argument_words(arguments: str) -> list[str]:
-    """The words that a command takes, as its `arguments` list them."""
+    """Return the words that a command takes, as its `arguments` list them."""
     return [word for words in _WORDS.findall(arguments) for word in words.split("|")]
 
 
 def wanted(before: str) -> CompletionRequest | None:
-    """The completion requested by the text before the cursor, if any."""
+    """Return the completion requested by the text before the cursor, if any."""
     if before.startswith("/") and not re.search(r"\s", before):
         return CompletionRequest("command", before, 0)
     if mention := _MENTION.search(before):
@@ -63,8 +63,8 @@ def wanted(before: str) -> CompletionRequest | None:
 
 
 def best(typed: str, choices: Sequence[Choice]) -> list[Choice]:
-    """The matching choices, best first: what is typed itself, those that begin with it, then those with its letters in
-    order."""
+    """Return the matching choices, best first: what is typed itself, those that begin with it, then those with its
+    letters in order."""
     from textual.fuzzy import Matcher
 
     word = typed.lstrip(_SIGNS)
@@ -103,16 +103,16 @@ UserInput = Submitted | ScreenCommand | UnknownCommand
 
 
 ShellMode = Literal["", "kept", "shared"]
-"""What the prompt is about to do: say something, or run a command whose output the model does not see, or sees."""
+"""What the prompt is about to do: send a message, or run a command whose output the model does not see, or sees."""
 
 
 def shell_mode(text: str) -> ShellMode:
-    """What `text` in the prompt does when it is sent."""
+    """Return what `text` in the prompt does when it is sent."""
     return "shared" if text.startswith("!!") else "kept" if text.startswith("!") else ""
 
 
 def classify(text: str, commands: Collection[CommandInfo]) -> UserInput | None:
-    """Classify `text`, given the known `commands`; None for what says nothing yet: whitespace, the sign of a shell
+    """Classify `text`, given the known `commands`; None for what is no message yet: whitespace, the sign of a shell
     command alone."""
     if not text.strip() or text.rstrip() in ("!", "!!"):
         return None
@@ -128,7 +128,7 @@ def classify(text: str, commands: Collection[CommandInfo]) -> UserInput | None:
     return Submitted(f"{name} {argument}".rstrip())
 
 
-MAX_ENTRIES = 1000  # entries that are loaded, and that stay in memory
+MAX_ENTRIES = 1000  # entries that are loaded and kept in memory
 ENTRY_MAX = 20_000  # characters; a longer text is remembered until the end of the program only
 READ_MAX = 2_000_000  # bytes read from the end of the file
 
@@ -144,7 +144,7 @@ class PromptHistory:
         self._draft = ""
 
     def older(self, current: str) -> str | None:
-        """The previous input, or None at the oldest. `current` is the content of the prompt."""
+        """Return the previous input, or None at the oldest. `current` is the content of the prompt."""
         if self._index is None:
             self._draft = current
         index = len(self.entries) if self._index is None else self._index
@@ -156,7 +156,7 @@ class PromptHistory:
         return None
 
     def newer(self) -> str | None:
-        """The next input; after the newest, the draft. None if that is shown."""
+        """Return the next input; after the newest, the draft. None if that is shown."""
         if self._index is None:
             return None
         self._index += 1
@@ -166,11 +166,11 @@ class PromptHistory:
         return self.entries[self._index]
 
     def leave(self) -> None:
-        """The shown text was edited: it is now the draft."""
+        """Make the shown text the draft: it was edited."""
         self._index = None
 
     def add(self, text: str) -> bool:
-        """Remember `text`. False when it repeats the last entry."""
+        """Remember `text`; return False if it repeats the last entry."""
         self._index = None
         if not text.strip() or (self.entries and self.entries[-1] == text):
             return False
@@ -184,7 +184,7 @@ class PromptHistory:
 
 
 def load_history(path: Path) -> list[str]:
-    """The last entries of the file, oldest first. Blocks. A line that can't be read is skipped and logged."""
+    """Return the last entries of the file, oldest first. Blocks. A line that can't be read is skipped and logged."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
@@ -231,7 +231,7 @@ MAX_DRAFT_BYTES = 8 * 1024**2
 
 
 class Drafts:
-    """A stack of texts. What holds a secret stays in memory, and so does what can't be written."""
+    """A stack of texts. What holds a secret is kept in memory only, and so is what can't be written."""
 
     def __init__(self) -> None:
         self._unwritten: list[str] = []
@@ -241,7 +241,7 @@ class Drafts:
             self._unwritten.append(text)
 
     async def take(self, file: Path) -> str:
-        """The last text, which is not kept any more; "" where there is none."""
+        """Remove the last text and return it; "" if there is none."""
         return self._unwritten.pop() if self._unwritten else await asyncio.to_thread(_pop, file)
 
 
@@ -268,7 +268,7 @@ def _pop(file: Path) -> str:
 
 
 def _read(file: Path) -> list[str]:
-    """The texts, the oldest first; a damaged file holds none."""
+    """Return the texts, the oldest first; a damaged file holds none."""
     try:
         return msgspec.json.decode(read_plain(file, limit=MAX_DRAFT_BYTES), type=list[str])
     except FileNotFoundError:

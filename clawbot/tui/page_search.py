@@ -1,5 +1,5 @@
-"""The search in the page: goes through what is loaded in small slices and through what is above it, keeps up with what
-streams in, and leads the reader from place to place."""
+"""The search in the page: scans what is loaded in small slices, then what is above it, keeps up with what streams in,
+and leads the reader from match to match."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from clawbot.tui.widgets.transcript import Reading, TranscriptView
 
 
-MIN_FIELD = 24  # cells that the text has before the keys are told
+MIN_FIELD = 24  # cells that the text has before the keys are shown
 STEPS = {"enter": 1, "down": 1, "shift+enter": -1, "up": -1}
 
 
@@ -48,7 +48,7 @@ class FindField(Area):
         self.step: Callable[[int, bool], None] = lambda step, entered: None
 
     def edit(self, edit: Edit) -> EditResult:
-        """Every change goes through here: what is pasted stays on one line."""
+        """Apply any change: pasted text remains on one line."""
         edit.text = " ".join(edit.text.splitlines())
         return super().edit(edit)
 
@@ -61,7 +61,7 @@ class FindField(Area):
 
 
 class FindBar(Horizontal):
-    """Stands in the place of the footer while the page is searched; `look_for` is called with each text."""
+    """Replaces the footer while the page is searched; `search` is called with each text."""
 
     field = getters.query_one(FindField)
 
@@ -79,7 +79,7 @@ class FindBar(Horizontal):
         yield Static(id="find-count", markup=False)
 
     def open(self) -> None:
-        """Take the keys from now on; what was looked for last is replaced by the first of them."""
+        """Take the keys from now on; the first of them replaces the last query."""
         self.display = True
         self.field.select_all()
         # At once: the keys of a burst are meant for it.
@@ -100,13 +100,13 @@ class FindBar(Horizontal):
 
 SEARCH_KEYS = N_("enter next · ↑ previous · esc back to where you were")
 ENTERED_KEYS = N_("enter next · ↑ previous · esc stays here")
-REPORT_SECONDS = 0.1  # seconds between two counts while more is looked through
+REPORT_SECONDS = 0.1  # seconds between two counts during a scan
 MAX_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages each
 
 
 class PageSearch:
-    """Searches `page` for what stands in `bar`. `load` reads the next part of what is above, as long as there
-    `has_more`; `on_open` is told that the search was opened or closed."""
+    """Searches `page` for the text in `bar`. `load` reads the next part of what is above, as long as there `has_more`;
+    `on_open` is called when the search was opened or closed."""
 
     def __init__(
         self,
@@ -124,16 +124,16 @@ class PageSearch:
         self._on_open = on_open
         self.is_open = False
         self._begun: Reading = (True, None)  # where the reader was
-        self._entered = False  # the reader has entered a place
-        self._found_nothing = False  # what is loaded was looked through in vain
+        self._entered = False  # the reader has entered a match
+        self._found_nothing = False  # what is loaded was scanned in vain
         self._left = 0  # parts that may be read unasked
-        self._unfolded: Item | None = None  # by the search, for the place that the reader is at
-        self._above: Item | None = None  # stands above the item of that place
+        self._unfolded: Item | None = None  # by the search, for the match that the reader is at
+        self._above: Item | None = None  # above the item of that match
         self._reported = 0.0  # when the line had the count
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
-        """Begin at the place where the reader is; what is open already takes the keys again."""
+        """Begin where the reader is; an open search takes the keys again."""
         if self.is_open:
             self._bar.open()
             return
@@ -147,8 +147,7 @@ class PageSearch:
         self.search(self._bar.field.text)
 
     def close(self, *, remain: bool = False) -> None:
-        """Go back to where the reader was, or `stay` at the place that was found; a place that was entered is where he
-        stays."""
+        """Go back to where the reader was, or `remain` at the match; a match that was entered is where he remains."""
         if not self.is_open:
             return
         self.is_open = False
@@ -183,7 +182,7 @@ class PageSearch:
             self._go_on()
 
     def step(self, step: int, entered: bool) -> None:
-        """Go to the next place (1) or to the one before (-1), round and round; before the first one of what is loaded,
+        """Go to the next match (1) or to the one before (-1), round and round; before the first one of what is loaded,
         more is read of what is above."""
         self._entered = self._entered or entered
         counts = self._page.stack.found
@@ -201,7 +200,7 @@ class PageSearch:
         self._report()
 
     def _number(self, counts: list[int]) -> int:
-        """At which of the places the reader is, from 0; -1 for none."""
+        """Return the number of the match that the reader is at, from 0; -1 for none."""
         here = self._page.found_here
         index = self._page.stack.index_of(here[0]) if here else None
         return -1 if here is None or index is None else sum(counts[:index]) + min(here[1], max(0, counts[index] - 1))
@@ -227,7 +226,7 @@ class PageSearch:
         self._unfolded = None
 
     def _restore_position(self) -> None:
-        """What streams takes the place of the items before: the reader is where he was in them."""
+        """Follow streamed items that replace the ones before: the reader is where he was in them."""
         here, stack = self._page.found_here, self._page.stack
         if here is None or stack.index_of(here[0]) is not None:
             return
@@ -257,7 +256,7 @@ class PageSearch:
             self._page.return_to(self._begun)
 
     def _slice(self) -> bool:
-        """Look through some items, in the order in which the reader wants to see them; False where none is left."""
+        """Scan some items, in the order in which the reader wants to see them; False if none is left."""
         started = perf_counter()
         stack = self._page.stack
         scanned, marked = False, False
@@ -279,7 +278,7 @@ class PageSearch:
         return scanned
 
     def _report(self, *, done: bool = True) -> None:
-        """Say at which place the reader is, and of how many; `done`: what is loaded was looked through."""
+        """Show the number of the match and of all matches; `done`: what is loaded was scanned."""
         counts = self._page.stack.found
         total = sum(counts)
         more = "+" if self._has_more() else ""

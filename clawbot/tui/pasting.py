@@ -30,13 +30,13 @@ _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 
 
 def is_outside(typed: str) -> bool:
-    """Whether `typed` begins a path that is not relative to the workspace."""
+    """Return whether `typed` begins a path that is not relative to the workspace."""
     return typed.startswith(("/", "~"))
 
 
 def complete_path(typed: str) -> list[str]:
-    """What `typed`, an absolute path or one with `~`, may go on to: mentions, in the order of their names, folders with
-    a slash at the end. Hidden entries only where a dot was typed. Blocks."""
+    """Return what `typed`, an absolute path or one with `~`, may go on to: mentions, in the order of their names,
+    folders with a slash at the end. Hidden entries only where a dot was typed. Blocks."""
     if "/" not in typed:
         return ["@~/"] if typed == "~" else []
     shown, _, begun = typed.rpartition("/")
@@ -53,8 +53,8 @@ def complete_path(typed: str) -> list[str]:
 
 
 def pasted_mention(pasted: str, workspace: Path) -> str | None:
-    """The mention that stands for `pasted` when that is nothing but the path of an existing file, as terminals paste
-    one that is dragged into them: quoted, with escapes, or as a `file://` address. None for any other text. Blocks."""
+    """Return the mention that replaces `pasted` if that is only the path of an existing file, as terminals paste one
+    that is dragged into them: quoted, with escapes, or as a `file://` address. None for any other text. Blocks."""
     text = pasted.strip()
     if not text or len(text) > LONGEST or "\n" in text:
         return None
@@ -62,7 +62,7 @@ def pasted_mention(pasted: str, workspace: Path) -> str | None:
 
 
 def _meant(text: str) -> list[Path]:
-    """The paths that `text` may stand for, the plain reading first."""
+    """Return the paths that `text` may mean, the plain reading first."""
     if text.lower().startswith("file://"):
         parts = urlsplit(text)
         return [Path(unquote(parts.path))] if parts.netloc in ("", "localhost") else []
@@ -84,7 +84,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _short(path: Path, workspace: Path) -> str:
-    """`path` as the user would mention it: relative to the workspace, if it lies in it."""
+    """Return `path` as the user would mention it: relative to the workspace if it is inside."""
     try:
         return path.relative_to(workspace).as_posix()
     except ValueError:
@@ -94,7 +94,7 @@ def _short(path: Path, workspace: Path) -> str:
 MAX_BYTES = 32 * 1024**2  # as text of a script; no model takes a picture that is near it
 SECONDS = 5.0
 FOLDER = "attachments"
-"""Of the workspace: what is attached lies where file tools may read it, so that nobody is asked."""
+"""Of the workspace: attachments are where file tools may read them, so that nobody is asked."""
 
 _POWERSHELL = (
     "Add-Type -AssemblyName System.Windows.Forms,System.Drawing;"
@@ -109,7 +109,7 @@ class ClipboardError(ClawbotError):
 
 
 def readers(platform: str, environ: Mapping[str, str]) -> list[list[str]]:
-    """The commands that may print the picture of the clipboard, the surest first."""
+    """Return the commands that may print the picture of the clipboard, the surest first."""
     if platform == "darwin":
         return [["pngpaste", "-"], ["osascript", "-e", "the clipboard as «class PNGf»"]]
     found = []
@@ -123,7 +123,7 @@ def readers(platform: str, environ: Mapping[str, str]) -> list[list[str]]:
 
 
 async def read_picture(environ: Mapping[str, str], platform: str = sys.platform) -> bytes:
-    """The picture in the clipboard. Raises ClipboardError with what to do."""
+    """Return the picture in the clipboard. Raises ClipboardError with what to do."""
     commands = readers(platform, environ)
     there = [command for command in commands if shutil.which(command[0], path=environ.get("PATH"))]
     if not there:
@@ -141,7 +141,7 @@ async def read_picture(environ: Mapping[str, str], platform: str = sys.platform)
 
 
 async def _output(command: Sequence[str], environ: Mapping[str, str]) -> bytes:
-    """What `command` prints; nothing where it fails, takes too long or prints too much."""
+    """Return what `command` prints; nothing where it fails, takes too long or prints too much."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=dict(environ)
@@ -165,7 +165,7 @@ async def _output(command: Sequence[str], environ: Mapping[str, str]) -> bytes:
 
 
 def _decoded(printed: bytes) -> bytes:
-    """The picture in `printed`, also as scripts print it; nothing for what is none."""
+    """Return the picture in `printed`, also as scripts print it; nothing for what is none."""
     if picture_type(printed[:16]):
         return printed
     try:

@@ -50,7 +50,7 @@ MODE_AFTER: dict[Decision, Mode] = {"once": "ask", "always": "edits"}
 
 
 class ModeSwitch:
-    """Sets the mode of the runtime and shows it on `bar`; `say` tells in a few words what came of it."""
+    """Sets the mode of the runtime and shows it on `bar`; `notify` reports the result in a few words."""
 
     def __init__(self, bar: StatusBar, notify: Callable[[str], None]) -> None:
         self._bar = bar
@@ -78,8 +78,8 @@ class ModeSwitch:
 
 
 SHOWN = 4
-DRAFT_SECONDS = 2.0  # between two looks at what is typed
-MARGIN = 7  # cells beside a text
+DRAFT_SECONDS = 2.0  # between two checks of the draft
+MARGIN = 7  # cells next to a text
 SCANNED = 500  # characters of a text that one line is made of
 
 Choice = Literal["send", "edit", "drop", "later"]
@@ -130,7 +130,7 @@ class UnsentQuestion(Vertical, can_focus=True):
         self.display = False
 
     def on_key(self, event: Key) -> None:
-        """A key that is followed by a rest is the answer, Esc asks another time."""
+        """Take a key that is followed by a pause as the answer; Esc asks another time."""
         if event.key == "escape":
             event.stop()
             self.post_message(self.Answered("later", self._held))
@@ -159,11 +159,11 @@ class UnsentTexts:
         self._start = start
         self._runtime: RuntimeApi | None = None
         self._draft = ""  # the id under which the text in the prompt is on disk
-        self._saved = ""  # what stood in the prompt when it was last stored
+        self._saved = ""  # the prompt's text when it was last stored
         self._saving = False
 
     def connect(self, runtime: RuntimeApi) -> None:
-        """It is the unsent texts of `runtime` from now on; what stands in the prompt comes along."""
+        """Use the unsent texts of `runtime` from now on; the text in the prompt comes along."""
         before, self._runtime = self._runtime, runtime
         if before is None:
             self._prompt.set_interval(DRAFT_SECONDS, self._keep_typed)
@@ -208,13 +208,13 @@ class UnsentTexts:
                 pass
 
     def enter(self) -> str:
-        """What stands in the prompt is sent: the id of what is on disk of it, which goes with the message. A kill
+        """Return the id of the draft on disk, which goes with the message that is sent. A kill
         before or after the message is stored then finds the words once."""
         entered, self._draft, self._saved = self._draft, "", ""
         return entered
 
     async def leave(self, runtime: RuntimeApi) -> None:
-        """The screen is gone: what no runtime has seen, and what stands in the prompt, is for the next start."""
+        """Keep what no runtime has seen, and the text in the prompt, for the next start."""
         outbox = runtime.agent.outbox
         for text, ident in self._turns.held:
             await outbox.add(text, ident=ident)
@@ -225,7 +225,7 @@ class UnsentTexts:
             await outbox.drop(self._draft)
 
     def _keep_typed(self) -> None:
-        """Store what stands in the prompt, unless it is a secret: the program may be killed."""
+        """Store the text in the prompt, unless it is a secret: the program may be killed."""
         text = self._prompt.expanded(self._prompt.text)
         if self._runtime is not None and not self._saving and text != self._saved and not holds_secret(text):
             self._saved, self._saving = text, True
@@ -234,7 +234,7 @@ class UnsentTexts:
     async def _save(self, runtime: RuntimeApi, text: str) -> None:
         try:
             if self._saved != text:
-                return  # it was sent meanwhile
+                return  # it was sent in the meantime
             if text.strip():
                 self._draft = self._draft or uuid.uuid4().hex
                 await runtime.agent.outbox.add(text, ident=self._draft, draft=True)
@@ -257,7 +257,7 @@ PLAN = "plan"
 
 
 class Questions:
-    """The open questions of `screen`, oldest first. `say` puts a notice on the page; `waits` is called when one
+    """The open questions of `screen`, oldest first. `notify` puts a notice on the page; `waits` is called when one
     begins to wait for its answer."""
 
     def __init__(
@@ -310,7 +310,7 @@ class Questions:
         self.add(PlanAsked(request_id=PLAN, call_id="", tool=PLAN, command=text, folder="", pattern="", asks=asks))
 
     def drop_plan(self) -> str:
-        """Ask about a plan no longer; returns what would be said by accepting it, "" where nothing was asked."""
+        """Withdraw the question about a plan; return the message that accepts it, "" if nothing was asked."""
         request = self._approval.request
         if request is None or not self.asks_plan:
             return ""
@@ -322,7 +322,7 @@ class Questions:
         return isinstance(self._approval.request, PlanAsked)
 
     def answered(self, request_id: str) -> str:
-        """The question is answered; returns the id of the call that asked, empty if there is none."""
+        """Close the question; return the id of the call that asked, empty if there is none."""
         found = next((request.call_id for request in self._open if request.request_id == request_id), "")
         self._open = [request for request in self._open if request.request_id != request_id]
         self._close_approval()

@@ -38,7 +38,7 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
     `open_runtime` is awaited after the first paint, and again whenever the user switches the agent; its result is
     closed after a switch, or at the end. It should import in a thread. A ClawbotError of it or of closing is raised
     here with the terminal restored. After any other error one line on stderr names the log, and the exit code is 1. If
-    memory is saved at the end, a line says so. `theme` applies until the settings are read, if none
+    memory is saved at the end, a line reports it. `theme` applies until the settings are read, if none
     was chosen on the screen.
     """
     with typing_kept() as kept:
@@ -94,7 +94,7 @@ async def _run(app: ClawbotApp, kept: SavedTerminal) -> Exception | None:
 class _Ending:
     """Closes the screen and then the runtime, which may save to memory for some seconds.
 
-    After a signal nobody waits for that: what is not saved stays in the conversation for the next time.
+    After a signal nobody waits for that: what is not saved remains in the conversation for the next time.
     """
 
     def __init__(self, app: ClawbotApp) -> None:
@@ -146,7 +146,7 @@ class _Ending:
         try:
             await closing
         except asyncio.CancelledError:
-            log.info("What was said is not saved to memory yet: the wait for it was ended.")
+            log.info("The conversation is not saved to memory yet: the wait for it was ended.")
         except Exception as error:
             log.critical("The session could not be closed.", exc_info=True)
             self.failure = error

@@ -1,4 +1,4 @@
-"""What the header and the status line say: the figures of the runtime, what runs, and how far the memory index is, with
+"""The texts of the header and the status line: the figures of the runtime, what runs, the state of the memory index,
 the words for it and when they are worth showing."""
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A sync that is over sooner is not worth a word; a longer one is told this often, and so is what the model writes. In
+# A sync that is over sooner is not worth a word; a longer one is shown this often, and so is what the model writes. In
 # seconds.
 REPORT_SECONDS = 0.5
 BYTES_PER_TOKEN = 4
 
 
 def indexing_text(progress: Progress) -> str:
-    """The whole sentence: `indexing 420 of 1,000 files, 12 s left`."""
+    """Return the full sentence: `indexing 420 of 1,000 files, 12 s left`."""
     if progress.phase == "scan" or not progress.total:
         return _("looking for changed notes")
     if progress.phase == "publish":
@@ -60,16 +60,16 @@ def indexing_text(progress: Progress) -> str:
 
 
 def indexing_share(progress: Progress) -> str:
-    """The same in few characters: `indexing 42%`."""
+    """Return the same in few characters: `indexing 42%`."""
     if progress.phase in ("scan", "publish") or not progress.total:
         return _("indexing")
     return _("indexing {share}%").format(share=100 * progress.done // progress.total)
 
 
 class IndexingWatch:
-    """Tells `show` how far the index is, and None when it rests, at most every TOLD_EVERY seconds.
+    """Passes the state of the index to `show`, and None when it is idle, at most every REPORT_SECONDS seconds.
 
-    The runtime has one listener: a watch that starts while another one runs passes on to it, and gives the place back
+    The runtime has one listener: a watch that starts while another one runs passes on to it, and restores it
     when it stops. Watches stop in the opposite order of their starts.
     """
 
@@ -90,7 +90,7 @@ class IndexingWatch:
             self._show(self._runtime.memory.progress)
 
     def stop(self) -> None:
-        """Listen no more; nothing happens to one that never started."""
+        """Stop listening; no-op if it never started."""
         if not self._listening:
             return
         self._listening = False
@@ -135,7 +135,7 @@ SHELL_KEYS: dict[ShellMode, Keys] = {
 
 
 def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool, typing: ShellMode = "") -> Keys:
-    """The keys of the footer, without those that nothing is set for: none beside a question, which names its own; and
+    """Return the keys of the footer, without those that are not set: none below a question, which names its own; and
     what the prompt does where it runs a command in the shell."""
     if asking:
         return ()
@@ -151,7 +151,7 @@ def _key(keys: KeyMap, name: str) -> str:
 
 
 def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
-    """The meter for `status`; no marks while the budget is unknown, and when compaction is off."""
+    """Return the meter for `status`; no marks while the budget is unknown, and when compaction is off."""
     exact = status.exact and not status.stale
     if status.budget is None or not settings.agent(status.agent_id).compaction.enabled:
         return Gauge(status.tokens, status.window, exact)
@@ -159,7 +159,7 @@ def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
 
 
 def window_note(status: RuntimeStatus) -> str:
-    """What the user should know of the window; empty when somebody knows how large it is."""
+    """Return what the user should know of the window; empty when somebody knows how large it is."""
     if status.window_source != ASSUMED:
         return ""
     template = _(
@@ -169,7 +169,7 @@ def window_note(status: RuntimeStatus) -> str:
 
 
 def reading(event: Event) -> tuple[str, str]:
-    """The activity, and how far it is, of a model of this machine that gets ready."""
+    """Return the activity, and how far it is, of a model of this machine that gets ready."""
     if isinstance(event, ModelLoading) and not event.done:
         return _("loading {model}").format(model=event.model), ""
     share = event.share if isinstance(event, PromptRead) else None
@@ -207,9 +207,9 @@ class Written:
 
 
 class StatusBar:
-    """Shows on `header` and `line` what the runtime tells, and the keys of the moment below, while `turns` run or not.
+    """Shows the state of the runtime on `header` and `line`, and the keys of the moment below, with `turns` or without.
 
-    `say` puts a notice on the page. What waits or works in the background does so as a part of `screen`.
+    `notify` puts a notice on the page. What waits or works in the background does so as a part of `screen`.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class StatusBar:
         self._notify = notify
         self._runtime: RuntimeApi | None = None
         self._watch: IndexingWatch | None = None
-        self._noted = ""  # what was said of the window
+        self._noted = ""  # the last notice about the window
         self._activity = ("", "")  # what runs by the events, and its detail
         self._ahead = ("", "")  # the same, of what the model reads before a message comes
         self._asking = self._editing = self._reading = False
@@ -241,7 +241,7 @@ class StatusBar:
         self._keys = keys
 
     def watch(self, runtime: RuntimeApi) -> None:
-        """Tell from now on what `runtime` indexes and saves beside the turns, and no other one."""
+        """Show from now on what `runtime` indexes and saves outside of the turns, and no other one."""
         if self._watch is not None:
             self._watch.stop()
             self._indexing(None)
@@ -275,7 +275,7 @@ class StatusBar:
         self.show_hint()
 
     def measure(self) -> None:
-        """Say how full the context is before a model has told it, once nothing runs."""
+        """Show how full the context is before a model has reported it, once nothing runs."""
         if self._runtime is not None:
             work: WorkType[None] = partial(self._measure, self._runtime)
             self._screen.run_worker(work, group="measure", exclusive=True)
@@ -307,7 +307,7 @@ class StatusBar:
     # What runs
 
     def runs(self, activity: str, detail: str = "") -> None:
-        """`activity` runs from now on, and has come as far as `detail` (2/5); an empty one: nothing runs."""
+        """Show that `activity` runs from now on, as far as `detail` (2/5); an empty one: nothing runs."""
         self._activity = (activity, detail)
         self._show_activity()
 
@@ -394,6 +394,6 @@ class StatusBar:
         self._turns.changed()
 
     def _show_activity(self) -> None:
-        """What runs; while memory takes what was said, that is all that does."""
+        """Show what runs; while memory is saved, that is all that does."""
         activity, detail = (_(SAVING), "") if self.saving else self._activity if self._activity[0] else self._ahead
         self._line.run_clock(activity, detail)

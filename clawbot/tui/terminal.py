@@ -15,7 +15,7 @@ from typing import Any, Literal, NoReturn
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 
-INPUT_FLAGS, LOCAL_FLAGS, CONTROL = 0, 3, 6  # their places in what tcgetattr returns
+INPUT_FLAGS, LOCAL_FLAGS, CONTROL = 0, 3, 6  # their indexes in what tcgetattr returns
 MARK_PASTES, PLAIN_PASTES = "\x1b[?2004h", "\x1b[?2004l"
 AS_TYPED = bytes.maketrans(b"\n\0", b"\r\x04")
 
@@ -42,7 +42,7 @@ class SavedTerminal:
         _send(MARK_PASTES)
 
     def take(self) -> bytes:
-        """The keys typed before `begin`; once."""
+        """Return the keys typed before `begin`; once."""
         typed, self._typed = self._typed, b""
         return typed
 
@@ -63,8 +63,8 @@ def typing_kept() -> Iterator[SavedTerminal]:
 
     The screen takes the terminal only when its library is imported. Until then a terminal in line mode would drop a
     line that was begun, turn Enter into a line break and Ctrl+C into a signal. A polite end from outside comes out as
-    SystemExit with the exit code of shells, so that the terminal is given back then, too; a loop that handles signals
-    itself takes over, and looks at `ended_by` first: Python drops an exception that is raised within a weakref's
+    SystemExit with the exit code of shells, so that the terminal is restored then, too; a loop that handles signals
+    itself replaces this, and checks `ended_by` first: Python drops an exception that is raised within a weakref's
     callback or a finalizer, of which an import has many. Without a terminal nothing is done.
     """
     kept = _find_terminal()
@@ -90,7 +90,7 @@ def _find_terminal() -> SavedTerminal:
 
 
 def _keys_alone(attributes: list[Any]) -> list[Any]:
-    """The same terminal without lines, echo, signals and translated keys."""
+    """Return the same terminal without lines, echo, signals and translated keys."""
     attributes[INPUT_FLAGS] &= ~(termios.IXON | termios.IXOFF | termios.ICRNL | termios.INLCR | termios.IGNCR)
     attributes[LOCAL_FLAGS] &= ~(termios.ICANON | termios.ECHO | termios.IEXTEN | termios.ISIG)
     attributes[CONTROL][termios.VMIN] = 1
@@ -141,8 +141,8 @@ BUSY, IDLE = "\x1b]9;4;3\a", "\x1b]9;4;0\a"
 
 
 def notice_of(text: str, environ: Mapping[str, str]) -> str:
-    """The sequences that call for attention with `text`: a bell, and where the terminal has them a notice of OSC 9 or
-    OSC 777. Inside tmux the bell alone arrives."""
+    """Return the sequences that call for attention with `text`: a bell, and where the terminal has them a notice of OSC
+    9 or OSC 777. Inside tmux the bell alone arrives."""
     text = clean_line(text)[:TITLE_CHARS]
     term, program = environ.get("TERM", ""), environ.get("TERM_PROGRAM", "")
     if "TMUX" in environ:
@@ -155,13 +155,13 @@ def notice_of(text: str, environ: Mapping[str, str]) -> str:
 
 
 def shows_progress(environ: Mapping[str, str]) -> bool:
-    """Whether the terminal has the progress of OSC 9;4; others may take it for a notice that says `4;3`."""
+    """Return whether the terminal has the progress of OSC 9;4; others may take it for a notice with the text `4;3`."""
     known = environ.get("TERM_PROGRAM", "") in ("ghostty", "WezTerm") or environ.get("ConEmuANSI") == "ON"
     return "TMUX" not in environ and (known or "WT_SESSION" in environ)
 
 
 class Attention:
-    """Tells the terminal by `write`, None where there is none to tell. `focused` says whether the user looks at it, as
+    """Notifies the terminal by `write`, None if there is none. `focused` returns whether the user is there, as
     far as the terminal reports that. `notify` is the setting, off until it is read."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Attention:
         self.notify: Notify = "off"
 
     def show(self, label: str, *, busy: bool, asking: bool) -> None:
-        """`place`, the conversation, and how it stands: in the title, and as progress."""
+        """Show `label`, the conversation, and its state: in the title, and as progress."""
         if self._write is None:
             return
         mark = "? " if asking else "● " if busy else ""
@@ -195,7 +195,7 @@ class Attention:
             self._write(notice_of(text, self._environ))
 
     def turn_ended(self, seconds: float, status: str) -> None:
-        """A turn of so many `seconds` is over: who waited for it is called if it was long."""
+        """Call who waited for a turn of so many `seconds` if it was long."""
         if seconds >= LONG_TURN and status != "interrupted":
             self.call(_("The answer is there.") if status == "done" else _("The turn failed."))
 

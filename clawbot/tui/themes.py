@@ -1,4 +1,4 @@
-"""The two looks, which theme fits the terminal, and the one that was chosen on the screen."""
+"""The two palettes, which theme fits the terminal, and the one that was chosen on the screen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clawbot.files import PRIVATE_FILE, ensure_private_dir, write_atomic
 log = logging.getLogger(__name__)
 
 THEMES = ("auto", "light", "dark")
-"""The settings beside the names of themes."""
+"""The settings other than the names of themes."""
 
 DARK = Theme(
     name="clawbot-dark",
@@ -130,15 +130,15 @@ class ThemedApp(App[object]):
 
 
 class KeptTheme(Struct, frozen=True):
-    """A theme that was chosen on the screen while the settings said `over`."""
+    """A theme that was chosen on the screen while the setting was `over`."""
 
     theme: str
     over: str
 
 
 def theme_name(wanted: str, available: Collection[str]) -> str:
-    """The name of the theme for the setting `tui.theme`: auto, dark, light, or a theme's own name. One that does not
-    exist falls back to auto."""
+    """Return the name of the theme for the setting `tui.theme`: auto, dark, light, or a theme's own name. One that does
+    not exist falls back to auto."""
     if wanted == "dark":
         return DARK.name
     if wanted == "light":
@@ -149,8 +149,8 @@ def theme_name(wanted: str, available: Collection[str]) -> str:
 
 
 def kept_theme(file: Path, settings: str | None = None) -> str | None:
-    """The setting that was chosen on the screen, kept in `file`; None if there is none, or if `settings`, which are
-    what `tui.theme` says now, were changed since. Blocks."""
+    """Return the setting that was chosen on the screen, kept in `file`; None if there is none, or if `settings`, which
+    are the value of `tui.theme` now, were changed since. Blocks."""
     try:
         kept = msgspec.json.decode(file.read_bytes(), type=KeptTheme)
     except FileNotFoundError:
@@ -162,11 +162,11 @@ def kept_theme(file: Path, settings: str | None = None) -> str | None:
 
 
 def keep_theme(file: Path, theme: str, settings: str) -> None:
-    """Keep `theme`, chosen while the settings say `settings`, in `file`. Blocks. Raises OSError."""
+    """Keep `theme`, chosen while the setting is `settings`, in `file`. Blocks. Raises OSError."""
     ensure_private_dir(file.parent)
     write_atomic(file, msgspec.json.encode(KeptTheme(theme, settings)) + b"\n", mode=PRIVATE_FILE)
 
 
 def _light_terminal(colours: str) -> bool:
-    """Terminals that tell their colours do it as `foreground;background`, each one of the 16: 7 and 15 are light."""
+    """Return whether COLORFGBG is light: `foreground;background`, each one of the 16: 7 and 15 are light."""
     return colours.rpartition(";")[2] in ("7", "15")

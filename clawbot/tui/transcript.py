@@ -28,13 +28,13 @@ CUT = N_("cut off at the model's length limit")
 
 
 class Times:
-    """The times on the page: each is told once, and the day where that is another one."""
+    """The times on the page: each is shown once, and the day if that is another one."""
 
     def __init__(self) -> None:
         self._last: datetime | None = None
 
     def label(self, moment: datetime) -> str:
-        """The time beside what is said at `moment`; "" where it is that of what was said before."""
+        """Return the time of a message of `moment`; "" if the message before has the same."""
         last, self._last = self._last, moment
         if last is None or last.date() == moment.date():
             return "" if last is not None and f"{last:%H:%M}" == f"{moment:%H:%M}" else f"{moment:%H:%M}"
@@ -42,27 +42,27 @@ class Times:
 
 
 def user_items(text: str, time: str, entry_id: str = "") -> list[Item]:
-    """What the user said, and as which entry it is stored, if it is."""
+    """Return a user's message, and as which entry it is stored, if it is."""
     return [HeadItem(time, by_user=True, entry_id=entry_id), UserItem(text)]
 
 
 def markdown_items(blocks: Sequence[MarkdownBlock], *, first: bool) -> list[Item]:
-    """Markdown; `first` when the speaker stands right above."""
+    """Return Markdown as items; `first` if the speaker is right above."""
     return [MarkdownItem(block, first and number == 0) for number, block in enumerate(blocks)]
 
 
 def summary_item(summary: str, before: int, after: int, last: Item | None) -> SummaryItem:
-    """Earlier turns are summarised, which had so many tokens `before`: the divider below `last`."""
+    """Return the divider below `last` for summarised turns, which had so many tokens `before`."""
     return SummaryItem(_parsed(summary), before=before, after=after, joined=is_quiet(last))
 
 
 def quote_item(text: str, files: int, last: Item | None) -> QuoteItem:
-    """Notes of so many `files` are quoted at the beginning of the session: the line below `last`."""
+    """Return the line below `last` for notes of so many `files`, quoted at the beginning of the session."""
     return QuoteItem(_parsed(text), files=files, characters=len(text), joined=is_quiet(last))
 
 
 def idle_minutes(runtime: RuntimeApi | None) -> int | None:
-    """The pause that ends a session of `runtime` by itself."""
+    """Return the pause that ends a session of `runtime` by itself."""
     # Settings come in after the first paint.
     from clawbot.sessions.reset import policy_of, type_of
 
@@ -73,7 +73,7 @@ def idle_minutes(runtime: RuntimeApi | None) -> int | None:
 
 
 def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
-    """That the conversation goes on in another session, and why. `idle_minutes` is the pause that ends one."""
+    """Return that the conversation goes on in another session, and why. `idle_minutes` is the pause that ends one."""
     match event.reason:
         case "daily":
             return _("new day, new conversation")
@@ -93,7 +93,7 @@ def session_line(event: SessionChanged, idle_minutes: int | None) -> str:
 
 
 def unsummarised_item(event: CompactionFinished) -> Item:
-    """Earlier turns could not be summarised, or the user stopped it. Only who asked for it is warned."""
+    """Return the notice that a summary failed or was stopped. Only who asked for it is warned."""
     if event.status == "interrupted":
         return NoticeItem("info", _("Summarising was stopped; the history is whole."))
     reason = f" {event.error}" if event.error else ""
@@ -102,7 +102,7 @@ def unsummarised_item(event: CompactionFinished) -> Item:
 
 
 def text_items(text: str) -> list[Item]:
-    """A whole Markdown text that nobody says: the output of a command, a welcome."""
+    """Return a complete Markdown text of no speaker: the output of a command, a welcome."""
     return markdown_items(_parsed(text), first=False)
 
 

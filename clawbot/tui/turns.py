@@ -42,7 +42,7 @@ class Submission:
     unsent_id: str = ""  # under which it is on disk
     draft: bool = False  # what is on disk was stored while it was typed
     begun: bool = False  # its turn has: it is stored
-    steered: bool = False  # it was said in the turn before
+    steered: bool = False  # it was sent in the turn before
 
     @property
     def stored(self) -> bool:
@@ -149,7 +149,7 @@ class Turns:
             if submission in self._open:
                 self._open.remove(submission)
             self._ended.set()
-        # Not after a cancellation: then the screen may be gone, and a recall has told already.
+        # Not after a cancellation: then the screen may be gone, and a recall has notified already.
         self.changed()
 
     def _take(self, submission: Submission, event: Event) -> None:
@@ -171,7 +171,7 @@ class Turns:
             self._unsent(submission.text)
 
     def _steered(self, event: MessageSteered) -> None:
-        """The text waits no longer: it stands in the running turn."""
+        """Remove a text from those that wait: it is in the running turn."""
         for submission in self._open:
             if submission.unsent_id == event.unsent_id and submission.waiting:
                 submission.waiting, submission.begun, submission.steered = False, True, True
@@ -214,7 +214,7 @@ class EventOrder:
         self._later(self._catch_up)
 
     def submitted(self, event: Event) -> None:
-        """An event of a submission; earlier out-of-band events are placed above it."""
+        """Show an event of a submission; earlier out-of-band events are inserted above it."""
         self._catch_up()
         self._running = self._running or not isinstance(event, MessageQueued)
         if isinstance(event, Notice | NoteKept) and self._is_writing():

@@ -1,7 +1,7 @@
 """vi's way of editing as a pure state machine: a key, the text and the cursor go in, the next of each comes out.
 
-A command is a text such as `2dw` or `fx`: it runs as soon as it is whole. Words are those of the prompt's own ctrl+left
-(a run of letters, digits and Chinese is one), so `w` and `ctrl+right` agree; what stands between is a word, too.
+A command is a text such as `2dw` or `fx`: it runs as soon as it is complete. Words are those of the prompt's own
+ctrl+left (a run of letters, digits and Chinese is one), so `w` and `ctrl+right` agree; what is between is a word, too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OPPOSITE = {"f": "F", "F": "f", "t": "T", "T": "t"}
 
 
 class Span(NamedTuple):
-    """From the cursor to the place that a motion leads to; `inclusive` of that character, or `whole` lines."""
+    """From the cursor to the position that a motion leads to; `inclusive` of that character, or `linewise`."""
 
     start: int
     end: int
@@ -30,23 +30,23 @@ class Span(NamedTuple):
 
 
 def line_start(text: str, at: int) -> int:
-    """The offset at which the line of `at` begins."""
+    """Return the offset at which the line of `at` begins."""
     return text.rfind("\n", 0, at) + 1
 
 
 def line_end(text: str, at: int) -> int:
-    """The offset of the line break that ends the line of `at`, or of the end of the text."""
+    """Return the offset of the line break that ends the line of `at`, or of the end of the text."""
     end = text.find("\n", at)
     return len(text) if end < 0 else end
 
 
 def location_of(text: str, at: int) -> tuple[int, int]:
-    """The line (from 0) and the column of the offset `at`."""
+    """Return the line (from 0) and the column of the offset `at`."""
     return text.count("\n", 0, at), at - line_start(text, at)
 
 
 def shared(old: str, new: str) -> tuple[int, int]:
-    """How many characters two texts begin with and, of the rest, end with alike."""
+    """Return how many characters two texts begin with and, of the rest, end with alike."""
     most = min(len(old), len(new))
     start = next((at for at in range(most) if old[at] != new[at]), most)
     end = next((at for at in range(most - start) if old[-1 - at] != new[-1 - at]), most - start)
@@ -54,14 +54,14 @@ def shared(old: str, new: str) -> tuple[int, int]:
 
 
 def clamped(text: str, at: int) -> int:
-    """`at`, on a character of its line: not behind the last one, unless the line is empty."""
+    """Return `at`, on a character of its line: not behind the last one, unless the line is empty."""
     at = max(0, min(at, len(text)))
     return edge(text, min(at, max(line_start(text, at), line_end(text, at) - 1)))
 
 
 def move(text: str, at: int, motion: str, count: int, found: str) -> Span | None:
-    """Where `motion` leads from `at`, `count` times (0: none was given); None where it leads nowhere. `found` is the
-    last search in a line (`fx`), which `;` and `,` do again."""
+    """Return where `motion` leads from `at`, `count` times (0: none was given); None where it leads nowhere. `found` is
+    the last search in a line (`fx`), which `;` and `,` do again."""
     times = max(1, count)
     if motion in ("j", "k"):
         return _vertical(text, at, times if motion == "j" else -times)
@@ -98,7 +98,7 @@ def _along(text: str, at: int, motion: str, times: int) -> int:
 
 
 def _vertical(text: str, at: int, steps: int) -> Span | None:
-    """So many lines down or, below 0, up, as far as there are any."""
+    """Return so many lines down or, below 0, up, as far as there are any."""
     position, aim = at, at - line_start(text, at)
     for _ in range(abs(steps)):
         next_line = line_end(text, position) + 1 if steps > 0 else line_start(text, position) - 1
@@ -125,7 +125,7 @@ def _in_line(text: str, at: int, motion: str, times: int, *, again: bool = False
     start, end = line_start(text, at), line_end(text, at)
     position = at
     if again and kind in "tT":
-        position += 1 if kind == "t" else -1  # else it stays before the one that it found last
+        position += 1 if kind == "t" else -1  # else it remains before the one that it found last
     for _ in range(times):
         position = text.find(sign, position + 1, end) if kind in "ft" else text.rfind(sign, start, max(start, position))
         if position < 0:
@@ -151,7 +151,7 @@ def _by_word(text: str, at: int, motion: str, times: int) -> Span:
 
 
 def object_at(text: str, at: int, name: str) -> Span | None:
-    """The word that `at` is in (`iw`, `iW`), with the blanks after it or else before it (`aw`, `aW`)."""
+    """Return the word that `at` is in (`iw`, `iW`), with the blanks after it or else before it (`aw`, `aW`)."""
     start, end = line_start(text, at), line_end(text, at)
     kinds = r"\w+|[^\w\s]+|\s+" if name[1] == "w" else r"\S+|\s+"
     for found in re.finditer(kinds, text[start:end]):
@@ -190,8 +190,8 @@ _CHANGES = frozenset("xXpPiIaAoOJ~DCSs")
 
 
 class Vi(Struct, frozen=True):
-    """What is remembered between keys: the mode, the command that is not whole yet, where a selection began, what was
-    cut or copied (`whole` lines), the last search in a line, the last change, the text that was inserted by it and how
+    """The state between keys: the mode, the command that is not complete yet, where a selection began, what was
+    cut or copied (`linewise`), the last search in a line, the last change, the text that was inserted by it and how
     many `times`."""
 
     mode: str = INSERT
@@ -260,7 +260,7 @@ def _run(vi: Vi, text: str, cursor: int, found: re.Match[str]) -> Step:
 
 
 def _reach(vi: Vi, text: str, cursor: int, found: re.Match[str], count: int) -> Span | None:
-    """What an operator is about."""
+    """Return what an operator is about."""
     if found["line"]:
         last = move(text, cursor, "j", max(1, count) - 1, vi.found) if count > 1 else None
         return Span(cursor, last.end if last else cursor, linewise=True)
@@ -356,7 +356,7 @@ def _behind(text: str, cursor: int) -> int:
 
 
 def _exchange(vi: Vi, text: str, cursor: int, name: str, times: int) -> Step:
-    """`r` and `~`: as many characters as there were."""
+    """Return the state after `r` and `~`: as many characters as there were."""
     found = edges(text[cursor : line_end(text, cursor)])
     until = cursor + found[min(times, len(found) - 1)]
     if name == "~":

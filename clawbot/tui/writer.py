@@ -63,7 +63,7 @@ class TranscriptWriter:
         self._live = 0  # items at the end that the next flush replaces
         self._answer: list[Item] = []  # what is shown of the answer so far
         self._reasoning: ReasoningItem | None = None
-        self._unvoiced: list[ReasoningItem] = []  # what was thought, and nothing said or done since
+        self._unvoiced: list[ReasoningItem] = []  # what was thought, and nothing written or done since
         self._tools: dict[str, ToolItem] = {}
         self._asked = ""  # what the turn began with
         self._words: UserItem | None = None  # the same on the page
@@ -80,8 +80,8 @@ class TranscriptWriter:
         return self._stream is not None
 
     def user(self, text: str, entry_id: str = "") -> None:
-        """A turn begins with these words, stored as `entry_id`. What followed a command (`/new TEXT`) is a message of
-        its own, and is not told twice."""
+        """Begin a turn with these words, stored as `entry_id`. What followed a command (`/new TEXT`) is a message of
+        its own, and is not shown twice."""
         command = parse_command(self._asked)
         if self._words is not None and command is not None and command.argument == text.strip():
             self._words.text = f"/{command.name}"
@@ -96,7 +96,7 @@ class TranscriptWriter:
         self._page.append(chips(names))
 
     def unsent(self, text: str) -> None:
-        """These words reached nobody; they stand here so that they are not lost."""
+        """Show words that reached nobody, so that they are not lost."""
         self._finish_text()
         self._page.append([*user_items(text, self._times.label(self._clock.now())), MarkItem(_(UNSENT))])
 
@@ -136,7 +136,7 @@ class TranscriptWriter:
             self._timer = self._page.set_timer(self._rest, self.flush)
 
     def withdrawn(self, event: events.TextWithdrawn) -> None:
-        """What was shown of this answer was reasoning."""
+        """Turn what was shown of this answer into reasoning."""
         self._finish_text()
         shown, page = self._answer, [item for item in self._page.stack.items if not isinstance(item, WaitItem)]
         if shown and page[-len(shown) :] == shown:
@@ -204,7 +204,7 @@ class TranscriptWriter:
         self._answer = []
 
     def discard(self) -> None:
-        """What was shown of this answer came from a model that failed: it stays, struck through."""
+        """Strike through what was shown of this answer: the model failed."""
         self._finish_text()
         for item in self._answer:
             if isinstance(item, MarkdownItem):
@@ -233,7 +233,7 @@ class TranscriptWriter:
         self._tool_is(event.call_id, "asking")
 
     def answered(self, call_id: str) -> None:
-        """The user has answered: the call goes on, and its time begins."""
+        """Set a call running after the answer of the user: its time begins."""
         self._tool_is(call_id, "running")
 
     def _tool_is(self, call_id: str, state: CardState) -> None:
@@ -250,7 +250,7 @@ class TranscriptWriter:
             self._page.update(item)
 
     def subagent_step(self, event: events.SubagentStep) -> None:
-        """A sub-agent took a step. What those do that work for a sub-agent is not on the page."""
+        """Show a step of a sub-agent. What those do that work for a sub-agent is not on the page."""
         item = self._tools.get(event.parent_call_id)
         if item is not None:
             item.subagent = item.subagent or SubagentRun()
@@ -275,8 +275,8 @@ class TranscriptWriter:
         self._page.append([DividerItem(text)])
 
     def session_changed(self, text: str) -> None:
-        """Another session begins. What the one before it was kept as stands below the line, though it may have been
-        told before."""
+        """Begin another session. The note of the one before it is shown below the line, though it may have been
+        shown before."""
         self._finish_text()
         kept = self._kept_last()
         for item in kept[1:]:
@@ -285,7 +285,7 @@ class TranscriptWriter:
         self._page.append([session, *kept[1:]], drop=len(kept))
 
     def _kept_last(self) -> list[KeptItem]:
-        """The notes that were kept at the end of the page, for which no line was drawn yet."""
+        """Return the notes that were kept at the end of the page, for which no line was drawn yet."""
         kept: list[KeptItem] = []
         for item in reversed(self._page.stack.items):
             if isinstance(item, WaitItem):
@@ -304,7 +304,7 @@ class TranscriptWriter:
             self._page.update(item)
 
     def note_kept(self, event: events.NoteKept) -> None:
-        """A conversation was kept as a note, or the note got another name: then its line is told the new one. A line
+        """Show the note of a conversation, or its new name, in its line. A line
         that is not on the page any more is missed by nobody."""
         if event.was:
             for item in self._page.stack.items:
@@ -350,7 +350,7 @@ class TranscriptWriter:
         self.last_reply = text
 
     def ended(self, event: events.TurnEnded) -> None:
-        """The turn is over. What was thought for an answer that says nothing is not shown."""
+        """End the turn. What was thought for an answer without text is not shown."""
         self._finish_text()
         self.motion.end()
         for thought in self._unvoiced if event.status == "done" else ():
