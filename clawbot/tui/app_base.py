@@ -102,7 +102,7 @@ ResultT = TypeVar("ResultT")
 
 
 class Front(ThemedApp):
-    """What of the app a choice needs."""
+    """The part of the app that a choice needs."""
 
     chat: ChatScreen
     agents: AgentSwitch

@@ -224,7 +224,7 @@ class KeptDriver(LinuxDriver):
         return self._key_thread is not None and self._key_thread.is_alive()
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back in its original mode, not in the early mode that this class found."""
+        """Restore the original mode of the terminal, not the early mode that this class found."""
         if self.attrs_before is not None:
             self.attrs_before = self.kept.before
         super().stop_application_mode()

@@ -105,7 +105,7 @@ _APPLE = re.compile(rb"\xc2\xabdata PNGf([0-9A-F]+)\xc2\xbb")
 
 
 class ClipboardError(ClawbotError):
-    """There is no picture to be had."""
+    """No picture is available."""
 
 
 def readers(platform: str, environ: Mapping[str, str]) -> list[list[str]]:

@@ -87,7 +87,7 @@ KEYS: dict[str, Choice] = {"s": "send", "e": "edit", "d": "drop"}
 
 
 class UnsentQuestion(Vertical, can_focus=True):
-    """Shows what was not sent and takes the answer."""
+    """Shows unsent texts and takes the answer."""
 
     @dataclass
     class Answered(Message):
@@ -149,7 +149,7 @@ class UnsentQuestion(Vertical, can_focus=True):
 
 
 class UnsentTexts:
-    """Sends what was not sent by `turns`, puts it into the prompt of `composer`, or drops it. A draft, which was never
+    """Sends unsent texts by `turns`, puts it into the prompt of `composer`, or drops it. A draft, which was never
     entered, goes into the prompt by itself. `start` runs a job of the screen."""
 
     def __init__(self, composer: Composer, turns: Turns, start: StartReader) -> None:

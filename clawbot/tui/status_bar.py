@@ -159,7 +159,7 @@ def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:
 
 
 def window_note(status: RuntimeStatus) -> str:
-    """Return what the user should know of the window; empty when somebody knows how large it is."""
+    """Return what the user should know of the window; empty if its size is known."""
     if status.window_source != ASSUMED:
         return ""
     template = _(

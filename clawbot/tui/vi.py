@@ -207,7 +207,7 @@ class Vi(Struct, frozen=True):
 
 
 class Step(NamedTuple):
-    """What a key leads to. `effect` is what only the prompt can do: `undo`, `redo`, `older`, `newer`, `stop`."""
+    """The result of a key. `effect` is what only the prompt can do: `undo`, `redo`, `older`, `newer`, `stop`."""
 
     vi: Vi
     text: str

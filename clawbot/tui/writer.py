@@ -52,7 +52,7 @@ REST_FACTOR = 10
 
 
 class TranscriptWriter:
-    """One turn after the other, each event by its method."""
+    """Writes turns to the page, each event by its method."""
 
     def __init__(self, page: TranscriptView, clock: Clock) -> None:
         self._page = page

@@ -19,11 +19,11 @@ CardState = Literal["asking", "running", "done", "failed", "declined", "stopped"
 
 
 class Verb(Struct, frozen=True):
-    """A verb for a call that runs, one that is done, and one that did not come to that."""
+    """The forms of a verb: the call runs, is done, or did not run."""
 
     runs: str
     done: str
-    wish: str
+    request: str
 
 
 _VERBS = {
@@ -88,8 +88,8 @@ def title_words(name: str, title: str, arguments: dict[str, Any], state: CardSta
     verb = _VERBS.get(kind)
     if verb is None:
         return title
-    spoken = verb.runs if state in ("running", "asking") else verb.done if state == "done" else verb.wish
-    return _(spoken).format(what=subject).rstrip()
+    form = verb.runs if state in ("running", "asking") else verb.done if state == "done" else verb.request
+    return _(form).format(what=subject).rstrip()
 
 
 def speaker(who: str, by: str = "") -> str:

@@ -74,7 +74,7 @@ class View(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """One answer: its key, what it does, and that in a word."""
+    """One answer: its key, what it does, and a short label."""
 
     key: str
     text: str

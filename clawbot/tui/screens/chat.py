@@ -90,7 +90,7 @@ class ChatScreen(Screen[None]):
         self.runtime: RuntimeApi | None = None
         # The order of events is that of clawbot.agent.events.
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
-        self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._hand_back)
+        self.turns = Turns(self._start, self.order.submitted, self._queue_changed, self._restore_text)
         self.stashes = False  # a text is being put aside or taken back
         self.recent: list[str] = []  # what was chosen in the palette, the last first
         self.skip_closing: Callable[[], bool] = lambda: False  # ends the wait for an agent that is left
@@ -253,7 +253,7 @@ class ChatScreen(Screen[None]):
         self.status_bar.show_hint()
         self._show_title()
 
-    def _hand_back(self, text: str) -> None:
+    def _restore_text(self, text: str) -> None:
         """Put `text`, which was not stored, back into the prompt, or onto the page if the prompt is in use."""
         prompt = self.composer.prompt
         if self.composer.is_empty:
@@ -347,7 +347,7 @@ class ChatScreen(Screen[None]):
             await self.drafts.put(file, text)
             self.hint(_("put aside · {key} takes it back").format(key=self.keys.first("stash")), 3.0)
         elif text := await self.drafts.take(file):
-            self._hand_back(text)
+            self._restore_text(text)
         else:
             self.hint(_("nothing was put aside"), 2.0)
         self.stashes = False

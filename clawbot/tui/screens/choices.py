@@ -35,7 +35,7 @@ ADD_KEY = " key"
 
 
 class ModelsScreen(PickerScreen[str]):
-    """Gives the name of the model to go on with, as the user would write it, or None."""
+    """Dismisses with the name of the model to go on with, as the user would write it, or None."""
 
     BINDINGS: ClassVar = [Binding("ctrl+k", "add_key", "Add a key", priority=True)]
     heading = N_("model")
@@ -115,7 +115,7 @@ def model_row(model: ModelInfo, in_use: str) -> Row:
 
 
 class LocalModelsScreen(PickerScreen[str]):
-    """Gives the name of a model to run on this machine, or None."""
+    """Dismisses with the name of a model to run on this machine, or None."""
 
     heading = N_("on this machine")
     keys = (KeyHint("enter", N_("get it and use it"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
@@ -135,7 +135,7 @@ class LocalModelsScreen(PickerScreen[str]):
 
 
 class ProvidersScreen(PickerScreen[str]):
-    """Gives the name of the provider that a key is for, or None."""
+    """Dismisses with the name of the provider that a key is for, or None."""
 
     heading = N_("a key for")
     keys = (KeyHint("enter", N_("choose"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
@@ -146,7 +146,7 @@ class ProvidersScreen(PickerScreen[str]):
 
 
 class KeyScreen(OverScreen[str]):
-    """Asks for one key, which is never shown. Gives it, or None."""
+    """Asks for one key, which is never shown. Dismisses with it, or None."""
 
     CSS_PATH = "../styles/models.tcss"
     BINDINGS: ClassVar = [Binding("escape", "back", "Back", priority=True)]
@@ -193,7 +193,7 @@ HOW_TO_ADD = " add"
 
 
 class AgentsScreen(PickerScreen[str]):
-    """Gives the id of the agent to go on with, or None."""
+    """Dismisses with the id of the agent to go on with, or None."""
 
     heading = N_("agent")
     keys: ClassVar = (KeyHint("enter", N_("talk to it"), "screen.choose"), KeyHint("esc", N_("back"), "screen.back"))
@@ -288,7 +288,7 @@ class EarlierMessage(NamedTuple):
 
 
 class RewindScreen(PickerScreen[EarlierMessage]):
-    """Gives the message to go on from, or None."""
+    """Dismisses with the message to go on from, or None."""
 
     BINDINGS: ClassVar = [Binding("ctrl+b", "fork", "Fork", priority=True)]
     heading = N_("go back to")

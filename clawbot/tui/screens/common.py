@@ -198,9 +198,9 @@ def fitting(parts: Sequence[Content], kept: int, width: int) -> list[Content]:
 
 
 class AskScreen(OverScreen[str]):
-    """A question with a few answers, each a key; gives the key back, or `escape`.
+    """A question with a few answers, each a key; dismisses with the key, or `escape`.
 
-    Whoever types on does not answer: any other key gives `escape` as well, so that no later letter is an answer.
+    Whoever types on does not answer: any other key returns `escape` as well, so that no later letter is an answer.
     """
 
     CSS_PATH = "../styles/ask.tcss"

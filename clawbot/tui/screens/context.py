@@ -262,7 +262,7 @@ AFTER_TURN = N_("The figures come when the running turn has ended.")
 
 
 class ContextScreen(PageScreen[str]):
-    """Gives the target of a note that is to be opened, or None."""
+    """Dismisses with the target of a note that is to be opened, or None."""
 
     CSS_PATH: ClassVar = ["../styles/page.tcss", "../styles/context.tcss"]
     BINDINGS: ClassVar = [

@@ -146,7 +146,7 @@ NEW = "new/"
 
 
 class FilesScreen(PickerScreen[str]):
-    """Gives the name of a file, from the workspace on, or None. A name that does not exist yet can be typed."""
+    """Dismisses with the name of a file, from the workspace on, or None. A new name can be typed."""
 
     heading = N_("edit")
     nothing = N_("The workspace is empty. Type a name to begin a file.")

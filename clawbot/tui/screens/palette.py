@@ -89,7 +89,7 @@ class ThemePreview(PickerScreen[PaletteChoice]):
 
 
 class ThemesScreen(ThemePreview):
-    """Gives the theme to keep, or None."""
+    """Dismisses with the theme to keep, or None."""
 
     heading = N_("theme")
     keys: ClassVar = (KeyHint("enter", N_("keep it"), "screen.choose"), ESC)

@@ -65,7 +65,7 @@ STYLES = {
 
 
 class TitleScreen(OverScreen[str]):
-    """Asks for the title of a session, which is `title` now. Gives it, "" to take it away, or None."""
+    """Asks for the title of a session, which is `title` now. Dismisses with it, "" to remove it, or None."""
 
     CSS_PATH = "../styles/models.tcss"
     BINDINGS: ClassVar = [Binding("escape", "back", "Back", priority=True)]

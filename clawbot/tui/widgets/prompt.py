@@ -46,7 +46,7 @@ def invitation(width: int) -> str:
 
 
 class Prompt(Area):
-    """Where the user types. Enter sends; Shift+Enter, Alt+Enter and Ctrl+J break the line."""
+    """The input of the user. Enter sends; Shift+Enter, Alt+Enter and Ctrl+J break the line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         binding("newline", "newline", priority=False),
