@@ -286,7 +286,7 @@ class FakeSessions:
         return self._runtime.items[-limit:]
 
     async def around(self, path: str, entry: str, count: int = 12) -> list[Spoken]:
-        return self._runtime.talks.get(path, [])
+        return self._runtime.spoken.get(path, [])
 
     async def resume(self, name: str) -> SessionChanged:
         runtime = self._runtime
@@ -429,7 +429,7 @@ class FakeRuntime:
         self.reads: list[str] = []
         self.holds: dict[str, Hold] = {}  # calls by their name at `gate`, which wait until they are released
         self.faults: dict[str, Exception] = {}  # and what they raise
-        self.talks: dict[str, list[Spoken]] = {}  # what was said in the transcript of each path
+        self.spoken: dict[str, list[Spoken]] = {}  # the messages of each transcript, by its path
         self.search_holds: dict[str, Hold] = {}  # searches that wait until they are released
         self.saving = False
         self.on_saving: Callable[[], None] | None = None

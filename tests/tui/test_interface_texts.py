@@ -79,7 +79,7 @@ def left(text: str) -> list[str]:
 
 
 def a_runtime(home: Path, *turns: list[Event | Hold]) -> FakeRuntime:
-    """One whose talks, notes and sessions are in Chinese: what they say is no text of the interface."""
+    """A runtime with notes and sessions in Chinese: their texts are none of the interface."""
     said: list[UserMessage | AssistantMessage] = [
         UserMessage("我们为什么要换端口？", timestamp=STAMP),
         AssistantMessage([TextBlock("因为冲突。")], timestamp=STAMP),

@@ -518,7 +518,7 @@ async def test_what_was_said_is_shown_with_who_when_and_what_was_said_around_it(
     below = runtime(
         dog=found(told("0000aaaa", "User: my dog is called Bruno", 0.6), hit("MEMORY.md", 1, "- a dog", 0.3))
     )
-    below.talks["sessions/0000aaaa.jsonl"] = [
+    below.spoken["sessions/0000aaaa.jsonl"] = [
         Spoken(1, "00000009", "agent", 1, "What is he called?"),
         Spoken(2, "0000000a", "user", 2, "my dog is called Bruno"),
         Spoken(3, "0000000b", "agent", 3, "A fine name."),

@@ -23,8 +23,8 @@ from tests.tui.fake_runtime import FakeRuntime, Hold, conversation, summary
 
 
 def runtime(home: Path) -> FakeRuntime:
-    talks = [summary(1, "the launch party"), summary(30, "记住我喜欢制表符")]
-    return FakeRuntime(home, history=conversation(2), sessions=talks)
+    sessions = [summary(1, "the launch party"), summary(30, "记住我喜欢制表符")]
+    return FakeRuntime(home, history=conversation(2), sessions=sessions)
 
 
 def highlighted(app: ClawbotApp) -> str:

@@ -241,7 +241,7 @@ async def test_the_preview_shows_the_place_that_was_found_with_what_was_said_aro
     below.memories["dog"] = found(told(f"{4:08x}", "User: my dog is called Bruno"))
     around = [Spoken(number, f"b{number:07x}", "agent", number, f"line {number}") for number in range(1, 40)]
     around[30] = Spoken(31, "0000000a", "user", 31, "my dog is called Bruno")
-    below.talks[f"sessions/{4:08x}.jsonl"] = around
+    below.spoken[f"sessions/{4:08x}.jsonl"] = around
     async with showing(screen(below), (120, 20)) as (host, pilot):
         await until(pilot, lambda: "question 1" in seen(host))
         host.screen.query_one(Input).value = "dog"

@@ -107,7 +107,7 @@ def test_the_steps_of_a_plan_are_the_entries_of_its_lists() -> None:
 
 def test_the_plan_and_the_changed_files_are_above_the_notes_and_the_figures_of_the_window_are_folded() -> None:
     files = changed_files([changed("src/a.py", 2, 1)])
-    state = PanelState(LONG[:1], Gauge(122_000, 200_000), context_report(), TALKS, plan=["move the port"], files=files)
+    state = PanelState(LONG[:1], Gauge(122_000, 200_000), context_report(), LAST, plan=["move the port"], files=files)
     texts = [row.content.plain.split("  ")[0] for row in panel_rows(state, 50, 40, NOW)]
     wanted = [
         "Plan",
@@ -125,12 +125,12 @@ def test_the_plan_and_the_changed_files_are_above_the_notes_and_the_figures_of_t
 
 
 LONG = [UsedNote(f"memory/{'very-' * 12}long-name-{n}.md", 1000 + n, "很长的一行" * 20, "found") for n in range(30)]
-TALKS = [summary(n, "东京旅行的计划和预算" * n) for n in range(1, 9)]
+LAST = [summary(n, "东京旅行的计划和预算" * n) for n in range(1, 9)]
 
 
 @pytest.mark.parametrize("width", [24, 41, 57])
 def test_no_row_is_wider_than_the_panel_and_every_line_number_can_be_read(width: int) -> None:
-    state = PanelState(LONG, Gauge(122_000, 200_000, exact=False), context_report(), TALKS, unfolded=True, figures=True)
+    state = PanelState(LONG, Gauge(122_000, 200_000, exact=False), context_report(), LAST, unfolded=True, figures=True)
     rows = panel_rows(state, width, 40, NOW)
     assert all(row.content.cell_length <= width for row in rows)
     for note in LONG:
@@ -142,7 +142,7 @@ def test_no_row_is_wider_than_the_panel_and_every_line_number_can_be_read(width:
 
 @pytest.mark.parametrize("height", [24, 40, 60])
 def test_the_notes_leave_room_for_the_rest_and_unfold(height: int) -> None:
-    state = PanelState(LONG, Gauge(122_000, 200_000), context_report(), TALKS, figures=True)
+    state = PanelState(LONG, Gauge(122_000, 200_000), context_report(), LAST, figures=True)
     rows = panel_rows(state, 40, height, NOW)
     more = next(row for row in rows if row.target == FOLD)
     hidden = int(more.content.plain.split()[1])

@@ -31,7 +31,7 @@ LONG_NAME = ModelInfo(
     ref="some-provider/a-model-with-a-name-that-fills-more-than-one-line", reason="it was chosen here"
 )
 WAITS = ModelInfo(ref="offline", reason="no key", found=FoundServer("ollama/m0", "Ollama", "http://localhost:11434"))
-TALKS = [RecentSession(f"{n}", "which port did the staging proxy use?", "2 h · 3 turns") for n in range(3)]
+RECENT = [RecentSession(f"{n}", "which port did the staging proxy use?", "2 h · 3 turns") for n in range(3)]
 
 
 def text(
@@ -74,7 +74,7 @@ def test_a_small_pane_gets_all_of_it_in_eight_lines() -> None:
 
 
 def test_last_sessions_take_the_place_of_the_examples() -> None:
-    assert text(OFFLINE, [OFFLINE], sessions=TALKS) == snapshot("""\
+    assert text(OFFLINE, [OFFLINE], sessions=RECENT) == snapshot("""\
 
    ╱╱╱ clawbot  an agent that does not forget
 
