@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,7 +26,9 @@ PAGES = ("README.md", "docs/keys.md", "docs/commands.md", "docs/models.md")
 # The ten keys of README: names of actions, or keys that can't be changed.
 FIRST_KEYS = ("enter", "newline", "@path", "stop", "esc twice", "mode", "unfold", "sessions", "memory", "palette")
 _BLOCK = re.compile(r"(<!-- made by \.ci/pages\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-_EXIT = re.compile(r"Exits with 1 ((?:if|when) [^.]*\.)")
+# Options that mean the same in each command that has them; the fields of JSON are in docs/json.md.
+COMMON = ("--json", "--agent ID", "--config PATH")
+_JSON = re.compile(r"\s*With --json: [^\f]*?(?=\n\s*\n|\s*Exits with|\Z)")
 
 
 def table(*rows: tuple[str, ...]) -> Iterator[str]:
@@ -102,34 +105,22 @@ def escaped(text: str) -> str:
     return text.replace("<", "\\<").replace("*", "\\*")
 
 
-def cli_index() -> Iterator[str]:
-    """Yield the table of the commands, each a link to its section."""
-    rows = []
-    for command, context in cli_commands():
-        path, sentence = context.command_path, re.split(r"(?<=\.)\s", paragraphs(command.help)[0])[0]
-        rows.append((f"[`{path}`](#{path.replace(' ', '-')})", sentence))
-    return table(("command", "does"), *rows)
-
-
-def exit_codes() -> Iterator[str]:
-    """Yield the table of the commands whose help gives a meaning to the exit code 1."""
-    found = []
-    for command, context in cli_commands():
-        meanings = _EXIT.findall(" ".join(paragraphs(command.help)))
-        found += [(f"`{context.command_path}`", meaning) for meaning in meanings]
-    return table(("command", "exits with 1"), *found)
-
-
 def cli() -> Iterator[str]:
-    """Yield a section for each command: its usage, its help and its options."""
+    """Yield each command with its help and its own options as nested lists, a heading for each noun."""
+    noun = ""
     for command, context in cli_commands():
-        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-        yield f"### {context.command_path}\n\n```text\n{usage}\n```\n"
-        yield "\n\n".join([*paragraphs(command.help), *paragraphs(command.epilog)]) + "\n"
+        words = context.command_path.split()[:2]
+        if " ".join(words) != noun:
+            noun = " ".join(words)
+            yield f"\n### {noun}\n"
         options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
-        if rows := [(f"`{name}`", escaped(text)) for name, text in filter(None, options)]:
-            yield from table(("option", "does"), *rows)
-            yield ""
+        shown = list(filter(None, options))
+        common = [f"[{name}]" for name, _ in shown if name in COMMON]
+        pieces = [each for each in command.collect_usage_pieces(context) if each != "[OPTIONS]"]
+        first, *others = paragraphs(_JSON.sub("", command.help or "") + "\n\n" + (command.epilog or ""))
+        yield f"- `{' '.join([context.command_path, *common, *pieces])}`: {first}"
+        yield from (f"\n{textwrap.indent(each, '  ')}\n" if "```" in each else f"  {each}" for each in others)
+        yield from (f"  - `{name}`: {escaped(text)}" for name, text in shown if name not in COMMON)
 
 
 def providers() -> Iterator[str]:
@@ -143,8 +134,6 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "all-keys": all_keys,
     "fixed-keys": fixed_keys,
     "slash-commands": slash_commands,
-    "cli-index": cli_index,
-    "exit-codes": exit_codes,
     "cli": cli,
     "providers": providers,
 }

@@ -18,8 +18,6 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from clawbot.config.keys import ACTIONS, KeyMap
-from clawbot.config.legacy import tables
 from clawbot.config.paths import DEFAULTS, MAIN_AGENT
 from clawbot.config.schema import Settings
 from clawbot.config.source import WIDTH, scalar
@@ -33,6 +31,10 @@ _YAML_HEAD = """\
 # So write only what you want to change. snake_case and camelCase are the same key. Durations: 30s, 5m, 1h30m;
 # sizes: 64kb, 2mb. Made from the schema by `make pages`; see docs/configuration.md.
 """
+
+
+# Meanings longer than this are cut at their first sentence in the page.
+_LONG = 80
 
 
 class Key(NamedTuple):
@@ -94,33 +96,38 @@ def _yaml(section: type[SettingsSection], indent: str) -> Iterator[str]:
 
 
 def reference() -> str:
-    """The whole text of `docs/configuration.md`: settings.md with what the schema and the tables say."""
-    listed = ((", ".join(f"`{key}`" for key in keys.split()), why) for why, keys in tables()["ignored"].items())
-    parts = {
-        "sections": _tables(Settings, ""),
-        "actions": (f"| `{each.name}` | {KeyMap().shown(each.name)} | {each.meaning} |" for each in ACTIONS),
-        "moved": (f"| `{old}` | `{new}` |".replace("*", "<agent>") for old, new in tables()["moved"].items()),
-        "ignored": (f"| {places.replace('*', '<agent>')} | {why} |" for places, why in listed),
-    }
+    """Return the text of `docs/configuration.md`: settings.md with the tables of the schema."""
     text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
-    return re.sub(r"<!-- (\w+) -->", lambda found: "\n".join(parts[found[1]]).rstrip(), text)
+    return text.replace("<!-- sections -->", "\n".join(_groups()).rstrip())
 
 
-def _tables(section: type[SettingsSection], path: str) -> Iterator[str]:
+def _groups() -> Iterator[str]:
+    """Yield a table for each top section."""
+    for key in keys(Settings):
+        yield f"## {key.name}\n\n{key.text}\n\n| key | default | meaning |\n|---|---|---|"
+        yield from _rows(key.nested or key.named, f"{key.name}.{DEFAULTS}" if key.named else key.name)
+        yield ""
+
+
+def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[str]:
+    """Yield a row for each key of the section at `path`, then the rows of the sections in it, each below its name."""
+    if section is None:
+        return
     found = list(keys(section))
-    plain = [key for key in found if not key.nested and not key.named]
-    if plain:
-        rows = [f"| `{key.name}` | {_cell(key.default)} | {key.text} |" for key in plain]
-        head = f"## {path}\n\n{inspect.getdoc(section)}\n\n| key | default | meaning |\n|---|---|---|\n"
-        yield head + "\n".join(rows) + "\n"
+    below = [(f"{path}.{key.name}" + (f".{DEFAULTS}" if key.named else ""), key.nested or key.named) for key in found]
     for key in found:
-        below = key.nested or key.named
-        if below:
-            place = f"{path}.{key.name}".removeprefix(".")
-            yield from _tables(below, f"{place}.{DEFAULTS}" if key.named else place)
-    own = section_of(extras_of(section))
-    if own:
-        yield from _tables(own, f"{path}.NAME")
+        if not key.nested and not key.named:
+            yield f"| `{key.name}` | {_cell(key.default)} | {_first_sentence(key.text)} |"
+    for name, inner in [*below, (f"{path}.NAME", section_of(extras_of(section)))]:
+        if inner:
+            yield f"| **{name}** | | {_first_sentence(inspect.getdoc(inner) or '')} |"
+            yield from _rows(inner, name)
+
+
+def _first_sentence(text: str) -> str:
+    """Return a short text as it is, and the first sentence of a longer one; `config.yaml` has all of it."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONG else re.split(r"(?<=[.])\s", line)[0].rstrip(".")
 
 
 def _cell(default: Any) -> str:

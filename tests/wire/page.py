@@ -9,23 +9,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.wire.table import TABLE, cases
+from tests.wire.table import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
-MEANINGS = {
-    "whole": "the whole answer",
-    "calls": "calls of tools",
-    "cut": "cut off at a limit",
-    "declined": "the model declined",
-    "refused": "stopped by a filter",
-    "garbled": "a call that could not be read",
-    "broken": "broken off",
-}
+MEANINGS = ("whole", "calls", "cut", "declined", "refused", "garbled", "broken")
+PLAIN = ("the answer", "", "no", "the answer", "0")
 HEAD = """# Model providers
 
-What vendors send, and what you see, what is sent again and what the conversation keeps. This page is made from
-`tests/wire/matrix.yaml` by `python -m tests.wire.page`; `tests/wire/test_matrix.py` plays every line of it at every
-vendor that it names. litellm reaches the others, most of which speak one of these protocols.
+What do I see when a vendor answers, fails or breaks off, and is my message sent again? Generated from
+`tests/wire/matrix.yaml` by `python -m tests.wire.page`; `tests/wire/test_matrix.py` plays every event at the vendors
+that can send it. litellm reaches other vendors, most of which speak one of these protocols.
 
 ## Addresses and keys
 
@@ -45,10 +38,10 @@ the same words. The message of a failed turn begins with who answered: `Anthropi
 - **Exit**: the exit code of `clawbot chat -p`.
 """
 LAST = """
-## The vendors' words
+## Finish reasons
 
-The finish reasons of each vendor, and the errors that the tests send, with the vendor's name for the error in
-parentheses.
+| vendor | complete | calls of tools | cut off at a limit | declined | stopped by a filter | unreadable call | broken off |
+| --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -111,30 +104,40 @@ def stored(event: Mapping[str, Any]) -> str:
 
 
 def events() -> Iterator[str]:
-    """Yield the tables of events."""
+    """Yield the tables of events; what comes out as the plain answer is a list below its heading."""
+    for section, rows in sections():
+        yield f"\n### {section}\n\n"
+        plain = [when for when, cells in rows if cells == PLAIN]
+        yield f"The answer, stored as it is, exit 0: {'; '.join(plain)}.\n" if plain else ""
+        alike: dict[tuple[str, ...], list[str]] = {}
+        for when, cells in rows:
+            if cells != PLAIN:
+                alike.setdefault(cells, []).append(when)
+        if alike:
+            yield "\n" * bool(plain) + table("when", "you see", "next step", "sent again", "stored", "exit")
+        yield from (row("<br>".join(whens), *cells) for cells, whens in alike.items())
+
+
+def sections() -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
+    """Yield each section of the table with its events: when, and the other cells."""
+    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    section = ""
     for event in TABLE["events"].values():
-        if "section" in event:
-            yield f"\n### {event['section']}\n\n"
-            yield table("when", "you see", "next step", "sent again", "stored", "exit")
-        only = f" ({', '.join(map(label, event['only']))})" if "only" in event else ""
+        section = event.get("section", section)
+        only = f" ({label(event['only'][0])})" if len(event.get("only", ())) == 1 else ""
         cells = (seen(event), step(event), again(event), stored(event), str(event.get("exit", 0)))
-        yield row(event["when"] + only, *cells)
+        found.setdefault(section, []).append((event["when"] + only, cells))
+    yield from found.items()
 
 
-def words(vendor: str) -> Iterator[str]:
-    """Yield what a vendor says."""
-    facts = TABLE["vendors"][vendor]
-    yield f"\n### {label(vendor)}\n\n{table('finish reason', 'means')}"
-    for meaning, reasons in facts["reasons"].items():
-        known = [f"`{reason}`" for reason in reasons if reason.lower() != "something_new"]
-        other = ["any other"] if len(known) < len(reasons) else []
-        yield row(", ".join([*known, *other]), MEANINGS[meaning])
-    yield f"\n{table('error', 'shown as')}"
-    shown: dict[str, str] = {}
-    for case in cases():
-        if case.vendor == vendor and "words" in case.row:
-            shown.setdefault(case.fill("{words}"), case.row["when"])
-    yield from (row(when, text) for text, when in shown.items())
+def reasons(vendor: str) -> str:
+    """Return the row of a vendor's finish reasons."""
+    facts = TABLE["vendors"][vendor]["reasons"]
+    cells = []
+    for meaning in MEANINGS:
+        known = [f"`{reason}`" for reason in facts.get(meaning, ()) if reason.lower() != "something_new"]
+        cells.append(", ".join([*known, *["any other"] * (len(known) < len(facts.get(meaning, ())))]))
+    return row(label(vendor), *cells)
 
 
 def page() -> str:
@@ -144,8 +147,7 @@ def page() -> str:
         keys = " or ".join(f"`{key}`" for key in facts["keys"]) or "none"
         note = f"<br>{facts['note']}" if "note" in facts else ""
         vendors += row(label(vendor), f"`{facts['model']}`{note}", f"`{facts['address']}`", keys)
-    spoken = "".join(text for vendor in TABLE["vendors"] for text in words(vendor))
-    return f"{HEAD}{vendors}{EVENTS}{''.join(events())}{LAST}{spoken}"
+    return f"{HEAD}{vendors}{EVENTS}{''.join(events())}{LAST}{''.join(map(reasons, TABLE['vendors']))}"
 
 
 if __name__ == "__main__":
