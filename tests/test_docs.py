@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SHEET = ROOT.joinpath("docs", "reference-behaviour.md").read_text(encoding="utf-8")
 FAULTS = ROOT.joinpath("docs", "reference-faults.md").read_text(encoding="utf-8")
-SECTIONS = dict(re.findall(r"^#{2,3} (\d+(?:\.\d+)?)\.? .+\n+((?:(?!#).*\n)*)", SHEET, re.MULTILINE))
+SECTIONS = dict(re.findall(r"^\| (\d+(?:\.\d+)?)\b(.*)$", SHEET, re.MULTILINE))
 CHAPTERS = {"1", "3", "4", "6", "7", "8", "9", "10", "11", "18", "19", "20", "21"}
 CASES = set(re.findall(r"^(\d+)\. ", SHEET.partition("## List B")[2], re.MULTILINE))
 

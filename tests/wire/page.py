@@ -40,7 +40,7 @@ the same words. The message of a failed turn begins with who answered: `Anthropi
 LAST = """
 ## Finish reasons
 
-| vendor | complete | calls of tools | cut off at a limit | declined | stopped by a filter | unreadable call | broken off |
+| vendor | complete | calls of tools | cut off | declined | stopped by a filter | unreadable call | broken off |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
