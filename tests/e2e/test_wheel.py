@@ -71,20 +71,21 @@ def test_licence_and_types_go_with_what_is_built(sdist: Path, wheel: Path) -> No
     assert metadata.get_all("License-File") == [*papers]
 
 
-def test_the_example_of_a_plug_in_is_typed_by_the_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_examples_of_plug_ins_are_typed_by_the_wheel(wheel: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], check=True)
     (site,) = tmp_path.glob("venv/lib/python*/site-packages")
     zipfile.ZipFile(wheel).extractall(site)
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
-    page = (CHECKOUT / "docs/writing-tools.md").read_text(encoding="utf-8")
-    examples = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    (tmp_path / "acme_dice.py").write_text("\n".join(examples))
+    pages = [CHECKOUT / f"docs/writing-{kind}.md" for kind in ("tools", "models", "memory-backends")]
+    for number, page in enumerate(pages):
+        examples = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        (tmp_path / f"acme_{number}.py").write_text("\n".join(examples))
     mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(tmp_path / "venv/bin/python")]
     done = subprocess.run(
-        [*mypy, "--config-file", "", "--cache-dir", str(tmp_path / "cache"), "acme_dice.py"],
+        [*mypy, "--config-file", "", "--cache-dir", str(tmp_path / "cache"), *(f"acme_{number}.py" for number in range(len(pages)))],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 1 source file\n")
+    assert (done.returncode, done.stdout) == (0, "Success: no issues found in 3 source files\n")
 
 
 def test_the_wheel_carries_what_it_needs_and_runs_anywhere(wheel: Path, machine: Machine, tmp_path: Path) -> None:
