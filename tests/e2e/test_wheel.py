@@ -77,12 +77,13 @@ def test_the_examples_of_plug_ins_are_typed_by_the_wheel(wheel: Path, tmp_path: 
     zipfile.ZipFile(wheel).extractall(site)
     (site / "libraries.pth").write_text(sysconfig.get_path("purelib"))
     pages = [CHECKOUT / f"docs/writing-{kind}.md" for kind in ("tools", "models", "memory-backends")]
-    for number, page in enumerate(pages):
+    names = [f"acme_{number}.py" for number in range(len(pages))]
+    for name, page in zip(names, pages, strict=True):
         examples = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-        (tmp_path / f"acme_{number}.py").write_text("\n".join(examples))
+        (tmp_path / name).write_text("\n".join(examples))
     mypy = [sys.executable, "-m", "mypy", "--strict", "--python-executable", str(tmp_path / "venv/bin/python")]
     done = subprocess.run(
-        [*mypy, "--config-file", "", "--cache-dir", str(tmp_path / "cache"), *(f"acme_{number}.py" for number in range(len(pages)))],
+        [*mypy, "--config-file", "", "--cache-dir", str(tmp_path / "cache"), *names],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "Success: no issues found in 3 source files\n")
