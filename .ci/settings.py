@@ -33,8 +33,8 @@ _YAML_HEAD = """\
 """
 
 
-# Meanings longer than this are cut at their first sentence in the page.
-_LONG = 80
+# A default of more characters is left to config.yaml.
+_LONG = 40
 
 
 class Key(NamedTuple):
@@ -102,37 +102,33 @@ def reference() -> str:
 
 
 def _groups() -> Iterator[str]:
-    """Yield a table for each top section."""
+    """Yield a table for each top section: a row for each section in it, with its keys and their defaults."""
     for key in keys(Settings):
-        yield f"## {key.name}\n\n{key.text}\n\n| key | default | meaning |\n|---|---|---|"
+        yield f"## {key.name}\n\n| section | keys and defaults | holds |\n|---|---|---|"
         yield from _rows(key.nested or key.named, f"{key.name}.{DEFAULTS}" if key.named else key.name)
         yield ""
 
 
 def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[str]:
-    """Yield a row for each key of the section at `path`, then the rows of the sections in it, each below its name."""
+    """Yield the row of the section at `path`, then the rows of the sections in it."""
     if section is None:
         return
     found = list(keys(section))
-    below = [(f"{path}.{key.name}" + (f".{DEFAULTS}" if key.named else ""), key.nested or key.named) for key in found]
+    listed = ", ".join(_default_of(key) for key in found if not key.nested and not key.named)
+    yield f"| **{path}** | {listed} | {_first_sentence(inspect.getdoc(section) or '')} |"
     for key in found:
-        if not key.nested and not key.named:
-            yield f"| `{key.name}` | {_cell(key.default)} | {_first_sentence(key.text)} |"
-    for name, inner in [*below, (f"{path}.NAME", section_of(extras_of(section)))]:
-        if inner:
-            yield f"| **{name}** | | {_first_sentence(inspect.getdoc(inner) or '')} |"
-            yield from _rows(inner, name)
+        yield from _rows(key.nested or key.named, f"{path}.{key.name}" + (f".{DEFAULTS}" if key.named else ""))
+    yield from _rows(section_of(extras_of(section)), f"{path}.NAME")
 
 
 def _first_sentence(text: str) -> str:
-    """Return a short text as it is, and the first sentence of a longer one; `config.yaml` has all of it."""
-    line = " ".join(text.split())
-    return line if len(line) <= _LONG else re.split(r"(?<=[.])\s", line)[0].rstrip(".")
+    return re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
 
 
-def _cell(default: Any) -> str:
-    text = json.dumps(default, ensure_ascii=False) if not isinstance(default, str) else default
-    return f"`{text}`" if len(text) < WIDTH // 2 else "see config.yaml"
+def _default_of(key: Key) -> str:
+    """Return the name of a key, and its default unless it is null or long."""
+    text = key.default if isinstance(key.default, str) else json.dumps(key.default, ensure_ascii=False)
+    return f"`{key.name}`" + (f" {text}" if key.default is not None and 0 < len(text) < _LONG else "")
 
 
 def main() -> None:

@@ -46,7 +46,8 @@ def test_the_documentation_has_every_key() -> None:
         below = [name for key in found for kind in (key.nested, key.named) if kind for name in names(kind)]
         return [key.name for key in found if not key.nested and not key.named] + below
 
-    assert [name for name in names(Settings) if f"| `{name}` |" not in text] == []
+    assert len(names(Settings)) > 200
+    assert [name for name in names(Settings) if f"`{name}`" not in text] == []
 
 
 def test_an_agent_is_its_entry_over_the_defaults() -> None:
