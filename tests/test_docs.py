@@ -1,9 +1,14 @@
-"""What three pages in docs/ promise is held by tests: the faults of the reference system, security, habits."""
+"""What the pages state is checked: files, tests, limits, commands and counts that they name."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
+
+import pytest
+
+from clawbot.entry_points import GROUPS
 
 ROOT = Path(__file__).parents[1]
 SHEET = ROOT.joinpath("docs", "reference-behaviour.md").read_text(encoding="utf-8")
@@ -56,3 +61,69 @@ def assert_held(text: str, *, least: int) -> None:
     for file, name in promised:
         found = ROOT.joinpath("tests", file).read_text(encoding="utf-8")
         assert re.search(rf"(?:def|class) {name}\b", found) if name else "def test_" in found, (file, name)
+
+
+# -- what pages for builders state -------------------------------------------------------------------------------------
+
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+BUILDERS = ("architecture.md", "benchmarks.md", "CONTRIBUTING.md", "systems.md")
+MAKEFILE = ROOT.joinpath("Makefile").read_text(encoding="utf-8")
+TOPS = ("clawbot/", "tests/", "benchmarks/", "docs/", ".ci/")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_of_the_tree_that_a_page_names_is_there(page: str) -> None:
+    drawings = re.findall(r"^```\n(.*?)^```", PAGES[page], re.DOTALL | re.MULTILINE) if page in BUILDERS else []
+    named = set(re.findall(r"`([\w.-]+/[\w./-]*(?:\.\w+|/))(?:::\w+)*`", PAGES[page]))
+    named |= {path for drawing in drawings for path in re.findall(r"(?<![\w/])\w+/[\w/]+\.py\b", drawing)}
+    inside = {path for path in named if path.startswith(TOPS) or (page in BUILDERS and path.endswith(".py"))}
+    tops = [ROOT, ROOT / "clawbot", ROOT / "tests"] if page in BUILDERS else [ROOT]
+    assert {path for path in inside if not any((top / path).exists() for top in tops)} == set()
+
+
+def test_the_tree_that_is_drawn_has_every_package() -> None:
+    drawing = PAGES["architecture.md"].partition("```\nclawbot/\n")[2].partition("```")[0]
+    packages = {path.parent.name for path in ROOT.glob("clawbot/*/__init__.py")}
+    assert {name for name in packages if f"{name}/" not in drawing} == set()
+    assert {
+        name for name in re.findall(r"^  (\w+)/", drawing, re.MULTILINE) if name not in {*packages, "locale"}
+    } == set()
+
+
+def test_the_limits_that_are_named_are_those_of_the_house() -> None:
+    house = tomllib.loads(ROOT.joinpath(".ci", "house.toml").read_text(encoding="utf-8"))
+    text = " ".join(PAGES["CONTRIBUTING.md"].split())
+    [found] = re.findall(
+        r"lines of a file \((\d+)\) and of a function \((\d+)\), the modules that one imports \((\d+)\),"
+        r" the fields of a struct of dependencies \((\d+)\)",
+        text,
+    )
+    kinds = ("file_lines", "function_lines", "fan_out", "dependency_fields")
+    assert [int(number) for number in found] == [house[kind]["limit"] for kind in kinds]
+
+
+def test_every_target_of_make_that_a_page_names_is_there() -> None:
+    targets = set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", "\n".join(PAGES.values()), re.MULTILINE))
+    assert {"chat", "test", "bench"} <= targets
+    assert {name for name in targets if not re.search(rf"^{name}:", MAKEFILE, re.MULTILINE)} == set()
+
+
+def test_the_benchmarks_of_make_are_named_and_each_table_has_its_command_and_date() -> None:
+    page = PAGES["benchmarks.md"]
+    [run] = re.findall(r"for name in (.*); do \$\(BIN\)/python benchmarks", MAKEFILE)
+    [named] = re.findall(r"`make bench` runs (.*?)\. ", " ".join(page.split()))
+    assert re.findall(r"`(\w+)`", named) == run.split()
+    for section in page.split("\n## ")[1:]:
+        before = section.partition("\n|")[0]
+        assert re.search(r"benchmarks/\w+\.py", before), section[:40]
+        assert re.search(r"\d{4}-\d\d-\d\d", before), section[:40]
+
+
+def test_every_group_of_entry_points_is_named() -> None:
+    assert {group for group in GROUPS if f"`{group}`" not in PAGES["CONTRIBUTING.md"]} == set()
+
+
+@pytest.mark.parametrize(("heading", "rows"), [("Ten keys", 10), ("Five things to try", 5)])
+def test_readme_counts_what_it_lists(heading: str, rows: int) -> None:
+    section = PAGES["README.md"].partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    assert len(re.findall(r"^(?:\| `|\d+\. )", section, re.MULTILINE)) == rows
