@@ -47,7 +47,7 @@ def test_what_the_page_on_habits_counts_as_whole_is_held_by_a_test() -> None:
     page = ROOT.joinpath("docs", "habits.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \d+b? \|.*$", page, re.MULTILINE)
     whole = [row for row in rows if row.split("|")[3].strip() == "Y"]
-    assert f"{len(whole)} are whole, {len([row for row in rows if '| p |' in row])} partly" in page
+    assert f"{len(whole)} are complete, {len([row for row in rows if '| p |' in row])} partly" in page
     assert len(rows) == 39
     for row in whole:
         assert_held(row, least=1)
