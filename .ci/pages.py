@@ -115,7 +115,7 @@ def cli() -> Iterator[str]:
             yield f"\n### {noun}\n"
         options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
         shown = list(filter(None, options))
-        common = [f"[{name}]" for name, _ in shown if name in COMMON]
+        common = ["[--json]" for name, _ in shown if name == "--json"]
         pieces = [each for each in command.collect_usage_pieces(context) if each != "[OPTIONS]"]
         first, *others = paragraphs(_JSON.sub("", command.help or "") + "\n\n" + (command.epilog or ""))
         yield f"- `{' '.join([context.command_path, *common, *pieces])}`: {first}"
