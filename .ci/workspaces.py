@@ -25,7 +25,7 @@ METHODS = {
     "glob", "hardlink_to", "iterdir", "mkdir", "read_bytes", "read_text", "rglob", "rmdir", "symlink_to", "touch",
     "unlink", "write_bytes", "write_text",
 }  # fmt: skip
-PLAIN = {"create_whole", "ensure_private_dir", "erase", "open", "read_plain", "write_atomic"}
+PLAIN = {"create_complete", "ensure_private_dir", "erase", "open", "read_plain", "write_atomic"}
 # Modules that need such calls, each with the calls, "" for all, and what for.
 ALLOWED = {
     "agent/request_builder.py": ((".touch",), "no file, the time of a prompt"),

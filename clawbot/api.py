@@ -15,7 +15,7 @@ from clawbot.config.schema_agent import Mode
 from clawbot.context.report import ContextReport
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
-from clawbot.local_model.shelf import LocalOffer
+from clawbot.local_model.store import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Progress, SearchResult, Source
 from clawbot.scheduling.jobs import Job
 from clawbot.sessions.conversation import HistoryItem

@@ -177,9 +177,9 @@ def and_more(more: More) -> str:
     """What a text stands for that says the same as others: and 23 more, 10 Jan to 28 Feb (values of the others)."""
     first, last = more.first, more.last
     if first is None or last is None:
-        told = ngettext("and {n} more", "and {n} more", more.count).format(n=more.count)
+        text = ngettext("and {n} more", "and {n} more", more.count).format(n=more.count)
     else:
         days = [day_of(day, with_year=first.year != last.year) for day in dict.fromkeys((first, last))]
         span = _("{first} to {last}").format(first=days[0], last=days[-1]) if len(days) > 1 else days[0]
-        told = ngettext("and {n} more, {days}", "and {n} more, {days}", more.count).format(n=more.count, days=span)
-    return f"{told} ({', '.join(more.values)})" if more.values else told
+        text = ngettext("and {n} more, {days}", "and {n} more, {days}", more.count).format(n=more.count, days=span)
+    return f"{text} ({', '.join(more.values)})" if more.values else text

@@ -94,9 +94,9 @@ def _by_group(_path: tuple[str, ...]) -> dict[str, tuple[Extension, ...]]:
         seen.add(name)
         for point in points:
             found.setdefault(point.group, []).append(Extension(point.name, name, point))
-    return {group: tuple(sorted(each, key=_place)) for group, each in found.items()}
+    return {group: tuple(sorted(each, key=_sort_key)) for group, each in found.items()}
 
 
-def _place(extension: Extension) -> tuple[str, bool, str, str]:
+def _sort_key(extension: Extension) -> tuple[str, bool, str, str]:
     """What comes with the program comes before what a package offers under the same name."""
     return extension.name, extension.distribution != DISTRIBUTION, extension.distribution, extension.point.value

@@ -30,7 +30,7 @@ from clawbot.guarded import (
 from clawbot.locks import wait_for_lock
 
 __all__ = [
-    "LEFT_SECONDS", "PRIVATE_FILE", "create_whole", "digest_of", "ensure_private_dir", "is_aside", "locked",
+    "LEFT_SECONDS", "PRIVATE_FILE", "create_complete", "digest_of", "ensure_private_dir", "is_aside", "locked",
     "read_plain", "sweep_asides", "sync_dir", "version_of", "write_atomic", "write_out",
 ]  # fmt: skip
 LEFT_SECONDS = 3_600.0  # a temporary file of this age is nobody's work any more: its writer was killed
@@ -99,7 +99,7 @@ def read_plain(path: Path, limit: int) -> bytes:
         return regular_content(stream, limit)
 
 
-def create_whole(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
+def create_complete(path: Path, data: bytes, *, mode: int = PRIVATE_FILE) -> bool:
     """Write `data` to a new file, as `GuardedFolder.create`. Returns False and changes nothing if `path` exists."""
     with naming(path):
         return GuardedFolder(path.parent.resolve(), real=True).create(path.name, data, mode=mode)

@@ -288,7 +288,7 @@ def read_compacted(text: str) -> Compacted | None:
 
 
 _FIRST_MOMENT = 946_684_800_000  # 2000 in milliseconds: an earlier time was counted in seconds, or is made up
-_SAID_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
+_SENT_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
 
 
 def is_timed(message: Message) -> bool:
@@ -299,7 +299,7 @@ def is_timed(message: Message) -> bool:
     return not quotes_notes(message) and read_compacted(message.text) is None
 
 
-def said_at(message: Message, zone: tzinfo) -> str:
+def sent_at(message: Message, zone: tzinfo) -> str:
     """`[2026-11-22 10:03] `, what a model reads before the words of `message`: from the stored time, so that it never
     changes; "" for one that is not timed."""
     return _shown_time(message.timestamp // 60_000, zone) if is_timed(message) else ""
@@ -314,14 +314,14 @@ def _shown_time(minute: int, zone: tzinfo) -> str:
 
 
 def without_times(text: str) -> str:
-    """`text` of a user's turn as it was said: without what `said_at` put before it, or before each of several messages
+    """`text` of a user's turn as it was said: without what `sent_at` put before it, or before each of several messages
     that were joined to one turn."""
-    return _SAID_AT.sub("", text)
+    return _SENT_AT.sub("", text)
 
 
 def newest_words(text: str) -> str:
     """The last of the messages that were joined to `text`, a user's turn: without quoted notes and times."""
-    return _SAID_AT.split(_NOTES_BEFORE.sub("", text))[-1]
+    return _SENT_AT.split(_NOTES_BEFORE.sub("", text))[-1]
 
 
 class ToolSpec(Struct, frozen=True):

@@ -256,7 +256,7 @@ class Runtime:
         return await self.agent.deps.model.find()
 
     async def skills(self) -> dict[str, str]:
-        found = await asyncio.to_thread(self.services.skills.look)
+        found = await asyncio.to_thread(self.services.skills.scan)
         return {skill.name: skill.manifest.description for skill in found if skill.offered}
 
     async def save_key(self, name: str, value: str) -> None:

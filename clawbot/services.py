@@ -40,7 +40,7 @@ from clawbot.logs import setup_logging
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.memory.values import Progress
 from clawbot.sessions.store import SessionStore
-from clawbot.skills.discovery import SkillShelf
+from clawbot.skills.discovery import SkillCatalog
 from clawbot.text.interface import _
 from clawbot.tools.sandbox.recovery import recover
 
@@ -322,7 +322,7 @@ class SharedServices:
 
 def _bent_notices(workspace: Path) -> list[Notice]:
     """One line about what is in the way of the program in the workspace, if anything is. Blocks."""
-    if not (bent := bent_places(workspace)):
+    if not (bent := bent_paths(workspace)):
         return []
     text = _("Not used in the workspace: {places}. `clawbot doctor --fix` mends what can be mended.")
     return [Notice(level="warning", text=text.format(places="; ".join(map(str, bent))))]

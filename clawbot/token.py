@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
-from clawbot.files import PRIVATE_FILE, create_whole, read_plain, write_atomic
+from clawbot.files import PRIVATE_FILE, create_complete, read_plain, write_atomic
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ def load_token(path: Path) -> str:
     """The token in `path`, made now if there is none. Blocks. Raises OSError, and ClawbotError for a file that others
     may read or that holds no token."""
     if not path.exists():
-        create_whole(path, f"{_new()}\n".encode())
+        create_complete(path, f"{_new()}\n".encode())
     if path.stat().st_mode & 0o077:
         raise ClawbotError(f"{path} can be read by others.", hint="Make a new one: clawbot serve token --rotate")
     token = read_plain(path, _LARGEST).decode("utf-8", "replace").strip()
@@ -45,7 +45,7 @@ def _new() -> str:
     return secrets.token_urlsafe(_BYTES)
 
 
-class TokenKeeper:
+class TokenChecker:
     """The token as it is on disk, read again at most once a second, and only while somebody asks."""
 
     def __init__(self, path: Path, token: str, clock: Clock) -> None:

@@ -18,10 +18,10 @@ DEEPEST = 64
 """Maximum depth of nested folders. Real trees stay below 20, and every system call accepts a path of 64 names. The file
 tools create nothing deeper, so the walk finds all that they write."""
 
-MOST_ENTRIES = 100_000
+MAX_TREE_ENTRIES = 100_000
 """A tree with more entries is almost certainly the wrong folder."""
 
-MOST_PROBLEMS = 5
+MAX_PROBLEMS = 5
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EMLINK)
 _BY_NAME = attrgetter("name")
@@ -41,8 +41,8 @@ class TreeWalk:
     """One walk below the open folder `top`, level by level, sorted by name. Blocks; never raises for what it finds.
 
     Paths for which `skips` returns true are neither yielded nor entered, nor are folders whose name is in `ignored`.
-    `most` limits the entries read, `deepest` the depth. Afterwards `visited` is the number of entries read, `is_whole`
-    whether that was all, and `problems` lists what was skipped, one line each.
+    `most` limits the entries read, `deepest` the depth. Afterwards `visited` is the number of entries read,
+    `is_complete` whether that was all, and `problems` lists what was skipped, one line each.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class TreeWalk:
         *,
         skips: Callable[[str], bool] | None = None,
         ignored: Container[str] = (),
-        most: int = MOST_ENTRIES,
+        most: int = MAX_TREE_ENTRIES,
         deepest: int = DEEPEST,
     ) -> None:
         self._top = top
@@ -60,7 +60,7 @@ class TreeWalk:
         self._most = most
         self._deepest = deepest
         self.visited = 0
-        self.is_whole = True
+        self.is_complete = True
         self.problems: list[str] = []
 
     def __iter__(self) -> Iterator[TreeEntry]:
@@ -122,6 +122,6 @@ class TreeWalk:
         self._report(f"{shown} was not looked into: {why}")
 
     def _report(self, problem: str) -> None:
-        self.is_whole = False
-        if len(self.problems) < MOST_PROBLEMS:
+        self.is_complete = False
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)

@@ -28,7 +28,7 @@ from clawbot.text.sanitize import clean_line
 
 LARGEST_FRAME = 256 * 1024**2
 """Bytes. A longer frame means that the stream is out of step or the child is broken."""
-LONGEST_LINE = 2_000
+MAX_LINE = 2_000
 """Bytes of a printed line that are logged; the rest is truncated."""
 EXIT_SECONDS = 1.0
 """How long a child may take to exit after its pipe was closed."""
@@ -94,7 +94,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
     """The parent's side of a child. `take` is called on the loop with each frame; `ended` holds the exit status after
     all output was read.
 
-    Printed output goes to `log` line by line, at most `lines` of them (None: all) until `log_anew` is called.
+    Printed output goes to `log` line by line, at most `lines` of them (None: all) until `restart_log` is called.
     """
 
     def __init__(
@@ -105,10 +105,10 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         *,
         largest: int = LARGEST_FRAME,
         lines: int | None = None,
-        whole_tree: bool = False,
+        full_tree: bool = False,
     ) -> None:
         """Needs a running event loop; the child starts later. `largest` limits frames in both directions, in bytes.
-        `whole_tree`: what left the child's session is killed with it as well."""
+        `full_tree`: what left the child's session is killed with it as well."""
         self._logger = log
         self._decoder = decoder
         self._take = take
@@ -116,7 +116,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         self._splitter = FrameSplitter(largest)
         self._rest = b""
         self._lines = lines
-        self._whole_tree = whole_tree
+        self._full_tree = full_tree
         self._printed = 0
         self._transport: asyncio.SubprocessTransport | None = None
         self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -141,7 +141,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         cast("asyncio.WriteTransport", stdin).write(data)
         return True
 
-    def log_anew(self) -> None:
+    def restart_log(self) -> None:
         """Reset the limit of logged lines."""
         self._printed = 0
 
@@ -149,7 +149,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         """Kill the child and its children at once; a whole tree in a thread, which takes some milliseconds."""
         if self._transport is None or self._transport.get_returncode() is not None:
             return
-        if self._whole_tree:
+        if self._full_tree:
             asyncio.get_running_loop().run_in_executor(None, self._kill_tree, self._transport.get_pid())
         else:
             self._kill_group()
@@ -210,11 +210,11 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
 
     def _print(self, data: bytes) -> None:
         *lines, rest = (self._rest + data).split(b"\n")
-        self._rest = rest[:LONGEST_LINE]
+        self._rest = rest[:MAX_LINE]
         before, self._printed = self._printed, self._printed + len(lines)
         most = self._printed if self._lines is None else self._lines
         for line in lines[: max(most - before, 0)]:
-            self._logger.info("%s", clean_line(line[:LONGEST_LINE].decode(errors="backslashreplace")))
+            self._logger.info("%s", clean_line(line[:MAX_LINE].decode(errors="backslashreplace")))
         if before <= most < self._printed:
             self._logger.warning("more than %d lines were printed; the rest is not logged", most)
 
@@ -255,10 +255,10 @@ def serve_frames(
     loop: asyncio.AbstractEventLoop,
     take: Callable[[Any], None],
     *,
-    whole_tree: bool = False,
+    full_tree: bool = False,
 ) -> None:
     """In the child: call `take` on `loop` with each frame of the parent. The process exits when the stream ends or
-    sends an invalid frame, with the `whole_tree` of processes below it or with those in its session."""
+    sends an invalid frame, with the `full_tree` of processes below it or with those in its session."""
 
     def read() -> None:
         # In a thread, which notices the end even while the loop is busy.
@@ -266,7 +266,7 @@ def serve_frames(
             while (body := read_frame(stream)) is not None:
                 loop.call_soon_threadsafe(take, decoder.decode(body))
         finally:
-            if whole_tree:
+            if full_tree:
                 kill_descendants(os.getpid())
             end_group()
 

@@ -134,7 +134,7 @@ async def test_a_look_that_fails_is_told_once_and_the_next_one_comes(tmp_path: P
     await stage.background.remove(agent)
     stage.background.agents.append(agent)
     timer = stage.background._timer
-    await timer.look()
+    await timer.check()
     assert stage.chat.looks == 2
     assert stage.lines == ["The schedule could not be checked: RuntimeError (see the log for details)"]
 

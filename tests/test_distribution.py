@@ -20,7 +20,7 @@ from clawbot import distribution
 from clawbot.distribution import DISTRIBUTION, pip_install, program, requirements
 from clawbot.extras import EXTRAS as INSTALLED
 from clawbot.extras import install_command
-from clawbot.local_model.keeper import EXTRA
+from clawbot.local_model.process import EXTRA
 from clawbot.plugins.milvus.collections import MilvusError, connect
 from tests.packages import install
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.files import create_whole, read_plain, unreported, write_atomic, write_out
+from clawbot.files import create_complete, read_plain, unreported, write_atomic, write_out
 from clawbot.guarded import GuardedFolder, parts_below
 from tests.hostile import device
 
 
-@pytest.mark.parametrize("write", [write_atomic, create_whole])
+@pytest.mark.parametrize("write", [write_atomic, create_complete])
 def test_a_write_that_fails_names_the_file_and_leaves_nothing(
     write: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ from clawbot.messages import (
     _shown_time,
     compacted_text,
     read_compacted,
-    said_at,
+    sent_at,
 )
 
 SUMMARY = "## Decisions\n- We decided to use Postgres 16."
@@ -73,7 +73,7 @@ def test_the_text_of_an_old_answer_is_without_the_thought_in_it() -> None:
 def test_all_that_is_said_in_a_minute_shares_one_kept_time() -> None:
     _shown_time.cache_clear()
     begin = 1_795_341_780_000
-    told = {said_at(UserMessage("x", timestamp=begin + moment), UTC) for moment in range(0, 60_000, 7)}
+    told = {sent_at(UserMessage("x", timestamp=begin + moment), UTC) for moment in range(0, 60_000, 7)}
     assert told == {"[2026-11-22 10:03] "}
-    assert said_at(UserMessage("x", timestamp=begin + 60_000), UTC) == "[2026-11-22 10:04] "
+    assert sent_at(UserMessage("x", timestamp=begin + 60_000), UTC) == "[2026-11-22 10:04] "
     assert _shown_time.cache_info().currsize == 2

@@ -21,7 +21,7 @@ from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import StartupContextSettings
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.config.switches import Switches
-from clawbot.context.bent import FILES, FOLDERS, bent_places, mend_workspace
+from clawbot.context.bent import FILES, FOLDERS, bent_paths, mend_workspace
 from clawbot.context.bootstrap import read_bootstrap
 from clawbot.context.privacy import privacy_of
 from clawbot.context.startup import startup_quote
@@ -70,7 +70,7 @@ def _hooks(workspace: Path) -> object:
 
 
 def _skills(workspace: Path) -> object:
-    return SkillShelf(Paths(find_home()), _settings().skills, workspace).look()
+    return SkillCatalog(Paths(find_home()), _settings().skills, workspace).scan()
 
 
 def _to_forget(workspace: Path) -> object:
@@ -107,7 +107,7 @@ READERS: dict[str, tuple[Reader, tuple[str, ...]]] = {
     "rest after forgetting": (_left, X),
     "notes elsewhere": (_notes_in, X),
     "what other programs read": (lambda top: _text(top, "CLAUDE.md"), ("CLAUDE.md",)),
-    "what is bent": (bent_places, ("memory", "USER.md", ".clawbot", "exports")),
+    "what is bent": (bent_paths, ("memory", "USER.md", ".clawbot", "exports")),
 }
 PLACES = [(name, place) for name, (_, places) in READERS.items() for place in places]
 # What these read is off until the user trusts it, by its real path and its content.
@@ -193,14 +193,14 @@ def test_what_is_bent_is_named_and_set_aside(tmp_path: Path, place: str, kind: s
             path.symlink_to(tmp_path / "outside" / place)
         case _:
             path.touch() if place in FOLDERS else path.mkdir()
-    named = [bent.path for bent in bent_places(workspace)]
+    named = [bent.path for bent in bent_paths(workspace)]
     if kind == "out" and place in ("hooks", "skills"):
         assert named == []
         return
     assert named == [path]
     [line] = mend_workspace(workspace)
     assert str(path) in line
-    assert bent_places(workspace) == []
+    assert bent_paths(workspace) == []
     assert os.path.lexists(workspace / f"{place}.bent-1")
 
 
@@ -222,9 +222,9 @@ def test_doctor_names_it_and_mends_it() -> None:
 def test_a_folder_that_was_shut_is_opened_again(tmp_path: Path, place: str) -> None:
     workspace = _furnish(tmp_path)
     (workspace / place).chmod(0)
-    assert [bent.path for bent in bent_places(workspace)] == [workspace / place]
+    assert [bent.path for bent in bent_paths(workspace)] == [workspace / place]
     assert mend_workspace(workspace)
-    assert bent_places(workspace) == []
+    assert bent_paths(workspace) == []
 
 
 def test_only_the_folder_itself_is_opened_again(tmp_path: Path) -> None:

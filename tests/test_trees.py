@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.trees import DEEPEST, MOST_PROBLEMS, TreeWalk
+from clawbot.trees import DEEPEST, MAX_PROBLEMS, TreeWalk
 from tests.hostile import KINDS, make_deep, make_things, removed
 
 
@@ -37,7 +37,7 @@ def test_level_by_level_sorted_and_without_what_is_skipped(tmp_path: Path) -> No
         walk = TreeWalk(top, skips=lambda path: path == "a/no", ignored={".git"})
         found = [(entry.path, entry.is_folder) for entry in walk]
     assert found == [("a", True), ("b", True), ("c", False), ("link", False), ("a/y", False), ("b/x", False)]
-    assert walk.is_whole
+    assert walk.is_complete
     assert walk.problems == []
 
 
@@ -50,7 +50,7 @@ def test_a_deep_folder_is_left_out_and_told(tmp_path: Path) -> None:
             paths = [entry.path for entry in walk]
     assert paths[:2] == ["d", "z.md"]
     assert max(path.count("/") for path in paths) == DEEPEST
-    assert not walk.is_whole
+    assert not walk.is_complete
     [problem] = walk.problems
     assert problem.endswith(f"was not looked into: it lies more than {DEEPEST} folders deep")
 
@@ -61,7 +61,7 @@ def test_what_the_tools_may_make_is_walked(tmp_path: Path) -> None:
         with opened(folder) as top:
             walk = TreeWalk(top)
             assert [entry.name for entry in walk][-1] == "n.md"
-    assert walk.is_whole
+    assert walk.is_complete
 
 
 @pytest.mark.parametrize(("most", "whole"), [(11, True), (10, False), (3, False), (0, False)])
@@ -70,7 +70,7 @@ def test_no_more_entries_are_read_than_there_is_room_for(tmp_path: Path, most: i
     with opened(tmp_path) as top:
         walk = TreeWalk(top, most=most)
         told = list(walk)
-    assert walk.is_whole is whole
+    assert walk.is_complete is whole
     assert len(told) == min(most, 11)
     assert walk.visited == min(most + 1, 11)
     assert bool(walk.problems) is not whole
@@ -91,7 +91,7 @@ def test_many_problems_are_told_as_a_few(tmp_path: Path) -> None:
     with opened(tmp_path) as top:
         walk = TreeWalk(top, deepest=1)
         assert len(list(walk)) == 40
-    assert len(walk.problems) == MOST_PROBLEMS
+    assert len(walk.problems) == MAX_PROBLEMS
 
 
 def test_hostile_things_are_made_through_no_link_and_no_pipe(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from clawbot.worker_pipe import LONGEST_LINE, FrameSplitter, WorkerProcess, encode_frame, read_frame
+from clawbot.worker_pipe import MAX_LINE, FrameSplitter, WorkerProcess, encode_frame, read_frame
 from tests.faults import seen_to_end
 
 
@@ -127,7 +127,7 @@ async def test_what_is_printed_does_not_reach_the_frames_and_is_logged_within_li
     texts = [record.getMessage() for record in caplog.records if record.name == "child"]
     assert {"printed", "raw \\xff", "child", "more than 50 lines were printed; the rest is not logged"} <= {*texts}
     assert len(texts) == 51
-    assert max(map(len, texts)) == LONGEST_LINE
+    assert max(map(len, texts)) == MAX_LINE
 
 
 @pytest.mark.parametrize(

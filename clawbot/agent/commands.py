@@ -324,7 +324,7 @@ async def _hooks(host: AgentHost, argument: str) -> CommandResult:
 @command("/skills")
 async def _skills(host: AgentHost, argument: str) -> CommandResult:
     shelf = host.deps.skills
-    found = await asyncio.to_thread(shelf.look) if shelf is not None else ()
+    found = await asyncio.to_thread(shelf.scan) if shelf is not None else ()
     return _said("/skills", skills_text(found), [skill.data() for skill in found])
 
 

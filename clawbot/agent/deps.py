@@ -22,7 +22,7 @@ from clawbot.llm.servers import ServerConsent
 from clawbot.memory.backend import MemoryBackend
 from clawbot.sessions.reset import ResetPolicy
 from clawbot.sessions.store import SessionStore
-from clawbot.skills.discovery import SkillShelf
+from clawbot.skills.discovery import SkillCatalog
 from clawbot.tools.changing import AskedFiles
 from clawbot.tools.memory_output import Citations
 from clawbot.tools.registry import Toolbox

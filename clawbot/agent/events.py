@@ -25,7 +25,7 @@ from clawbot.deadline import Cancellation
 from clawbot.messages import StopReason, Usage
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.interface import N_, _
-from clawbot.text.secrets import left_out, looks_like
+from clawbot.text.secrets import kinds_text, left_out
 
 TurnStatus = Literal["done", "interrupted", "failed", "stopped"]
 Level = Literal["info", "warning", "error"]
@@ -260,7 +260,7 @@ def secrets_left_out(write: MemoryWrite) -> Notice:
     """A notice that secrets of what was written were left out, and how the user keeps one all the same."""
     text = _("{secrets} from {file}.").format(secrets=left_out(write.secrets), file=write.path)
     if write.kinds:
-        keep = _("It looks like {kinds}; `remember --keep …` keeps it.").format(kinds=looks_like(write.kinds))
+        keep = _("It looks like {kinds}; `remember --keep …` keeps it.").format(kinds=kinds_text(write.kinds))
         text = f"{text} {keep}"
     return Notice(level="info", text=text)
 

@@ -31,7 +31,7 @@ from clawbot.context.compaction import (
     is_no_summary,
     junk,
     mend,
-    pieces_of,
+    parts_of,
     plan_stages,
     problems,
     prompt_for,
@@ -290,7 +290,7 @@ class _Writer:
 
     def _plan(self, material: Material, done: int, size: int) -> list[_Stage]:
         """The stages of the messages from `done` on. Blocks."""
-        pieces = pieces_of(material.texts[done:], size, self._job.count)
+        pieces = parts_of(material.texts[done:], size, self._job.count)
         return [
             _Stage(material.conversation([pieces[at].text for at in run], done + run.start), done + run.stop)
             for run in plan_stages([piece.tokens for piece in pieces], size)

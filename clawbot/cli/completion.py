@@ -46,8 +46,8 @@ def this_shell(path: str) -> str:
     """The shell at `path`, the value of `$SHELL`. Raises ClawbotError if it is not supported."""
     name = Path(path).name
     if name not in SHELLS:
-        said = f"$SHELL is {path}" if path else "$SHELL is not set"
-        raise ClawbotError(f"{said}: name the shell.", hint=f"For example: {INSTALL['bash']}")
+        reason = f"$SHELL is {path}" if path else "$SHELL is not set"
+        raise ClawbotError(f"{reason}: name the shell.", hint=f"For example: {INSTALL['bash']}")
     return name
 
 

@@ -80,11 +80,11 @@ def lines_of(values: Mapping[str, Any], origins: Mapping[str, str], path: KeyPat
     """YAML that can be loaded again, with the origin of each value as a comment. Inherited values are left out."""
     indent = "  " * len(path)
     for key, value in values.items():
-        place = (*path, key)
-        origin = origins.get(dotted(place))
+        location = (*path, key)
+        origin = origins.get(dotted(location))
         if origin is not None:
             first, *rest = scalar({} if isinstance(value, dict) else value, indent).split("\n")
             yield from [f"{indent}{key}: {first}  # {origin}", *rest]
         elif isinstance(value, dict):
-            below = list(lines_of(value, origins, place))
+            below = list(lines_of(value, origins, location))
             yield from [f"{indent}{key}:", *below] if below else []

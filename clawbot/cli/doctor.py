@@ -136,8 +136,8 @@ async def _examine(check: Check, here: Here) -> Findings:
         return await found if inspect.isawaitable(found) else found
     except Exception as error:
         log.debug("a check failed", exc_info=True)
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        where = f"{Path(place.filename).name}:{place.lineno}"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{Path(frame.filename).name}:{frame.lineno}"
         message = redact(f"this check itself failed: {type(error).__name__}: {error} ({where})")
         fix = "report it with `clawbot feedback`"
         return [Finding(getattr(check, "__name__", "check"), "problem", message, fix)]

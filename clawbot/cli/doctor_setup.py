@@ -71,10 +71,10 @@ def judged(found: Backend | Missing, *, required: bool) -> Finding:
 
 def terminal(here: Here) -> Findings:
     """Type, colours, encoding, and clipboard access."""
-    return look(here.environ, locale.getencoding())
+    return check_terminal(here.environ, locale.getencoding())
 
 
-def look(environ: Mapping[str, str], encoding: str) -> Findings:
+def check_terminal(environ: Mapping[str, str], encoding: str) -> Findings:
     """The findings for an environment and the encoding of the locale."""
     return [_kind(environ), _encoding(encoding), *_clipboard(environ)]
 

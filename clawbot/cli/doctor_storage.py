@@ -20,7 +20,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.bent import bent_places
+from clawbot.context.bent import bent_paths
 from clawbot.context.workspace import diff_workspace
 from clawbot.errors import ClawbotError
 from clawbot.guarded import GuardedFolder, guarded_bytes
@@ -126,8 +126,8 @@ def strangers(here: Here) -> Findings:
     for name, kind in content.foreign.items():
         kinds.setdefault(kind, []).append(name)
     for name, used in content.copies.items():
-        whole = contains(here.sessions / used, here.sessions / name)
-        kinds.setdefault("copies of a session" if whole else "other states of a session", []).append(name)
+        is_copy = contains(here.sessions / used, here.sessions / name)
+        kinds.setdefault("copies of a session" if is_copy else "other states of a session", []).append(name)
     if not kinds:
         return []
     parts = [f"{kind}: {_named(kinds[kind])}" for kind in sorted(kinds)]
@@ -193,7 +193,7 @@ def workspace(here: Here) -> Findings:
     if (unusable := _unusable("workspace", folder)) is not None:
         return [unusable]
     notes = folder / "memory"
-    if bent := bent_places(folder):
+    if bent := bent_paths(folder):
         fix = f"clawbot doctor --fix{here.for_agent}"
         return [Finding("workspace", "problem", f"{location}", fix if location.mend else None) for location in bent]
     wrong = _unusable("workspace", notes, ": nothing can be remembered") or _left_out(folder)
@@ -221,7 +221,7 @@ def _left_out(workspace: Path) -> Finding | None:
         for _ in walk:
             pass
     message = f"{folder}: {visible_name('; '.join(walk.problems))}"
-    return None if walk.is_whole else Finding("workspace", "warning", message, f"ls -R {quoted(folder)}")
+    return None if walk.is_complete else Finding("workspace", "warning", message, f"ls -R {quoted(folder)}")
 
 
 def _templates(here: Here, init: str) -> Findings:
@@ -373,8 +373,8 @@ def _broken(error: ClawbotError, database: Path | None) -> Finding:
 
 def _state(status: IndexStatus) -> Finding:
     by = f"{status.provider} {status.model}".strip() if status.vectors and status.provider != NONE else "words alone"
-    files, pieces = counted(status.total_files, "file"), counted(status.chunks, "piece")
-    held = f"{status.files:,} of {files} in {pieces}, found by {by}"
+    files, chunks = counted(status.total_files, "file"), counted(status.chunks, "piece")
+    held = f"{status.files:,} of {files} in {chunks}, found by {by}"
     verb = "waits" if status.pending_vectors == 1 else "wait"
     waiting = f"; {counted(status.pending_vectors, 'piece')} {verb} for a vector" if status.pending_vectors else ""
     return Finding("memory", "ok", f"{held}{waiting}")
@@ -382,16 +382,16 @@ def _state(status: IndexStatus) -> Finding:
 
 def _parts(status: IndexStatus, here: Here) -> Findings:
     """What prevents searching by vectors."""
-    look = f"clawbot memory status --deep{here.for_agent}"
+    deep = f"clawbot memory status --deep{here.for_agent}"
     found = []
     if status.fallback is not None:
         mend = f"what it says, or memory.backend: builtin in {here.config_file}"
-        fix = look if status.fallback.since is None else mend
+        fix = deep if status.fallback.since is None else mend
         found.append(Finding("memory", "warning", status.fallback.in_words, fix))
     if (error := _new_error(status)) is not None:
         # `auto` names no provider.
         asked = status.requested_provider if status.provider == NONE else status.provider
-        found.append(Finding("memory", "warning", f"{asked} makes no vectors now: {error}", look))
+        found.append(Finding("memory", "warning", f"{asked} makes no vectors now: {error}", deep))
     if status.rerank_problem:
         fix = f"what it says, or query.rerank: off in {here.config_file}"
         found.append(Finding("memory", "warning", status.rerank_problem, fix))

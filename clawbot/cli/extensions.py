@@ -28,7 +28,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extensions.discovery import F, Found
 from clawbot.hooks.discovery import ABSENT, FoundHook, find_hooks, trusted_hooks
 from clawbot.logs import setup_logging
-from clawbot.skills.discovery import FoundSkill, SkillShelf
+from clawbot.skills.discovery import FoundSkill, SkillCatalog
 from clawbot.text.sanitize import clean_line
 
 _LABEL = 12
@@ -333,7 +333,7 @@ class Skills(Extensions[FoundSkill]):
 
     def find(self) -> Sequence[FoundSkill]:
         settings = self.settings.skills.model_copy(update={"enabled": True})
-        return SkillShelf(self.paths, settings, self.agent.workspace, self.agent.skills).look()
+        return SkillCatalog(self.paths, settings, self.agent.workspace, self.agent.skills).scan()
 
     def odd(self, each: FoundSkill) -> list[str]:
         return list(each.manifest.odd)

@@ -80,7 +80,7 @@ def _settings(here: Here) -> Iterator[str]:
     except ConfigError as error:
         yield str(error)
         return
-    origins = {place: origin for place, origin in loaded.origins.items() if origin != DEFAULT}
+    origins = {path: origin for path, origin in loaded.origins.items() if origin != DEFAULT}
     yield from settings_lines(masked(loaded.settings.model_dump(mode="json", by_alias=True)), origins)
 
 

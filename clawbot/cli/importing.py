@@ -84,8 +84,8 @@ def _lines(outcome: Outcome, jobs: Sequence[dict[str, Any]], *, dry_run: bool, n
     for row in jobs:
         by_problem[row["problem"]].append(row["name"])
     added = by_problem.pop("", [])
-    said = f" ({counted(outcome.messages, 'message')})" if outcome.messages else ""
-    lines = [f"{outcome.program}: {counted(outcome.new, 'conversation')} {would}imported{said}"]
+    size = f" ({counted(outcome.messages, 'message')})" if outcome.messages else ""
+    lines = [f"{outcome.program}: {counted(outcome.new, 'conversation')} {would}imported{size}"]
     for count, text in (
         (outcome.grown, "that grew, with their new messages"),
         (outcome.parts, "continued here: their new messages are conversations of their own"),

@@ -14,7 +14,7 @@ from clawbot.services import RuntimeOptions, SharedServices
 from clawbot.session_deps import toolbox
 from clawbot.sessions.names import MAIN, key_for
 from clawbot.signals import asked_to_end
-from clawbot.token import TokenKeeper, load_token
+from clawbot.token import TokenChecker, load_token
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox
@@ -57,9 +57,9 @@ async def _over_stdio(memory: MemoryServer, stopped: asyncio.Event) -> bool:
 
 async def _over_http(services: SharedServices, memory: MemoryServer, port: int) -> None:
     path = services.paths.serve_token
-    keeper = TokenKeeper(path, await asyncio.to_thread(load_token, path), SystemClock())
+    checker = TokenChecker(path, await asyncio.to_thread(load_token, path), SystemClock())
     with listening("The server can't listen there", "Choose another --port."):
-        await serve_http(memory, port, keeper.accepts, lambda url: echo(f"serving on {url}"))
+        await serve_http(memory, port, checker.accepts, lambda url: echo(f"serving on {url}"))
 
 
 def _memory_server(services: SharedServices) -> MemoryServer:

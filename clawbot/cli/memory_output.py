@@ -92,9 +92,9 @@ def sync_lines(report: SyncReport) -> Iterator[str]:
         yield f"Memory index is up to date: {files}.{waiting}"
         return
     what = f"{files} ({counts})" if counts else files
-    pieces = f"{counted(report.pieces_written, 'piece')} written, {report.pieces_embedded:,} embedded"
+    chunks = f"{counted(report.pieces_written, 'piece')} written, {report.pieces_embedded:,} embedded"
     verb = "rebuilt" if report.rebuilt else "updated"
-    yield f"Memory index {verb}: {what}, {pieces}, {report.seconds:.1f} s.{waiting}"
+    yield f"Memory index {verb}: {what}, {chunks}, {report.seconds:.1f} s.{waiting}"
 
 
 def sync_remarks(report: SyncReport) -> Iterator[str]:
@@ -313,6 +313,6 @@ def describe(progress: Progress, width: int, *, fancy: bool) -> str:
 
 
 def _duration(seconds: float) -> str:
-    whole = max(round(seconds), 0)
-    minutes, rest = divmod(whole, 60)
+    full = max(round(seconds), 0)
+    minutes, rest = divmod(full, 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -16,10 +16,10 @@ from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.llm.worker_reuse import end_reusable_worker
 from clawbot.local_model.gguf import read_head, shown_size
-from clawbot.local_model.keeper import EXTRA, Keeper, demand_installed, is_installed
 from clawbot.local_model.machine import total_memory
+from clawbot.local_model.process import EXTRA, ServerProcess, demand_installed, is_installed
 from clawbot.local_model.register import Running, answers, read_running
-from clawbot.local_model.shelf import LOCAL, OFFERS, SUFFIX, Shelf
+from clawbot.local_model.store import LOCAL, OFFERS, SUFFIX, ModelStore
 from clawbot.signals import ASKED, on_signals
 
 
@@ -28,9 +28,9 @@ def command() -> None:
     """Get a model that runs on this machine; serve it."""
 
 
-def _home() -> tuple[Paths, Shelf]:
+def _home() -> tuple[Paths, ModelStore]:
     paths = Paths(find_home())
-    return paths, Shelf(paths.models)
+    return paths, ModelStore(paths.models)
 
 
 @command.command(name="list")
@@ -117,7 +117,7 @@ def serve(file: str, ctx: int | None, port: int, threads: int | None) -> None:
 
 
 async def _serve(paths: Paths, path: Path, *, window: int | None, port: int, threads: int | None) -> int:
-    server = Keeper(paths, path, window=window, port=port, threads=threads, chat=False)
+    server = ServerProcess(paths, path, window=window, port=port, threads=threads, chat=False)
     on_signals(ASKED, lambda _: server.over.set())
     serving = asyncio.create_task(_until_over(paths, server))
     try:
@@ -135,14 +135,14 @@ async def _serve(paths: Paths, path: Path, *, window: int | None, port: int, thr
         await server.close()
 
 
-async def _until_over(paths: Paths, server: Keeper) -> Running:
+async def _until_over(paths: Paths, server: ServerProcess) -> Running:
     """Start, and print the address."""
     try:
         running = await server.endpoint()
     except BaseException:
         server.over.set()
         raise
-    if running.keeper != os.getpid():
+    if running.owner != os.getpid():
         server.over.set()
         raise ClawbotError(f"{running.name} is served already on {running.base}.", hint="End that: clawbot model stop")
     echo(
@@ -191,12 +191,12 @@ def stop(name: str | None) -> None:
     for running in found:
         # Only while its server answers: the number of a process may belong to another one by now.
         if running.chat:
-            echo(f"{running.name} is served by a chat, and ends with it (process {running.keeper}).")
+            echo(f"{running.name} is served by a chat, and ends with it (process {running.owner}).")
         elif answers(running):
-            os.kill(running.keeper, signal.SIGTERM)
+            os.kill(running.owner, signal.SIGTERM)
             echo(f"{running.name} is being stopped.")
         else:
-            echo(f"{running.name} does not answer: if process {running.keeper} is a clawbot, end that.")
+            echo(f"{running.name} does not answer: if process {running.owner} is a clawbot, end that.")
 
 
 @command.command()

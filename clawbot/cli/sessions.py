@@ -146,20 +146,20 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **wanted: Any
     redactor = Redactor(keep=wanted["with_secrets"])
     store, record = _find(_store(agent_id, file), name)
     summary = store.summary(record)
-    pieces: Iterator[bytes]
+    parts: Iterator[bytes]
     with _reading(summary.path) as transcript:
         if wanted["as_json"] or form == "json":
-            pieces = to_json(summary.path, redactor)
+            parts = to_json(summary.path, redactor)
         else:
-            items = _whole(transcript)
+            items = _full_history(transcript)
             zone = summary.updated_at.tzinfo
-            pieces = (text.encode("utf-8", "replace") for text in to_markdown(items, summary.title, zone, redactor))
+            parts = (text.encode("utf-8", "replace") for text in to_markdown(items, summary.title, zone, redactor))
         if output is None:
-            echo_bytes(pieces)
+            echo_bytes(parts)
         else:
             settings = _settings(agent_id, file)
             workspace = settings.workspace if settings else Paths(find_home()).workspace(agent_id)
-            write_out(output, b"".join(pieces), workspace)
+            write_out(output, b"".join(parts), workspace)
         warn(*map(str, transcript.problems))
     if redactor.count:
         warn(f"{left_out(redactor.count)}; --with-secrets keeps them.")
@@ -197,14 +197,14 @@ def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) 
 @click.argument("title", nargs=-1)
 @click.option("--at", metavar="ID", default="", help="Up to this answer, or before this message of yours.")
 @json_and_agent
-def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **place: Any) -> None:
+def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **agent: Any) -> None:
     """Begin a session with the talk of the session NAME, which stays as it is. `clawbot` has /fork for the open one.
 
     `show --json` has the ids (entryId) for --at. With --json: an object with session (as in `list --json`) and text
     (the message before which the fork ends, or "").
     """
-    agent_id: str = place["agent_id"]
-    store = _store(agent_id, place["file"])
+    agent_id: str = agent["agent_id"]
+    store = _store(agent_id, agent["file"])
     forked = store.fork(name, at, given_title(" ".join(title)))
     summary = store.summary(forked.record)
     data = {"session": {"agent": agent_id, **_plain(summary)}, "text": forked.text}
@@ -221,8 +221,8 @@ def delete(name: str, agent_id: str, file: Path | None) -> None:
     """
     store = _store(agent_id, file)
     session_id = store.find(name).session_id
-    place = store.delete(name)
-    echo(f"Moved to {clean_line(str(place))}")
+    trash = store.delete(name)
+    echo(f"Moved to {clean_line(str(trash))}")
     warn(f"`clawbot sessions restore {session_id}` brings it back.")
 
 
@@ -296,7 +296,7 @@ def _reading(path: Path) -> Transcript:
     return Transcript.open(path, clock=SystemClock(), writable=False)
 
 
-def _whole(transcript: Transcript) -> list[HistoryItem]:
+def _full_history(transcript: Transcript) -> list[HistoryItem]:
     items: list[HistoryItem] = []
     while page := transcript.history(before=items[0].entry_id if items else None, limit=PAGE):
         items[:0] = page
@@ -336,12 +336,12 @@ def _shown(item: HistoryItem, zone: tzinfo | None) -> str:
     time = f"{moment_of(item.timestamp, zone):%Y-%m-%d %H:%M}" if item.timestamp else ""
     if item.message is None:
         return f"--- {clean_line(item.note)} {time}".rstrip()
-    who, text = _said(item.message)
+    who, text = _speech(item.message)
     cut = "\n(interrupted)" if item.interrupted else ""
     return f"{who} {time}".rstrip() + (f"\n{clean(text)}" if text else "") + cut
 
 
-def _said(message: Message) -> tuple[str, str]:
+def _speech(message: Message) -> tuple[str, str]:
     match message:
         case UserMessage():
             return "You", message.shown

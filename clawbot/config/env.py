@@ -100,11 +100,11 @@ def save_key(paths: Paths, name: str, value: str) -> None:
     and if the file cannot be read.
     """
     value = value.strip()
-    place = str(paths.env_file)
+    position = str(paths.env_file)
     if not re.fullmatch(_NAME, name):
-        raise config_error(place, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
+        raise config_error(position, "the name of a key has letters, digits and _ only, such as OPENAI_API_KEY")
     if not value or _UNWRITABLE.search(value):
-        raise config_error(place, f"the value of {name} is empty or not text")
+        raise config_error(position, f"the value of {name} is empty or not text")
     quoted = value.replace("\\", "\\\\").replace("'", "\\'")
     rewrite(paths.env_file, lambda old: _replaced(old, name, f"{name}='{quoted}'\n"))
     os.environ[name] = value

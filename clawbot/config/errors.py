@@ -14,9 +14,9 @@ from clawbot.text.numbers import whole_number
 
 
 class ConfigProblem(NamedTuple):
-    """One problem: `place` is `file:line`, a file or "command line"; `key` is dotted ("" for a whole file)."""
+    """One problem: `position` is `file:line`, a file or "command line"; `key` is dotted ("" for a whole file)."""
 
-    place: str
+    position: str
     key: str
     text: str
 
@@ -25,8 +25,8 @@ class ConfigProblem(NamedTuple):
 
     @property
     def line(self) -> int:
-        """The line in `place`, 0 if it has none."""
-        return whole_number(self.place.rpartition(":")[2]) or 0
+        """The line in `position`, 0 if it has none."""
+        return whole_number(self.position.rpartition(":")[2]) or 0
 
 
 class ConfigError(ClawbotError):
@@ -38,9 +38,9 @@ class ConfigError(ClawbotError):
         self.problems = tuple(problems)
 
 
-def config_error(place: str, text: str, *, key: str = "", hint: str = "") -> ConfigError:
+def config_error(position: str, text: str, *, key: str = "", hint: str = "") -> ConfigError:
     """A ConfigError with one problem."""
-    return ConfigError([ConfigProblem(place, key, text)], hint=hint)
+    return ConfigError([ConfigProblem(position, key, text)], hint=hint)
 
 
 def nearest(word: str, words: list[str], *, least: float = 0.6) -> str:
@@ -68,33 +68,33 @@ def text_of(path: Path) -> str:
 def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> str:
     """The text of `path`. Raises FileNotFoundError, and ConfigError if it cannot be read as UTF-8 (with `errors`),
     or as UTF-16 or UTF-32 with a byte order mark, which Windows writes."""
-    place = str(path)
+    position = str(path)
     try:
         # Reading a pipe would block, and it would be empty the second time.
         if path.is_fifo():
-            raise config_error(place, "is a pipe; expected a file")
+            raise config_error(position, "is a pipe; expected a file")
         with path.open("rb") as stream:
             data = stream.read(limit + 1)
     except FileNotFoundError:
         raise
     except IsADirectoryError as error:
-        raise config_error(place, "is a folder; expected a file") from error
+        raise config_error(position, "is a folder; expected a file") from error
     except NotADirectoryError as error:
         raise config_error(
-            place,
+            position,
             "cannot be read: a file stands where a folder should be",
             hint="Move that file away, or name another folder (CLAWBOT_HOME, --config).",
         ) from error
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise config_error(place, f"cannot be read: {reason}") from error
+        raise config_error(position, f"cannot be read: {reason}") from error
     if len(data) > limit:
-        raise config_error(place, f"is larger than {limit // 1024} KB")
+        raise config_error(position, f"is larger than {limit // 1024} KB")
     try:
         return decoded(data, errors=errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise config_error(f"{place}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error
+        raise config_error(f"{position}:{line}", "is not UTF-8 text", hint="Save the file as UTF-8.") from error
 
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:

@@ -315,7 +315,7 @@ def _refuse_includes(mover: Mover) -> None:
     """Raise ConfigError if the file includes others, in any place."""
     if locations := [path for path in mover.marks if path[-1] == "$include"]:
         text = _("the files that it names are not read here, whatever they restrict: copy their keys into this file")
-        raise config_error(mover.marks[locations[0]].place, text, key=", ".join(map(dotted, locations)))
+        raise config_error(mover.marks[locations[0]].position, text, key=", ".join(map(dotted, locations)))
 
 
 def _recognise(mover: Mover, table: Any) -> bool:

@@ -161,7 +161,7 @@ def _resolve_layer(layer: Layer, environ: Callable[[], Mapping[str, str]]) -> tu
         try:
             return resolve(value, environ(), words=path[-1] not in _TEXTS)
         except UnresolvedError as error:
-            problems.append(ConfigProblem(layer.marks[path].place, dotted(path), str(error)))
+            problems.append(ConfigProblem(layer.marks[path].position, dotted(path), str(error)))
             return value
 
     data = {key: walk(value, (key,)) for key, value in layer.data.items()}
@@ -246,7 +246,7 @@ def _unknown_agents(settings: Settings, merged: Layer) -> Iterator[ConfigProblem
     for name, job in settings.schedule.all_jobs.items():
         if job.agent not in known:
             location = ("schedule", name, "agent")
-            yield ConfigProblem(merged.marks[location].place, dotted(location), unknown_agent(job.agent, known))
+            yield ConfigProblem(merged.marks[location].position, dotted(location), unknown_agent(job.agent, known))
 
 
 def _wrong_neighbours(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
@@ -260,9 +260,9 @@ def _wrong_neighbours(settings: Settings, merged: Layer) -> Iterator[ConfigProbl
                 continue  # inherited, and reported there
             if other == owner:
                 text = f"expected another agent, found the agent {owner} itself"
-                yield ConfigProblem(merged.marks[location].place, dotted(location), text)
+                yield ConfigProblem(merged.marks[location].position, dotted(location), text)
             elif other not in known:
-                yield ConfigProblem(merged.marks[location].place, dotted(location), unknown_agent(other, known))
+                yield ConfigProblem(merged.marks[location].position, dotted(location), unknown_agent(other, known))
 
 
 def _shared_keys(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
@@ -270,7 +270,7 @@ def _shared_keys(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
     for name, other, key in KeyMap(settings.tui.keys).clashes():
         location = ("tui", "keys", name)
         text = f"{key} is the key of {other}, too; give {other} another one, or none"
-        yield ConfigProblem(merged.marks[location].place, dotted(location), text)
+        yield ConfigProblem(merged.marks[location].position, dotted(location), text)
 
 
 def _machine_zone(settings: Settings) -> Iterator[str]:
@@ -285,8 +285,8 @@ def _rare_keys(settings: Settings, merged: Layer) -> Iterator[str]:
     for name, key in KeyMap(settings.tui.keys).rare():
         location = ("tui", "keys", name)
         yield (
-            f"{merged.marks[location].place}: {dotted(location)}: only terminals with the keyboard protocol of Kitty "
-            f"send {key}; in others nothing does this"
+            f"{merged.marks[location].position}: {dotted(location)}: only terminals with the keyboard protocol of "
+            f"Kitty send {key}; in others nothing does this"
         )
 
 
@@ -302,7 +302,7 @@ def _unused_keys(settings: Settings, merged: Layer) -> Iterator[tuple[str, str]]
             is_used = any(heir.memory_search.profile == profile for heir in heirs)
             if not is_used and (mark.key or value(owner.memory_search) != value(MemorySearchSettings())):
                 text = f"has no effect: only the profile `{profile}` uses it; {instead}"
-                yield dotted(path), f"{mark.place}: {mark.key or dotted(path)} {text}"
+                yield dotted(path), f"{mark.position}: {mark.key or dotted(path)} {text}"
 
 
 def _problem(error: ErrorDetails, merged: Layer) -> ConfigProblem:
@@ -311,7 +311,7 @@ def _problem(error: ErrorDetails, merged: Layer) -> ConfigProblem:
         path = ("agents", DEFAULTS, *path[2:])
     while path and path not in merged.marks:
         path = path[:-1]
-    location = merged.marks[path].place if path else ""
+    location = merged.marks[path].position if path else ""
     return ConfigProblem(location, dotted(path), explain(error, secret=_is_secret(path)))
 
 

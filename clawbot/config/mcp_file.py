@@ -59,11 +59,11 @@ def read_servers(file: Path) -> ReadServers:
     return read._replace(notices=(*map(str, problems), *read.notices))
 
 
-def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
-    """The servers of a `document` in the usual form; `place` names it in errors. Raises ConfigError."""
+def servers_of(document: Mapping[str, Any], position: str) -> ReadServers:
+    """The servers of a `document` in the usual form; `position` names it in errors. Raises ConfigError."""
     found = _entries(document)
     if found is None:
-        raise config_error(place, 'expected `{"mcpServers": {NAME: {"command": ..., "args": [...]}}}`')
+        raise config_error(position, 'expected `{"mcpServers": {NAME: {"command": ..., "args": [...]}}}`')
     lists = {key: [_at(document, root) for root in _shapes()[key]] for key in ("off", "only")}
     off, only = ({str(name) for each in lists[key] if isinstance(each, list) for name in each} for key in lists)
     servers: dict[str, dict[str, Any]] = {}
@@ -77,7 +77,7 @@ def servers_of(document: Mapping[str, Any], place: str) -> ReadServers:
             servers[own], skipped = as_server(entry)
         except ValueError as error:
             left_out[name] = entry
-            notices.append(f"{place}: {key}: {error}; the server is left out")
+            notices.append(f"{position}: {key}: {error}; the server is left out")
             continue
         if name in off or (only and name not in only):
             servers[own]["enabled"] = False

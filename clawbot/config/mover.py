@@ -71,12 +71,12 @@ class Mover:
 
     def notify(self, path: KeyPath, text: str) -> None:
         """Add a notice about `path`."""
-        self._notices.append(f"{self.marks[path].place}: {dotted(path)}{text}")
+        self._notices.append(f"{self.marks[path].position}: {dotted(path)}{text}")
 
     def refuse(self, path: KeyPath, text: str) -> None:
         """Remove the value at `path` and add a problem."""
         self.take(path)
-        self.problems.append(ConfigProblem(self.marks[path].place, dotted(path), text))
+        self.problems.append(ConfigProblem(self.marks[path].position, dotted(path), text))
 
     def ignore(self, path: KeyPath, why: str) -> None:
         """Remove the value at `path`; the notice names it with all others."""
@@ -102,15 +102,15 @@ class Mover:
         moved = [(old, new) for old, new in self._moved if dotted(new) not in unused]
         if len(moved) == 1:
             [(old, new)] = moved
-            yield f"{self.marks[old].place}: {dotted(old)} is read as {dotted(new)}"
+            yield f"{self.marks[old].position}: {dotted(old)} is read as {dotted(new)}"
         elif moved:
             text = _("{file}: {n} keys of other programs have another name here: {keys}")
             pairs = ", ".join(f"{dotted(old)} → {dotted(new)}" for old, new in moved)
             yield text.format(file=self.file, n=len(moved), keys=pairs)
         if len(ignored := [path for paths in self._ignored.values() for path in paths]) == 1:
             text = _("{place}: {key} is ignored: {why}")
-            place, (why,) = self.marks[ignored[0]].place, self._ignored
-            yield text.format(place=place, key=dotted(ignored[0]), why=_(why))
+            position, (why,) = self.marks[ignored[0]].position, self._ignored
+            yield text.format(place=position, key=dotted(ignored[0]), why=_(why))
         elif ignored:
             text = _("{file}: {n} keys of other programs have no effect here: {keys}")
             groups = (f"{_some(paths)} ({_(why)})" for why, paths in self._ignored.items())
@@ -164,8 +164,8 @@ class Mover:
             for child, item in value.items():
                 self._join(present, item, (*old, child), (*new, self._spelled(present, child)))
         elif present is not None:
-            text = f"means the same as {dotted(new)}, which is written in {self.marks[new].place}"
-            self.problems.append(ConfigProblem(self.marks[old].place, dotted(old), text))
+            text = f"means the same as {dotted(new)}, which is written in {self.marks[new].position}"
+            self.problems.append(ConfigProblem(self.marks[old].position, dotted(old), text))
         else:
             data[str(new[-1])] = value
             moved = {path: mark for path, mark in self.marks.items() if path[: len(old)] == old}

@@ -232,7 +232,7 @@ class JobSettings(SettingsSection):
     """Only in these hours, such as 08:00-22:00, in the job's zone; null for all."""
 
     @model_validator(mode="after")
-    def _says_when_and_what(self) -> Self:
+    def _check_time_and_text(self) -> Self:
         if [self.cron, self.every, self.at].count(None) != 2:
             raise expected("one of cron, every and at in a job", show=False)
         if (self.prompt is None) == (self.event is None):

@@ -88,11 +88,11 @@ _RULES = (
 
 
 class Mark(NamedTuple):
-    """The origin of a value: `origin` for the user, `place` (file and line) for errors, and the dotted `key` in the
+    """The origin of a value: `origin` for the user, `position` (file and line) for errors, and the dotted `key` in the
     file if it was moved from there."""
 
     origin: str
-    place: str
+    position: str
     key: str = ""
 
 
@@ -135,8 +135,8 @@ def parse_layer(
     if is_json(name):
         text = as_yaml(text)
     builder = (reader or TreeReader)(name, origin)
-    if sum(map(text.count, ("[", "{", "- ", "? "))) > builder.most_openings:
-        raise config_error(name, f"has more than {builder.most_openings} lists and mappings")
+    if sum(map(text.count, ("[", "{", "- ", "? "))) > builder.max_openings:
+        raise config_error(name, f"has more than {builder.max_openings} lists and mappings")
     try:
         data = builder.run(text)
     except yaml.YAMLError as error:
@@ -152,8 +152,8 @@ class TreeReader:
     """Turns the nodes of one file into data, marks and problems."""
 
     loader_class: Any = _Loader
-    most_openings = _MAX_OPENINGS
-    most_values = _MAX_VALUES
+    max_openings = _MAX_OPENINGS
+    max_values = _MAX_VALUES
 
     def __init__(self, name: str, origin: str | None) -> None:
         self.name = name
@@ -170,15 +170,15 @@ class TreeReader:
         finally:
             self.loader.dispose()
 
-    def _place(self, node: yaml.Node) -> str:
+    def _position(self, node: yaml.Node) -> str:
         return f"{self.name}:{node.start_mark.line + 1}"
 
     def _mark(self, node: yaml.Node, path: KeyPath) -> None:
-        place = self._place(node)
-        self.marks[path] = Mark(self.origin or place, place)
+        position = self._position(node)
+        self.marks[path] = Mark(self.origin or position, position)
 
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
-        if len(path) > _MAX_DEPTH or len(self.marks) > self.most_values:
+        if len(path) > _MAX_DEPTH or len(self.marks) > self.max_values:
             raise RecursionError
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
@@ -223,7 +223,7 @@ class TreeReader:
         node.value = kept
 
     def _problem(self, node: yaml.Node, path: KeyPath, text: str) -> None:
-        self.problems.append(ConfigProblem(self._place(node), dotted(path), text))
+        self.problems.append(ConfigProblem(self._position(node), dotted(path), text))
 
 
 def dotted(path: KeyPath) -> str:

@@ -77,12 +77,12 @@ def is_secret(annotation: Any) -> bool:
 _NEAR = 2
 
 
-def _place_of(path: KeyPath, root: type[SettingsSection]) -> str:
+def _path_of(path: KeyPath, root: type[SettingsSection]) -> str:
     """The dotted path of the nearest other key below `root` with the last name of `path`; "" if none is near, or
     several are. The entries of agents count as the top: most keys are in them."""
     name, agent = to_snake(str(path[-1])), path[1] if path[0] == "agents" and len(path) > 2 else DEFAULTS
     found: dict[int, set[KeyPath]] = {}
-    for other in _places_of(name, root, ()):
+    for other in _paths_of(name, root, ()):
         at = tuple(agent if step == DEFAULTS and other[0] == "agents" else step for step in other)
         found.setdefault(_steps(path, at), set()).add(at)
     nearest_ones = found[min(found)] if found else set()
@@ -96,15 +96,15 @@ def _steps(*paths: KeyPath) -> int:
     return len(one) + len(other) - 2 * len(common)
 
 
-def _places_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iterator[KeyPath]:
+def _paths_of(name: str, section: type[SettingsSection], path: KeyPath) -> Iterator[KeyPath]:
     for key, field in keys_of(section).items():
         if key == name:
             yield (*path, key)
         below, named = section_of(field.annotation), section_of(items_of(field.annotation, dict))
         if below:
-            yield from _places_of(name, below, (*path, key))
+            yield from _paths_of(name, below, (*path, key))
         if named:
-            yield from _places_of(name, named, (*path, key, DEFAULTS))
+            yield from _paths_of(name, named, (*path, key, DEFAULTS))
 
 
 def respell(
@@ -142,7 +142,7 @@ class _Speller:
             if annotation is None and self.spare((*old, key), value):
                 continue
             if annotation is None:
-                text = unknown_key(key, list(fields), _place_of((*new, key), self.root))
+                text = unknown_key(key, list(fields), _path_of((*new, key), self.root))
                 self._problem((*old, key), (*new, key), text)
             elif name in result:
                 self._problem((*old, key), (*new, name), "is written twice, in both spellings")
@@ -165,7 +165,7 @@ class _Speller:
         return value
 
     def _problem(self, old: KeyPath, new: KeyPath, text: str) -> None:
-        self.problems.append(ConfigProblem(self.old_marks[old].place, dotted(new), text))
+        self.problems.append(ConfigProblem(self.old_marks[old].position, dotted(new), text))
 
 
 _EXPECTED = {

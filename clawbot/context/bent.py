@@ -20,7 +20,7 @@ FILES = (*TEMPLATES, "BOOT.md")
 LINKABLE = ("hooks", "skills")  # what lies there is off until the user trusts it, by its real path
 
 
-class BentPlace(Struct, frozen=True):
+class BentPath(Struct, frozen=True):
     """A file or folder that is of no use to the program: where, and why. `mend` is what puts it right: to open it for
     the user again, to set it aside, or nothing that the program may do."""
 
@@ -32,10 +32,10 @@ class BentPlace(Struct, frozen=True):
         return f"{self.path} {self.why}"
 
 
-def bent_places(workspace: Path) -> list[BentPlace]:
+def bent_paths(workspace: Path) -> list[BentPath]:
     """What is in the way of the program in `workspace`; empty where nothing is. Blocks."""
     folders = list(_bent_folders(workspace))
-    is_usable = all(place.path != workspace for place in folders)
+    is_usable = all(bent.path != workspace for bent in folders)
     return [*folders, *_bent_files(workspace)] if is_usable else folders[:1]
 
 
@@ -43,20 +43,20 @@ def mend_workspace(workspace: Path) -> list[str]:
     """Put right what can be without losing anything; returns a line for each. Blocks; raises OSError."""
     files, lines = GuardedFolder(workspace), list[str]()
     for _round in range(2):  # the first one may open the workspace itself
-        for place in bent_places(workspace):
-            name = place.path.relative_to(workspace)
-            if place.mend == "open":
+        for bent in bent_paths(workspace):
+            name = bent.path.relative_to(workspace)
+            if bent.mend == "open":
                 files.unshut(name)
-                lines.append(f"{place.path} is open for you again")
-            elif place.mend:
+                lines.append(f"{bent.path} is open for you again")
+            elif bent.mend:
                 aside = next(
                     each for number in itertools.count(1) if files.rename(name, each := f"{name}.bent-{number}")
                 )
-                lines.append(f"{place.path} is now {aside}: it {place.why}")
+                lines.append(f"{bent.path} is now {aside}: it {bent.why}")
     return lines
 
 
-def _bent_folders(workspace: Path) -> Iterator[BentPlace]:
+def _bent_folders(workspace: Path) -> Iterator[BentPath]:
     files = GuardedFolder(workspace)
     for name in ("", *FOLDERS):
         path = workspace / name
@@ -69,13 +69,13 @@ def _bent_folders(workspace: Path) -> Iterator[BentPlace]:
             is_shut = True
         except OSError:
             if not (name in LINKABLE and path.is_symlink() and path.is_dir()):
-                yield BentPlace(path, _("is a link or a file, not a folder"), "aside" if name else "")
+                yield BentPath(path, _("is a link or a file, not a folder"), "aside" if name else "")
             continue
         if is_shut:
-            yield BentPlace(path, _("is shut: you may not read or change it"), "open")
+            yield BentPath(path, _("is shut: you may not read or change it"), "open")
 
 
-def _bent_files(workspace: Path) -> Iterator[BentPlace]:
+def _bent_files(workspace: Path) -> Iterator[BentPath]:
     files = GuardedFolder(workspace)
     for name in FILES:
         try:
@@ -83,4 +83,4 @@ def _bent_files(workspace: Path) -> Iterator[BentPlace]:
         except RefusedFileError as problem:
             found = files.state(name)
             is_file = found is not None and stat.S_ISREG(found.st_mode)
-            yield BentPlace(workspace / name, str(problem), "" if is_file else "aside")
+            yield BentPath(workspace / name, str(problem), "" if is_file else "aside")

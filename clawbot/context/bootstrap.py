@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     # As in window.py.
     from clawbot.config.schema_agent import BootstrapSettings
 
-LONGEST_RUN = 60
+MAX_RUN = 60
 """Maximum length of a backtick run in a workspace file of the prompt, since fences must be longer."""
 _TICKS = re.compile("`+")
-_LONG_RUNS = re.compile(f"`{{{LONGEST_RUN + 1},}}")
+_LONG_RUNS = re.compile(f"`{{{MAX_RUN + 1},}}")
 
 
 def fence_for(texts: Iterable[str]) -> str:
@@ -44,8 +44,8 @@ def fenced(text: str, fence: str) -> str:
 
 
 def tamed(text: str) -> str:
-    """`text` with runs of at most `LONGEST_RUN` backticks, so that no text lengthens all fences."""
-    return _LONG_RUNS.sub("`" * LONGEST_RUN, text)
+    """`text` with runs of at most `MAX_RUN` backticks, so that no text lengthens all fences."""
+    return _LONG_RUNS.sub("`" * MAX_RUN, text)
 
 
 PERSONA = "SOUL.md"
@@ -53,7 +53,7 @@ RITUAL = "BOOTSTRAP.md"
 MEMORY = "MEMORY.md"
 MEMORY_NAMES = (MEMORY, "memory.md")  # the first one found is used, and only that one
 SEEDED = ("AGENTS.md", PERSONA, "IDENTITY.md", "USER.md", "TOOLS.md")
-LEAST_ROOM = 64  # characters; with less room, nothing more is added
+MIN_ROOM = 64  # characters; with less room, nothing more is added
 
 
 class NamedText(Protocol):
@@ -133,7 +133,7 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
     room = limits.total_max_chars
     kept: list[BootstrapFile] = []
     for index, file in enumerate(read.files):
-        if room < LEAST_ROOM:
+        if room < MIN_ROOM:
             left_out = ", ".join(rest.name for rest in read.files[index:])
             notices.append(
                 _("Not in the prompt, as bootstrap.total_max_chars is used up: {files}.").format(files=left_out)
@@ -149,7 +149,7 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
         if (tame := tamed(text)) != text:
             notices.append(
                 _("{name} is cut in the prompt: it has more than {n} backticks in a row.").format(
-                    name=file.name, n=LONGEST_RUN
+                    name=file.name, n=MAX_RUN
                 )
             )
             text = tame

@@ -98,11 +98,11 @@ class TokenCounter:
     def _of_answer(self, message: AssistantMessage) -> int:
         """A failed or truncated answer is sent without its calls and reasoning."""
         calls = [] if message.broken else message.tool_calls
-        said = message.text if message.text.strip() else ""
-        if not said and not calls:
+        text = message.text if message.text.strip() else ""
+        if not text and not calls:
             return 0
         thinking = 0 if message.broken else self._of_thinking(message)
-        return MESSAGE_TOKENS + self._count(said) + sum(map(self._of_call, calls)) + thinking
+        return MESSAGE_TOKENS + self._count(text) + sum(map(self._of_call, calls)) + thinking
 
     def _of_call(self, call: ToolCallBlock) -> int:
         return MESSAGE_TOKENS + self._count(call.name) + self._count(msgspec.json.encode(call.arguments).decode())
@@ -153,15 +153,15 @@ class Reuse:
     """Reuses the objects of the last view for equal items."""
 
     def __init__(self) -> None:
-        self._stand_ins: dict[tuple[str, str], ContextItem] = {}
+        self._replacements: dict[tuple[str, str], ContextItem] = {}
 
     def __len__(self) -> int:
         """The number of replaced items in the last view."""
-        return len(self._stand_ins)
+        return len(self._replacements)
 
     def settle(self, items: Sequence[ContextItem], view: Sequence[ContextItem]) -> list[ContextItem]:
         """`view`, parallel to `items`, with the objects of the last view where they are equal."""
-        before, self._stand_ins = self._stand_ins, {}
+        before, self._replacements = self._replacements, {}
         if items is view or list(items) == list(view):
             return list(items)
         return [shown if shown is item else self._known(before, shown) for item, shown in zip(items, view, strict=True)]
@@ -170,8 +170,8 @@ class Reuse:
         call = item.message.tool_call_id if isinstance(item.message, ToolResultMessage) else ""
         key = (item.entry_id, call)
         known = before.get(key)
-        self._stand_ins[key] = known if known == item else item
-        return self._stand_ins[key]
+        self._replacements[key] = known if known == item else item
+        return self._replacements[key]
 
 
 IMAGE_WEIGHT = 2000

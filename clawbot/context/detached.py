@@ -30,7 +30,7 @@ class Pictures:
 
     def __init__(self) -> None:
         self._without = Kept[ContextItem, ContextItem](without_pictures)
-        self._told = ("", "")
+        self._described = ("", "")
 
     def shown(self, items: Sequence[ContextItem], model: ModelInfo) -> list[ContextItem]:
         """`items` as `model` can take them."""
@@ -39,12 +39,12 @@ class Pictures:
     def left_out(self, session: str, items: Sequence[ContextItem], model: ModelInfo) -> str:
         """What the user is told of the pictures in `items` that `model` will not see: once for a session and a model,
         else ""."""
-        place = (session, model.ref)
-        if model.supports_images or place == self._told or not any(has_pictures(item.message) for item in items):
+        key = (session, model.ref)
+        if model.supports_images or key == self._described or not any(has_pictures(item.message) for item in items):
             return ""
-        self._told = place
-        said = _("{model} takes no pictures: those of this conversation are left out. /model chooses another.")
-        return said.format(model=model.ref)
+        self._described = key
+        text = _("{model} takes no pictures: those of this conversation are left out. /model chooses another.")
+        return text.format(model=model.ref)
 
 
 def has_pictures(message: Message) -> bool:
@@ -59,11 +59,11 @@ def without_pictures(item: ContextItem) -> ContextItem:
     message = item.message
     if not isinstance(message, UserMessage | ToolResultMessage) or not has_pictures(message):
         return item
-    content = [_told(block) if isinstance(block, ImageBlock) else block for block in message.content]
+    content = [_described(block) if isinstance(block, ImageBlock) else block for block in message.content]
     return structs.replace(item, message=structs.replace(message, content=content))
 
 
-def _told(block: ImageBlock) -> TextBlock:
+def _described(block: ImageBlock) -> TextBlock:
     name = f" {block.attached}" if block.attached else ""
     return TextBlock(f"[picture{name}: not shown, since this model takes no pictures]", attached=block.attached)
 
@@ -72,9 +72,9 @@ def _told(block: ImageBlock) -> TextBlock:
 _CHARS_PER_TOKEN = 1
 # A history many times too long for the window (after a change of models) is truncated rather than processed for an
 # hour.
-MOST_COPIES = 8
-_LEAST_TOKENS = 50
-_LEAST_CHARS = 200  # of a text, however little room there is: less says nothing
+MAX_COPIES = 8
+_MIN_TOKENS = 50
+_MIN_CHARS = 200  # of a text, however little room there is: less says nothing
 _IMAGE = TextBlock("[A picture was here.]")
 
 
@@ -102,8 +102,8 @@ def detach(
     copies: list[Detached] = []
     shown: list[Message] = []
     begin, used = start, 0
-    most = MOST_COPIES * allowed
-    each = allowed if sum(tokens[start:stop]) <= most else max(_LEAST_TOKENS, most // (stop - start))
+    most = MAX_COPIES * allowed
+    each = allowed if sum(tokens[start:stop]) <= most else max(_MIN_TOKENS, most // (stop - start))
     for first, last in _units(items, start, stop):
         room = max(1, min(each, allowed // (last - first)))
         messages = [_fitted(items[at].message, tokens[at], room) for at in range(first, last)]
@@ -130,14 +130,14 @@ def _fitted(message: Message, tokens: int, room: int) -> Message:
     """`message` with its texts truncated to about `room` tokens."""
     if tokens <= room:
         return message
-    chars = max(_LEAST_CHARS, room * _CHARS_PER_TOKEN)
+    chars = max(_MIN_CHARS, room * _CHARS_PER_TOKEN)
     match message:
         case UserMessage(content=str(text)):
             return structs.replace(message, content=head_and_tail(text, chars))
         case BashExecutionMessage(output=output):
             return structs.replace(message, output=head_and_tail(output, chars))
         case _:
-            each = max(_LEAST_CHARS, chars // max(1, len(message.content)))
+            each = max(_MIN_CHARS, chars // max(1, len(message.content)))
             return structs.replace(message, content=[_fitted_block(block, each) for block in message.content])
 
 
@@ -161,7 +161,7 @@ def _fitted_value(value: Any, chars: int) -> Any:
         case str():
             return head_and_tail(value, chars)
         case dict():
-            return {name: _fitted_value(item, max(_LEAST_CHARS, chars // len(value))) for name, item in value.items()}
+            return {name: _fitted_value(item, max(_MIN_CHARS, chars // len(value))) for name, item in value.items()}
         case list() if len(json.dumps(value, default=str)) > chars:
             return head_and_tail(json.dumps(value, ensure_ascii=False, default=str), chars)
         case _:

@@ -28,7 +28,7 @@ TRUNCATED = "[truncated: output exceeded context limit]"
 REMOVED = "[compacted: tool output removed to free context]"
 RESULT_SHARE = 0.3
 TOTAL_SHARE = 0.75
-LEAST_TOKENS = 256
+MIN_TOKENS = 256
 """What a result and all messages together may take on the smallest window."""
 SMALLEST_CUT = 32
 """Tokens below which the beginning of a result says nothing, and it is removed."""
@@ -62,8 +62,8 @@ class Guard:
         here was offered to nobody.
         """
         sizes = self._sizes.of(items)
-        limit = max(LEAST_TOKENS, int((window - fixed) * RESULT_SHARE))
-        budget = max(LEAST_TOKENS, int(window * share) - fixed)
+        limit = max(MIN_TOKENS, int((window - fixed) * RESULT_SHARE))
+        budget = max(MIN_TOKENS, int(window * share) - fixed)
         largest = max(compress(sizes, self._may_be_cut.of(items)), default=0)
         if largest <= limit and sum(sizes) <= budget:
             return self._reuse.settle(items, items)
@@ -113,8 +113,8 @@ class _View:
         for index in self._unseen:
             result, size = self._result(index), self._sizes[index]
             if size > limit:
-                whole = limit < SMALLEST_CUT or _has_pictures(result)
-                self._put(index, _removed(result) if whole else _cut(result, size, limit, self._tokens))
+                is_removed = limit < SMALLEST_CUT or _has_pictures(result)
+                self._put(index, _removed(result) if is_removed else _cut(result, size, limit, self._tokens))
 
     def _result(self, index: int) -> ToolResultMessage:
         message = self.items[index].message

@@ -21,7 +21,7 @@ from clawbot.messages import OFFLINE, ToolSpec
 if TYPE_CHECKING:
     pass
 
-SEARCH, GET, GREP, TALKS = "memory_search", "memory_get", "grep", "sessions_search"
+SEARCH, GET, GREP, SESSIONS = "memory_search", "memory_get", "grep", "sessions_search"
 TASK = "task"
 """The tool that has a sub-agent do something."""
 # Characters that would reorder or break the line on which a path is quoted.
@@ -118,7 +118,7 @@ def _short(tool: ToolSpec) -> ToolSpec:
 
 def compact_files(read: Bootstrap) -> Bootstrap:
     """`read` in the order in which its files are cut last in a small window."""
-    rank = {name: place for place, name in enumerate(_COMPACT_FILES)}
+    rank = {name: number for number, name in enumerate(_COMPACT_FILES)}
     return structs.replace(read, files=tuple(sorted(read.files, key=lambda file: rank.get(file.name, len(rank)))))
 
 
@@ -213,8 +213,8 @@ def _recall(inputs: PromptInputs) -> str:
         )
     else:
         return ""
-    if TALKS in names:
-        how += f" What the notes do not hold, and what exactly was said, you find with {TALKS}."
+    if SESSIONS in names:
+        how += f" What the notes do not hold, and what exactly was said, you find with {SESSIONS}."
     source = (
         "Name the source of what you recall as `path:line`."
         if inputs.citations

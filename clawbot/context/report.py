@@ -251,12 +251,12 @@ def _rows(report: ContextReport) -> Iterator[Sequence[str]]:
 def _bar(report: ContextReport) -> str:
     """The parts from left to right, with the marks of flush and compaction where there is nothing yet."""
     shown = [part for part in report.parts if part.tokens > 0]
-    whole = max(report.window, sum(part.tokens for part in shown))
+    total = max(report.window, sum(part.tokens for part in shown))
     bar, seen = "", 0
     for part in shown:
         seen += part.tokens
-        bar += SIGNS[part.key] * (round(seen * BAR_CELLS / whole) - len(bar))
-    marks = {mark * BAR_CELLS // whole for mark in (report.flush_at, report.compact_at) if mark}
+        bar += SIGNS[part.key] * (round(seen * BAR_CELLS / total) - len(bar))
+    marks = {mark * BAR_CELLS // total for mark in (report.flush_at, report.compact_at) if mark}
     empty = (SIGNS["free"], SIGNS["reserve"])
     return "".join(MARK if place in marks and sign in empty else sign for place, sign in enumerate(bar))
 

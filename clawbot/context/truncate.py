@@ -6,7 +6,7 @@ import unicodedata
 
 HEAD_SHARE, TAIL_SHARE = 0.70, 0.20  # the rest of the room is for the marker
 JOINER = "\u200d"
-LONGEST_CLUSTER = 32  # code points; beyond it a cluster is nobody's character and is cut like any text
+MAX_CLUSTER = 32  # code points; beyond it a cluster is nobody's character and is cut like any text
 
 
 def shorten(text: str, limit: int, name: str) -> str:
@@ -53,12 +53,12 @@ def clamp(text: str, limit: int) -> str:
 
 def cut_before(text: str, index: int) -> int:
     """The last position at or before `index` where `text` may be cut."""
-    return next((at for at in range(index, max(index - LONGEST_CLUSTER, 0), -1) if _may_cut(text, at)), max(index, 0))
+    return next((at for at in range(index, max(index - MAX_CLUSTER, 0), -1) if _may_cut(text, at)), max(index, 0))
 
 
 def cut_after(text: str, index: int) -> int:
     """The first position at or after `index` where `text` may be cut."""
-    end = min(index + LONGEST_CLUSTER, len(text))
+    end = min(index + MAX_CLUSTER, len(text))
     return next((at for at in range(index, end) if _may_cut(text, at)), index)
 
 
@@ -84,6 +84,6 @@ def _is_flag_letter(char: str) -> bool:
 def _flag_letters_before(text: str, index: int) -> int:
     """How many regional indicators stand in a row before `index`: two make a flag."""
     count = 0
-    while count < LONGEST_CLUSTER and index > count and _is_flag_letter(text[index - count - 1]):
+    while count < MAX_CLUSTER and index > count and _is_flag_letter(text[index - count - 1]):
         count += 1
     return count

@@ -23,7 +23,7 @@ DEFAULT_WINDOW = 128_000
 ASSUMED = N_("assumed: neither the model's data nor its server says")
 # The most that a summary may take, in tokens: some 16,000 characters.
 _SUMMARY = 4_000
-_LEAST_SUMMARY = 200
+_MIN_SUMMARY = 200
 
 
 class WindowBudget(NamedTuple):
@@ -57,7 +57,7 @@ def window_of(info: ModelInfo, cap: int | None) -> Window:
     return Window(info.window, info.window_source, False)
 
 
-LEAST_WINDOW = 2_000
+MIN_WINDOW = 2_000
 """Tokens. No model has a smaller window: a limit below it that an error names was misread."""
 LEARNT = N_("from an error of the provider")
 
@@ -78,7 +78,7 @@ class Windows:
     def learn(self, model: ModelInfo, limit: int | None) -> bool:
         """The provider refused a request because the window has `limit` tokens (None: it did not say). Whether that is
         less than was known."""
-        if limit is None or not LEAST_WINDOW <= limit < self.of(model).tokens:
+        if limit is None or not MIN_WINDOW <= limit < self.of(model).tokens:
             return False
         self._learnt[model.ref] = limit
         return True
@@ -95,7 +95,7 @@ def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> Wi
     limit = window - reserve
     room = max(0, limit - fixed)
     flush = settings.memory_flush
-    summary = max(_LEAST_SUMMARY, min(_SUMMARY, room // 6))
+    summary = max(_MIN_SUMMARY, min(_SUMMARY, room // 6))
     return WindowBudget(
         window=window,
         reserve=reserve,
@@ -108,12 +108,12 @@ def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> Wi
 
 BOOTSTRAP_SECTION = "project context"
 """The section of the system prompt that holds the workspace files."""
-LEAST_NOTES = 1_500
+MIN_NOTES = 1_500
 """Tokens of the reserve that a silent turn keeps for what it reads and writes, at least."""
-MOST_FAILURES = 3
+MAX_FAILURES = 3
 """After this many failed flushes in a cycle, none is tried until the next."""
 # The plausible ratio of a provider's count to ours. Less than half means that the server left out its cache.
-_LEAST_RATIO, _MOST_RATIO = 0.5, 3.0
+_MIN_RATIO, _MAX_RATIO = 0.5, 3.0
 # A reported answer may exceed its text by this; more is reasoning, which is not sent again.
 _ANSWER_SLACK = 50
 
@@ -224,13 +224,13 @@ def _against(
     report: Report | None, parts: Measure, messages: Sequence[Message], counts: Sequence[int], *, stale: bool
 ) -> Measure:
     """`parts` with the best figure for the whole, given the provider's `report` of an earlier request."""
-    if stale or report is None or report.prompt_tokens < report.counted * _LEAST_RATIO:
+    if stale or report is None or report.prompt_tokens < report.counted * _MIN_RATIO:
         return parts._replace(used=parts.counted, stale=stale)
     answer = _reported_answer(messages, counts, report)
     since = parts.counted - report.counted
     if answer is not None:
         since -= counts[-1]
-    ratio = min(report.prompt_tokens / report.counted, _MOST_RATIO) if report.counted else 1.0
+    ratio = min(report.prompt_tokens / report.counted, _MAX_RATIO) if report.counted else 1.0
     return parts._replace(
         used=max(0, report.prompt_tokens + (answer or 0) + round(since * ratio)),
         exact=since == 0,
@@ -241,14 +241,14 @@ def _against(
 def should_flush(measure: Measure, budget: WindowBudget, *, flushed: bool, failures: int) -> bool:
     """Whether to flush before the user's turn: once per cycle (`flushed`), from the mark on, never with stale figures,
     and not after three failures."""
-    if flushed or failures >= MOST_FAILURES or measure.stale or not budget.flush:
+    if flushed or failures >= MAX_FAILURES or measure.stale or not budget.flush:
         return False
     return measure.used >= budget.flush
 
 
 def should_flush_by_size(grown_bytes: int, force_bytes: int, failures: int) -> bool:
     """Whether the transcript has grown by enough since the last flush to force one. `force_bytes` 0: never."""
-    return 0 < force_bytes <= grown_bytes and failures < MOST_FAILURES
+    return 0 < force_bytes <= grown_bytes and failures < MAX_FAILURES
 
 
 def should_compact(measure: Measure, budget: WindowBudget, *, running: bool = False) -> bool:
@@ -262,7 +262,7 @@ def should_compact(measure: Measure, budget: WindowBudget, *, running: bool = Fa
 def copy_limit(measure: Measure, budget: WindowBudget) -> int:
     """Where the prompt of a silent turn ends at the latest, by our count: at the limit, or within the reserve where the
     provider's own figures are known. It keeps a quarter of the reserve for its answers."""
-    kept = max(budget.reserve // 4, min(budget.reserve, LEAST_NOTES))
+    kept = max(budget.reserve // 4, min(budget.reserve, MIN_NOTES))
     return max(budget.limit, budget.window - kept - measure.beyond if measure.reported else 0)
 
 

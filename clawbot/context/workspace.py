@@ -107,7 +107,7 @@ def seed_workspace(workspace: Path, template_dir: Path, clock: Clock, record: Pa
     the file `record`, in a folder of the state folder. Blocks.
 
     Raises ClawbotError if the workspace cannot be created, read or written, unless it was used before: then a command
-    may have shut it (see `bent_places`) or the disk is full, which stops no start.
+    may have shut it (see `bent_paths`) or the disk is full, which stops no start.
     """
     try:
         with GuardedFolder(workspace).folder(create=True):

@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseManifest)
 
 class Found(Struct, Generic[M], frozen=True):
     """A hook or skill. `missing` are unmet requirements; with a `problem` it can't be used at all, and `manifest` may
-    contain only the name. `digest` is that of its content, and `off_because` says why one of a workspace is off
+    contain only the name. `digest` is that of its content, and `off_because` is why one of a workspace is off
     although the user enabled it."""
 
     kind: ClassVar[str]

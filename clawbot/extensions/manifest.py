@@ -1,5 +1,5 @@
 """Folders that are described by a Markdown file with a YAML head (HOOK.md, SKILL.md): which there are, whether they are
-whole, what the head says, and which of its requirements are unmet.
+complete, what its head holds, and which of its requirements are unmet.
 
 Keys may be spelled `any_bins`, `any-bins` or `anyBins`; those below `metadata.openclaw` count too.
 """
@@ -26,7 +26,7 @@ from msgspec import Struct
 from clawbot.guarded import open_real
 
 Source = Literal["shipped", "home", "dir", "package", "workspace"]
-MOST_FOLDERS = 1000
+MAX_FOLDERS = 1000
 """The number of entries read from one folder."""
 LARGEST_MANIFEST = 256 * 1024
 """Maximum size of a manifest in bytes."""
@@ -42,7 +42,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ManifestError(Exception):
-    """A manifest, or the folder around it, cannot be used; the text says where and why."""
+    """A manifest, or the folder around it, cannot be used; the text has path and reason."""
 
 
 class Requires(Struct, frozen=True, forbid_unknown_fields=False):
@@ -65,7 +65,7 @@ class BaseManifest(Struct, frozen=True):
 
     def needs(self, given: Mapping[str, str], system: str = sys.platform) -> dict[str, bool]:
         """Whether each requirement is met, by phrases: `os: darwin`, `bin: gh`, `any bin: rg, grep`, `env:
-        GITHUB_TOKEN`, `python: requests`. `given` are variables set beside the environment, `system` is `sys.platform`.
+        GITHUB_TOKEN`, `python: requests`. `given` are additional variables, `system` is `sys.platform`.
         Searches PATH and the installed packages: blocks."""
         wanted, path = self.requires, given.get("PATH")
         is_here = {name: shutil.which(name, path=path) is not None for name in (*wanted.bins, *wanted.any_bins)}
@@ -101,21 +101,21 @@ def _installed(name: str) -> bool:
 # -- folders on disk ---------------------------------------------------------------------------------------------------
 
 
-def manifest_folders(places: Iterable[tuple[Source, Path]], files: Collection[str]) -> Iterator[tuple[Source, Path]]:
-    """The folders that have one of `files`, valid or not: each of `places` itself, or the entries in it, sorted by
+def manifest_folders(folders: Iterable[tuple[Source, Path]], files: Collection[str]) -> Iterator[tuple[Source, Path]]:
+    """The folders that have one of `files`, valid or not: each of `folders` itself, or the entries in it, sorted by
     name. Blocks."""
-    for source, place in places:
+    for source, folder in folders:
         try:
-            if _has_one(place, files):
-                yield source, place
+            if _has_one(folder, files):
+                yield source, folder
                 continue
-            inside = list(itertools.islice(place.iterdir(), MOST_FOLDERS + 1)) if place.is_dir() else []
+            inside = list(itertools.islice(folder.iterdir(), MAX_FOLDERS + 1)) if folder.is_dir() else []
         except OSError as error:
-            _logger.warning("%s can't be listed: %s", place, error)
+            _logger.warning("%s can't be listed: %s", folder, error)
             continue
-        if len(inside) > MOST_FOLDERS:
-            _logger.warning("%s has more than %d entries; the rest is ignored", place, MOST_FOLDERS)
-        for each in sorted(inside[:MOST_FOLDERS]):
+        if len(inside) > MAX_FOLDERS:
+            _logger.warning("%s has more than %d entries; the rest is ignored", folder, MAX_FOLDERS)
+        for each in sorted(inside[:MAX_FOLDERS]):
             if not each.name.startswith((".", "_")) and _has_one(each, files):
                 yield source, each
 
@@ -130,7 +130,7 @@ def _has_one(folder: Path, files: Collection[str]) -> bool:
 
 def check_folder(folder: Path, files: Collection[str], *, in_workspace: bool) -> None:
     """Raise ManifestError if one of `files` is missing or resolves to a path elsewhere. The user may link to a folder;
-    one in a workspace must stay inside it."""
+    one in a workspace must remain inside it."""
     real = folder.resolve()
     if in_workspace and not real.is_relative_to(folder.parent.resolve()):
         raise ManifestError(f"the folder is a link to {real}, outside of {folder.parent}")
@@ -175,7 +175,7 @@ class Head(Struct, frozen=True):
 
 def parse_head(text: str, name: str, *, by_line: bool = False) -> Head:
     """The head of the manifest `text`, called `name` in errors. `by_line`: a head that is no YAML is read line by line,
-    and its key "" says why. Raises ManifestError."""
+    and its key "" has the error. Raises ManifestError."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or not _FENCE.fullmatch(lines[0]):
         raise ManifestError(f"{name} line 1: must be ---, the start of the YAML head")
@@ -196,10 +196,10 @@ def parse_head(text: str, name: str, *, by_line: bool = False) -> Head:
 
 
 def readable(error: msgspec.ValidationError) -> str:
-    """msgspec's message, which ends in the place: "Expected `int`, got `str` - at `$.order`"."""
-    what, _, place = str(error).partition(" - at `$")
+    """msgspec's message, which ends in the path: "Expected `int`, got `str` - at `$.order`"."""
+    what, _, folder = str(error).partition(" - at `$")
     what = what.replace("`", "").replace("array", "list").replace("object", "mapping")
-    return f"{place.strip('.`')}: {what[:1].lower()}{what[1:]}" if place else what
+    return f"{folder.strip('.`')}: {what[:1].lower()}{what[1:]}" if folder else what
 
 
 def as_list(value: Any) -> Any:
@@ -253,7 +253,7 @@ def _snake_key(key: str) -> str:
 
 
 def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
-    """Merge both; the head's own keys win. The family may have `os` beside `requires`, and another name."""
+    """Merge both; the head's own keys win. The family may have `os` next to `requires`, and another name."""
     requires = [part.pop("requires", None) for part in (family, head)]
     if all(part is None or isinstance(part, dict) for part in requires):
         wanted: Any = {"os": family.pop("os", None) or []} | (requires[0] or {}) | (requires[1] or {})
@@ -264,7 +264,7 @@ def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
 
 def _filled(head: dict[str, Any]) -> dict[str, Any]:
     """`head` without empty keys, with single names of its requirements as lists."""
-    said = {key: value for key, value in head.items() if value is not None}
-    if isinstance(said["requires"], dict):
-        said["requires"] = {key: as_list(value) for key, value in said["requires"].items() if value is not None}
-    return said
+    filled = {key: value for key, value in head.items() if value is not None}
+    if isinstance(filled["requires"], dict):
+        filled["requires"] = {key: as_list(value) for key, value in filled["requires"].items() if value is not None}
+    return filled

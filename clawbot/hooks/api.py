@@ -12,7 +12,7 @@ SLUG_SECONDS = 15.0  # no model is worth waiting for longer
 
 
 class HookServiceError(Exception):
-    """A request of the hook failed. The text says why, without secrets."""
+    """A request of the hook failed. The text is the reason, without secrets."""
 
 
 class Said(Struct, frozen=True, rename="camel"):
@@ -75,7 +75,7 @@ class Hook:
         return await self._services.said(limit, role)
 
     async def overview(self) -> list[Said]:
-        """What the user talked about in the whole session: about a hundred user texts, oldest first, truncated to 2,000
+        """What the user wrote about in the entire session: about a hundred user texts, oldest first, truncated to 2,000
         characters each; the first and the last are included."""
         return await self._services.overview()
 

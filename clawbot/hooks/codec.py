@@ -147,10 +147,10 @@ def without_secrets_in(event: E) -> E:
     """`event` with secrets redacted, except in changeable fields, which come back from the hook, and in the paths and
     ids common to all events. Linear in the length of the texts: call it in a thread."""
     kept = {*HookEvent.__struct_fields__, *event.changeable}
-    told = {name: getattr(event, name) for name in event.__struct_fields__ if name not in kept}
+    fields = {name: getattr(event, name) for name in event.__struct_fields__ if name not in kept}
     redactor = Redactor()
-    clean = {name: redactor.tree(value) for name, value in told.items()}
-    return msgspec.structs.replace(event, **clean) if clean != told else event
+    clean = {name: redactor.tree(value) for name, value in fields.items()}
+    return msgspec.structs.replace(event, **clean) if clean != fields else event
 
 
 def decode_event(data: bytes) -> AnyEvent:

@@ -150,8 +150,8 @@ def find_hooks(paths: Paths, settings: HookSettings, workspace: Path, switches: 
     hooks are missing from the installation."""
     # A later folder in the settings takes precedence.
     dirs: list[tuple[Source, Path]] = [("dir", folder) for folder in reversed(settings.dirs)]
-    places: list[tuple[Source, Path]] = [("home", paths.hooks), ("shipped", shipped(FOLDER)), *dirs]
-    return discover([*places, ("workspace", workspace / FOLDER)], settings, switches, installed(GROUP))
+    folders: list[tuple[Source, Path]] = [("home", paths.hooks), ("shipped", shipped(FOLDER)), *dirs]
+    return discover([*folders, ("workspace", workspace / FOLDER)], settings, switches, installed(GROUP))
 
 
 class FoundHook(Found[Manifest], frozen=True):
@@ -176,7 +176,7 @@ class FoundHook(Found[Manifest], frozen=True):
         elsewhere = not self.problem and all(phrase.startswith("os: ") for phrase in self.missing)
         return not self.ready and (self.required or (self.enabled and not elsewhere))
 
-    def hears(self, topic: str) -> bool:
+    def runs_at(self, topic: str) -> bool:
         """Whether it is called at `topic`: it is ready, subscribed, and its settings give it something to do. One that
         is required and can't run is called before tools, and fails."""
         if not self.ready:
@@ -187,20 +187,20 @@ class FoundHook(Found[Manifest], frozen=True):
 
 
 def discover(
-    places: Sequence[tuple[Source, Path]],
+    folders: Sequence[tuple[Source, Path]],
     settings: HookSettings,
     switches: Switches = NOTHING,
     packages: Iterable[Extension] = (),
 ) -> list[FoundHook]:
-    """All hooks in the order in which they run, including unusable ones with their `problem`. Each of `places`, from
+    """All hooks in the order in which they run, including unusable ones with their `problem`. Each of `folders`, from
     the highest source to the lowest, is a folder with hooks, or a hook; `switches` trust those of workspaces. Reads
     folders and imports `packages`: blocks."""
-    found = [_found(folder, source, settings, switches) for source, folder in manifest_folders(places, _FILES)]
+    found = [_found(folder, source, settings, switches) for source, folder in manifest_folders(folders, _FILES)]
     found += [_of_package(extension, settings) for extension in packages]
     found = list(_chosen(sorted(found, key=lambda hook: hook.source == "workspace")))
     names = {hook.name for hook in found}
     absent = [name for name, entry in settings.named().items() if entry.required and name not in names]
-    found += [_found(dict(places)["home"] / name, "home", settings, name=name, problem=ABSENT) for name in absent]
+    found += [_found(dict(folders)["home"] / name, "home", settings, name=name, problem=ABSENT) for name in absent]
     if not settings.enabled:
         found = [msgspec.structs.replace(hook, enabled=False) for hook in found]
     rank = _PRECEDENCE.index

@@ -30,7 +30,7 @@ E = TypeVar("E", bound=HookEvent)
 QUEUE = 1_000
 """Maximum number of waiting events; beyond it the oldest are dropped."""
 LOADING = "start"
-"""Stands for a topic where a handler can't be loaded."""
+"""Topic of the report on a handler that can't be loaded."""
 GRACE_SECONDS = 1.0
 """How long a handler may clean up when the program exits."""
 _logger = logging.getLogger("clawbot.hooks")
@@ -79,7 +79,7 @@ class Dispatcher:
         ready = {hook.name: hook for hook in self.hooks if hook.ready}
         for name, runner in list(self._runners.items()):
             hook = ready.get(name)
-            if hook is not None and _place(hook) == _place(runner.hook):
+            if hook is not None and _identity(hook) == _identity(runner.hook):
                 runner.hook = hook
             else:
                 del self._runners[name]
@@ -87,18 +87,18 @@ class Dispatcher:
 
     def wants(self, topic: str) -> bool:
         """Whether any hook runs at `topic`. Cheap."""
-        return bool(self._hearing(topic))
+        return bool(self._hooks_at(topic))
 
-    def _hearing(self, topic: str) -> tuple[FoundHook, ...]:
+    def _hooks_at(self, topic: str) -> tuple[FoundHook, ...]:
         """The hooks that run at `topic`, in their order."""
         if topic not in self._by_topic:
-            self._by_topic[topic] = tuple(hook for hook in self.hooks if hook.hears(topic))
+            self._by_topic[topic] = tuple(hook for hook in self.hooks if hook.runs_at(topic))
         return self._by_topic[topic]
 
     def prepare(self, topic: str = "") -> asyncio.Future[list[None]]:
         """Load the handlers of the user's hooks that run at `topic` ("": of all) in the background, and report those
         that can't be loaded."""
-        wanted = [hook for hook in self.hooks if hook.ready and (not topic or hook.hears(topic))]
+        wanted = [hook for hook in self.hooks if hook.ready and (not topic or hook.runs_at(topic))]
         return asyncio.gather(*(self._spawn(self._prepare(hook)) for hook in wanted))
 
     async def _prepare(self, hook: FoundHook) -> None:
@@ -168,7 +168,7 @@ class Dispatcher:
             return event
         await self._reload_if_changed()
         event = await asyncio.to_thread(without_secrets_in, event)
-        for hook in self._hearing(event.topic):
+        for hook in self._hooks_at(event.topic):
             event = await self._handle(hook, event, services)
         return event
 
@@ -251,6 +251,6 @@ def _files(hooks: tuple[FoundHook, ...]) -> Iterator[Path]:
                 yield from code_files(hook.folder)
 
 
-def _place(hook: FoundHook) -> tuple[Path, str, dict[str, str]]:
+def _identity(hook: FoundHook) -> tuple[Path, str, dict[str, str]]:
     """The identity of a runner; when it changes, the runner is replaced."""
     return hook.folder, hook.source, dict(hook.env)

@@ -1,6 +1,6 @@
 """The events that hooks receive: one value type for each moment of a session, documented in docs/writing-hooks.md.
 
-An event says what happens; `event.hook` is what the hook can do about it (`api.py`). The fields that a hook may change
+An event describes what happens; `event.hook` offers what a hook can do (`api.py`). The fields that a hook may change
 are documented; changes of others are ignored. Secrets are redacted (`text/secrets.py`) except in changeable fields.
 """
 
@@ -33,7 +33,7 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
 
     @property
     def topic(self) -> str:
-        """The name to subscribe to in HOOK.md: this, or its part before the colon for the whole family."""
+        """The name to subscribe to in HOOK.md: this, or its part before the colon for the entire family."""
         return cast("str", self.__struct_config__.tag)
 
     @property
@@ -53,7 +53,7 @@ class AwaitedEvent(HookEvent, kw_only=True):
 
 
 class PassingEvent(HookEvent, kw_only=True):
-    """The program goes on at once; the hooks are told in the background."""
+    """The program goes on at once; the hooks are notified in the background."""
 
 
 class CommandNew(AwaitedEvent, kw_only=True, tag="command:new"):
@@ -131,7 +131,7 @@ class ToolBefore(AwaitedEvent, kw_only=True, tag="tool:before"):
     changeable: ClassVar[tuple[str, ...]] = ("refusal",)
 
     def refuse(self, reason: str) -> None:
-        """Prevent the call; the model is told `reason`."""
+        """Prevent the call; the model gets `reason`."""
         self.refusal = reason or "A hook refused it."
 
 

@@ -29,7 +29,7 @@ from clawbot.text.interface import N_
 from clawbot.text.sanitize import clean_line
 
 HOOK_FILE, HANDLER_FILE = "HOOK.md", "handler.py"
-MOST_FILES, MOST_CODE = 200, 4 * 1024**2
+MAX_FILES, MAX_CODE = 200, 4 * 1024**2
 """Files, folders and bytes of Python of a hook that is trusted by its content."""
 CHANGED = N_("its HOOK.md or its code changed since you enabled it")
 EXPECTED = "async def handle(event)"
@@ -49,10 +49,10 @@ def code_files(folder: Path) -> list[Path]:
     """The Python files that a hook in `folder` can import from there, sorted. Raises OSError, and ValueError for more
     folders than a hook needs. Blocks."""
     found, folders = [], [folder]
-    for place in folders:
-        if len(folders) > MOST_FILES:
-            raise ValueError(f"more than {MOST_FILES} folders; links may lead in a circle")
-        with os.scandir(place) as entries:
+    for position in folders:
+        if len(folders) > MAX_FILES:
+            raise ValueError(f"more than {MAX_FILES} folders; links may lead in a circle")
+        with os.scandir(position) as entries:
             for entry in entries:
                 if entry.name.endswith(".py"):
                     found.append(Path(entry.path))
@@ -65,18 +65,18 @@ def code_digest(folder: Path) -> str:
     """The SHA-256 of HOOK.md and of the Python code in `folder`. Raises OSError, and ValueError for more than a hook
     needs. Blocks."""
     files = [folder / HOOK_FILE, *code_files(folder)]
-    if len(files) > MOST_FILES:
-        raise ValueError(f"more than {MOST_FILES} Python files: a package holds so many")
-    whole, left = hashlib.sha256(), MOST_CODE
+    if len(files) > MAX_FILES:
+        raise ValueError(f"more than {MAX_FILES} Python files: a package holds so many")
+    digest, left = hashlib.sha256(), MAX_CODE
     for file in files:
         with open_real(file) as stream:
             data = stream.read(left + 1)
         left -= len(data)
         if left < 0:
-            raise ValueError(f"more than {MOST_CODE // 1024**2} MiB of code")
+            raise ValueError(f"more than {MAX_CODE // 1024**2} MiB of code")
         name = os.fsencode(file.relative_to(folder).as_posix())
-        whole.update(b"%d %s %d\n" % (len(name), name, len(data)) + data)
-    return whole.hexdigest()
+        digest.update(b"%d %s %d\n" % (len(name), name, len(data)) + data)
+    return digest.hexdigest()
 
 
 def stamp(files: Iterable[Path]) -> Stamp:
@@ -130,7 +130,7 @@ def _handle_of(module: ModuleType) -> Handle:
 
 
 class _Fresh(SourceFileLoader):
-    """Compiles the source each time: cached bytecode only distinguishes whole seconds, and nothing should be written
+    """Compiles the source each time: cached bytecode only distinguishes full seconds, and nothing should be written
     into users' folders."""
 
     def get_code(self, fullname: str) -> CodeType | None:
@@ -152,7 +152,7 @@ class _Siblings(MetaPathFinder):
 
 Status = Literal["ok", "failed", "timeout", "exited", "cancelled"]
 
-_LONGEST_ERROR = 300
+_MAX_ERROR = 300
 _OWN_MODULE = re.compile(r"^_clawbot_hook_\d+\.|(?<=_clawbot_hook)_\d+")
 
 
@@ -170,13 +170,13 @@ def describe(error: BaseException, folder: Path) -> str:
     (handler.py:12)`. A HookServiceError shows only its text. One line; may contain secrets."""
     if isinstance(error, HandlerError | HookServiceError):
         return one_line(str(error))
-    where = _syntax_place(error) if isinstance(error, SyntaxError) else _place(error, folder.resolve())
+    where = _syntax_position(error) if isinstance(error, SyntaxError) else _position(error, folder.resolve())
     return f"{one_line(_words(error))}{where}{_hint(error)}"
 
 
 def one_line(text: str) -> str:
     """`text` without line breaks, truncated."""
-    return clean_line(text.encode("utf-8", "backslashreplace").decode(), _LONGEST_ERROR)
+    return clean_line(text.encode("utf-8", "backslashreplace").decode(), _MAX_ERROR)
 
 
 def _words(error: BaseException) -> str:
@@ -185,16 +185,16 @@ def _words(error: BaseException) -> str:
     return _OWN_MODULE.sub("", traceback.format_exception_only(error)[0])
 
 
-def _place(error: BaseException, folder: Path) -> str:
-    place = ""
+def _position(error: BaseException, folder: Path) -> str:
+    position = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         file = Path(frame.f_code.co_filename)
         if file.is_relative_to(folder):
-            place = f" ({file.relative_to(folder)}:{line})"
-    return place
+            position = f" ({file.relative_to(folder)}:{line})"
+    return position
 
 
-def _syntax_place(error: SyntaxError) -> str:
+def _syntax_position(error: SyntaxError) -> str:
     return f" ({Path(error.filename).name}:{error.lineno})" if error.filename else ""
 
 

@@ -127,7 +127,7 @@ class HookProcess:
         number, run = next(self._numbers), _Run(topic, services)
         try:
             request = Handle(number, encode_event(event) if event is not None else b"", settings)
-            self._process.log_anew()
+            self._process.restart_log()
             self._process.send(request)
         except (TypeError, ValueError, OverflowError) as error:
             raise HookFailedError("failed", f"the event could not be sent: {error}") from error

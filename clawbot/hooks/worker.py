@@ -40,7 +40,7 @@ from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 RECORDS = 500
 """Log records forwarded for each handling, so that a broken handler can't fill the log."""
-LONGEST_RECORD = 16_000
+MAX_RECORD = 16_000
 _logger = logging.getLogger("clawbot.hooks.worker")
 
 
@@ -58,7 +58,7 @@ class LogHandler(logging.Handler):
         self.left -= 1
         if self.left < 0:
             return
-        text = self.format(record)[:LONGEST_RECORD].encode("utf-8", "backslashreplace").decode()
+        text = self.format(record)[:MAX_RECORD].encode("utf-8", "backslashreplace").decode()
         prefix = "" if record.name in {self._own, _logger.name} else f"{record.name}: "
         self._out.send(Log(record.levelno, prefix + text))
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from clawbot.importing.source import (
     UUID,
     Blocks,
-    Said,
+    Imported,
     Session,
     Skipped,
     Source,
@@ -46,7 +46,7 @@ _ADDED = re.compile(
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "summary"}
 _SYNTHETIC = "<synthetic>"  # the model of answers that the program makes
 _SPOKEN = ("user", "assistant")
-_NOT_SAID = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_NO_MESSAGE = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
 # What the program says in the place of the user.
 _PROGRAM = re.compile(
     r"<(?:local-command-|bash-std|task-notification)|Caveat: The messages below|\[Request interrupted by user"
@@ -158,14 +158,14 @@ def _chosen(lines: dict[str, _Line]) -> list[str]:
     return [uuid for uuid, line in lines.items() if uuid in complete or (line.is_result and line.parent in complete)]
 
 
-def _tree_entries(lines: dict[str, _Line], chosen: Iterable[str]) -> Iterator[Said]:
+def _tree_entries(lines: dict[str, _Line], chosen: Iterable[str]) -> Iterator[Imported]:
     for uuid in chosen:
         yield from numbered(uuid, lines[uuid].messages)
 
 
 def _messages(value: dict[str, Any], blocks: Blocks) -> Iterator[Message]:
     message, at = value.get("message"), first_time(value.get("timestamp"))
-    if not isinstance(message, dict) or any(value.get(each) is True for each in _NOT_SAID):
+    if not isinstance(message, dict) or any(value.get(each) is True for each in _NO_MESSAGE):
         return
     content, model = message.get("content"), str(message.get("model") or "")
     if value.get("type") == "user":
@@ -242,11 +242,11 @@ def _codex_sessions(path: Path, titles: dict[str, str], skipped: Skipped) -> Ite
     if isinstance(source, dict) and "subagent" in source:
         parent = next((each for each in UUID.findall(str(source)) if each != ident), ident)
     began = first_time(meta.get("timestamp"), first.get("timestamp"), path.stat().st_mtime)
-    said = _entries(path, ident, began, skipped)
-    yield Session(ident, said, titles.get(ident, ""), str(meta.get("cwd") or ""), began, parent=parent)
+    messages = _entries(path, ident, began, skipped)
+    yield Session(ident, messages, titles.get(ident, ""), str(meta.get("cwd") or ""), began, parent=parent)
 
 
-def _entries(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Said]:
+def _entries(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Imported]:
     """Yield the messages. What the user went back from stays as a branch that was left."""
     blocks = Blocks("openai")
     model = last = ""
@@ -265,7 +265,7 @@ def _entries(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[S
             if message := _message(item, at, model, blocks, skipped):
                 turns += [last] if isinstance(message, UserMessage) else []
                 parent, last = last, entry_id(f"{ident}:{number}")
-                yield Said(last, message, parent)
+                yield Imported(last, message, parent)
 
 
 def _message(item: dict[str, Any], at: int, model: str, blocks: Blocks, skipped: Skipped) -> Message | None:

@@ -39,7 +39,7 @@ _NAMED = re.compile(
     r"\ue200(?:entity\ue202\[\s*\"[^\"\ue201]*\"\s*,\s*(\"(?:[^\"\\\ue201]|\\.)*\")|url\ue202([^\ue201\ue202]*))"
     r"[^\ue201]*\ue201"
 )
-_MOST_STRANGE = 1000  # entries that are no conversations, before the first one
+_MAX_STRANGE = 1000  # entries that are no conversations, before the first one
 _HIDDEN = {"user_editable_context", "model_editable_context", "thoughts", "reasoning_recap"}
 _DAMAGES = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
 """What zipfile raises: RuntimeError where a file has a password, NotImplementedError for an unknown compression."""
@@ -64,7 +64,7 @@ class _Form(NamedTuple):
 def read_export(path: Path, skipped: Skipped) -> Source | None:
     """Return the export at `path`; None if no conversation can be read there. Blocks. Raises OSError."""
     items = _items(path, skipped)
-    for first in islice(items, _MOST_STRANGE):
+    for first in islice(items, _MAX_STRANGE):
         if form := next((each for each in _FORMS if each.entries in first), None):
             left = left_in(path, "{path}: copy into USER.md what you want", "memories.json")
             return Source(form.name, form.label, (_unit(each, form, skipped) for each in chain([first], items)), left)
@@ -107,9 +107,9 @@ def _unit(item: dict[str, Any], form: _Form, skipped: Skipped) -> Unit:
         skipped["messages that can't be read"] += size - len(found)
         parents = {key: str(each.get(form.parent)) for key, each in found.items()}
         blocks, keys = Blocks(form.provider), branch(parents, str(item.get(form.leaf)))
-        said = (each for key in keys for each in numbered(key, form.read(found[key], item, blocks, skipped)))
+        messages = (each for key in keys for each in numbered(key, form.read(found[key], item, blocks, skipped)))
         name = title if isinstance(title, str) else ""
-        yield Session(ident, said, name, began=first_time(item.get(form.began)))
+        yield Session(ident, messages, name, began=first_time(item.get(form.began)))
 
     return Unit(ident, stamp, sessions)
 

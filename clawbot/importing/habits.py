@@ -27,7 +27,7 @@ _INCLUDE = re.compile(r"(?<![\w`@])@((?:~/|\.{0,2}/)?[\w./-]+\.\w{1,5})\b")
 _FENCE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
 _LEFT_OUT = frozenset({"memory", "skills", "hooks", "node_modules"})
 _TEXTS = frozenset({".org", ".txt", ".mdx", ".canvas", ".rst", ".adoc"})
-_MOST_ENTRIES = 20_000
+_MAX_ENTRIES = 20_000
 _FEW_NOTES = 20
 
 
@@ -43,8 +43,8 @@ def expected_in(settings: AgentSettings) -> Iterator[tuple[str, str]]:
     texts = {name: _FENCE.sub("", _text(folder, name)) for name in _READ}
     included = [(name, path) for name, text in texts.items() for path in dict.fromkeys(_INCLUDE.findall(text))]
     if included := [each for each in included if (folder / Path(each[1]).expanduser()).is_file()]:
-        places = ", ".join(f"{name}: @{path}" for name, path in included[:3])
-        message = _("{places}: text here, the file is not included").format(places=places)
+        lines = ", ".join(f"{name}: @{path}" for name, path in included[:3])
+        message = _("{places}: text here, the file is not included").format(places=lines)
         yield message, _("write “Read {file} first”, or copy it").format(file=included[0][1])
     yield from _other_texts(folder, settings)
     paths = (Path(str(getattr(each, "path", each))).expanduser() for each in settings.memory_search.extra_paths)
@@ -82,7 +82,7 @@ def _notes_in(folder: Path) -> int:
     """How many Markdown files lie below `folder`, without hidden ones, those of packages, of memory and of skills."""
     count = 0
     with contextlib.suppress(OSError), GuardedFolder(folder).folder() as top:
-        for entry in TreeWalk(top, skips=_is_hidden, ignored=_LEFT_OUT, most=_MOST_ENTRIES):
+        for entry in TreeWalk(top, skips=_is_hidden, ignored=_LEFT_OUT, most=_MAX_ENTRIES):
             is_own = entry.path == entry.name and entry.name[:-3].isupper()
             count += entry.name.endswith(".md") and not entry.is_folder and not is_own
     return count

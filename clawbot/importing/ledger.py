@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from clawbot.config.paths import Paths
-from clawbot.files import PRIVATE_FILE, create_whole, ensure_private_dir, write_atomic
+from clawbot.files import PRIVATE_FILE, create_complete, ensure_private_dir, write_atomic
 from clawbot.importing.source import ImportFailedError
 
 
@@ -143,4 +143,4 @@ def is_dismissed(paths: Paths) -> bool:
 
 def dismiss(paths: Paths) -> None:
     """Offer no import any more. Blocks; raises OSError."""
-    create_whole(ensure_private_dir(paths.imports) / _DISMISSED, b"")
+    create_complete(ensure_private_dir(paths.imports) / _DISMISSED, b"")

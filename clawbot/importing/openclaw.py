@@ -17,7 +17,7 @@ from clawbot.config.source import parse_layer
 from clawbot.guarded import GuardedFolder
 from clawbot.importing.source import (
     MAX_SESSION,
-    Said,
+    Imported,
     Session,
     Skipped,
     Source,
@@ -54,11 +54,11 @@ def read_openclaw(root: Path, skipped: Skipped) -> Source:
     folders = real_folders(root, "agents/*/sessions")
     units = [unit for folder in folders for unit in _units(folder, f"{folder.parent.name}/", skipped)]
     named, own, jobs = _named_workspaces(root), root / "workspace", root / "cron" / "jobs.json"
-    workspace = next((place for place in (*named, *real_folders(root, "workspace")) if place.is_dir()), None)
+    workspace = next((folder for folder in (*named, *real_folders(root, "workspace")) if folder.is_dir()), None)
     remarks = [
-        f"notes of {who}: {place}" + ("" if place.is_dir() else " (there is no such folder)")
-        for place, who in (named | ({own: "main"} if own.is_symlink() else {})).items()
-        if place != workspace
+        f"notes of {who}: {folder}" + ("" if folder.is_dir() else " (there is no such folder)")
+        for folder, who in (named | ({own: "main"} if own.is_symlink() else {})).items()
+        if folder != workspace
     ]
     is_plain = jobs.is_file() and jobs.resolve() == jobs
     left = [
@@ -92,8 +92,8 @@ def _named_workspaces(root: Path) -> dict[Path, str]:
     shared = _at(settings, "agents", "defaults", "workspace") or _at(settings, "agent", "workspace")
     found: dict[Path, str] = {}
     for agent in (*first, {"id": "main", "workspace": shared}, *agents):
-        if isinstance(place := agent.get("workspace"), str) and place.startswith(("/", "~/")):
-            found.setdefault(Path(place).expanduser(), str(agent.get("id")))
+        if isinstance(folder := agent.get("workspace"), str) and folder.startswith(("/", "~/")):
+            found.setdefault(Path(folder).expanduser(), str(agent.get("id")))
     return found
 
 
@@ -132,17 +132,17 @@ def _sessions(path: Path, ident: str, label: str, kind: str, skipped: Skipped) -
         else:  # the entries of the first version have no ids
             lines.append((structs.replace(head, id=head.id or f"{at & 0xFFFFFFFF:08x}"), value))
     header = next((value for head, value in lines[:1] if head.type == HEADER), {})
-    said = _entries_of(lines, all_scheduled=kind in ("cron", "subagent"))
+    messages = _entries_of(lines, all_scheduled=kind in ("cron", "subagent"))
     kind = kind or ("cron" if is_job(next(filter(None, (_words(value, "user") for _, value in lines)), "")) else "")
     began = first_time(header.get("timestamp"), path.stat().st_mtime)
-    yield Session(ident, said, label, str(header.get("cwd") or ""), began, kind)
+    yield Session(ident, messages, label, str(header.get("cwd") or ""), began, kind)
 
 
 def _words(value: dict[str, Any], role: str) -> str:
     return joined(_at(value, "message", "content")) if _at(value, "message", "role") == role else ""
 
 
-def _entries_of(lines: list[tuple[EntryHead, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Said]:
+def _entries_of(lines: list[tuple[EntryHead, dict[str, Any]]], *, all_scheduled: bool) -> Iterator[Imported]:
     ids = {head.id for head, _ in lines if head.type != HEADER}
     for head, value in lines:
         if head.type == HEADER:
@@ -157,7 +157,7 @@ def _entries_of(lines: list[tuple[EntryHead, dict[str, Any]]], *, all_scheduled:
         if not head.first_kept_entry_id and index is not None and 0 <= index < len(lines):
             value["firstKeptEntryId"] = lines[int(index)][0].id
         is_known = parent in ids and parent != head.id
-        yield Said(str(head.id), value, str(parent) if is_known else "" if parent is None else None)
+        yield Imported(str(head.id), value, str(parent) if is_known else "" if parent is None else None)
 
 
 def _sent(content: Any) -> Any:

@@ -45,9 +45,9 @@ from clawbot.sessions.summary import read_summary
 
 BATCH = 500  # conversations between two updates of the index of sessions
 MAX_NOTE = 2 * 2**20
-BESIDE = "imported"  # the folder of a workspace for files whose name is taken
+SEPARATE = "imported"  # the folder of a workspace for files whose name is taken
 _NAMESPACE = uuid.UUID("1b7f4f8e-8d2c-4c55-9a6b-6f1f6f0d7c11")
-_PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", BESIDE}
+_PASSED_OVER = {"skills", "hooks", "node_modules", "sessions", SEPARATE}
 _RITUAL = "BOOTSTRAP.md"  # what a new agent is asked once
 _SHAPES = (
     (read_openclaw, ("openclaw.json", "agents/*/sessions")),
@@ -146,9 +146,9 @@ class Importer:
         except Timeout:
             raise ImportFailedError("Another import is running.", hint="Wait for its end.") from None
         except OSError as error:
-            place, reason = error.filename or self._store.folder, error.strerror or type(error).__name__
+            path, reason = error.filename or self._store.folder, error.strerror or type(error).__name__
             hint = "Free some space or mend that, and run it again: it goes on from there."
-            raise ImportFailedError(f"The import stopped at {place}: {reason}.", hint=hint) from error
+            raise ImportFailedError(f"The import stopped at {path}: {reason}.", hint=hint) from error
 
     def _run_alone(self, path: Path) -> Outcome:
         self._source = source = recognise(path, self._skipped)
@@ -268,7 +268,7 @@ class Importer:
             except OSError as error:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue
-            for target in (name, f"{BESIDE}/{self._run.program}/{name}"):
+            for target in (name, f"{SEPARATE}/{self._run.program}/{name}"):
                 with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
                     if found := files.state(target):
                         if stat.S_ISREG(found.st_mode) and files.read(target, MAX_NOTE) == data:

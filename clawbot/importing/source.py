@@ -58,7 +58,7 @@ Skipped = Counter[str]
 """How much was left out, by reason."""
 
 
-class Said(NamedTuple):
+class Imported(NamedTuple):
     """An entry: its id in the transcript, the message or the entry in the format of our transcripts, and the id of the
     entry before it (None: the one that was read last; "": none)."""
 
@@ -72,7 +72,7 @@ class Session(Struct):
     is "cron", "group", "subagent" or ""; `parent` is the conversation for which a sub-agent held it."""
 
     ident: str
-    said: Iterable[Said]
+    messages: Iterable[Imported]
     title: str = ""
     cwd: str = ""
     began: int = 0
@@ -253,10 +253,10 @@ def first_time(*values: Any) -> int:
     return 0
 
 
-def numbered(ident: str, messages: Iterable[Message]) -> Iterator[Said]:
+def numbered(ident: str, messages: Iterable[Message]) -> Iterator[Imported]:
     """Yield the messages that stand in the entry `ident` of another program."""
     for number, message in enumerate(messages):
-        yield Said(entry_id(f"{ident}:{number}"), message)
+        yield Imported(entry_id(f"{ident}:{number}"), message)
 
 
 class Blocks:

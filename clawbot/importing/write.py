@@ -15,7 +15,7 @@ from msgspec import structs
 
 from clawbot.clock import iso_utc, moment_of
 from clawbot.importing.ledger import Run
-from clawbot.importing.source import Said, Session, entry_id, first_time, reading
+from clawbot.importing.source import Imported, Session, entry_id, first_time, reading
 from clawbot.messages import AssistantMessage, Message, ToolResultMessage
 from clawbot.sessions.conversation import context_items
 from clawbot.sessions.entries import (
@@ -108,23 +108,23 @@ class Composer:
         """Write the new entries and the end; False, and nothing, if there are none. `pending`: memory is to be offered
         the conversation."""
         is_new = False
-        for said in reading(self._session.said):
-            ident = said.id
+        for message in reading(self._session.messages):
+            ident = message.id
             while ident in self.ids or ident == self._mark:
                 ident = entry_id(f"{ident}'")
             self.ids.add(ident)
             if ident not in self._known:
-                self._entry(ident, said)
+                self._entry(ident, message)
                 is_new = True
             self._last, self._leaf = ident, ident if self._read.get(ident) else self._leaf
         if is_new:
             self._end(run, pending=pending)
         return is_new
 
-    def _entry(self, ident: str, said: Said) -> None:
-        parent = self._last if said.parent is None else said.parent
+    def _entry(self, ident: str, message: Imported) -> None:
+        parent = self._last if message.parent is None else message.parent
         parent_id = parent if parent in self._read else None
-        entry, line = self._encoded(said.what, ident, parent_id)
+        entry, line = self._encoded(message.what, ident, parent_id)
         if not self._read:
             began = iso_utc(moment_of(min(self._session.began or self._at, self._at)))
             self._sink.write(encode_header(structs.replace(self._header, timestamp=began, fork=self._mark)))

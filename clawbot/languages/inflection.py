@@ -35,8 +35,8 @@ _SHORT = 4
 """Letters below which a base takes plural endings only: longer ones would make other words of it."""
 
 _SHORTEST_VERB = 3
-_LONGEST_ENDING = 4
-_SHORTEST_PART, _SHORTEST_COMPOUND, _LONGEST_COMPOUND = 3, 8, 48
+_MAX_ENDING = 4
+_SHORTEST_PART, _SHORTEST_COMPOUND, _MAX_COMPOUND = 3, 8, 48
 _SHORTEST_EDGE = 5
 
 
@@ -96,7 +96,7 @@ def beginnings_of_forms(word: str, language: Language) -> tuple[tuple[str, froze
         plain = without_accents(form)
         endings = _stemmed_endings(language, is_short=len(plain) <= _SHORT)
         for base in [plain] if len(plain) <= _SHORT else bases_of(form, language):
-            if base == plain or len(base) >= max(_SHORT, len(plain) - _LONGEST_ENDING):
+            if base == plain or len(base) >= max(_SHORT, len(plain) - _MAX_ENDING):
                 found[base] = endings
                 if language == "de" and len(plain) > _SHORT:
                     found[f"ge{base}"] = endings
@@ -182,13 +182,13 @@ def compound_parts(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...
     `is_known` judges a word without accents. Of several ways, the one with the longest first word.
     """
     plain = without_accents(word)
-    return _split(plain, is_known) if _SHORTEST_COMPOUND <= len(plain) <= _LONGEST_COMPOUND else ()
+    return _split(plain, is_known) if _SHORTEST_COMPOUND <= len(plain) <= _MAX_COMPOUND else ()
 
 
 def compound_edges(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...]:
-    """The longest known words that a German compound begins and ends with, where it is not known as a whole."""
+    """The longest known words that a German compound begins and ends with, where it is unknown itself."""
     plain = without_accents(word)
-    if not _SHORTEST_COMPOUND <= len(plain) <= _LONGEST_COMPOUND:
+    if not _SHORTEST_COMPOUND <= len(plain) <= _MAX_COMPOUND:
         return ()
     ends = range(len(plain) - _SHORTEST_PART, _SHORTEST_EDGE - 1, -1)
     first = next((plain[:end] for end in ends if is_known(plain[:end])), "")

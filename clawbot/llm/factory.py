@@ -58,7 +58,7 @@ from clawbot.llm.scripted.engine import ScriptModel
 from clawbot.llm.servers import LocalModel, ServerConsent
 from clawbot.local_model.keeper import acquire_keeper, release_keeper
 from clawbot.local_model.register import Running
-from clawbot.local_model.shelf import LOCAL
+from clawbot.local_model.store import LOCAL
 from clawbot.text.interface import _
 
 if TYPE_CHECKING:

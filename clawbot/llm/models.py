@@ -32,10 +32,10 @@ from clawbot.llm.providers import (
 from clawbot.llm.servers import FROM_SERVER, LocalModel, find_local, listed_models, served_model
 from clawbot.llm.tokens import Prices, Tier
 from clawbot.local_model.gguf import read_head, window_for
-from clawbot.local_model.keeper import is_installed
 from clawbot.local_model.machine import free_memory
+from clawbot.local_model.process import is_installed
 from clawbot.local_model.register import read_running
-from clawbot.local_model.shelf import LOCAL, Shelf
+from clawbot.local_model.store import LOCAL, ModelStore
 from clawbot.text.interface import N_, _
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
     """Return the file of `local/NAME` and its metadata. Blocks. Raises ClawbotError without such a file."""
     name = ref.removeprefix(LOCAL)
     served = next((each for each in read_running(paths.local_file) if each.name == name), None)
-    file = Path(served.file) if served else Shelf(paths.models).find(name)
+    file = Path(served.file) if served else ModelStore(paths.models).find(name)
     window, tools = served.window if served else None, True
     with contextlib.suppress(ClawbotError, OSError):
         # What is wrong with the file, or that it does not fit, is reported when it is served.
@@ -137,7 +137,7 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
 
 def _on_shelf(settings: AgentSettings) -> list[ModelInfo]:
     paths = Paths(find_home())
-    names = Shelf(paths.models).files() if is_installed() else ()
+    names = ModelStore(paths.models).files() if is_installed() else ()
     return [
         describe_local(f"{LOCAL}{name}", settings, paths, _("on this machine; it starts when chosen"))[1]
         for name in names

@@ -183,7 +183,7 @@ class WorkerClient:
             self._ready.set()
         elif isinstance(report, Logged):
             for line in report.text.splitlines():
-                _logger.info("%s", line[:LONGEST_LINE])
+                _logger.info("%s", line[:MAX_LINE])
         elif (channel := self._channels.get(report.id)) is not None:
             channel.put(report)
 

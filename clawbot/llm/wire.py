@@ -29,7 +29,7 @@ from clawbot.messages import (
     ToolCallBlock,
     ToolResultMessage,
     UserMessage,
-    said_at,
+    sent_at,
 )
 
 # Gemini wants its signature of a thought back; litellm carries it behind this mark in the id of the call.
@@ -291,7 +291,7 @@ def _spell(
         if isinstance(message, AssistantMessage):
             yield from _assistant(message, ids, rules, ref)
         else:
-            yield from _user(message, said_at(message, zone) if zone else "")
+            yield from _user(message, sent_at(message, zone) if zone else "")
     if pictures:
         yield {"role": "user", "content": pictures}
 

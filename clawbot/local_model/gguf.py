@@ -1,4 +1,4 @@
-"""What the head of a GGUF file says of a model, and the memory that it needs from that."""
+"""Reads the head of a GGUF file, and estimates the memory that the model needs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MAGIC = b"GGUF"
 OVERHEAD_BYTES = 640 * 1024**2
 """Of the program around the weights: buffers of a batch, templates, 256 MiB of prompts that are cached."""
 WINDOWS = (16_384, 8_192, 4_096)
-"""Tokens, the largest that fits is taken. More than the first costs gigabytes, less than the last is no talk."""
+"""Tokens; the largest that fits is used. More than the first costs gigabytes, less than the last is too short."""
 _CACHED_BYTES = 2  # of one number in the cache of keys and values
-_LONGEST_TEXT = 16 * 1024**2
-_MOST_KEYS = 10_000
+_MAX_TEXT = 16 * 1024**2
+_MAX_KEYS = 10_000
 _STRING, _ARRAY = 8, 9
 _FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
@@ -30,7 +30,7 @@ class NoModelError(ClawbotError):
 
 
 class ModelFile(Struct, frozen=True):
-    """A GGUF file: its `size` in bytes, the window in tokens that it was `trained` for (0: it does not say), how many
+    """A GGUF file: its `size` in bytes, the window in tokens that it was `trained` for (0: unknown), how many
     bytes of cache a token takes, and whether its template knows `tools`."""
 
     path: Path
@@ -45,7 +45,7 @@ class ModelFile(Struct, frozen=True):
 
 
 def read_head(path: Path) -> ModelFile:
-    """What the file at `path` says of itself. Blocks. Raises NoModelError, OSError."""
+    """Read the head of the file at `path`. Blocks. Raises NoModelError, OSError."""
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         try:
@@ -59,13 +59,13 @@ def read_head(path: Path) -> ModelFile:
     return ModelFile(path, size, _number(facts, "context_length"), _cache(facts), tools)
 
 
-def is_whole(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Whether the file at `path` is a model that reaches its last tensor, by its head. Blocks; raises OSError."""
     with path.open("rb") as stream:
         try:
             values, last = dict(_values(stream)), 0
             version, tensors = values[""]
-            for _tensor in range(min(tensors, _MOST_KEYS)):
+            for _tensor in range(min(tensors, _MAX_KEYS)):
                 _text(stream)
                 stream.seek(8 * _read(stream, "I") + 4, os.SEEK_CUR)
                 last = max(last, _read(stream, "Q"))
@@ -86,9 +86,9 @@ def window_for(model: ModelFile, memory: int, wanted: int | None = None) -> int:
     hint = _("End other programs, or take a smaller model: clawbot model list.")
     if wanted:
         hint = _("End other programs, or take a smaller --ctx, a smaller model: clawbot model list.")
-    said = _("{file} needs {size} of memory with a window of {window:,} tokens; {free} are free.")
+    text = _("{file} needs {size} of memory with a window of {window:,} tokens; {free} are free.")
     need = shown_size(model.memory(windows[-1]))
-    problem = said.format(file=model.path.name, size=need, window=windows[-1], free=shown_size(memory))
+    problem = text.format(file=model.path.name, size=need, window=windows[-1], free=shown_size(memory))
     raise NoModelError(problem, hint=hint)
 
 
@@ -103,7 +103,7 @@ def _values(stream: IO[bytes]) -> Iterator[tuple[str, Any]]:
         raise ValueError("it does not begin with GGUF")
     version, tensors, count = struct.unpack("<IQQ", stream.read(20))
     yield "", (version, tensors)
-    for _key in range(min(count, _MOST_KEYS)):
+    for _key in range(min(count, _MAX_KEYS)):
         name = _text(stream).decode(errors="replace")
         kind = _read(stream, "I")
         if kind == _ARRAY and name.startswith("tokenizer."):
@@ -117,7 +117,7 @@ def _value(stream: IO[bytes], kind: int) -> Any:
         return _text(stream).decode(errors="replace")
     if kind == _ARRAY:
         inner, count = _read(stream, "I"), _read(stream, "Q")
-        if count > _LONGEST_TEXT:
+        if count > _MAX_TEXT:
             raise ValueError("a list that is too long")
         return [_value(stream, inner) for _ in range(count)]
     if kind not in _FORMATS:
@@ -138,7 +138,7 @@ def _skip_list(stream: IO[bytes]) -> None:
 
 def _text(stream: IO[bytes]) -> bytes:
     length = _read(stream, "Q")
-    if length > _LONGEST_TEXT:
+    if length > _MAX_TEXT:
         raise ValueError("a text that is too long")
     return stream.read(length)
 
@@ -158,7 +158,7 @@ def _cache(facts: dict[str, Any]) -> int:
 
 
 def _number(facts: dict[str, Any], name: str) -> int:
-    """A whole number; of one for each layer the largest."""
+    """Return an integer; of one for each layer the largest."""
     value = facts.get(name)
     if isinstance(value, list):
         value = max((each for each in value if isinstance(each, int)), default=0)

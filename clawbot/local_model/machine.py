@@ -19,14 +19,14 @@ def total_memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes of memory that a program could take now; where the system does not say, all there is."""
+    """Bytes of memory that a program could take now; where the system reports none, all there is."""
     lines = _read(Path("/proc/meminfo")).splitlines()
     found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
     return min(int(found) * 1024, total_memory()) if found else total_memory()
 
 
 def usable_cores() -> int | None:
-    """How many cores this process may use, without the second threads of a core; None where the system does not say."""
+    """How many cores this process may use, without the second threads of a core; None if unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     allowed = os.sched_getaffinity(0)
@@ -40,7 +40,7 @@ def usable_cores() -> int | None:
 def free_cores(usable: int, load: float, total: int) -> int:
     """How many of `usable` cores are free where `load` programs run on the `total` of the machine.
 
-    At least half of them: a load passes, and a server stays. llama.cpp's threads wait for one another at each step. On
+    At least half of them: loads pass, and a server runs on. llama.cpp's threads wait for one another at each step. On
     two cores, of which another program had one, two threads answered at 21 tokens/s (alone: 77), one thread at 47.
     """
     free = round(usable * (1 - min(1.0, load / total)))

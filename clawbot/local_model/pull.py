@@ -1,4 +1,4 @@
-"""Gets a model: goes on where it was cut off, looks first whether it fits, checks the hash before the file is there."""
+"""Downloads a model: resumes, checks first whether it fits, checks the hash before the file gets its name."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from msgspec import Struct
 
 from clawbot.errors import ClawbotError
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, sweep_asides, sync_dir, write_atomic
-from clawbot.local_model.gguf import MAGIC, OVERHEAD_BYTES, is_whole, shown_size
+from clawbot.local_model.gguf import MAGIC, OVERHEAD_BYTES, is_complete, shown_size
 from clawbot.local_model.machine import total_memory
-from clawbot.local_model.shelf import Known, Shelf, is_offered, offer_of
+from clawbot.local_model.store import Known, ModelStore, is_offered, offer_of
 from clawbot.locks import try_lock
 from clawbot.text.interface import N_, _
 from clawbot.text.numbers import whole_number
 
 PART = ".part"
 SOURCE = ".part.json"
-PIECE = 1024**2
+CHUNK = 1024**2
 """Bytes of a file of this machine that are read at once."""
 SPARE = 256 * 1024**2
-"""Bytes that stay free on the disk: a full one stops transcripts, too."""
+"""Bytes that remain free on the disk: a full one stops transcripts, too."""
 SILENCE = 30.0
 """Seconds in which a server has to send something."""
 _PAGES = N_("Check the address: huggingface.co has files at /resolve/, and pages that show them at /blob/.")
@@ -54,7 +54,7 @@ class _CutError(Exception):
 
 
 class Source(Struct, frozen=True):
-    """Where a model comes from; `sha256` is what the user says that it must be, in hex."""
+    """Where a model comes from; `sha256` is the one that the user demands, in hex."""
 
     name: str
     url: str
@@ -67,11 +67,11 @@ class _Body(Struct):
     start: int
     size: int | None
     etag: str
-    pieces: Iterator[bytes]
+    chunks: Iterator[bytes]
 
 
 class _Begun(Struct, frozen=True):
-    """What a part that lies there was begun with."""
+    """What an existing partial file was begun with."""
 
     url: str
     etag: str
@@ -79,14 +79,14 @@ class _Begun(Struct, frozen=True):
 
 
 Watch = Callable[[int, int | None], None]
-"""Is told how many bytes are there, and how many there will be (None: the server does not say)."""
+"""Called with the bytes that are there, and the total (None: unknown)."""
 
 
-def source_for(text: str, shelf: Shelf, *, name: str | None = None, sha256: str | None = None) -> Source:
-    """What `text`, a name or an address, stands for. Raises ClawbotError for what is neither."""
+def source_for(text: str, store: ModelStore, *, name: str | None = None, sha256: str | None = None) -> Source:
+    """Resolve `text`, a name or an address. Raises ClawbotError for anything else."""
     offer = offer_of(text)
     if offer is not None:
-        return Source(shelf.path(name or offer.name).stem, offer.url, sha256)
+        return Source(store.path(name or offer.name).stem, offer.url, sha256)
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https", "file"):
         raise PullError(
@@ -96,22 +96,22 @@ def source_for(text: str, shelf: Shelf, *, name: str | None = None, sha256: str 
     found = name or unquote(parts.path).rpartition("/")[2]
     if name is None and not found.endswith(".gguf"):
         raise PullError(f"{_bare(text)} does not end with .gguf.", hint="Give the model a name with --name.")
-    return Source(shelf.path(found).stem, text, sha256)
+    return Source(store.path(found).stem, text, sha256)
 
 
-def pull(source: Source, shelf: Shelf, watch: Watch, *, memory: int | None = None) -> Known:
-    """Get the model and put it on the shelf; what is there already and whole is only checked. Blocks.
+def pull(source: Source, store: ModelStore, watch: Watch, *, memory: int | None = None) -> Known:
+    """Download the model into the store; one that is complete there is only checked. Blocks.
 
     `memory` is what the machine has, in bytes, None: that is asked. Raises PullError and OSError. What came so far
-    stays, except with a wrong hash.
+    remains, except with a wrong hash.
     """
     try:
-        ensure_private_dir(shelf.folder)
-        return _Pull(source, shelf, watch, total_memory() if memory is None else memory).run()
+        ensure_private_dir(store.folder)
+        return _Pull(source, store, watch, total_memory() if memory is None else memory).run()
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise PullError(
-                _("The disk with {folder} is full.").format(folder=shelf.folder),
+                _("The disk with {folder} is full.").format(folder=store.folder),
                 hint=f"{_('Make room there.')} {_(_AGAIN)}",
             ) from error
         raise
@@ -120,12 +120,12 @@ def pull(source: Source, shelf: Shelf, watch: Watch, *, memory: int | None = Non
 class _Pull:
     """One download."""
 
-    def __init__(self, source: Source, shelf: Shelf, watch: Watch, memory: int) -> None:
+    def __init__(self, source: Source, store: ModelStore, watch: Watch, memory: int) -> None:
         self._source = source
-        self._shelf = shelf
+        self._store = store
         self._watch = watch
         self._memory = memory
-        self._file = shelf.path(source.name)
+        self._file = store.path(source.name)
         self._part = self._file.with_name(self._file.name + PART)
         self._begun = self._file.with_name(self._file.name + SOURCE)
         self._url = _bare(source.url)
@@ -134,22 +134,22 @@ class _Pull:
         for path in (self._part, self._begun):
             _demand_plain(path)
         with _opened(self._part) as part:
-            sweep_asides(self._shelf.folder, self._begun.name, age=-math.inf)
+            sweep_asides(self._store.folder, self._begun.name, age=-math.inf)
             if self._file.exists():
                 known = self._check(self._file, "")
                 self._part.unlink(missing_ok=True)
                 return known
             self._fetch_all(part)
             part.seek(0)
-            self._check_begin(part.read(len(self._shelf.begins)), self._shelf.begins)
-            if self._shelf.begins == MAGIC and not is_whole(self._part):
+            self._check_begin(part.read(len(self._store.begins)), self._store.begins)
+            if self._store.begins == MAGIC and not is_complete(self._part):
                 raise self._refused(_("no whole GGUF file: its head or its tensors are missing"))
             os.fsync(part.fileno())
             known = self._check(self._part, "It was deleted. ")
             self._part.replace(self._file)
             self._begun.unlink(missing_ok=True)
-            sync_dir(self._shelf.folder)
-        self._shelf.keep(self._source.name, known)
+            sync_dir(self._store.folder)
+        self._store.keep(self._source.name, known)
         return known
 
     def _fetch_all(self, part: BinaryIO) -> None:
@@ -164,8 +164,8 @@ class _Pull:
                     hint = _("Check the network and the address.")
                     if there:
                         hint = f"{_('{size} are here.').format(size=shown_size(there))} {_(_AGAIN)}"
-                    said = _no_network(cut.__cause__, self._url) or f"{self._url}: {cut}."
-                    raise PullError(said, hint=hint) from cut.__cause__
+                    text = _no_network(cut.__cause__, self._url) or f"{self._url}: {cut}."
+                    raise PullError(text, hint=hint) from cut.__cause__
 
     def _fetch(self, part: BinaryIO) -> None:
         there = _length(part)
@@ -189,11 +189,11 @@ class _Pull:
     def _write(self, part: BinaryIO, body: _Body) -> None:
         done = body.start
         self._watch(done, body.size)
-        for piece in body.pieces:
+        for chunk in body.chunks:
             if done == 0:
-                self._check_begin(piece, self._shelf.begins[: len(piece)])
-            part.write(piece)
-            done += len(piece)
+                self._check_begin(chunk, self._store.begins[: len(chunk)])
+            part.write(chunk)
+            done += len(chunk)
             self._watch(done, body.size)
         part.flush()
         if body.size is not None and done < body.size:
@@ -222,21 +222,21 @@ class _Pull:
                 ),
                 hint=_("Take a smaller model: clawbot model list."),
             )
-        free, missing = shutil.disk_usage(self._shelf.folder).free + there, body.size + SPARE
+        free, missing = shutil.disk_usage(self._store.folder).free + there, body.size + SPARE
         if missing > free:
             raise PullError(
                 _("{model} needs {size} on the disk with {folder}; {free} are free.").format(
                     model=self._source.name,
                     size=shown_size(missing),
-                    folder=self._shelf.folder,
+                    folder=self._store.folder,
                     free=shown_size(free),
                 ),
                 hint=_("Make room there, or set CLAWBOT_HOME to a folder on another disk."),
             )
 
     def _check(self, path: Path, done: str) -> Known:
-        """The file as it is. Raises PullError when it is not what it must be; `done` then says what was done."""
-        on_record = self._shelf.known()
+        """Return what the file holds. Raises PullError for a wrong hash; `done` then describes what was done."""
+        on_record = self._store.known()
         # The same address gives the same file, whatever it is called here.
         known = next(
             (each for name, each in on_record.items() if name == self._source.name and each.url == self._url),
@@ -250,9 +250,9 @@ class _Pull:
                 path.unlink()
                 self._begun.unlink(missing_ok=True)
             whose = "you gave" if self._source.sha256 else "was recorded when it was got first"
-            said = f"{self._file.name} has the SHA-256 {found}; the one that {whose} is {expected}. {done}"
+            text = f"{self._file.name} has the SHA-256 {found}; the one that {whose} is {expected}. {done}"
             wanted = "If the new file is wanted, give its hash with --sha256."
-            raise PullError(said.rstrip(), hint=wanted if done else f"Delete {path} and pull it again.")
+            raise PullError(text.rstrip(), hint=wanted if done else f"Delete {path} and pull it again.")
         return Known(found, path.stat().st_size, self._url)
 
     def _read_begun(self) -> _Begun | None:
@@ -303,7 +303,7 @@ def _sha256(path: Path) -> str:
 
 
 def _bare(url: str) -> str:
-    """`url` without what may be a secret: names, passwords, what stands behind `?`."""
+    """`url` without what may be a secret: names, passwords, the query."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
@@ -325,7 +325,7 @@ def _body(url: str, start: int, etag: str) -> Iterator[_Body]:
         with _file_body(url, start, etag) as body:
             yield body
         return
-    # A third of the time that the whole command line takes to start.
+    # A third of the time that the command line takes to start.
     import httpx
 
     headers = {"Range": f"bytes={start}-", "If-Range": etag} if start else {}
@@ -342,27 +342,27 @@ def _body(url: str, start: int, etag: str) -> Iterator[_Body]:
         raise PullError(f"{_bare(url)} is no address: {error}.") from error
 
 
-def _http_body(status: int, headers: dict[str, str], url: str, pieces: Iterator[bytes]) -> _Body:
+def _http_body(status: int, headers: dict[str, str], url: str, chunks: Iterator[bytes]) -> _Body:
     found = _RANGE.fullmatch(headers.get("content-range", ""))
-    # A weak tag says that a file means the same, not that it is the same: no part can be continued by it.
+    # A weak tag means an equivalent file, not the same bytes: no part can be continued by it.
     etag = headers.get("etag", "")
     etag = "" if etag.startswith("W/") else etag or headers.get("last-modified", "")
     length = headers.get("content-length", "")
     if status == 206 and found is not None and found[1]:
-        return _Body(int(found[1]), int(found[2]), etag, pieces)
+        return _Body(int(found[1]), int(found[2]), etag, chunks)
     if status == 416 and found is not None:
         return _Body(int(found[2]), int(found[2]), etag, iter(()))
     if status == 200:
-        return _Body(0, whole_number(length), etag, pieces)
+        return _Body(0, whole_number(length), etag, chunks)
     if status in (404, 410):
         moved = is_offered(url)
         hint = _("It has moved since this list was made: pull its new address.") if moved else _("Check the address.")
-        said = _("{address}: there is no such file (status {status}).")
-        raise PullError(said.format(address=_bare(url), status=status), hint=hint)
+        text = _("{address}: there is no such file (status {status}).")
+        raise PullError(text.format(address=_bare(url), status=status), hint=hint)
     closed = status in (401, 403)
     hint = _("The model may ask for an account there.") if closed else _("Check the address, or try again later.")
-    said = _("{address}: the server answered with status {status}.")
-    raise PullError(said.format(address=_bare(url), status=status), hint=hint)
+    text = _("{address}: the server answered with status {status}.")
+    raise PullError(text.format(address=_bare(url), status=status), hint=hint)
 
 
 @contextlib.contextmanager
@@ -373,4 +373,4 @@ def _file_body(url: str, start: int, etag: str) -> Iterator[_Body]:
         now = f'"{status.st_mtime_ns}-{status.st_size}"'
         start = start if etag == now and start <= status.st_size else 0
         stream.seek(start)
-        yield _Body(start, status.st_size, now, iter(lambda: stream.read(PIECE), b""))
+        yield _Body(start, status.st_size, now, iter(lambda: stream.read(CHUNK), b""))

@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from clawbot.files import PRIVATE_FILE, ensure_private_dir, locked, write_atomic
 from clawbot.locks import try_lock
 
 POLL_SECONDS = 0.2
-"""How often it is looked whether another process has loaded its model."""
+"""Interval of the checks whether another process has loaded its model."""
 ANSWER_SECONDS = 2.0
 """A server that reads a long prompt answers other requests all the same."""
 
@@ -25,7 +25,7 @@ ANSWER_SECONDS = 2.0
 class Running(Struct, frozen=True):
     """A server: the model's `name` and `file`, its address (`base`, ends with /v1) and key, its `window` in tokens.
 
-    `pid` is its process, `keeper` the one that keeps it running; `chat`: that one is a chat, which ends by itself.
+    `pid` is its process, `owner` the one that keeps it running; `chat`: that one is a chat, which ends by itself.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Running(Struct, frozen=True):
     key: str
     window: int
     pid: int
-    keeper: int
+    owner: int = field(name="keeper")
     chat: bool
 
 
@@ -48,9 +48,9 @@ def read_running(path: Path) -> list[Running]:
 
 
 def add_running(path: Path, running: Running) -> None:
-    """Write down a server, in place of an earlier one of the same keeper for the same file. Blocks. Raises OSError."""
-    place = (running.keeper, running.file)
-    _change(path, lambda found: [*(each for each in found if (each.keeper, each.file) != place), running])
+    """Record a server, in place of an earlier one of the same owner and file. Blocks. Raises OSError."""
+    key = (running.owner, running.file)
+    _change(path, lambda found: [*(each for each in found if (each.owner, each.file) != key), running])
 
 
 def remove_running(path: Path, pid: int) -> None:
@@ -76,7 +76,7 @@ def answers(running: Running) -> bool:
 async def alone(path: Path) -> AsyncIterator[None]:
     """Hold the lock file `path`, once nobody else does: for as long as a model is loaded. Raises OSError.
 
-    Uses flock directly: importing filelock takes longer than the commands that only look which models there are.
+    Uses flock directly: importing filelock takes longer than the commands that only list the models.
     """
     handle = await asyncio.to_thread(os.open, path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:

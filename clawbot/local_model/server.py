@@ -1,5 +1,5 @@
 """llama.cpp's server in a process of its own, `python -m clawbot.local_model.server`: it ends with the pipe to its
-keeper. What the keeper orders, the key too, comes through that pipe, so no list of processes shows it."""
+owner. The owner's orders, the key too, come through that pipe, so no list of processes shows it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOPBACK = "127.0.0.1"
 LARGEST_LOG = 2 * 1024**2
 """Bytes. A longer one is set aside when the next server starts."""
 PROMPTS_MIB = 256
-"""Memory for the ends of conversations that are not talked in. The library's own figure is 8 GB."""
+"""Memory for the ends of conversations that are not active. The library's own figure is 8 GB."""
 BATCH = 256
 """Tokens of a prompt that are read at once: after each batch progress is reported, and a closed connection noticed."""
 BROKEN = "llama.cpp can't load it"
@@ -59,7 +59,7 @@ answer_decoder: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer
 
 def main() -> None:
     """Serve what the first frame orders, until the pipe closes."""
-    # Ctrl+C in the terminal is the keeper's to answer.
+    # Ctrl+C in the terminal is for the owner to handle.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asyncio.run(_run())
 
@@ -90,7 +90,7 @@ def _print_to(log: Path) -> None:
 
 
 def _start(order: Order) -> tuple[object | None, Answer]:
-    """The server, which runs as long as it is held, and what is said of it. Blocks while the model is loaded."""
+    """The server, which runs as long as it is held, and its description. Blocks while the model is loaded."""
     try:
         import xllamacpp
 
@@ -111,7 +111,7 @@ def _start(order: Order) -> tuple[object | None, Answer]:
         server = xllamacpp.Server(params)
         return server, Serving(urlsplit(server.listening_address).port or order.port)
     except RuntimeError:
-        # All that the library says of any failure; its own words are in the log.
+        # The library's only message for any failure; its own words are in the log.
         return None, Failed(BROKEN)
     except (ImportError, AttributeError, TypeError) as error:
         return None, Failed(f"the xllamacpp that is installed does not fit: {error}")

@@ -86,7 +86,7 @@ class McpClient:
         await asyncio.gather(*(server.close() for server in self.servers.values()))
 
     def status(self) -> tuple[McpStatus, ...]:
-        """How each server stands."""
+        """Return the state of each server."""
         return tuple(server.status() for server in self.servers.values())
 
     async def _ask(self, server: _Server) -> None:
@@ -95,9 +95,9 @@ class McpClient:
         except McpError as error:
             self.warn(f"{error} Its tools are not offered.")
 
-    def _changed(self, told: str) -> None:
-        if told:
-            self.warn(told)
+    def _changed(self, notice: str) -> None:
+        if notice:
+            self.warn(notice)
         for box in list(self._boxes):
             self._fill(box)
 
@@ -152,7 +152,7 @@ class _Server:
         return self._tools
 
     def status(self) -> McpStatus:
-        """How it stands."""
+        """Return its state."""
         tools = self.listing.tools if self.listing else ()
         approvals = {tool.name: self.settings.approval_of(tool.name) for tool in tools}
         now = self._connection
@@ -181,16 +181,16 @@ class _Server:
         task = asyncio.get_running_loop().create_task(asyncio.to_thread(self._write, listing))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
-        self._on_change(self._told(before, listing))
+        self._on_change(self._notice(before, listing))
 
-    def _told(self, before: Listing | None, listing: Listing) -> str:
+    def _notice(self, before: Listing | None, listing: Listing) -> str:
         """One line for the user on a new list."""
-        said = ""
+        notice = ""
         if before is not None and (what := changes(before, listing)):
-            said = f"The MCP server {self.name} has other tools now: {what}."
+            notice = f"The MCP server {self.name} has other tools now: {what}."
         if listing.warnings and (before is None or before.warnings != listing.warnings):
-            said = f"{said} The MCP server {self.name}: {'; '.join(listing.warnings)}.".strip()
-        return said
+            notice = f"{notice} The MCP server {self.name}: {'; '.join(listing.warnings)}.".strip()
+        return notice
 
     def _read(self) -> Listing | None:
         try:

@@ -38,9 +38,9 @@ GRACE_SECONDS = 3.0
 """How long after its own time limit a call is given up by this side, and its process killed."""
 STOP_SECONDS = 3.0
 """How long a server may take to end in order."""
-MOST_TIMEOUTS = 2
+MAX_TIMEOUTS = 2
 """So many calls in a row without an answer, and the server is restarted."""
-LONGEST_WAIT = 60.0
+MAX_WAIT = 60.0
 
 State = Literal["stopped", "starting", "ready", "failed"]
 
@@ -51,12 +51,12 @@ class McpError(ClawbotError):
 
 def wait_after(failures: int) -> float:
     """Seconds until a server is started again after so many failures in a row: at once after the first."""
-    return 0.0 if failures <= 1 else float(min(2 ** (failures - 1), LONGEST_WAIT))
+    return 0.0 if failures <= 1 else float(min(2 ** (failures - 1), MAX_WAIT))
 
 
 class McpConnection:
-    """The server `name`. `start` says how it is started and in which environment the process that talks to it runs, at
-    each start anew; it blocks and raises ClawbotError. `on_listing` is told the tools of each start, and changes."""
+    """The server `name`. `start` returns how to start it and the environment of its client process, at
+    each start; it blocks and raises ClawbotError. `on_listing` gets the tools of each start, and changes."""
 
     def __init__(
         self,
@@ -98,13 +98,13 @@ class McpConnection:
             return report
         if isinstance(report, CallFailed):
             raise McpError(f"The MCP server {self.name} {report.reason}.", hint=await self._after(report, process))
-        raise McpError(self._told(), hint="The next call starts it again.")
+        raise McpError(self._message(), hint="The next call starts it again.")
 
     async def _after(self, failed: CallFailed, process: _Process) -> str:
         """What follows from a call that failed."""
         self._timeouts = self._timeouts + 1 if failed.timed_out else 0
         self.problem = failed.reason
-        if self._timeouts < MOST_TIMEOUTS:
+        if self._timeouts < MAX_TIMEOUTS:
             return ""
         self._timeouts = 0
         self._process, self.state = None, "stopped"
@@ -117,7 +117,7 @@ class McpConnection:
             if self._process is not None and self._process.usable:
                 return self._process
             if (left := self._retry_at - self._clock.monotonic()) > 0:
-                raise McpError(self._told(), hint=f"It is not started again for {left:.0f} s.")
+                raise McpError(self._message(), hint=f"It is not started again for {left:.0f} s.")
             return await self._begin()
 
     async def close(self) -> None:
@@ -134,7 +134,7 @@ class McpConnection:
             start, environment = await asyncio.to_thread(self._start)
         except ClawbotError as error:
             self._fail(f"can't be started: {error.message}")
-            raise McpError(self._told(), hint=error.hint) from error
+            raise McpError(self._message(), hint=error.hint) from error
         process = _Process(self._log, self._on_listing, self._ended)
         try:
             started = await process.start(start, environment)
@@ -145,7 +145,7 @@ class McpConnection:
         if not isinstance(started, Started):
             await process.kill()
             self._fail(started.reason)
-            raise McpError(self._told(), hint="The log says more: logs/clawbot.log.")
+            raise McpError(self._message(), hint="The log says more: logs/clawbot.log.")
         self._process, self.state, self.server, self.problem = process, "ready", started.server, ""
         self._wait_for_idle(self._idle)
         self._on_listing(started.listing)
@@ -164,7 +164,7 @@ class McpConnection:
         self._retry_at = self._clock.monotonic() + wait_after(self._failures)
         self._log.warning("the server %s %s", self.name, reason)
 
-    def _told(self) -> str:
+    def _message(self) -> str:
         return f"The MCP server {self.name} {self.problem or 'ended'}."
 
     def _stop(self, process: _Process) -> None:
@@ -188,7 +188,7 @@ class McpConnection:
 
 
 class _Process:
-    """The process that talks to a server, from its start to its end."""
+    """The client process of a server, from its start to its end."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _Process:
         self._numbers = itertools.count(1)
         self._calls: dict[int, asyncio.Future[Answered | CallFailed | Lost]] = {}
         self._started: asyncio.Future[Started | Lost] = loop.create_future()
-        self._pipe = WorkerProcess(log, report_decoder, self._take, largest=LARGEST_FRAME, lines=LINES, whole_tree=True)
+        self._pipe = WorkerProcess(log, report_decoder, self._take, largest=LARGEST_FRAME, lines=LINES, full_tree=True)
         self._reason = ""
         self._stopped = False
 
@@ -236,7 +236,7 @@ class _Process:
         future: asyncio.Future[Answered | CallFailed | Lost] = asyncio.get_running_loop().create_future()
         self._calls[number] = future
         try:
-            self._pipe.log_anew()
+            self._pipe.restart_log()
             self._pipe.send(Call(number, tool, arguments, seconds))
             await asyncio.wait([future], timeout=seconds + GRACE_SECONDS)
             if not future.done():

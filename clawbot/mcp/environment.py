@@ -15,11 +15,11 @@ USUAL = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "
 """What a program gets of the environment, with what begins with `LC_`. No key, no proxy (its address may hold one), and
 nothing that makes a program load other code."""
 NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
-"""What the process that talks to an address gets besides, in capitals or not."""
+"""More variables for the client process of an address, in capitals or not."""
 
 
 def start_of(server: McpServer, common: McpSettings, environ: Mapping[str, str]) -> tuple[Start, dict[str, str]]:
-    """How `server` is started, and the environment of the process that talks to it. Headers, and what
+    """How `server` is started, and the environment of its client process. Headers, and what
     `env` names as a secret, are kept out of the log from then on. Raises UnresolvedError."""
     usual = dict(_usual(environ))
     network = {name: value for name, value in environ.items() if name.upper() in NETWORK} if server.url else {}

@@ -1,4 +1,4 @@
-"""What the program and the process of one MCP server's client say to each other."""
+"""The messages between the program and the client process of one MCP server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 LARGEST_FRAME = 16 * 1024**2
-"""Bytes. The largest list of tools and the largest answer that the settings can sensibly allow stay below it."""
+"""Bytes. The largest list of tools and the largest answer that the settings can sensibly allow are below it."""
 
 
 class ListedTool(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Listing(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True, tag="start"):
-    """The first frame: which server. `env` is the whole environment of a program, without a single variable besides;
+    """The first frame: which server. `env` is the complete environment of a program, without a single variable besides;
     `seconds` it may take until its tools are listed. `max_message` is in bytes."""
 
     env: Mapping[str, str]
@@ -71,13 +71,13 @@ class Started(Struct, frozen=True, tag="started"):
 
 
 class Listed(Struct, frozen=True, tag="listed"):
-    """The server said that its tools changed: the new ones."""
+    """The server's tools changed: the new ones."""
 
     listing: Listing
 
 
 class Answered(Struct, frozen=True, tag="answered"):
-    """What a tool answered, as text. `is_error`: the tool says that it failed."""
+    """What a tool answered, as text. `is_error`: the tool reports a failure."""
 
     number: int
     text: str

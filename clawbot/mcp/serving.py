@@ -98,7 +98,7 @@ class MemoryServer:
                 for spec, box in boxes
             ]
         )
-        self._places = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self.server: Server[dict[str, Any]] = Server(
             "clawbot",
             version=__version__,
@@ -123,7 +123,7 @@ class MemoryServer:
             )
         call = ToolCallBlock("", params.name, params.arguments or {})
         try:
-            async with self._places, deadline(SECONDS):
+            async with self._slots, deadline(SECONDS):
                 outcome = await box.run(call, _nobody)
         except TimeoutError:
             return _answer(f"No answer within {SECONDS:g} s.", is_error=True)
@@ -143,8 +143,8 @@ async def serve_stdio(memory: MemoryServer) -> None:
 async def serve_http(
     memory: MemoryServer, port: int, accepts: Callable[[str], Awaitable[bool]], ready: Callable[[str], None]
 ) -> None:
-    """Answer clients on loopback at `port` (0: a free one) until SIGINT or SIGTERM. `accepts` says whether a bearer
-    token is the right one; `ready` is told the address once it can be asked. The library refuses a Host or an Origin
+    """Answer clients on loopback at `port` (0: a free one) until SIGINT or SIGTERM. `accepts` checks whether a bearer
+    token is the right one; `ready` gets the address once it can be called. The library refuses a Host or an Origin
     that is not loopback. Raises OSError if the port is taken."""
     with socket.create_server(("127.0.0.1", port)) as listening:
         app = memory.server.streamable_http_app(host="127.0.0.1", max_request_body_size=LARGEST_REQUEST)

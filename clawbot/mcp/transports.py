@@ -34,9 +34,9 @@ log = logging.getLogger("clawbot.mcp")
 
 CLOSE_SECONDS = 1.0
 """How long a program may take to end after its input was closed, and again after SIGTERM."""
-MOST_JUNK = 100
+MAX_JUNK = 100
 """Lines on stdout that are no messages: some programs greet there."""
-MOST_UNASKED = 10_000
+MAX_UNASKED = 10_000
 """Messages between two of ours."""
 CONNECT_SECONDS = 10.0
 CHUNK = 65_536
@@ -70,25 +70,25 @@ async def _stdio(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) 
         preexec_fn=die_with_parent,
     )
     on_signals([signal.SIGCHLD], lambda _: reap_adopted(process.pid))
-    talk = _Talk(process, start.max_message, on_lost)
+    exchange = _Exchange(process, start.max_message, on_lost)
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(talk.read)
-            tasks.start_soon(talk.write)
+            tasks.start_soon(exchange.read)
+            tasks.start_soon(exchange.write)
             try:
-                yield talk.incoming, talk.to_server
+                yield exchange.incoming, exchange.to_server
             finally:
-                talk.closing = True
+                exchange.closing = True
                 tasks.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
             await _end(process, orderly=is_orderly())
             await asyncio.to_thread(kill_descendants, os.getpid())
-            for stream in (talk.incoming, talk.to_session, talk.to_server, talk.outgoing):
+            for stream in (exchange.incoming, exchange.to_session, exchange.to_server, exchange.outgoing):
                 await stream.aclose()
 
 
-class _Talk:
+class _Exchange:
     """The two directions of a program's messages."""
 
     def __init__(self, process: Process, max_message: int, on_lost: OnLost) -> None:
@@ -113,11 +113,11 @@ class _Talk:
         except FloodError as error:
             self._lose(str(error))
         except asyncio.IncompleteReadError:
-            await self._tell_end()
+            await self._report_end()
         except ConnectionError:
             self._lose("broke off")
         except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            # The library does not listen any more, and says why.
+            # The library does not listen any more, and logs the reason.
             return
 
     async def _take(self, line: bytes) -> None:
@@ -126,12 +126,12 @@ class _Talk:
         except (ValueError, TypeError, RecursionError):
             self._junk += 1
             log.info("not a message: %s", line[:200].decode(errors="backslashreplace").rstrip())
-            if self._junk > MOST_JUNK:
+            if self._junk > MAX_JUNK:
                 raise FloodError("prints on stdout what are no messages of the protocol") from None
             return
         self._unasked += 1
-        if self._unasked > MOST_UNASKED:
-            raise FloodError(f"sent {MOST_UNASKED:,} messages that nobody asked for")
+        if self._unasked > MAX_UNASKED:
+            raise FloodError(f"sent {MAX_UNASKED:,} messages that nobody asked for")
         await self.to_session.send(SessionMessage(message))
 
     async def write(self) -> None:
@@ -140,11 +140,11 @@ class _Talk:
             self._unasked = 0
             line = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
             self._input.write(line.encode("utf-8", "replace") + b"\n")
-            # When it has ended, `read` says so.
+            # When it has ended, `read` reports it.
             with contextlib.suppress(ConnectionError):
                 await self._input.drain()
 
-    async def _tell_end(self) -> None:
+    async def _report_end(self) -> None:
         code: int | None = None
         with contextlib.suppress(TimeoutError):
             async with deadline(CLOSE_SECONDS):
@@ -223,11 +223,11 @@ class _Limited(httpx2.AsyncByteStream):
         self._most = most
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for piece in self._stream:
-            self._left -= len(piece)
+        async for part in self._stream:
+            self._left -= len(part)
             if self._left < 0:
                 raise FloodError(f"sent an answer of more than {self._most // 1024:,} KB (mcp.max_message)")
-            yield piece
+            yield part
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -1,4 +1,4 @@
-"""The process that talks to one MCP server: `python -m clawbot.mcp.worker`.
+"""The client process of one MCP server: `python -m clawbot.mcp.worker`.
 
 The `mcp` library is imported here: it takes half a second and 60 MB, and a hostile answer may keep it busy. Requests
 and reports are the frames of `clawbot.mcp.frames`. When the program closes the pipe or kills this process, the server
@@ -45,11 +45,11 @@ from clawbot.text.sanitize import clean_line
 from clawbot.text.visible import only_seen
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
-MOST_PAGES = 50
+MAX_PAGES = 50
 """Pages of a list of tools; a list of more never ends."""
 RELIST_SECONDS = 1.0
-"""Between two lists that the server says are new."""
-MOST_RELISTS = 5
+"""Pause between two changed lists."""
+MAX_RELISTS = 5
 """New lists of one process: a server that changes its tools again and again is listed at its next start."""
 REASON_CHARS = 300
 _logger = logging.getLogger("clawbot.mcp")
@@ -80,14 +80,14 @@ class Worker:
         start = await self._requests.get()
         if not isinstance(start, Start):
             raise TypeError(f"the first request was {type(start).__name__}")
-        talking = asyncio.create_task(self._talk(start))
-        either: list[asyncio.Future[Any]] = [talking, self._lost]
+        serving = asyncio.create_task(self._serve(start))
+        either: list[asyncio.Future[Any]] = [serving, self._lost]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if self._lost.done():
             self._out.send(Lost(self._lost.result()))
-            talking.cancel()
-            await asyncio.wait([talking])
-        elif (error := talking.exception()) is not None:
+            serving.cancel()
+            await asyncio.wait([serving])
+        elif (error := serving.exception()) is not None:
             _logger.info("the connection ended", exc_info=error)
             self._out.send(Lost(describe(error, start)))
 
@@ -96,11 +96,11 @@ class Worker:
         if not self._lost.done():
             self._lost.set_result(reason)
 
-    async def _talk(self, start: Start) -> None:
+    async def _serve(self, start: Start) -> None:
         client = Client(
             transport_of(start, self.lose, lambda: self._stopped),
             cache=None,
-            message_handler=self._hear,
+            message_handler=self._on_message,
             client_info=types.Implementation(name="clawbot", version=__version__),
         )
         async with AsyncExitStack() as stack:
@@ -117,14 +117,14 @@ class Worker:
                     self._calls[request.number] = asyncio.create_task(self._call(client, request))
             self._stopped = True
 
-    async def _hear(self, message: object) -> None:
-        """What the server says by itself. Only a change of its tools is of interest."""
+    async def _on_message(self, message: object) -> None:
+        """Handle a notification of the server. Only a change of its tools is of interest."""
         if isinstance(message, types.ToolListChangedNotification):
             self._changed.set()
 
     async def _relist(self, client: Client, start: Start) -> None:
-        """List the tools again when they changed; however often that is said, one list is fetched at a time."""
-        for _ in range(MOST_RELISTS):
+        """List the tools again when they changed; however often, one list is fetched at a time."""
+        for _ in range(MAX_RELISTS):
             await self._changed.wait()
             self._changed.clear()
             try:
@@ -144,7 +144,7 @@ class Worker:
             self._out.send(CallFailed(call.number, f"did not answer within {call.seconds:g} s", timed_out=True))
         except Exception as error:
             if self._lost.done():
-                return  # which is told
+                return  # which was reported
             if isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED:
                 self.lose("broke off the connection")
                 return
@@ -180,7 +180,7 @@ async def list_tools(client: Client, start: Start, ends: float) -> Listing:
             problems.append(f"page {number} of its tools, which is no list")
         if not sent.get("nextCursor"):
             break
-        if page.next_cursor is None or page.next_cursor in cursors or number == MOST_PAGES:
+        if page.next_cursor is None or page.next_cursor in cursors or number == MAX_PAGES:
             problems.append(f"its tools after page {number}")
             break
         cursors.append(page.next_cursor)
@@ -217,7 +217,7 @@ async def _serve() -> None:
     out = FrameWriter(reports, LARGEST_FRAME)
     worker = Worker(out)
     on_signals((*ASKED, signal.SIGHUP), lambda _: worker.lose("ended the process that talks to it"))
-    serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take, whole_tree=True)
+    serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take, full_tree=True)
     await worker.run()
 
 

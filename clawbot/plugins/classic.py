@@ -28,7 +28,7 @@ from clawbot.text.tokens import fts_quote, spread_text
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import HybridSettings, TemporalDecaySettings
 
-MOST_CANDIDATES = 200
+MAX_CANDIDATES = 200
 BY_WORDS = "No result has a score of {score:g}: these contain words of the question."
 SNIPPET_UNITS = 700
 """Maximum length of a snippet in UTF-16 code units."""
@@ -143,7 +143,7 @@ class ClassicSearch(Struct, frozen=True):
 
     @property
     def _candidates(self) -> int:
-        return min(MOST_CANDIDATES, max(1, self.budget.results * self.hybrid.candidate_multiplier))
+        return min(MAX_CANDIDATES, max(1, self.budget.results * self.hybrid.candidate_multiplier))
 
     @property
     def _files(self) -> Sequence[int] | None:

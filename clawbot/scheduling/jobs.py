@@ -56,7 +56,7 @@ class Once(Struct, frozen=True, tag="at"):
 
 class Pause(Struct, frozen=True, tag="pause"):
     """Runs after `minutes` without a user message, and at the times of the cron expression `daily` ("": none). Its
-    times can't be predicted: each look at the schedule asks whether the session is over."""
+    times can't be predicted: each check of the schedule asks whether the session is over."""
 
     minutes: int
     daily: str = ""
@@ -195,8 +195,8 @@ def jobs_from(data: Any, now: datetime | None = None) -> list[ImportedJob]:
 
 def _imported(entry: Mapping[str, Any], taken: Container[str], now: datetime | None) -> ImportedJob:
     payload, agent = entry.get("payload"), entry.get("agentId")
-    said = {**entry, **(payload if isinstance(payload, Mapping) else {})}
-    texts = (said.get(key) for key in ("message", "text", "prompt"))
+    fields = {**entry, **(payload if isinstance(payload, Mapping) else {})}
+    texts = (fields.get(key) for key in ("message", "text", "prompt"))
     prompt = next((text for text in texts if isinstance(text, str) and text), "")
     settings = {**dict(_times(entry.get("schedule"))), "prompt": prompt}
     return ImportedJob(
@@ -204,13 +204,13 @@ def _imported(entry: Mapping[str, Any], taken: Container[str], now: datetime | N
         settings,
         agent=agent if isinstance(agent, str) else "",
         enabled=entry.get("enabled") is not False,
-        left_out=tuple(key for key in _LEFT if said.get(key) not in (None, "", False)),
+        left_out=tuple(key for key in _LEFT if fields.get(key) not in (None, "", False)),
         problem=_problem(settings, now),
     )
 
 
 def _times(schedule: Any) -> Iterator[tuple[str, str]]:
-    """The keys of a job that say when. Seconds of an expression are dropped, and intervals are a minute at least."""
+    """Return the time keys of a job. Seconds of an expression are dropped, and intervals are a minute at least."""
     plain = schedule if isinstance(schedule, Mapping) else {"expr": schedule}
     expression, every = plain.get("expr") or plain.get("cron"), plain.get("everyMs")
     moment = plain.get("at") or plain.get("atMs") or plain.get("run_at")

@@ -1,6 +1,6 @@
 """The state of each job in `schedule.json`: each due time is claimed once, by one process.
 
-The file is read and written as a whole under a lock. An unreadable file is moved aside with a notice, and every job
+The complete file is read and written under a lock. An unreadable file is moved aside with a notice, and every job
 starts from now: runs may be missed, but none is repeated. All methods block; they raise ScheduleError if the file can't
 be locked or written.
 """
@@ -36,7 +36,7 @@ class Record(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """The state of a job. `timing` are its times when it was armed, "" while it is disabled; everything due up to
     `since` is done.
 
-    `started` is the last run and `due` its due time (None: run by hand); `error` says why it failed or was skipped.
+    `started` is the last run and `due` its due time (None: run by hand); `error` is why it failed or was skipped.
     `reply_digest` and `replied` describe the last reply shown.
     """
 
@@ -178,8 +178,8 @@ class Ledger:
             self.path.rename(aside)
             aside.chmod(PRIVATE_FILE)
         self.notices.append(
-            f"The schedule's ledger could not be read and is {aside.name} now. Every job begins anew: what was due "
-            "meanwhile is not caught up."
+            f"The schedule's ledger could not be read and is {aside.name} now. Every job starts again: what was due "
+            "since then is not caught up."
         )
 
 

@@ -135,7 +135,7 @@ nothing to do."""
 
 
 class JobSkippedError(Exception):
-    """A job was skipped. `postponed`: its time stays due, and the next look tries again."""
+    """A job was skipped. `postponed`: its time remains due, and the next check tries again."""
 
     def __init__(self, reason: str, *, postponed: bool = False) -> None:
         super().__init__(reason)
@@ -144,7 +144,7 @@ class JobSkippedError(Exception):
 
 class Ran(Struct, frozen=True, kw_only=True):
     """The result of one run. `due` is its due time (None: by hand) and `started` its start, in UTC; `reply` is the text
-    to show, `error` says why it failed or was skipped."""
+    to show, `error` is why it failed or was skipped."""
 
     job: Job
     due: datetime | None
@@ -188,7 +188,7 @@ class Schedule:
         return not isinstance(job.when, Pause) or (self._is_over is not None and self._is_over(job))
 
     def next_moment(self, now: datetime) -> datetime | None:
-        """The next due time after `now`, the time of the last look, in UTC. Postponed jobs wait for the regular look of
+        """The next due time after `now`, the last check's time, in UTC. Postponed jobs wait for the regular check of
         each minute."""
         records, now = self.ledger.read(), now.astimezone(UTC)
         moments = (next_moment(job, records.get(job.key), now) for job in self.jobs)
@@ -271,25 +271,25 @@ async def _attempt(job: Job, run: RunJob) -> _End:
         return _End("failed", error=redact(f"{type(failure).__name__}: {failure}"))
 
 
-LONGEST_PAUSE = 60.0
-# Delay if the due time passed while the last look was still running.
+MAX_PAUSE = 60.0
+# Delay if the due time passed while the last check was still running.
 _AGAIN = 1.0
 
-Look = Callable[[], Awaitable[datetime | None]]
+Check = Callable[[], Awaitable[datetime | None]]
 """Does what is due, and returns the next due time; None if none is known."""
 
 
 class Timer:
-    """Calls `look` at the next due time and at least once a minute, never concurrently. Its exceptions are logged and
+    """Calls `check` at the next due time and at least once a minute, never concurrently. Its exceptions are logged and
     passed to `on_error`, and the timer continues.
 
     The minute is measured with a monotonic clock, and due times are compared with the wall clock: a suspended machine
     or a changed clock is noticed within a minute.
     """
 
-    def __init__(self, clock: Clock, look: Look, on_error: Callable[[Exception], None] | None = None) -> None:
+    def __init__(self, clock: Clock, check: Check, on_error: Callable[[Exception], None] | None = None) -> None:
         self._clock = clock
-        self._look = look
+        self._check = check
         self._on_error = on_error
         self._alone = asyncio.Lock()
         self._woken = asyncio.Event()
@@ -297,30 +297,30 @@ class Timer:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start in the background with a first look. The scheduling library is imported in a thread first."""
+        """Start in the background with a first check. The scheduling library is imported in a thread first."""
         if self._task is None:
             await asyncio.to_thread(load)
             self._task = asyncio.create_task(self._run(), name="schedule")
 
     def wake(self) -> None:
-        """Look soon: the next due time may have changed."""
+        """Check soon: the next due time may have changed."""
         self._woken.set()
 
     async def stop(self) -> None:
-        """Stop; a running look is cancelled."""
+        """Stop; a running check is cancelled."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
-            # Not `await task`: its cancellation could not be told from the caller's own.
+            # Not `await task`: its cancellation could not be distinguished from the caller's own.
             await asyncio.wait([task])
 
-    async def look(self) -> None:
-        """Look now, or after a running look."""
+    async def check(self) -> None:
+        """Check now, or after a running check."""
         async with self._alone:
             try:
-                self._next = await self._look()
+                self._next = await self._check()
             except Exception as error:
-                log.exception("a look at the schedule failed")
+                log.exception("a check of the schedule failed")
                 self._next = None
                 if self._on_error is not None:
                     self._on_error(error)
@@ -328,7 +328,7 @@ class Timer:
     async def _run(self) -> None:
         while True:
             self._woken.clear()
-            await self.look()
+            await self.check()
             # Python 3.11's `wait_for` would lose a cancellation that coincides with the wake-up.
             with contextlib.suppress(TimeoutError):
                 async with deadline(pause(self._clock.now(), self._next)):
@@ -336,6 +336,6 @@ class Timer:
 
 
 def pause(now: datetime, moment: datetime | None) -> float:
-    """Seconds to wait until the next look if the next due time is `moment`."""
-    seconds = (moment - now).total_seconds() if moment else LONGEST_PAUSE
-    return min(seconds, LONGEST_PAUSE) if seconds > 0 else _AGAIN
+    """Seconds to wait until the next check if the next due time is `moment`."""
+    seconds = (moment - now).total_seconds() if moment else MAX_PAUSE
+    return min(seconds, MAX_PAUSE) if seconds > 0 else _AGAIN

@@ -28,7 +28,7 @@ _SECOND = timedelta(seconds=1)
 _HOURS_OF_DAY = 24
 # A job whose times don't fall into its hours within this many days never runs: cron repeats after 28 years at most, but
 # nobody waits that long.
-_DAYS_LOOKED_AT = 800
+_MAX_DAYS = 800
 
 
 def load() -> None:
@@ -38,7 +38,7 @@ def load() -> None:
 
 
 def next_fire(job: Job, after: datetime) -> datetime | None:
-    """The first time after `after` at which `job` is due, in UTC and whole seconds; None if there is none.
+    """The first time after `after` at which `job` is due, in UTC and full seconds; None if there is none.
 
     Times outside the job's hours are left out.
     """
@@ -48,7 +48,7 @@ def next_fire(job: Job, after: datetime) -> datetime | None:
     fire = _next(job.when, zone, after.astimezone(UTC))
     if job.hours is None:
         return fire
-    for _ in range(_DAYS_LOOKED_AT):
+    for _ in range(_MAX_DAYS):
         if fire is None or is_active(job, fire):
             return fire
         fire = _next(job.when, zone, _next_start(job.hours, zone, fire) - _SECOND)
@@ -63,7 +63,7 @@ def last_fire(job: Job, after: datetime, until: datetime) -> datetime | None:
     found = next_fire(job, after)
     if found is None or found > until:
         return None
-    early, late = found - _SECOND, _whole(until.astimezone(UTC))
+    early, late = found - _SECOND, _floor(until.astimezone(UTC))
     while late - early > _SECOND:
         middle = early + (late - early) // _SECOND // 2 * _SECOND
         fire = next_fire(job, middle)
@@ -86,7 +86,7 @@ def _next(when: CronTime | Every | Once, zone: tzinfo | None, after: datetime) -
         start = moment.astimezone(UTC) if moment.tzinfo else _first_shown(moment.replace(tzinfo=UTC), zone)
         return start if start > after else None
     if isinstance(when, Every):
-        fire: datetime | None = _interval(when.seconds).get_next_fire_time(None, _whole(after) + _SECOND)
+        fire: datetime | None = _interval(when.seconds).get_next_fire_time(None, _floor(after) + _SECOND)
         return fire
     cron = parse_cron(when.expression)
     every_hour = len(cron.hours) == _HOURS_OF_DAY
@@ -119,7 +119,7 @@ def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime 
 def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
     """The first time at which the clock of `zone` shows `wall` (stored as if in UTC) or has skipped it."""
     plain = wall.replace(tzinfo=zone)
-    # Not `astimezone`: it places a time in a gap of the machine's zone before the gap.
+    # Not `astimezone`: it moves a time in a gap of the machine's zone before the gap.
     moment, other = (datetime.fromtimestamp(plain.replace(fold=fold).timestamp(), UTC) for fold in (0, 1))
     if moment + _offset(moment, zone) == wall:
         return moment
@@ -153,12 +153,12 @@ def _offset(moment: datetime, zone: tzinfo | None) -> timedelta:
     return moment.astimezone(zone).utcoffset() or timedelta()
 
 
-def _whole(moment: datetime) -> datetime:
+def _floor(moment: datetime) -> datetime:
     return moment.replace(microsecond=0)
 
 
 def _next_wall(cron: Cron, after: datetime) -> datetime | None:
-    fires = [trigger.get_next_fire_time(None, _whole(after) + _SECOND) for trigger in _triggers(cron)]
+    fires = [trigger.get_next_fire_time(None, _floor(after) + _SECOND) for trigger in _triggers(cron)]
     return min((fire for fire in fires if fire is not None), default=None)
 
 

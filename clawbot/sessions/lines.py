@@ -12,7 +12,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from clawbot.files import PRIVATE_FILE, create_whole
+from clawbot.files import PRIVATE_FILE, create_complete
 from clawbot.sessions.errors import SessionStoreError, store_error, store_errors
 
 FIRST_BLOCK = 64 * 1024
@@ -173,7 +173,7 @@ class LineAppender:
         """A new file with its first line, both synced to disk. Raises SessionStoreError and leaves nothing
         behind then."""
         with store_errors("create", path):
-            if not create_whole(path, first, mode=PRIVATE_FILE):
+            if not create_complete(path, first, mode=PRIVATE_FILE):
                 raise SessionStoreError(f"{path} exists already.", hint="Start a session with another id.")
         return cls(path)
 

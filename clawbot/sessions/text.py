@@ -27,7 +27,7 @@ from clawbot.sessions.silence import names_token, spoken_message
 from clawbot.sessions.summary import read_header
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.patterns import lazy_re
-from clawbot.text.secrets import clean_talk, without_known
+from clawbot.text.secrets import clean_session, without_known
 from clawbot.text.statements import is_refusal
 
 T = TypeVar("T")

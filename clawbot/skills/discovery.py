@@ -22,7 +22,7 @@ from clawbot.config.schema_extensions import SkillSettings
 from clawbot.config.switches import NOTHING, Switches, read_switches
 from clawbot.extensions.discovery import Found, trusted
 from clawbot.extensions.manifest import (
-    MOST_FOLDERS,
+    MAX_FOLDERS,
     UNUSABLE,
     ManifestError,
     Source,
@@ -62,7 +62,7 @@ class FoundSkill(Found[SkillManifest], frozen=True):
 
     @property
     def listed(self) -> bool:
-        """Whether the model is told of it."""
+        """Whether the model sees it."""
         return self.ready and not self.manifest.disable_model_invocation
 
     @property
@@ -71,8 +71,8 @@ class FoundSkill(Found[SkillManifest], frozen=True):
         return self.ready and self.manifest.user_invocable
 
 
-class SkillShelf:
-    """The skills of one agent, those named in `only`, None for all. Looking again reads only what changed, and nothing
+class SkillCatalog:
+    """The skills of one agent, those named in `only`, None for all. Scanning again reads only what changed, and nothing
     where no folder has skills."""
 
     def __init__(
@@ -83,19 +83,19 @@ class SkillShelf:
         self.home = paths.skills
         self.workspace = workspace
         self.switches_file = paths.skills_file
-        self.told_file = paths.home / "skills.told"
+        self.notified_file = paths.home / "skills.told"
         """What is reported once a day was reported."""
         self.skills: tuple[FoundSkill, ...] = ()
-        """Those that the last look found, by their names."""
+        """Those that the last scan found, by their names."""
 
-    def look(self) -> tuple[FoundSkill, ...]:
+    def scan(self) -> tuple[FoundSkill, ...]:
         """All skills, sorted by name, including unusable ones with their `problem`; none if they are switched off.
         Blocks."""
         self.skills = tuple(sorted(self._chosen(), key=lambda skill: (skill.name, bool(skill.problem), skill.folder)))
         return self.skills
 
     def folders(self) -> list[Path]:
-        """The folders of the skills that the last look found enabled; a broken one of a workspace may lead out."""
+        """The folders of the skills that the last scan found enabled; a broken one of a workspace may lead out."""
         enabled = (skill for skill in self.skills if skill.enabled)
         return [skill.folder for skill in enabled if not skill.problem or skill.source != "workspace"]
 
@@ -119,8 +119,8 @@ class SkillShelf:
             return
         # A later folder in the settings takes precedence.
         dirs: list[tuple[Source, Path]] = [("dir", folder) for folder in reversed(self.settings.dirs)]
-        places: list[tuple[Source, Path]] = [("home", self.home), *dirs, ("workspace", self.workspace / FOLDER)]
-        everything = manifest_folders(places, (SKILL_FILE,))
+        folders: list[tuple[Source, Path]] = [("home", self.home), *dirs, ("workspace", self.workspace / FOLDER)]
+        everything = manifest_folders(folders, (SKILL_FILE,))
         found = [each for each in everything if self.only is None or each[1].name in self.only]
         switches, problem = NOTHING, ""
         try:
@@ -152,7 +152,7 @@ def _found(folder: Path, source: Source, switches: Switches) -> FoundSkill:
     return trusted(skill, switches) if source == "workspace" else skill
 
 
-@lru_cache(maxsize=MOST_FOLDERS)
+@lru_cache(maxsize=MAX_FOLDERS)
 def _read(file: Path, _version: tuple[int, ...]) -> tuple[SkillManifest, str, bytes]:
     """The manifest in `file`, its problem and its content; one that did not change is not read again. Raises OSError,
     ManifestError."""
@@ -165,11 +165,11 @@ def _read(file: Path, _version: tuple[int, ...]) -> tuple[SkillManifest, str, by
 
 def _digest(folder: Path, data: bytes) -> str:
     """The digest of a skill whose SKILL.md is `data`, with all that is in `folder`: files by their content, links by
-    where they lead, all by their rights. Raises OSError, and ManifestError for more than can be looked through."""
+    where they lead, all by their rights. Raises OSError, and ManifestError for more than can be scanned."""
     parts: list[tuple[str, int, str]] = []
     left, top = MAX_BYTES, os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        walk = TreeWalk(top, most=MOST_FOLDERS)
+        walk = TreeWalk(top, most=MAX_FOLDERS)
         for entry in walk:
             found = os.lstat(entry.name, dir_fd=entry.parent)
             if stat.S_ISLNK(found.st_mode):
@@ -182,12 +182,12 @@ def _digest(folder: Path, data: bytes) -> str:
                 parts.append((entry.path, found.st_mode, _content(folder, entry.path, version)))
     finally:
         os.close(top)
-    if not walk.is_whole:
+    if not walk.is_complete:
         raise ManifestError("; ".join(walk.problems))
     return digest_of(data if [path for path, *_ in parts] == [SKILL_FILE] else repr(parts).encode(errors="replace"))
 
 
-@lru_cache(maxsize=10 * MOST_FOLDERS)
+@lru_cache(maxsize=10 * MAX_FOLDERS)
 def _content(folder: Path, path: str, _version: tuple[int, ...]) -> str:
     """The digest of a file, which is not read again if it did not change. Raises OSError."""
     return digest_of(GuardedFolder(folder).read(path, MAX_BYTES))

@@ -25,7 +25,7 @@ from clawbot.text.tokens import plain_forms
 VISIBLE = 3
 """Variants of a text that are shown. Of more, only the newest one is, with the values of the others."""
 
-MOST_VALUES = 12
+MAX_VALUES = 12
 """Values of hidden variants that are named."""
 
 FEW_WORDS = 5
@@ -62,7 +62,7 @@ _PARTICLES = frozenset(text_in("sentence_particles"))
 _SPOKEN = "!！·…—–"
 
 
-class Said(Struct, frozen=True):
+class Wording(Struct, frozen=True):
     """What a text says: its `words`, and the `values` among them. `is_short`: it needs its context."""
 
     words: tuple[str, ...]
@@ -82,29 +82,29 @@ class More(Struct, frozen=True, omit_defaults=True):
 
 class Line(Struct, frozen=True):
     """A text that may repeat others: of which `day` it is, what it is `about` besides its words, and its `score`.
-    Texts with another `mark` are variants; those of one `place` count once."""
+    Texts with another `mark` are variants; those of one `source` count once."""
 
     text: str
     day: date | None = None
     about: str = ""
     mark: date | None = None
     score: float = 1.0
-    place: int | None = None
+    source: int | None = None
 
 
 class Kept(Struct, frozen=True):
-    """The text at the position `at`, the position of the best one that it stands for, `place`, and what else."""
+    """The text at the position `at`, the position of the best one that it stands for, `position`, and what else."""
 
     at: int
-    place: int
+    position: int
     more: More | None = None
 
 
 @functools.lru_cache(4_096)
-def said_in(text: str) -> Said:
+def wording_of(text: str) -> Wording:
     """What `text` says by the measure of this module."""
     if len(text) > _LONGEST:
-        return Said((text,), ())
+        return Wording((text,), ())
     words: list[str] = []
     values: list[str] = []
     tokens = _token("" if text.isascii() else CJK)
@@ -121,7 +121,9 @@ def said_in(text: str) -> Said:
             elif word not in _ARTICLES:
                 words.append(stem(word.replace("’", "'")))
     length = sum(1.0 if len(word) > 1 or word.isascii() else 0.5 for word in words)
-    return Said(tuple(words), tuple(values), length < FEW_WORDS) if words else Said(tuple(values), (), is_short=True)
+    return (
+        Wording(tuple(words), tuple(values), length < FEW_WORDS) if words else Wording(tuple(values), (), is_short=True)
+    )
 
 
 def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bool = True) -> list[Kept]:
@@ -132,9 +134,9 @@ def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bo
     """
     groups: dict[object, dict[tuple[object, ...], list[int]]] = {}
     for at, line in enumerate(lines):
-        said = said_in(line.text)
-        about = said_in(line.about).words if said.is_short else ()
-        groups.setdefault((said.words, about), {}).setdefault((*said.values, line.mark), []).append(at)
+        wording = wording_of(line.text)
+        about = wording_of(line.about).words if wording.is_short else ()
+        groups.setdefault((wording.words, about), {}).setdefault((*wording.values, line.mark), []).append(at)
 
     def age(at: int) -> tuple[date, int]:
         return (lines[at].day or date.min) if newest else date.min, -at
@@ -145,36 +147,36 @@ def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bo
         rest = [at for ats in variants.values() if ats not in asked for at in ats]
         found = [(max(_near(lines, ats), key=age), ats) for ats in asked]
         found += [(max(rest, key=age), rest)] if rest else []
-        places = [min(ats) for _, ats in found]
+        positions = [min(ats) for _, ats in found]
         if len({tuple(value for value in values if value not in _TICKS) for values in variants}) == 1:
             # Done or not: the newest state first.
             found.sort(key=lambda each: age(each[0]), reverse=True)
-            places.sort()
-        for place, (at, ats) in zip(places, found, strict=True):
-            kept.append(Kept(at, place, _more(lines, at, sorted(ats, key=age, reverse=True))))
-    return sorted(kept, key=lambda each: each.place)
+            positions.sort()
+        for position, (at, ats) in zip(positions, found, strict=True):
+            kept.append(Kept(at, position, _more(lines, at, sorted(ats, key=age, reverse=True))))
+    return sorted(kept, key=lambda each: each.position)
 
 
 def _near(lines: Sequence[Line], ats: Sequence[int]) -> Sequence[int]:
     """Those of equal lines that may take the place of the best: of short ones, those that are not clearly worse for
     what is around them."""
-    least = NEAR * lines[min(ats)].score if said_in(lines[ats[0]].text).is_short else 0.0
+    least = NEAR * lines[min(ats)].score if wording_of(lines[ats[0]].text).is_short else 0.0
     return [at for at in ats if lines[at].score >= least]
 
 
 def _more(lines: Sequence[Line], at: int, ats: Sequence[int]) -> More | None:
     """What the line at the position `at` stands for besides itself, of those at `ats`; None for nothing."""
-    places: dict[object, int] = {}
+    sources: dict[object, int] = {}
     for each in ats:
-        place = lines[each].place
-        if each != at and (place is None or place != lines[at].place):
-            places.setdefault((each,) if place is None else place, each)
-    others = list(places.values())
+        source = lines[each].source
+        if each != at and (source is None or source != lines[at].source):
+            sources.setdefault((each,) if source is None else source, each)
+    others = list(sources.values())
     if not others:
         return None
     days = sorted(day for each in others if (day := lines[each].day) is not None)
-    shown = said_in(lines[at].text).values
-    hidden = (" ".join(word for word in said_in(lines[each].text).values if word not in shown) for each in others)
-    told = tuple(dict.fromkeys(filter(None, hidden)))
-    told = (*told[:MOST_VALUES], "…") if len(told) > MOST_VALUES else told
-    return More(len(others), days[0] if days else None, days[-1] if days else None, told)
+    shown = wording_of(lines[at].text).values
+    hidden = (" ".join(word for word in wording_of(lines[each].text).values if word not in shown) for each in others)
+    more = tuple(dict.fromkeys(filter(None, hidden)))
+    more = (*more[:MAX_VALUES], "…") if len(more) > MAX_VALUES else more
+    return More(len(others), days[0] if days else None, days[-1] if days else None, more)

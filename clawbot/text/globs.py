@@ -96,31 +96,31 @@ class _Path:
         self._slashes = self._fitting("/")
         self._names = self._all & ~self._slashes
 
-    def after(self, parts: tuple[Part, ...], places: int) -> int:
-        """The positions reached from `places` by `parts`."""
+    def after(self, parts: tuple[Part, ...], positions: int) -> int:
+        """The positions reached from `positions` by `parts`."""
         for part in parts:
-            if not places:
+            if not positions:
                 break
             if isinstance(part, tuple):
                 reached = 0
                 for choice in part:
-                    reached |= self.after(choice, places)
-                places = reached
+                    reached |= self.after(choice, positions)
+                positions = reached
             else:
-                places = self._step(part, places)
-        return places
+                positions = self._step(part, positions)
+        return positions
 
-    def _step(self, sign: str, places: int) -> int:
+    def _step(self, sign: str, positions: int) -> int:
         if sign == "*":
-            return places | _run(places, self._names)
+            return positions | _run(positions, self._names)
         if sign == "**":
-            return places | _run(places, self._all)
+            return positions | _run(positions, self._all)
         if sign == "**/":
             # Over names that end with a slash; a slash directly after another one ends no name.
             ends = self._slashes & self._names << 1
-            over = _run(places & self._names, self._names | ends)
-            return places | over & self._slashes << 1
-        return (places & self._fitting(sign)) << 1
+            over = _run(positions & self._names, self._names | ends)
+            return positions | over & self._slashes << 1
+        return (positions & self._fitting(sign)) << 1
 
     def _fitting(self, sign: str) -> int:
         """The positions of the characters that match `sign`."""
@@ -141,9 +141,9 @@ class _Path:
         return self._of_sign[sign]
 
 
-def _run(places: int, passable: int) -> int:
-    """The positions reachable from `places` over `passable` characters, beside some of `places` themselves.
+def _run(positions: int, passable: int) -> int:
+    """The positions reachable from `positions` over `passable` characters, beside some of `positions` themselves.
 
     Adding a bit at the start of a run of ones turns the run to zeros and sets the bit after it.
     """
-    return (passable + (places & passable)) ^ passable
+    return (passable + (positions & passable)) ^ passable

@@ -97,7 +97,7 @@ CHINESE_KEPT = words_in("kept", "zh")
 CALENDAR_WORDS = words_in("calendar_words", "en")
 """Capitalised English words that are not names."""
 
-TALKING = words_in("talking", "en")
+CHAT_WORDS = words_in("chat_words", "en")
 """More words of any conversation, which may be meaningful in a question but are no subject."""
 
 ASKING = words_in("asking", "en")
@@ -106,7 +106,7 @@ ASKING = words_in("asking", "en")
 COMMON = words_in("common", "en")
 """Words common in any conversation: rarer ones are more specific."""
 
-CHINESE_TALKING = words_in("talking", "zh")
+CHINESE_CHAT_WORDS = words_in("chat_words", "zh")
 """Phrases that are no subject, in addition to `CHINESE_STOP_PHRASES`."""
 
 CHINESE_LEADING = frozenset(text_in("leading"))

@@ -18,7 +18,7 @@ TITLE_QUESTION = (
     "alone, on one line, without quotation marks or markup."
 )
 
-_MOST_CHARS, _MOST_WORDS, _MOST_HAN = 60, 10, 20
+_MAX_CHARS, _MAX_WORDS, _MAX_HAN = 60, 10, 20
 _REFUSAL = lazy_re(pattern_in("no_name"), re.IGNORECASE)
 _FAILURE = lazy_re(pattern_in("failed"), re.IGNORECASE)
 # Words and hyphenated names may be about failures; these mean that there is no name.
@@ -51,8 +51,8 @@ def means_no_name(slug: str) -> bool:
     return _NO_NAME.fullmatch(slug) is not None
 
 
-def title_in(answer: str, said: str, secrets: frozenset[str] = frozenset()) -> str:
-    """The title in a model's answer to `TITLE_QUESTION` about a conversation in which the user `said` that; "" for
+def title_in(answer: str, spoken: str, secrets: frozenset[str] = frozenset()) -> str:
+    """The title in a model's answer to `TITLE_QUESTION` about a conversation in which the user `spoken` that; "" for
     anything else: several lines, a sentence, a refusal, an error, markup, control characters, the question's own words,
     and what holds a secret, or one of `secrets`."""
     text = bare_answer(answer)
@@ -64,7 +64,7 @@ def title_in(answer: str, said: str, secrets: frozenset[str] = frozenset()) -> s
         return ""
     if _NO_TITLE.fullmatch(slug) or _MARKUP.search(title) or _SENTENCES.search(title) or _PROSE.match(title):
         return ""
-    if MARK in title or find_secrets(title, secrets) or _is_echo(slug, said):
+    if MARK in title or find_secrets(title, secrets) or _is_echo(slug, spoken):
         return ""
     return title
 
@@ -77,10 +77,10 @@ def _bare_title(text: str) -> str:
 
 
 def _is_long(title: str) -> bool:
-    return len(title) > _MOST_CHARS or len(title.split()) > _MOST_WORDS or len(_HAN_CHAR.findall(title)) > _MOST_HAN
+    return len(title) > _MAX_CHARS or len(title.split()) > _MAX_WORDS or len(_HAN_CHAR.findall(title)) > _MAX_HAN
 
 
-def _is_echo(slug: str, said: str) -> bool:
+def _is_echo(slug: str, spoken: str) -> bool:
     """Whether `slug` consists of the question's own words and not of the user's."""
-    own, known = f"-{'-'.join(words(TITLE_QUESTION))}-", "-".join(words(said))
+    own, known = f"-{'-'.join(words(TITLE_QUESTION))}-", "-".join(words(spoken))
     return f"-{slug}-" in own and not all(part in known for part in slug.split("-"))

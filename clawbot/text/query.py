@@ -127,9 +127,9 @@ def latin_found(token: str, unit: str = "") -> QueryTerms:
     kind: Kind = "number" if _NUMBER.fullmatch(base) else "identifier"
     if len(parts) == 1:
         return _simple(parts[0], unit)
-    whole = Term(any_of(_compound_spellings(base, parts)), kind, base.lower())
+    full = Term(any_of(_compound_spellings(base, parts)), kind, base.lower())
     inner = [part for part in parts if kind != "number" and _worth_asking(part)]
-    terms = [whole, *(Term(fts_quote(part.lower()), "word", part.lower(), PART) for part in inner)]
+    terms = [full, *(Term(fts_quote(part.lower()), "word", part.lower(), PART) for part in inner)]
     for part in parts:
         terms += _camel_terms(camel_parts(part))
     return QueryTerms(tuple(terms), (base.lower(), *(part.lower() for part in inner)))
@@ -220,25 +220,25 @@ def _between_particles(stretch: str, kept: set[int]) -> Iterator[tuple[int, int]
         yield start, len(stretch)
 
 
-def _terms(piece: str, weak: list[bool]) -> Iterator[Term]:
-    if len(piece) == 1:
-        if not weak[0] and not _HIRAGANA.match(piece):
-            yield _term(piece)
+def _terms(run: str, weak: list[bool]) -> Iterator[Term]:
+    if len(run) == 1:
+        if not weak[0] and not _HIRAGANA.match(run):
+            yield _term(run)
         return
-    for at, (left, right) in enumerate(pairwise(piece)):
+    for at, (left, right) in enumerate(pairwise(run)):
         if not (weak[at] and weak[at + 1]):
             is_strong = not weak[at] and not weak[at + 1] and not _HIRAGANA.search(left + right)
             yield _term(left + right, 1.0 if is_strong else WEAK_PAIR)
-    for at, character in enumerate(piece):
+    for at, character in enumerate(run):
         if not weak[at] and _HAN.match(character):
             yield _term(character, ONE_OF_MANY)
 
 
-def _content(piece: str, weak: list[bool]) -> Iterator[str]:
-    """`piece` stripped of weak characters."""
+def _content(run: str, weak: list[bool]) -> Iterator[str]:
+    """`run` stripped of weak characters."""
     strong = [at for at, is_weak in enumerate(weak) if not is_weak]
     if strong:
-        yield piece[strong[0] : strong[-1] + 1]
+        yield run[strong[0] : strong[-1] + 1]
 
 
 def _term(text: str, weight: float = 1.0) -> Term:
@@ -255,7 +255,7 @@ _QUOTES = (('"', '"'), ("“", "”"), ("「", "」"), ("『", "』"), ("《", "
 _QUOTED = lazy_re("|".join(rf"{left}([^{right}\n]{{1,{_MAX_PHRASE}}}){right}" for left, right in _QUOTES))
 _SCRUB = lazy_re(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _SENTENCE_START = lazy_re(r"(?:^|[.!?。！？:\n])[\s\"“'(]*$")
-_LOOK_BACK = 8
+_BEFORE_CHARS = 8
 _SHORT = 2
 
 
@@ -304,8 +304,8 @@ def _tokens(text: str) -> list[_Token]:
     return [
         _Token(
             match[0],
-            _SENTENCE_START.search(text, max(0, match.start() - _LOOK_BACK), match.start()) is not None,
-            text[match.end() : match.end() + _LOOK_BACK],
+            _SENTENCE_START.search(text, max(0, match.start() - _BEFORE_CHARS), match.start()) is not None,
+            text[match.end() : match.end() + _BEFORE_CHARS],
         )
         for match in token_pattern("" if text.isascii() else CJK).finditer(text)
     ]

@@ -42,7 +42,7 @@ _PEM = lazy_re(r"-{4,5} ?BEGIN ([A-Z0-9 ]{0,40})-{4,5}|PuTTY-User-Key-File-\d")
 _PEM_END = lazy_re(r"-{4,5} ?END [A-Z0-9 ]{0,40}-{4,5}|Private-MAC: [0-9a-f]{1,80}")
 # A body without its end: long runs of Base64, with real or escaped whitespace.
 _PEM_BODY = lazy_re(r"(?:(?:\s|\\[nr])*[A-Za-z0-9+/=]{20,200}(?![A-Za-z0-9+/=]))*")
-_LONGEST_PEM = 20_000
+_MAX_PEM = 20_000
 _RUN = lazy_re(r"(?<![\w+/.-])[A-Za-z0-9_+-]{32,120}(?![\w+/.-])={0,2}", re.ASCII)
 _IN_ADDRESS = lazy_re(r"[?&#][\w.-]{1,40}=\Z")
 _CARD = lazy_re(r"(?<![A-Za-z0-9_.+#/=-])[2-6]\d{3}(?:[ -]?\d){9,15}(?![A-Za-z0-9_-]|\.\d)", re.ASCII)
@@ -97,7 +97,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
         return
     while begin := _PEM.search(text, at):
         label = begin[1] if begin[1] is not None else "PRIVATE"
-        limit = min(len(text), begin.end() + _LONGEST_PEM)
+        limit = min(len(text), begin.end() + _MAX_PEM)
         again = _PEM.search(text, begin.end(), limit)
         ending = _PEM_END.search(text, begin.end(), again.start() if again else limit)
         body = ending or _PEM_BODY.match(text, begin.end(), limit)

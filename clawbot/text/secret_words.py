@@ -26,7 +26,7 @@ Group = Literal["firm", "digits", "phrase", "short", "loose"]
 else."""
 
 
-class Told(NamedTuple):
+class Mention(NamedTuple):
     """A mention of a secret: its name (`password`, `PIN`), its group, and how its value is given."""
 
     name: str
@@ -86,41 +86,41 @@ LEAST = 4
 ENDING = ".?:*_"
 """Punctuation after a value."""
 
-_LEAST_BARE, _LEAST_LOOSE = 6, 8
+_MIN_BARE, _MIN_LOOSE = 6, 8
 
 
-def is_value(value: str, after: str, told: Told) -> bool:
+def is_value(value: str, after: str, mention: Mention) -> bool:
     """Whether the word `value`, followed by `after`, is the secret mentioned."""
     is_code_or_word = _like("code").fullmatch(value) or value.lower() in _lexicon().no_values
     if is_code_or_word or is_placeholder(value) or after.startswith("("):
         return False
-    if told.how == "option":
+    if mention.how == "option":
         return not value.startswith("-")
-    if told.group == "loose":
-        return is_strong(value, _LEAST_LOOSE) and sum(map(str.isdigit, value)) > 1
-    if told.group == "short":
-        return _is_mixed(value) and not says_about(value) and (told.how != "equals" or len(value) >= _LEAST_BARE)
-    if told.how == "equals":
+    if mention.group == "loose":
+        return is_strong(value, _MIN_LOOSE) and sum(map(str.isdigit, value)) > 1
+    if mention.group == "short":
+        return _is_mixed(value) and not is_about(value) and (mention.how != "equals" or len(value) >= _MIN_BARE)
+    if mention.how == "equals":
         return True
-    if says_about(value) and not is_code(value, 3):
+    if is_about(value) and not is_code(value, 3):
         return False
-    return _is_code(value, after, told) if told.group == "digits" else _is_password(value, after, told)
+    return _is_code(value, after, mention) if mention.group == "digits" else _is_password(value, after, mention)
 
 
-def is_quoted_value(value: str, told: Told) -> bool:
+def is_quoted_value(value: str, mention: Mention) -> bool:
     """Whether the text in quotation marks is the secret mentioned, rather than prose about it."""
     words = value.split()
     is_prose = len(words) > 1 and words[0].lower() in _lexicon().no_values
-    if is_prose or is_placeholder(value) or value.lower() in _lexicon().no_values or says_about(value):
+    if is_prose or is_placeholder(value) or value.lower() in _lexicon().no_values or is_about(value):
         return False
-    if told.group in ("loose", "short"):
-        return is_strong(value, _LEAST_LOOSE) if told.group == "loose" else _is_mixed(value)
-    return told.how != "bare" or is_strong(value)
+    if mention.group in ("loose", "short"):
+        return is_strong(value, _MIN_LOOSE) if mention.group == "loose" else _is_mixed(value)
+    return mention.how != "bare" or is_strong(value)
 
 
 def is_before(value: str) -> bool:
     """Whether `value`, before `is my password`, is a password."""
-    if is_placeholder(value) or says_about(value) or _like("code").fullmatch(value) or "://" in value:
+    if is_placeholder(value) or is_about(value) or _like("code").fullmatch(value) or "://" in value:
         return False
     return is_strong(value) or is_code(value)
 
@@ -140,37 +140,37 @@ def is_code(value: str, least: int = LEAST) -> bool:
 def is_passphrase(value: str) -> bool:
     """Whether the row of words `value` is a passphrase: they describe nothing and make no sentence."""
     words = value.split()
-    plain = [word for word in words if word not in _lexicon().no_values | STOP_WORDS and not says_about(word)]
+    plain = [word for word in words if word not in _lexicon().no_values | STOP_WORDS and not is_about(word)]
     return len(words) - len(plain) <= (len(words) > 3)
 
 
-def says_about(value: str) -> bool:
+def is_about(value: str) -> bool:
     """Whether `value` is the name of a method, a length, a path or a variable: a description, not a secret."""
     return _like("about_it").fullmatch(value) is not None
 
 
-def _is_code(value: str, after: str, told: Told) -> bool:
+def _is_code(value: str, after: str, mention: Mention) -> bool:
     """Whether `value` is a PIN or another numeric code."""
-    is_han = told.name[-1] > "\x7f"
-    if told.how == "bare" and not (told.name.isupper() or is_han or " " in told.name):
+    is_han = mention.name[-1] > "\x7f"
+    if mention.how == "bare" and not (mention.name.isupper() or is_han or " " in mention.name):
         return False
-    least = 3 if is_han or told.name[:2].lower() == "cv" else LEAST
+    least = 3 if is_han or mention.name[:2].lower() == "cv" else LEAST
     is_word = any(map(str.isdigit, value)) or (is_han and value.isalpha())
     return (is_code(value, least) or (is_word and is_strong(value))) and _like("han_ends").match(after) is not None
 
 
 def _is_mixed(value: str) -> bool:
     """Whether `value` is no word of a language and contains digits: `GitHub` and `e-mail/phone` are names."""
-    return is_strong(value, _LEAST_BARE) and any(map(str.isdigit, value)) and not _like("path").search(value)
+    return is_strong(value, _MIN_BARE) and any(map(str.isdigit, value)) and not _like("path").search(value)
 
 
-def _is_password(value: str, after: str, told: Told) -> bool:
-    is_han, how = told.name[-1] > "\x7f", told.how
+def _is_password(value: str, after: str, mention: Mention) -> bool:
+    is_han, how = mention.name[-1] > "\x7f", mention.how
     if _like("digits").fullmatch(value):
-        least = (LEAST if is_han else _LEAST_BARE) if how == "bare" else LEAST - is_han
+        least = (LEAST if is_han else _MIN_BARE) if how == "bare" else LEAST - is_han
         return is_code(value, least) and _like("han_ends").match(after) is not None
     if how in ("bare", "row"):
-        return is_strong(value, _LEAST_BARE) and (how != "bare" or any(map(str.isdigit, value)))
+        return is_strong(value, _MIN_BARE) and (how != "bare" or any(map(str.isdigit, value)))
     # A plain word must be where a name would be, and not start a description of a password.
     is_word = value.isascii() and value.replace("-", "").isalpha() and len(value) >= LEAST
     return is_strong(value) or (is_word and _like("goes_on").match(after) is not None)
@@ -225,7 +225,7 @@ def _fits(value: str, test: str) -> bool:
         return False
     if test == "any":
         return True
-    if says_about(value) or _like("code").fullmatch(value):
+    if is_about(value) or _like("code").fullmatch(value):
         return test != "strong" and is_code(value)
     if test == "word" and value.isascii() and value.isalpha():
         return value.lower() not in _lexicon().no_values | STOP_WORDS
@@ -236,30 +236,30 @@ def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int
     """The values after `name`, by the first matching form."""
     if group == "phrase":
         return _phrase(text, name.end())
-    found = _told(text, name)
+    found = _value_start(text, name)
     if not found:
         return []
     at, how = found
-    told = Told(name[0], group, how)
+    mention = Mention(name[0], group, how)
     values: list[tuple[int, int]] = []
-    taken = _value(text, at, told)
+    taken = _value(text, at, mention)
     while taken:
         values.append(taken)
         # `the passwords are one and two`
         also = _like("also").match(text, taken[1]) if name[0][-1] in "sS" else None
-        taken = _value(text, also.end(), told._replace(how="bare")) if also else None
+        taken = _value(text, also.end(), mention._replace(how="bare")) if also else None
     return values
 
 
-def _told(text: str, name: re.Match[str]) -> tuple[int, How] | None:
+def _value_start(text: str, name: re.Match[str]) -> tuple[int, How] | None:
     """The start of a value after `name`, and how it is given."""
     at = name.end()
     if assigned := _like("assigned").match(text, at):
         scheme = _like("scheme").match(text, assigned.end())
         signs: dict[str, How] = {"|": "row", ":": "colon"}
         return (scheme or assigned).end(), signs.get(assigned["sign"], "equals")
-    if said := _like("is").match(text, at):
-        return said.end(), "is"
+    if linked := _like("is").match(text, at):
+        return linked.end(), "is"
     before = max(0, name.start() - _WINDOW)
     if (put := _like("set").match(text, at)) and (put["done"] or _like("sets").search(text, before, name.start())):
         return put.end(), "set"
@@ -268,28 +268,28 @@ def _told(text: str, name: re.Match[str]) -> tuple[int, How] | None:
     return None
 
 
-def _value(text: str, at: int, told: Told) -> tuple[int, int] | None:
+def _value(text: str, at: int, mention: Mention) -> tuple[int, int] | None:
     """Start and end of the value at `at`, if it is one."""
     if quoted := _like("quoted").match(text, at):
-        fits = is_quoted_value(quoted["value"], told) and not _lexicon().name.search(quoted["value"])
+        fits = is_quoted_value(quoted["value"], mention) and not _lexicon().name.search(quoted["value"])
         return quoted.span("value") if fits else None
-    is_given = told.how in ("is", "colon", "equals")
+    is_given = mention.how in ("is", "colon", "equals")
     if han := _like("han_value").match(text, at):  # a word that ends its clause
-        is_password = is_given and told.group == "firm" and not _like("han_about").fullmatch(han[0])
+        is_password = is_given and mention.group == "firm" and not _like("han_about").fullmatch(han[0])
         return han.span() if is_password else None
-    is_phrase = is_given and _like("is_pass").match(told.name)
+    is_phrase = is_given and _like("is_pass").match(mention.name)
     if is_phrase and (row := _like("row").match(text, at)) and is_passphrase(row[0]):
         return row.span()
     word = _like("word").match(text, at)
     if not word:
         return None
     value = word["value"].rstrip(ENDING)
-    if told.how == "equals":
+    if mention.how == "equals":
         value = value.partition("&")[0]  # of an address
     start = word.start("value")
     end = start + len(value)
     bare = value.rstrip(f"{ENDING}!")
-    return (start, end) if bare and is_value(bare, text[end : end + _AFTER], told) else None
+    return (start, end) if bare and is_value(bare, text[end : end + _AFTER], mention) else None
 
 
 def _phrase(text: str, at: int) -> list[tuple[int, int]]:

@@ -26,11 +26,11 @@ MARK = "[secret left out]"
 
 # Shorter values of the environment would redact ordinary words.
 _SHORTEST_KNOWN = 8
-_SHORTEST_SAID = 4
+_SHORTEST_SPOKEN = 4
 # A separate word; digits must not be part of a date, a version or an issue number.
 _WORD = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
 _FIGURE = r"(?<![A-Za-z0-9#])(?<![0-9][-./:,]){}(?![A-Za-z0-9])(?![-./:,][0-9])"
-_LONGEST_WORD = 10_000
+_MAX_WORD = 10_000
 _SPACE = re.compile(r"\s")
 _EDGES = " !?.,;:"
 _KEEP = lazy_re(
@@ -66,7 +66,7 @@ def find_secrets(text: str, known: Collection[str] = ()) -> list[Secret]:
 
     Linear: a microsecond per character, five for adversarial text. Process large texts in a thread.
     """
-    return _find(text, known, _told_of())
+    return _find(text, known, _program_secrets())
 
 
 def without_secrets(text: str, known: Collection[str] = ()) -> tuple[str, int]:
@@ -97,17 +97,17 @@ def asks_to_keep(message: str) -> bool:
 
 def secret_values(texts: Iterable[str]) -> frozenset[str]:
     """The secrets in a conversation's `texts`: a summary may repeat them in other words."""
-    told = _told_of()
-    return frozenset(value for text in texts for value in _values(text, _find(text, (), told)))
+    own = _program_secrets()
+    return frozenset(value for text in texts for value in _values(text, _find(text, (), own)))
 
 
-def clean_talk(texts: Iterable[str], known: Collection[str] = ()) -> tuple[list[str], frozenset[str]]:
+def clean_session(texts: Iterable[str], known: Collection[str] = ()) -> tuple[list[str], frozenset[str]]:
     """The `texts` of a conversation with each secret replaced by `MARK`, and its secrets including the `known` ones: a
     secret found in one text is one in all."""
-    told = _told_of()
-    looked_at = [(text, _find(text, (), told)) for text in texts]
-    values = frozenset(known).union(*(_values(*each) for each in looked_at))
-    found = [(text, _find(text, values, told) if _holds(text, values) else secrets) for text, secrets in looked_at]
+    own = _program_secrets()
+    checked = [(text, _find(text, (), own)) for text in texts]
+    values = frozenset(known).union(*(_values(*each) for each in checked))
+    found = [(text, _find(text, values, own) if _holds(text, values) else secrets) for text, secrets in checked]
     return [_marked(*each) for each in found], values
 
 
@@ -140,7 +140,7 @@ class Redactor:
         match value:
             case str():
                 # A picture is one long word, longer than any secret.
-                return value if len(value) > _LONGEST_WORD and _SPACE.search(value) is None else self.text(value)
+                return value if len(value) > _MAX_WORD and _SPACE.search(value) is None else self.text(value)
             case list() | tuple():
                 return [self.tree(each) for each in value]
             case dict():
@@ -165,7 +165,7 @@ def holds_secret(text: str) -> bool:
     return bool(find_secrets(text))
 
 
-def looks_like(kinds: Iterable[str]) -> str:
+def kinds_text(kinds: Iterable[str]) -> str:
     """`a password, a card number`: what secrets of `kinds` look like, for the user."""
     return ", ".join(dict.fromkeys(_(KINDS[kind]) for kind in kinds if kind in KINDS))
 
@@ -181,9 +181,11 @@ def remember_secret(value: str) -> None:
         _known_secrets.add(value)
 
 
-def _find(text: str, known: Collection[str], told: Collection[str]) -> list[Secret]:
+def _find(text: str, known: Collection[str], own: Collection[str]) -> list[Secret]:
     folded = fold(text)
-    spans = itertools.chain(_told_in(text, told), _words_in(text, known), shapes_in(folded), values_in(folded))
+    spans = itertools.chain(
+        _program_secrets_in(text, own), _words_in(text, known), shapes_in(folded), values_in(folded)
+    )
     return _merged(sorted(Secret(*span) for span in spans))
 
 
@@ -200,7 +202,7 @@ def _marked(text: str, found: Iterable[Secret]) -> str:
 def _values(text: str, found: Iterable[Secret]) -> Iterator[str]:
     """The secrets in `found` that count wherever they occur in `text`."""
     values = (text[secret.start : secret.end].strip(_EDGES) for secret in found)
-    return (value for value in values if len(value) >= _SHORTEST_SAID and "\n" not in value)
+    return (value for value in values if len(value) >= _SHORTEST_SPOKEN and "\n" not in value)
 
 
 def _holds(text: str, known: Collection[str]) -> bool:
@@ -209,14 +211,14 @@ def _holds(text: str, known: Collection[str]) -> bool:
     return any(value.lower() in lowered for value in known)
 
 
-def _told_of() -> set[str]:
+def _program_secrets() -> set[str]:
     """The secrets known to the program. Call it once for many texts: the environment is slow to read."""
     named = {value for name, value in os.environ.items() if is_secret_name(name)}
     return {value for value in _known_secrets | named if len(value) >= _SHORTEST_KNOWN}
 
 
-def _told_in(text: str, told: Iterable[str]) -> Iterator[tuple[int, int, str]]:
-    for secret in told:
+def _program_secrets_in(text: str, own: Iterable[str]) -> Iterator[tuple[int, int, str]]:
+    for secret in own:
         start = text.find(secret)
         while start >= 0:
             yield start, start + len(secret), "key"

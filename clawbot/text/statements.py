@@ -13,10 +13,10 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import holds_secret
 from clawbot.text.tables import packaged_table
 
-LEAST_CHARS, MOST_CHARS = 4, 500
+MIN_CHARS, MAX_CHARS = 4, 500
 """Outside of these a sentence is chit-chat or a paste."""
 
-_LONGEST_REFUSAL = 240
+_MAX_REFUSAL = 240
 _SENTENCE_END = lazy_re(r"(?<=[.!?])(?<!\b[DMS][rst]\.)(?<!\bMrs\.)\s+|(?<=[。！？!?;])|\n+")
 
 
@@ -42,29 +42,29 @@ def _patterns() -> _Patterns:
 
 def sentences(text: str) -> Iterator[str]:
     """The stripped sentences of `text`."""
-    return (sentence for piece in _SENTENCE_END.split(text) if (sentence := piece.strip()))
+    return (sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip()))
 
 
 def marks(sentence: str) -> frozenset[str]:
     """The subjects of `sentence`: `decision`, `todo`, `rule`, `preference`, `personal`, `date`, `identifier`."""
-    folded = fold(sentence[:MOST_CHARS])
+    folded = fold(sentence[:MAX_CHARS])
     return frozenset(mark for mark, pattern in _patterns().marks.items() if pattern.search(folded))
 
 
 def is_question(text: str) -> bool:
     """Whether `text` asks something."""
-    folded = fold(text[:MOST_CHARS]).strip()
+    folded = fold(text[:MAX_CHARS]).strip()
     return folded.endswith("?") or _patterns().question.match(folded) is not None
 
 
 def asks(sentence: str) -> bool:
     """Whether the sentence is a question or a request rather than a statement."""
-    return is_question(sentence) or _patterns().request.match(fold(sentence[:MOST_CHARS]).strip()) is not None
+    return is_question(sentence) or _patterns().request.match(fold(sentence[:MAX_CHARS]).strip()) is not None
 
 
 def is_durable(sentence: str) -> bool:
     """Whether the sentence is a statement worth keeping beyond the conversation, without secrets."""
-    if not LEAST_CHARS <= len(sentence) <= MOST_CHARS or asks(sentence) or holds_secret(sentence):
+    if not MIN_CHARS <= len(sentence) <= MAX_CHARS or asks(sentence) or holds_secret(sentence):
         return False
     return bool(marks(sentence)) and not _patterns().uncertain.search(fold(sentence))
 
@@ -74,4 +74,4 @@ def is_refusal(text: str) -> bool:
     text = text.strip()
     if _patterns().offline.match(text):
         return True
-    return len(text) <= _LONGEST_REFUSAL and "\n" not in text and _patterns().refused.match(text) is not None
+    return len(text) <= _MAX_REFUSAL and "\n" not in text and _patterns().refused.match(text) is not None

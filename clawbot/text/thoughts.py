@@ -53,7 +53,7 @@ _MARKS = "<◁["  # every tag begins with one of these
 _LONGEST = 120  # characters of a tag with its attributes
 _ATTRIBUTES = lazy_re(r"\A(</?[\w:]+)\s[^<>]{0,80}>?\Z")
 _PLAIN = str.maketrans("｜▁", "|_")  # DeepSeek's
-_MOST_MENTIONS = 20  # of ends, after which the text is taken to be about them
+_MAX_MENTIONS = 20  # of ends, after which the text is taken to be about them
 _OPENING = lazy_re("|".join(map(re.escape, _BLOCKS)), re.IGNORECASE)
 _FENCE = lazy_re(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _QUOTES, _SENTENCE_ENDS = frozenset("\"'“‘«»「『(（|`"), frozenset(".!?…。！？:：)）")
@@ -78,9 +78,9 @@ class ThoughtSplitter:
         self._text: list[str] = []
         self._mentions = 0
 
-    def feed(self, piece: str) -> list[Segment]:
+    def feed(self, chunk: str) -> list[Segment]:
         """Take the next piece and return what is certain by now."""
-        text, self._held = self._held + piece, ""
+        text, self._held = self._held + chunk, ""
         segments: list[Segment] = []
         while text:
             text = (self._think if self._ends else self._lead if self._leads else self._answer)(text, segments)
@@ -154,10 +154,10 @@ class ThoughtSplitter:
     def _ends_thought(self, after: str) -> bool:
         """Whether the end of a block, between the text so far and the character `after`, is more than mentioned."""
         self._mentions += 1
-        said = "".join(self._text) if self._mentions <= _MOST_MENTIONS else ""
-        line = said[said.rfind("\n") + 1 :]
-        code = len(_FENCE.findall(said)) % 2 or line.count("`") % 2 or (len(line) > 3 and line.isspace())
-        if code or not said.strip() or _OPENING.search(said):
+        prose = "".join(self._text) if self._mentions <= _MAX_MENTIONS else ""
+        line = prose[prose.rfind("\n") + 1 :]
+        code = len(_FENCE.findall(prose)) % 2 or line.count("`") % 2 or (len(line) > 3 and line.isspace())
+        if code or not prose.strip() or _OPENING.search(prose):
             return False
         last = line.rstrip()[-1:]
         if not line[-1:].isspace():

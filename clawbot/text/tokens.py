@@ -35,7 +35,7 @@ INVISIBLE = r"\u00ad\u200b-\u200d\u2060\ufeff"
 """Invisible characters inside words, for a character class: soft hyphens, zero-width characters."""
 
 _LONE_SURROGATES = r"\ud800-\udfff"
-_LONGEST_CAMEL = 64
+_MAX_CAMEL = 64
 
 # A capital letter after a small one, or before two small ones in a row of capitals; APIs stays whole.
 _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
@@ -100,7 +100,7 @@ def plain_forms(text: str) -> str:
 
 def camel_parts(word: str) -> list[str]:
     """The parts of a camelCase word: get, User, Name for getUserName. Empty if it has only one part or is too long."""
-    if len(word) > _LONGEST_CAMEL:
+    if len(word) > _MAX_CAMEL:
         return []
     parts = _HUMPS.split(word)
     return parts if len(parts) > 1 else []

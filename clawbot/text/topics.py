@@ -16,27 +16,27 @@ from clawbot.languages.stems import stem
 from clawbot.languages.tables import text_in, words_in
 from clawbot.text.language import (
     ASKING,
+    CHAT_WORDS,
+    CHINESE_CHAT_WORDS,
     CHINESE_LEADING,
     CHINESE_STOP_PHRASES,
-    CHINESE_TALKING,
     COMMON,
     HAN,
     HIRAGANA,
     ITERATION_MARK,
     KATAKANA,
     STOP_WORDS,
-    TALKING,
 )
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secrets import MARK
 
 _HAN = ITERATION_MARK + HAN
-_LOOKED_AT = 1_000  # characters used of each text: more is pasted text
-_MOST_CHARS = 40_000  # of all texts together; beyond, only every second or third one is used
-_LONGEST_WORD = 20  # longer words are ids
+_USED_CHARS = 1_000  # characters used of each text: more is pasted text
+_MAX_CHARS = 40_000  # of all texts together; beyond, only every second or third one is used
+_MAX_WORD = 20  # longer words are ids
 _RARE, _COMMON = 1.0, 0.4
 _CLAUSE = 40  # characters of Chinese without a word that parts it; a longer one is a list, or no language
-_MOST_PARTS = 400  # the most frequent recurring parts of Chinese
+_MAX_PARTS = 400  # the most frequent recurring parts of Chinese
 _LONG_HAN = 8  # characters; a longer piece of Chinese is a clause
 # Code, what stands where a secret was, and greetings.
 _NOT_PROSE = lazy_re(
@@ -48,8 +48,8 @@ _EDGES = ".,:;!?()[]{}<>'\"*_"
 _FILE = lazy_re(r"[\w-]+\.(?:md|txt|py|js|ts|json|ya?ml|toml|csv|pdf|html|sh|log|png|jpe?g)", re.IGNORECASE)
 _RUN = lazy_re(f"[{_HAN}]+|[{KATAKANA}]+|[^{_HAN}{HIRAGANA}{KATAKANA}]+")
 _CHINESE = lazy_re(f"[{_HAN}]")
-_UNTELLING = STOP_WORDS | TALKING | ASKING
-_PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING} - words_in("called_what")
+_UNINFORMATIVE = STOP_WORDS | CHAT_WORDS | ASKING
+_PARTING = {*CHINESE_STOP_PHRASES, *CHINESE_CHAT_WORDS} - words_in("called_what")
 _CHINESE_STOP = lazy_re("|".join(sorted(_PARTING, key=len, reverse=True)))
 _TRAILING = text_in("trailing")  # endings of clause parts that no subject word has
 # Letters and marks that show nothing: the fillers of Hangul, the joiner of graphemes, the selectors of variants.
@@ -61,18 +61,18 @@ def topics(texts: Iterable[str], most: int = 3) -> list[str]:
     """Up to `most` lower-case words, in order of first use, that describe the subject of `texts`; [] if there are none.
     A word counts once per text."""
     seen = _Seen()
-    looked_at = [text[:_LOOKED_AT] for text in texts]
-    for text in looked_at[:: 1 + sum(map(len, looked_at)) // _MOST_CHARS]:
+    used = [text[:_USED_CHARS] for text in texts]
+    for text in used[:: 1 + sum(map(len, used)) // _MAX_CHARS]:
         seen.take(_PLAIN_RUN.sub(_without_names, _NOT_PROSE.sub(" ", text)))
     scores = seen.scores()
-    first = {key: place for place, key in enumerate(scores)}
+    first = {key: number for number, key in enumerate(scores)}
     ranked = sorted(scores, key=lambda key: (-scores[key], first[key]))
     best: dict[str, str] = {}
     for weight, enough in ((_RARE, most), (_COMMON, 2)):
         for key in ranked:
             shown = seen.shown(key)
-            is_told = any(shown in other or other in shown for other in best.values())
-            if len(best) < min(enough, most) and not is_told and seen.weight(key) >= weight:
+            is_covered = any(shown in other or other in shown for other in best.values())
+            if len(best) < min(enough, most) and not is_covered and seen.weight(key) >= weight:
                 best[key] = shown
     return [best[key] for key in sorted(best, key=first.__getitem__)]
 
@@ -99,7 +99,7 @@ class _Seen:
 
     def take(self, text: str) -> None:
         """Count the words of one more text."""
-        english, chinese = _told(text)
+        english, chinese = _words_in(text)
         for word in english:
             self._written.setdefault(stem(word), word)
         self._counts.update(dict.fromkeys(map(stem, english)).keys())
@@ -112,12 +112,12 @@ class _Seen:
 
     def scores(self) -> Mapping[str, float]:
         """The relevance of each word, in order of first use."""
-        counts, first = dict(self._counts), {key: float(place) for place, key in enumerate(self._counts)}
+        counts, first = dict(self._counts), {key: float(number) for number, key in enumerate(self._counts)}
         for part, count in _repeated(self._clauses).items():
             counts[part] = max(count, counts.get(part, 0))
             # A part follows the piece in which it first occurs.
-            whole = next(key for key in self._counts if part in key)
-            first[part] = min(first.get(part, math.inf), first[whole] + whole.index(part) / _LOOKED_AT)
+            full = next(key for key in self._counts if part in key)
+            first[part] = min(first.get(part, math.inf), first[full] + full.index(part) / _USED_CHARS)
         return {key: self.weight(key) * (1 + math.log(counts[key])) for key in sorted(counts, key=first.__getitem__)}
 
     def weight(self, key: str) -> float:
@@ -134,7 +134,7 @@ def _without_names(found: re.Match[str]) -> str:
     return " " if is_name else found[0]
 
 
-def _told(text: str) -> tuple[list[str], list[str]]:
+def _words_in(text: str) -> tuple[list[str], list[str]]:
     """The words of `text` except stop words, and its Chinese pieces between them."""
     english: list[str] = []
     chinese: list[str] = []
@@ -142,25 +142,25 @@ def _told(text: str) -> tuple[list[str], list[str]]:
         for run in _RUN.findall(word):
             if _CHINESE.match(run):
                 chinese += filter(None, map(_content, _CHINESE_STOP.sub(" ", run).split()))
-            elif 1 < len(run) <= _LONGEST_WORD and run not in _UNTELLING and not any(map(str.isdigit, run)):
+            elif 1 < len(run) <= _MAX_WORD and run not in _UNINFORMATIVE and not any(map(str.isdigit, run)):
                 english.append(run)
     return english, chinese
 
 
-def _content(piece: str) -> str:
+def _content(run: str) -> str:
     """A Chinese piece without a leading function word; "" for a single character."""
-    if len(piece) > 2 and piece[0] in CHINESE_LEADING:
-        piece = piece[1:]
-    return piece if len(piece) > 1 else ""
+    if len(run) > 2 and run[0] in CHINESE_LEADING:
+        run = run[1:]
+    return run if len(run) > 1 else ""
 
 
 def _repeated(clauses: Sequence[Sequence[str]]) -> dict[str, int]:
     """The parts of Chinese pieces that recur in several texts, with the number of texts; without those inside an
     equally frequent longer one."""
     counts: Counter[str] = Counter()
-    for pieces in clauses:
-        counts.update({part for piece in pieces for part in _parts(piece) if part})
-    found = {part: count for part, count in counts.most_common(_MOST_PARTS) if count > 1}
+    for runs in clauses:
+        counts.update({part for run in runs for part in _parts(run) if part})
+    found = {part: count for part, count in counts.most_common(_MAX_PARTS) if count > 1}
     kept: dict[str, int] = {}
     for part in sorted(found, key=len, reverse=True):
         if not any(part in longer and found[part] <= count for longer, count in kept.items()):
@@ -168,8 +168,8 @@ def _repeated(clauses: Sequence[Sequence[str]]) -> dict[str, int]:
     return kept
 
 
-def _parts(piece: str) -> Iterator[str]:
-    looked_at = piece[:_CLAUSE]
-    for size in range(2, min(_LONG_HAN, len(looked_at)) + 1):
-        for start in range(len(looked_at) - size + 1):
-            yield looked_at[start : start + size].rstrip(_TRAILING)
+def _parts(run: str) -> Iterator[str]:
+    used = run[:_CLAUSE]
+    for size in range(2, min(_LONG_HAN, len(used)) + 1):
+        for start in range(len(used) - size + 1):
+            yield used[start : start + size].rstrip(_TRAILING)

@@ -46,7 +46,7 @@ _HIDING = lazy_re(
 )
 
 
-class VisiblePiece(NamedTuple):
+class VisibleSpan(NamedTuple):
     """A stretch of shown text: plain characters, or one sign: `blank` for white space, else `odd`."""
 
     text: str
@@ -57,7 +57,7 @@ class Unwritten(NamedTuple):
     """A character that no honest text holds, and its place, counted in characters from 1."""
 
     character: str
-    place: int
+    position: int
 
     @property
     def name(self) -> str:
@@ -118,16 +118,16 @@ def reveal(shown: str) -> str:
     return _SIGN.sub(_revealed, shown)
 
 
-def pieces(shown: str) -> Iterator[VisiblePiece]:
+def split_spans(shown: str) -> Iterator[VisibleSpan]:
     """What `visible` made, cut into plain stretches and signs."""
     at = 0
     for found in _SIGN.finditer(shown):
         if found.start() > at:
-            yield VisiblePiece(shown[at : found.start()], "")
-        yield VisiblePiece(found.group(), "blank" if found[2] in _BLANKS else "odd")
+            yield VisibleSpan(shown[at : found.start()], "")
+        yield VisibleSpan(found.group(), "blank" if found[2] in _BLANKS else "odd")
         at = found.end()
     if at < len(shown):
-        yield VisiblePiece(shown[at:], "")
+        yield VisibleSpan(shown[at:], "")
 
 
 def is_odd(character: str) -> bool:
@@ -141,9 +141,9 @@ def unwritten(text: str) -> Unwritten | None:
     scripts and emoji need."""
     if text.isascii() and text.isprintable():
         return None
-    for place, character in enumerate(text, 1):
+    for position, character in enumerate(text, 1):
         if character not in "\n\t" and _is_unwritten(character):
-            return Unwritten(character, place)
+            return Unwritten(character, position)
     return None
 
 
@@ -176,7 +176,7 @@ def _revealed(found: re.Match[str]) -> str:
 
 
 TITLE_CHARS = 100  # about what fits on one line of a wide terminal
-LOOKED_AT = 10_000  # characters of a text that may be of any length
+SCANNED = 10_000  # characters of a text that may be of any length
 
 
 def one_line(text: str, limit: int = TITLE_CHARS) -> str:
@@ -185,15 +185,15 @@ def one_line(text: str, limit: int = TITLE_CHARS) -> str:
     Where that takes more than `limit` characters, the line ends with the number of characters that `text` has. No sign
     is cut in two.
     """
-    shown = list(pieces(visible(text[:LOOKED_AT], one_line=True)))
-    if len(text) <= LOOKED_AT and sum(len(piece.text) for piece in shown) <= limit:
-        return "".join(piece.text for piece in shown)
-    if len(text) > LOOKED_AT:
+    shown = list(split_spans(visible(text[:SCANNED], one_line=True)))
+    if len(text) <= SCANNED and sum(len(span.text) for span in shown) <= limit:
+        return "".join(span.text for span in shown)
+    if len(text) > SCANNED:
         del shown[-1]  # it may go on: its count would be wrong
     ending = f"… ({len(text):,} characters)"
     kept, room = "", limit - len(ending)
-    for piece in shown:
-        part = piece.text if piece.kind else piece.text[: room - len(kept)]
+    for span in shown:
+        part = span.text if span.kind else span.text[: room - len(kept)]
         if len(kept) + len(part) > room:
             break
         kept += part

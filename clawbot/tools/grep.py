@@ -28,7 +28,7 @@ from clawbot.tools.folder import WorkspaceFolder, WorkspacePath, explained, open
 from clawbot.tools.listing import ReadingTool, glob_of, left_out, walk
 from clawbot.tools.matching import compiled, fitting_lines
 from clawbot.tools.protocol import ToolError, ToolOutcome
-from clawbot.trees import MOST_PROBLEMS
+from clawbot.trees import MAX_PROBLEMS
 
 if TYPE_CHECKING:
     from regex import Match
@@ -260,7 +260,7 @@ class _Search:
             except (ToolError, FileNotFoundError, IsADirectoryError, SpecialFileError):
                 continue  # a pipe, a device, or a hard link to a denied file
             except OSError as error:
-                if error.errno not in LINK_ERRORS and len(self._problems) < MOST_PROBLEMS:
+                if error.errno not in LINK_ERRORS and len(self._problems) < MAX_PROBLEMS:
                     self._problems.append(f"{prefix}{entry.path} was not searched: {error.strerror}")
                 continue
             yield from self._in_file(handle, prefix + entry.path)

@@ -19,7 +19,7 @@ from clawbot.tools.arguments import Arguments, ArgumentTool, TypedTool
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.paths import Barred, Fence
 from clawbot.tools.protocol import SessionAccess, ToolError, ToolOutcome
-from clawbot.trees import MOST_ENTRIES, TreeWalk
+from clawbot.trees import MAX_TREE_ENTRIES, TreeWalk
 
 A = TypeVar("A", bound=Arguments)
 
@@ -127,13 +127,13 @@ class ListTool(ReadingTool[ListArguments]):
 def _plain(handle: int, hides: Callable[[str], bool]) -> tuple[list[str], list[str]]:
     """The content of the folder: folders first, then the rest; links with their targets. And what was skipped."""
     with os.scandir(handle) as found:
-        entries = list(itertools.islice(found, MOST_ENTRIES + 1))
-    problems = [f"there are more than {MOST_ENTRIES:,} entries, and the rest was left out"]
-    names = sorted(entry.name for entry in entries[:MOST_ENTRIES])
+        entries = list(itertools.islice(found, MAX_TREE_ENTRIES + 1))
+    problems = [f"there are more than {MAX_TREE_ENTRIES:,} entries, and the rest was left out"]
+    names = sorted(entry.name for entry in entries[:MAX_TREE_ENTRIES])
     modes = {name: _mode(handle, name) for name in names if name not in HIDDEN and not hides(name)}
     folders = [f"{name}/" for name, mode in modes.items() if stat.S_ISDIR(mode)]
     others = [_with_target(handle, name, mode) for name, mode in modes.items() if not stat.S_ISDIR(mode)]
-    return folders + others, problems if len(entries) > MOST_ENTRIES else []
+    return folders + others, problems if len(entries) > MAX_TREE_ENTRIES else []
 
 
 def _mode(handle: int, name: str) -> int:

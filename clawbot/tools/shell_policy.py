@@ -109,7 +109,7 @@ def _secret_twins(root: str) -> IsSecret:
         with GuardedFolder(Path(root), real=True).folder(".") as top:
             walk = TreeWalk(top, ignored=PACKED | {".git"}, most=MAX_PATHS)
             found = [os.lstat(entry.name, dir_fd=entry.parent) for entry in walk if is_secret_path(entry.path)]
-        return {(each.st_dev, each.st_ino) for each in found} if walk.is_whole else {(0, 0)}
+        return {(each.st_dev, each.st_ino) for each in found} if walk.is_complete else {(0, 0)}
 
     return lambda seen: seen.st_nlink > 1 and not {(seen.st_dev, seen.st_ino), (0, 0)}.isdisjoint(identities())
 
@@ -125,7 +125,7 @@ def _holds_secret(root: str, folder: str, dotted: bool, is_secret: IsSecret) -> 
             or (not entry.is_folder and is_secret(os.lstat(entry.name, dir_fd=entry.parent)))
             for entry in walk
         )
-        return any(named) or not walk.is_whole
+        return any(named) or not walk.is_complete
 
 
 # Options that run programs, read settings from elsewhere, or write them there. Git takes any clear beginning of them.

@@ -41,7 +41,7 @@ def _found(workspace: Path, patterns: list[str], known: Collection[str], hook: H
         try:
             names.update(dict.fromkeys(matches(workspace, pattern)))
         except ValueError as problem:
-            hook.log.warning("%r is not looked for: %s", pattern, problem)
+            hook.log.warning("%r is ignored: %s", pattern, problem)
     files = []
     for name in names:
         if name in known or name.rpartition("/")[2] not in NAMES:
@@ -65,7 +65,7 @@ def matches(root: Path, pattern: str) -> list[str]:
     """
     parts = [part for part in pattern.strip().split("/") if part not in ("", ".")]
     if pattern.strip().startswith(("/", "~")) or ".." in parts or "\0" in pattern:
-        raise ValueError("it must stay inside the workspace")
+        raise ValueError("it must remain inside the workspace")
     named = {part for part in parts if _WILD.isdisjoint(part)}
     if len(named) == len(parts):
         return ["/".join(parts)] if parts and root.joinpath(*parts).is_file() else []

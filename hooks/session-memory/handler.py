@@ -24,8 +24,8 @@ async def handle(event: Ending) -> None:
     text, slug = await asyncio.to_thread(_compose, event, texts, asked)
     path = await hook.keep_note(text, slug, texts)
     if hook.settings.get("llm_slug", True):
-        talk = naming.conversation([said.text for said in asked])
-        hook.later(_name(hook, path, slug, talk))
+        text = naming.conversation([each.text for each in asked])
+        hook.later(_name(hook, path, slug, text))
 
 
 async def _with_question(hook: Hook, texts: Sequence[Said]) -> list[Said]:
@@ -49,14 +49,14 @@ def _compose(event: Ending, texts: Sequence[Said], asked: Sequence[Said]) -> tup
     return shown, naming.fallback((text.text for text in asked), span.ended)
 
 
-async def _name(hook: Hook, path: str, slug: str, talk: str) -> None:
-    """Ask the model to name the conversation `talk`, and rename the note `path` if its `slug` differs."""
+async def _name(hook: Hook, path: str, slug: str, text: str) -> None:
+    """Ask the model to name the conversation `text`, and rename the note `path` if its `slug` differs."""
     try:
-        answer = await hook.ask(naming.prompt(talk), system=naming.SYSTEM)
+        answer = await hook.ask(naming.prompt(text), system=naming.SYSTEM)
     except HookServiceError as error:
         hook.log.warning("%s keeps its name: %s", path, error)
         return
-    named = naming.name_in(answer, talk)
+    named = naming.name_in(answer, text)
     if not named:
         hook.log.info("%s keeps its name: the model's answer contains no name", path)
     elif named != slug:

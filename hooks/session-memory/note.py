@@ -64,9 +64,9 @@ def render(span: Span, zone: str, facts: Mapping[str, str], texts: Sequence[Text
         "",
         *(f"- **{label}**: {clean_line(fact)}" for label, fact in facts.items()),
     ]
-    shown = [said for text in texts if (said := text._replace(text=clean(text.text))).text]
+    shown = [each for text in texts if (each := text._replace(text=clean(text.text))).text]
     stamps = _stamps(shown, span.began.date())
-    blocks = [_block(f"{stamp}{said.role}", said.text) for stamp, said in zip(stamps, shown, strict=True)]
+    blocks = [_block(f"{stamp}{each.role}", each.text) for stamp, each in zip(stamps, shown, strict=True)]
     return "\n\n".join(["\n".join(lines), "## Conversation Summary", *blocks]) + "\n"
 
 

@@ -23,7 +23,7 @@ from clawbot import distribution
 from clawbot.cli import doctor_setup as setup
 from clawbot.cli import doctor_storage as storage
 from clawbot.cli.doctor import VERSION, examine, inspect_setup
-from clawbot.cli.doctor_setup import look
+from clawbot.cli.doctor_setup import check_terminal
 from clawbot.cli.doctor_storage import Finding, Findings, Here
 from clawbot.cli.main import root
 from clawbot.clock import SystemClock
@@ -456,7 +456,7 @@ async def test_local_servers_that_answer_are_named() -> None:
     ],
 )
 def test_terminals(environ: dict[str, str], encoding: str, expected: list[tuple[str, str]]) -> None:
-    assert states(look(environ, encoding)) == expected
+    assert states(check_terminal(environ, encoding)) == expected
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_terminals(environ: dict[str, str], encoding: str, expected: list[tuple[
     ],
 )
 def test_colours(environ: dict[str, str], colours: str) -> None:
-    assert look(environ, "UTF-8")[0].message.endswith(colours)
+    assert check_terminal(environ, "UTF-8")[0].message.endswith(colours)
 
 
 def test_people_read_each_finding_with_the_command_that_mends_it(home: Path) -> None:

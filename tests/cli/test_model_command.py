@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
 from clawbot.extras import install_command
-from clawbot.local_model import keeper
+from clawbot.local_model import process as model_process
 from clawbot.local_model.register import Running, add_running
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model
 
@@ -95,7 +95,7 @@ def test_a_pull_that_was_killed_goes_on_where_it_was(paths: Paths) -> None:
 
 
 def test_the_list_says_what_is_here_and_what_can_be_had(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_process, "find_spec", lambda _: None)
     empty = invoke("list").stdout
     assert "There is no model in" in empty
     assert "qwen3-4b     2.5 GB download · 8 GB of memory · Apache-2.0 · huggingface.co" in empty
@@ -121,7 +121,7 @@ def test_the_list_says_what_is_here_and_what_can_be_had(paths: Paths, monkeypatc
 def test_what_can_not_be_done_is_one_line(
     paths: Paths, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_process, "find_spec", lambda _: None)
     small_model(paths.models / "tiny.gguf")
     done = invoke(*arguments)
     assert done.exit_code == 1

@@ -323,7 +323,7 @@ def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
         found = error.problems
     else:
         assert loaded.settings.agent("main").workspace.is_absolute()
-    assert all(problem.place and problem.text for problem in found)
+    assert all(problem.position and problem.text for problem in found)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_values_by_the_rules_of_yaml_1_2() -> None:
 
 def test_every_path_knows_its_line() -> None:
     layer = parse("a:\n  b: 1\n  c:\n    - x\n    - {d: 2}\n")
-    lines = {dotted(path): mark.place for path, mark in layer.marks.items()}
+    lines = {dotted(path): mark.position for path, mark in layer.marks.items()}
     assert lines == {
         "a": "f.yaml:1", "a.b": "f.yaml:2", "a.c": "f.yaml:3", "a.c[0]": "f.yaml:4", "a.c[1]": "f.yaml:5",
         "a.c[1].d": "f.yaml:5",
@@ -92,7 +92,7 @@ def test_aliases_that_multiply_are_stopped() -> None:
 
 def test_tags_and_strange_keys_are_problems() -> None:
     _, problems = parse_layer("a: !!python/object:os.system x\n? [b]\n: 1\nc: !foo y\n", "f.yaml")
-    assert [problem.place for problem in problems] == ["f.yaml:1", "f.yaml:2", "f.yaml:4"]
+    assert [problem.position for problem in problems] == ["f.yaml:1", "f.yaml:2", "f.yaml:4"]
 
 
 def test_broken_yaml_does_not_repeat_the_line_which_may_hold_a_key() -> None:
@@ -132,7 +132,7 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> N
     file.write_bytes(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")
     layer, _ = read_layer(file)
     assert layer.data == {"a": 1, "b": 2}
-    assert layer.marks["b",].place == f"{file}:2"
+    assert layer.marks["b",].position == f"{file}:2"
 
 
 def data_or_error(text: str, name: str) -> dict[str, Any] | str:
@@ -161,7 +161,7 @@ def test_json_with_comments_trailing_commas_and_bare_keys_is_read_with_its_lines
             "a": 1, "b's": 'say "hi" q é', "u": "http://x//y#z", "list": [1, 2], "$d": "/* kept */ // kept 😀",
             "off": "off",
         }  # fmt: skip
-        assert {str(path[0]): mark.place.rpartition(":")[2] for path, mark in layer.marks.items()} == {
+        assert {str(path[0]): mark.position.rpartition(":")[2] for path, mark in layer.marks.items()} == {
             "a": "3", "b's": "4", "u": "5", "list": "6", "$d": "7", "off": "8",
         }  # fmt: skip
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.context.counting import weigh_message
-from clawbot.context.detached import MOST_COPIES, detach
+from clawbot.context.detached import MAX_COPIES, detach
 from clawbot.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCallBlock, ToolResultMessage
 from clawbot.sessions.conversation import ContextItem
 from tests.context.talk import PICTURE, answer, items, result, rounds, user
@@ -52,7 +52,7 @@ def test_copies_join_up_and_keep_calls_with_their_results(texts: list[str], begi
 def test_a_history_of_many_windows_is_cut_rather_than_asked_about_for_ever() -> None:
     context = items(*(user("很长的故事。" * 2_000) for _ in range(40)))
     copies = detach(context, sizes(context), 0, 40, allowed=2_000)
-    assert 1 < len(copies) <= MOST_COPIES + 1
+    assert 1 < len(copies) <= MAX_COPIES + 1
     assert copies[-1].stop == 40
 
 

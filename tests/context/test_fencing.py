@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from clawbot.config.schema_agent import BootstrapSettings
-from clawbot.context.bootstrap import LONGEST_RUN, Bootstrap, BootstrapFile, cap_bootstrap
+from clawbot.context.bootstrap import MAX_RUN, Bootstrap, BootstrapFile, cap_bootstrap
 from clawbot.context.prompt import PromptInputs, build_system_prompt
 
 NOW = datetime(2026, 11, 20, 14, 30, tzinfo=UTC)
@@ -77,9 +77,9 @@ def test_no_text_makes_a_heading(texts: dict[str, str]) -> None:
 
 def test_a_long_run_of_backticks_costs_its_own_file_alone() -> None:
     files = bootstrap({"AGENTS.md": "rules", "USER.md": f"a {'`' * 15_000} b"})
-    assert [file.text for file in files.files] == ["rules", f"a {'`' * LONGEST_RUN} b"]
+    assert [file.text for file in files.files] == ["rules", f"a {'`' * MAX_RUN} b"]
     assert [file.truncated for file in files.files] == [False, True]
-    assert files.notice == f"USER.md is cut in the prompt: it has more than {LONGEST_RUN} backticks in a row."
+    assert files.notice == f"USER.md is cut in the prompt: it has more than {MAX_RUN} backticks in a row."
     assert len(prompt_of(files)) < len(prompt_of(bootstrap({"AGENTS.md": "rules", "USER.md": ""}))) + 500
 
 

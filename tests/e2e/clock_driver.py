@@ -34,7 +34,7 @@ class ToldTimer(Timer):
 
     async def look(self) -> None:
         moment = shown()
-        await super().look()
+        await super().check()
         tell(moment)
 
 
@@ -49,6 +49,6 @@ if __name__ == "__main__":
     with (
         patch("clawbot.services.SystemClock", FileClock),
         patch("clawbot.background.Timer", ToldTimer),
-        patch("clawbot.scheduling.runner.LONGEST_PAUSE", 0.1),
+        patch("clawbot.scheduling.runner.MAX_PAUSE", 0.1),
     ):
         main()

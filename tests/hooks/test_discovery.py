@@ -232,7 +232,7 @@ def test_a_package_that_cannot_be_imported_is_a_problem(
 def test_no_more_entries_of_a_folder_are_looked_at_than_anybody_has_hooks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(manifest, "MOST_FOLDERS", 3)
+    monkeypatch.setattr(manifest, "MAX_FOLDERS", 3)
     for name in "abc":
         write_hook(tmp_path / "home", name, HANDLER)
     assert len(discover(places(tmp_path), HookSettings())) == 3

@@ -11,7 +11,7 @@ from clawbot.config.switches import NOTHING, Switches, read_switches, switch
 from clawbot.extensions.discovery import BY_NAME
 from clawbot.hooks.discovery import FoundHook, discover, trusted_hooks
 from clawbot.hooks.dispatch import Dispatcher
-from clawbot.hooks.loading import CHANGED, MOST_FILES, code_digest
+from clawbot.hooks.loading import CHANGED, MAX_FILES, code_digest
 from tests.clocks import StillClock
 from tests.hooks.stage import Services, command, places, settings, trusting, write_handler, write_hook
 
@@ -75,9 +75,9 @@ def test_more_code_than_a_hook_needs_is_not_read(tmp_path: Path, lint: Path) -> 
     assert "circle" in found(tmp_path, NOTHING).problem
     for name in ("round", "again"):
         (lint / name).unlink()
-    for number in range(MOST_FILES):
+    for number in range(MAX_FILES):
         (lint / f"m{number}.py").write_text("")
-    assert f"more than {MOST_FILES} Python files" in found(tmp_path, NOTHING).problem
+    assert f"more than {MAX_FILES} Python files" in found(tmp_path, NOTHING).problem
 
 
 class TestNamesThatWereEnabled:

@@ -21,7 +21,7 @@ async def test_what_is_here_is_taken_and_what_is_not_is_got(monkeypatch: pytest.
     small_model(paths.models / "tiny.gguf")
     models, host, seen = LocalModels(paths), FileHost(SMALL + os.urandom(2_000_000)), list[int]()
     with serving(host):
-        monkeypatch.setattr(shelf, "OFFERS", (Offer("other", host.url, "MIT", 4, 2e6),))
+        monkeypatch.setattr(store, "OFFERS", (Offer("other", host.url, "MIT", 4, 2e6),))
         assert [(each.name, each.here) for each in await models.offers()] == [("tiny", True), ("other", False)]
         await models.pull("tiny", lambda done, _: seen.append(done))
         assert (host.asked, seen) == ([], [])

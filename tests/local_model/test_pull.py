@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.local_model import shelf as shelving
+from clawbot.local_model import store as storing
 from clawbot.local_model.gguf import NoModelError, read_head, window_for
 from clawbot.local_model.pull import PullError, pull, source_for
-from clawbot.local_model.shelf import OFFERS, Known, Offer, Shelf
+from clawbot.local_model.store import OFFERS, Known, ModelStore, Offer
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model
 
 GB = 1024**3
@@ -26,8 +26,8 @@ HASH = hashlib.sha256(DATA).hexdigest()
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "home" / "models")
+def shelf(tmp_path: Path) -> ModelStore:
+    return ModelStore(tmp_path / "home" / "models")
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def host() -> Iterator[FileHost]:
         yield found
 
 
-def get(shelf: Shelf, url: str, sha256: str | None = None, memory: int = 8 * GB) -> tuple[Known, list[int]]:
+def get(shelf: ModelStore, url: str, sha256: str | None = None, memory: int = 8 * GB) -> tuple[Known, list[int]]:
     seen: list[int] = []
     known = pull(source_for(url, shelf, sha256=sha256), shelf, lambda done, _: seen.append(done), memory=memory)
     return known, seen
 
 
-def test_a_model_comes_private_whole_and_with_its_hash_on_record(shelf: Shelf, host: FileHost) -> None:
+def test_a_model_comes_private_whole_and_with_its_hash_on_record(shelf: ModelStore, host: FileHost) -> None:
     known, seen = get(shelf, host.url + "?token=sekret")
     file = shelf.find("tiny")
     assert file.read_bytes() == DATA
@@ -57,7 +57,7 @@ def test_a_model_comes_private_whole_and_with_its_hash_on_record(shelf: Shelf, h
     assert len(host.asked) == 1, "what is there is checked, not got again"
 
 
-def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: Shelf, host: FileHost) -> None:
+def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: ModelStore, host: FileHost) -> None:
     host.cuts = [1_000_000, 1_500_000]
     assert get(shelf, host.url)[0].sha256 == HASH
     assert host.asked == [None, "bytes=1000000-", "bytes=2500000-"]
@@ -72,7 +72,7 @@ def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: Shelf, h
         ("another file", "bytes=1000000-"),
     ],
 )
-def test_what_was_left_is_continued_or_begun_anew(shelf: Shelf, host: FileHost, change: str, asked: str) -> None:
+def test_what_was_left_is_continued_or_begun_anew(shelf: ModelStore, host: FileHost, change: str, asked: str) -> None:
     host.cuts = [1_000_000, 0]
     with pytest.raises(PullError, match=r"1 MB are here\. Try again: it goes on"):
         get(shelf, host.url)
@@ -88,7 +88,7 @@ def test_what_was_left_is_continued_or_begun_anew(shelf: Shelf, host: FileHost, 
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_a_wrong_hash_is_refused(shelf: Shelf, host: FileHost, given: bool) -> None:
+def test_a_wrong_hash_is_refused(shelf: ModelStore, host: FileHost, given: bool) -> None:
     get(shelf, host.url)
     shelf.find("tiny").unlink()
     host.data = SMALL + b"something else"
@@ -101,7 +101,7 @@ def test_a_wrong_hash_is_refused(shelf: Shelf, host: FileHost, given: bool) -> N
     assert get(shelf, host.url, sha256=found.upper())[0].sha256 == found
 
 
-def test_a_file_that_changed_on_the_shelf_is_told(shelf: Shelf, host: FileHost) -> None:
+def test_a_file_that_changed_on_the_shelf_is_told(shelf: ModelStore, host: FileHost) -> None:
     get(shelf, host.url)
     shelf.find("tiny").write_bytes(b"broken")
     with pytest.raises(PullError, match=r"recorded.*Delete .*tiny\.gguf and pull it again"):
@@ -109,7 +109,7 @@ def test_a_file_that_changed_on_the_shelf_is_told(shelf: Shelf, host: FileHost) 
 
 
 def test_what_does_not_fit_is_refused_before_it_comes(
-    shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelStore, host: FileHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(PullError, match=r"tiny has 3 MB; this machine has 100 MB of memory\. Take a smaller"):
         get(shelf, host.url, memory=100_000_000)
@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused_before_it_comes(
 
 
 def test_a_disk_that_becomes_full_is_told_and_the_part_stays(
-    shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelStore, host: FileHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -136,16 +136,16 @@ def test_a_disk_that_becomes_full_is_told_and_the_part_stays(
 
 
 @pytest.mark.parametrize(("status", "words"), [(404, "Check the address"), (401, "account")])
-def test_a_server_that_refuses_is_told(shelf: Shelf, host: FileHost, status: int, words: str) -> None:
+def test_a_server_that_refuses_is_told(shelf: ModelStore, host: FileHost, status: int, words: str) -> None:
     host.status = status
     with pytest.raises(PullError, match=rf"status {status}\)?\. .*{words}"):
         get(shelf, host.url)
 
 
 def test_a_model_of_the_list_is_checked_by_its_first_hash_whatever_it_is_called(
-    shelf: Shelf, host: FileHost, monkeypatch: pytest.MonkeyPatch
+    shelf: ModelStore, host: FileHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelving, "OFFERS", (Offer("small", host.url, "MIT", 4, 2e6),))
+    monkeypatch.setattr(storing, "OFFERS", (Offer("small", host.url, "MIT", 4, 2e6),))
     known, _ = get(shelf, "small")
     assert shelf.known() == {"small": Known(HASH, len(DATA), host.url)} == {"small": known}
     shelf.find("small").unlink()
@@ -177,7 +177,9 @@ def test_a_model_of_the_list_is_checked_by_its_first_hash_whatever_it_is_called(
         (SMALL[:8] + bytes(8) + SMALL[16:], "no whole GGUF file"),
     ],
 )
-def test_what_is_no_model_is_told_and_leaves_nothing(shelf: Shelf, host: FileHost, data: bytes, words: str) -> None:
+def test_what_is_no_model_is_told_and_leaves_nothing(
+    shelf: ModelStore, host: FileHost, data: bytes, words: str
+) -> None:
     host.data = data
     with pytest.raises(PullError, match=rf"tiny\.gguf is {words}.* Check the address: .*/resolve/"):
         get(shelf, host.url)
@@ -216,7 +218,7 @@ class Liar(FileHost):
     ],
 )
 def test_a_server_that_sends_what_nobody_asked_for_fills_no_file(
-    shelf: Shelf, status: int, found: str, body: bytes, left: bytes
+    shelf: ModelStore, status: int, found: str, body: bytes, left: bytes
 ) -> None:
     """`left` is there from an earlier try at the same address."""
     with serving(Liar(status, {"Content-Range": found} if found else {}, body)) as liar:
@@ -238,7 +240,7 @@ def test_a_server_that_sends_what_nobody_asked_for_fills_no_file(
         (416, f"bytes */{len(SMALL)}", '"x"'),
     ],
 )
-def test_two_files_are_not_put_together(shelf: Shelf, status: int, found: str, etag: str) -> None:
+def test_two_files_are_not_put_together(shelf: ModelStore, status: int, found: str, etag: str) -> None:
     """A server, or a cache before it, goes on with another file than the one that was begun."""
     body = b"x" * (5000 - len(SMALL)) if status == 206 else b""
     with serving(Liar(status, {"Content-Range": found, "ETag": etag}, body)) as liar:
@@ -254,7 +256,7 @@ def test_two_files_are_not_put_together(shelf: Shelf, status: int, found: str, e
 
 @pytest.mark.parametrize("name", ["tiny.gguf.part", "tiny.gguf.part.json", "tiny.gguf"])
 @pytest.mark.parametrize("kind", ["link", "hard link", "dangling", "loop", "fifo"])
-def test_a_link_on_the_shelf_is_not_written_through(shelf: Shelf, host: FileHost, name: str, kind: str) -> None:
+def test_a_link_on_the_shelf_is_not_written_through(shelf: ModelStore, host: FileHost, name: str, kind: str) -> None:
     shelf.folder.mkdir(parents=True)
     victim, planted = shelf.folder.parent / "victim", shelf.folder / name
     victim.write_bytes(b"GGUF mine")
@@ -277,7 +279,7 @@ def test_a_link_on_the_shelf_is_not_written_through(shelf: Shelf, host: FileHost
     assert not (shelf.folder.parent / "new").exists()
 
 
-def test_a_file_of_this_machine_and_a_server_that_is_gone(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_file_of_this_machine_and_a_server_that_is_gone(shelf: ModelStore, tmp_path: Path) -> None:
     assert get(shelf, small_model(tmp_path / "plain.gguf").as_uri())[0].size == len(SMALL)
     assert list(shelf.files()) == ["plain"]
     with pytest.raises(PullError, match=r"gone\.gguf: .*refused\. Check the network") as refused:
@@ -286,12 +288,12 @@ def test_a_file_of_this_machine_and_a_server_that_is_gone(shelf: Shelf, tmp_path
 
 
 @pytest.mark.parametrize("text", ["qwen", "ftp://x/y.gguf", "https://x/y", "https://x/%2e%2e.gguf"])
-def test_what_is_no_source_is_refused(shelf: Shelf, text: str) -> None:
+def test_what_is_no_source_is_refused(shelf: ModelStore, text: str) -> None:
     with pytest.raises(Exception, match=r"no name|\.gguf"):
         source_for(text, shelf)
 
 
-def test_the_models_that_are_known_by_name_have_an_address_and_a_licence(shelf: Shelf) -> None:
+def test_the_models_that_are_known_by_name_have_an_address_and_a_licence(shelf: ModelStore) -> None:
     assert [offer.machine for offer in OFFERS] == [4, 8, 16]
     for offer, each in zip(OFFERS, shelf.offers(8 * GB), strict=True):
         size = f"{offer.size / 1e9:.1f} GB download"
@@ -303,11 +305,13 @@ def test_the_models_that_are_known_by_name_have_an_address_and_a_licence(shelf: 
     ("memory", "best"),
     [(2e9, []), (3.9e9, ["qwen3-1.7b"]), (8.2e9, ["qwen3-4b"]), (16.6e9, ["qwen3-8b"]), (64e9, ["qwen3-8b"])],
 )
-def test_the_largest_model_that_fits_the_machine_is_recommended(shelf: Shelf, memory: float, best: list[str]) -> None:
+def test_the_largest_model_that_fits_the_machine_is_recommended(
+    shelf: ModelStore, memory: float, best: list[str]
+) -> None:
     assert [each.name for each in shelf.offers(int(memory)) if each.best] == best
 
 
-def test_a_model_that_is_here_has_its_size_and_memory(shelf: Shelf) -> None:
+def test_a_model_that_is_here_has_its_size_and_memory(shelf: ModelStore) -> None:
     small_model(shelf.path("qwen3-4b"))
     shelf.path("broken").write_bytes(b"x" * 2_000_000)
     broken, tiny = shelf.offers(8 * GB)[:2]
@@ -331,7 +335,7 @@ def test_a_model_that_is_here_has_its_size_and_memory(shelf: Shelf) -> None:
     ],
 )
 def test_a_machine_without_a_network_says_so(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, cause: OSError, words: str
+    shelf: ModelStore, monkeypatch: pytest.MonkeyPatch, cause: OSError, words: str
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise cause

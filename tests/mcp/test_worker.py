@@ -126,11 +126,11 @@ async def test_a_server_that_changes_its_tools_all_the_time_is_listed_a_few_time
     monkeypatch.setattr(worker, "RELIST_SECONDS", 0)
     async with talk_to() as (talk, _):
         seen: list[Report] = []
-        for number in range(worker.MOST_RELISTS * 2):
+        for number in range(worker.MAX_RELISTS * 2):
             talk.worker.take(Call(number, "grow", {}, 20))
             while not isinstance(report := await talk.out.queue.get(), Answered):
                 seen.append(report)
-        while len(seen) < worker.MOST_RELISTS:
+        while len(seen) < worker.MAX_RELISTS:
             seen.append(await talk.out.queue.get())
         assert {type(report) for report in seen} == {Listed}
         assert (await talk.ask(Call(99, "echo", {"text": "a"}, 20))) == Answered(99, "你好 a", is_error=False)

@@ -76,7 +76,7 @@ def test_a_model_is_served_talked_to_killed_and_stopped(paths: Paths, serving: s
     assert ask("model", "stop") == "small is being stopped.\n"
     told = serving.communicate()[1]
     assert serving.returncode == 0
-    assert "the server of small ended with status -9; it is started anew" in told
+    assert "the server of small ended with status -9; it is restarted" in told
     log = paths.local_log.read_text(encoding="utf-8")
     threads = int(log.partition("n_threads = ")[2].partition("\n")[0])
     assert 1 <= threads <= (usable_cores() or threads)

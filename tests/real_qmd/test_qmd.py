@@ -14,7 +14,7 @@ import pytest
 from clawbot.memory.backends.self_healing import SelfHealingBackend
 from clawbot.memory.values import SearchResult
 from clawbot.plugins.qmd import asking
-from clawbot.plugins.qmd.program import QmdPlace, own_environment
+from clawbot.plugins.qmd.program import QmdPaths, own_environment
 from tests.indexing.test_transcripts import talk
 from tests.memory.index_host import until
 from tests.plugins.qmd.stand_in import Machine, ask, places
@@ -135,7 +135,7 @@ async def test_taken_away_and_put_back_and_with_a_broken_database(machine: RealM
 
 
 async def test_its_server_is_used_where_it_runs(machine: RealMachine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "LOOK_SECONDS", 30.0)  # a machine under load
+    monkeypatch.setattr(asking, "CHECK_SECONDS", 30.0)  # a machine under load
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -144,7 +144,7 @@ async def test_its_server_is_used_where_it_runs(machine: RealMachine, monkeypatc
     await first.close()
     program = machine.bin / "qmd"
     folder = machine.paths.home / "memory/qmd/main"
-    environment = own_environment(os.environ, QmdPlace(folder, folder), program)
+    environment = own_environment(os.environ, QmdPaths(folder, folder), program)
     command = (str(program), "mcp", "--http", "--port", str(port))
     log = folder / "server.log"
     with log.open("wb") as stream:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from clawbot.clock import SystemClock
-from clawbot.scheduling.runner import LONGEST_PAUSE, Timer, pause
+from clawbot.scheduling.runner import MAX_PAUSE, Timer, pause
 from tests.scheduling.jobs import SetClock, at
 
 EIGHT = at("2026-11-21T08:00")
@@ -38,7 +38,7 @@ class Looks:
 def test_how_long_it_waits(seconds: float | None, waits: float) -> None:
     moment = None if seconds is None else EIGHT + timedelta(seconds=seconds)
     assert pause(EIGHT, moment) == waits
-    assert waits <= LONGEST_PAUSE
+    assert waits <= MAX_PAUSE
 
 
 async def test_it_looks_at_once_at_exact_moments_and_when_it_is_woken() -> None:
@@ -106,7 +106,7 @@ async def test_looks_do_not_overlap() -> None:
 
     looks = Looks(slow)
     timer = Timer(SetClock(EIGHT), looks)
-    both = [asyncio.create_task(timer.look()) for _ in range(2)]
+    both = [asyncio.create_task(timer.check()) for _ in range(2)]
     await looks.reach(1)
     go.set()
     await asyncio.gather(*both)

@@ -253,7 +253,7 @@ def test_a_full_disk_does_not_keep_anybody_from_reading(tmp_path: Path, monkeypa
     path = write(tmp_path / "s1.jsonl", HEADER, entry(1, "a"), b'{"torn')
 
     with monkeypatch.context() as patch:
-        patch.setattr("clawbot.sessions.lines.create_whole", failing(errno.ENOSPC))
+        patch.setattr("clawbot.sessions.lines.create_complete", failing(errno.ENOSPC))
         transcript = opened(path)
     assert texts(transcript) == ["a"]
     transcript.append_message(user("b"))

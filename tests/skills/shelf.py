@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clawbot.config.paths import Paths
 from clawbot.config.schema_extensions import SkillSettings
-from clawbot.skills.discovery import FoundSkill, SkillShelf
+from clawbot.skills.discovery import FoundSkill, SkillCatalog
 
 
 def write_skill(folder: Path, head: str = "", body: str = "Do it.") -> Path:
@@ -18,17 +18,17 @@ def write_skill(folder: Path, head: str = "", body: str = "Do it.") -> Path:
     return folder
 
 
-def shelf_of(home: Path, workspace: Path | None = None, *dirs: Path, enabled: bool = True) -> SkillShelf:
+def shelf_of(home: Path, workspace: Path | None = None, *dirs: Path, enabled: bool = True) -> SkillCatalog:
     """The shelf of the state folder `home`."""
     settings = SkillSettings(enabled=enabled, dirs=list(dirs))
-    return SkillShelf(Paths(home), settings, workspace or home / "workspace")
+    return SkillCatalog(Paths(home), settings, workspace or home / "workspace")
 
 
-def states(shelf: SkillShelf) -> dict[str, str]:
+def states(shelf: SkillCatalog) -> dict[str, str]:
     """Each skill's state, by its name and source."""
-    return {f"{skill.name} {skill.source}": skill.state for skill in shelf.look()}
+    return {f"{skill.name} {skill.source}": skill.state for skill in shelf.scan()}
 
 
-def one(shelf: SkillShelf, name: str) -> FoundSkill:
+def one(shelf: SkillCatalog, name: str) -> FoundSkill:
     """The first skill `name`."""
-    return next(skill for skill in shelf.look() if skill.name == name)
+    return next(skill for skill in shelf.scan() if skill.name == name)

@@ -16,7 +16,7 @@ from clawbot.config.switches import switch, trust
 from clawbot.extensions import manifest
 from clawbot.extensions.manifest import ManifestError
 from clawbot.skills import discovery
-from clawbot.skills.discovery import SkillShelf
+from clawbot.skills.discovery import SkillCatalog
 from tests.skills.shelf import one, shelf_of, states, write_skill
 
 
@@ -48,8 +48,8 @@ def test_an_agent_has_the_skills_that_its_settings_name(
 ) -> None:
     for name in "abc":
         write_skill(tmp_path / "skills" / name)
-    shelf = SkillShelf(Paths(tmp_path), SkillSettings(), tmp_path / "workspace", only)
-    assert [skill.name for skill in shelf.look() if skill.listed] == ready
+    shelf = SkillCatalog(Paths(tmp_path), SkillSettings(), tmp_path / "workspace", only)
+    assert [skill.name for skill in shelf.scan() if skill.listed] == ready
     assert shelf.folders() == [tmp_path / "skills" / name for name in ready]
 
 
@@ -59,9 +59,9 @@ def test_of_one_name_the_users_own_counts_and_a_workspace_replaces_nothing(tmp_p
     for place in ("one", "two"):
         write_skill(tmp_path / place / "b")
     shelf = shelf_of(tmp_path, None, tmp_path / "one", tmp_path / "two")
-    ready = [skill.folder for skill in shelf.look() if skill.ready]
+    ready = [skill.folder for skill in shelf.scan() if skill.ready]
     assert ready == [tmp_path / "skills" / "a", tmp_path / "two" / "b"]
-    unused = {skill.problem for skill in shelf.look() if not skill.ready and skill.name == "a"}
+    unused = {skill.problem for skill in shelf.scan() if not skill.ready and skill.name == "a"}
     assert unused == {f"there is already a skill a: {tmp_path / 'skills' / 'a'}"}
 
 
@@ -223,7 +223,7 @@ def test_only_what_changed_is_read_again(tmp_path: Path, monkeypatch: pytest.Mon
     for name in "abc":
         write_skill(tmp_path / "skills" / name)
     shelf = shelf_of(tmp_path)
-    shelf.look()
+    shelf.scan()
     write_skill(tmp_path / "skills" / "b", "description: Another.")
     assert one(shelf, "b").manifest.description == "Another."
     assert read == [*"abc", "b"]
@@ -234,7 +234,7 @@ def test_nothing_is_read_where_there_are_none(tmp_path: Path, monkeypatch: pytes
         pytest.fail("the switches were read")
 
     monkeypatch.setattr(discovery, "read_switches", never)
-    assert shelf_of(tmp_path).look() == ()
+    assert shelf_of(tmp_path).scan() == ()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="modes")

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from clawbot.text.copies import MOST_VALUES, VISIBLE, Kept, Line, More, fold, said_in
+from clawbot.text.copies import MAX_VALUES, VISIBLE, Kept, Line, More, fold, wording_of
 
 DAY = date(2026, 1, 10)
 
@@ -57,19 +57,19 @@ OTHERS = [
 
 @pytest.mark.parametrize(("one", "other"), SAME)
 def test_these_say_the_same(one: str, other: str) -> None:
-    assert said_in(one) == said_in(other)
+    assert wording_of(one) == wording_of(other)
 
 
 @pytest.mark.parametrize(("one", "other"), VARIANTS)
 def test_these_are_variants(one: str, other: str) -> None:
-    assert said_in(one).words == said_in(other).words
-    assert said_in(one).values != said_in(other).values
+    assert wording_of(one).words == wording_of(other).words
+    assert wording_of(one).values != wording_of(other).values
     assert [each.more for each in fold([Line(one, DAY), Line(other, DAY)])] == [None, None]
 
 
 @pytest.mark.parametrize(("one", "other"), OTHERS)
 def test_these_differ_in_what_matters(one: str, other: str) -> None:
-    assert said_in(one).words != said_in(other).words
+    assert wording_of(one).words != wording_of(other).words
 
 
 def days(count: int) -> list[date]:
@@ -97,7 +97,7 @@ def test_a_changed_number_stays_visible() -> None:
     assert found.more is not None
     assert found.more.count == 19
     assert found.more.values[:2] == ("58", "57")
-    assert len(found.more.values) == MOST_VALUES + 1
+    assert len(found.more.values) == MAX_VALUES + 1
 
 
 def test_a_number_that_is_asked_for_is_kept() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import get_character_cell_size
 
-from clawbot.text.visible import is_odd, one_line, only_seen, pieces, reveal, title_of, unwritten, visible
+from clawbot.text.visible import is_odd, one_line, only_seen, reveal, split_spans, title_of, unwritten, visible
 
 EVERYTHING = st.text(st.characters(codec=None, exclude_categories=()))
 TRICKY = st.text(
@@ -85,10 +85,10 @@ def test_what_is_seen_can_be_read_back(text: str) -> None:
 @given(EVERYTHING | TRICKY)
 def test_nothing_unseen_is_left_and_one_line_is_one_line(text: str) -> None:
     shown = visible(text, one_line=True)
-    plain = "".join(piece.text for piece in pieces(shown) if not piece.kind)
+    plain = "".join(piece.text for piece in split_spans(shown) if not piece.kind)
     assert not any(is_odd(character) for character in plain)
     assert "\n" not in shown
-    assert "".join(piece.text for piece in pieces(shown)) == shown
+    assert "".join(piece.text for piece in split_spans(shown)) == shown
 
 
 @pytest.mark.parametrize("shown", ["⟦", "a⟧", "⟦U+200⟧", "⟦0×tab⟧", "⟦U+110000⟧", "⟦space"])
@@ -121,7 +121,7 @@ def test_what_people_write(text: str) -> None:
 def test_what_nobody_writes(character: str) -> None:
     found = unwritten(f"échо ok\n\t{character} x")
     assert found is not None
-    assert (found.character, found.place) == (character, 10)
+    assert (found.character, found.position) == (character, 10)
     assert found.name.startswith(f"U+{ord(character):04X}")
 
 

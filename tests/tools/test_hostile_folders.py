@@ -90,7 +90,7 @@ def test_a_memory_folder_that_is_none_counts_nothing(
 async def test_a_wide_folder_is_read_up_to_a_bound(run: Run, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(30):
         (workspace / f"{number:02}.md").touch()
-    monkeypatch.setattr(listing, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(listing, "MAX_TREE_ENTRIES", 10)
     outcome = await run("list")
     assert len(outcome.text.splitlines()) == 11
     assert outcome.text.splitlines()[-1] == "[there are more than 10 entries, and the rest was left out]"

@@ -37,7 +37,7 @@ from clawbot.context.window import WindowBudget
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
-from clawbot.local_model.shelf import LocalOffer
+from clawbot.local_model.store import LocalOffer
 from clawbot.memory.values import EVERY_SOURCE, Hit, Progress, SaidBy, SearchResult, Source
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.scheduling.jobs import Job

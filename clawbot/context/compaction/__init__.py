@@ -7,7 +7,7 @@ from clawbot.context.compaction.material import (
     Material,
     PreviousCompaction,
     gather,
-    pieces_of,
+    parts_of,
     plan_stages,
     stage_budget,
 )
@@ -28,7 +28,7 @@ __all__ = [
     "is_no_summary",
     "junk",
     "mend",
-    "pieces_of",
+    "parts_of",
     "plan_stages",
     "problems",
     "prompt_for",

@@ -33,8 +33,8 @@ CHANGING = frozenset({"write", "append", "edit"})
 FILES_HEADING = "## Files read and changed"
 
 MOST = 12
-LEAST_CHARS, MOST_CHARS = 3, 120
-LOOKED_AT = 300_000
+MIN_CHARS, MAX_CHARS = 3, 120
+SCANNED = 300_000
 """Characters at the end of a conversation that are examined: earlier names are in an earlier summary or obsolete."""
 
 LINE_CHARS = 2_000
@@ -42,7 +42,7 @@ LINE_CHARS = 2_000
 
 USER_WEIGHT, ASSISTANT_WEIGHT = 3, 2
 
-_TELLING = lazy_re(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
+_INFORMATIVE = lazy_re(r"[/:@#_~]|\.\w|\d[a-f]|[a-f]\d|[A-Z]-\d")
 _MEASURE = lazy_re(r"\d+(?:[.,]\d+)?\s?\D{0,6}")
 _PORT = lazy_re(rf"(?:{pattern_in('port')})\D{{0,4}}(\d{{2,5}})\b", re.IGNORECASE | re.ASCII)
 _MARKED = MARK.split(maxsplit=1)[0]  # in a name, of which a part was a secret
@@ -62,8 +62,8 @@ def carry(
     last one truncated, if necessary. With `split` the last one is the request of the running turn, and is quoted in any
     case. `earlier` were quoted by the previous compaction and fill the remaining room. "" without any. Blocks."""
     spoken = (message for message in messages if isinstance(message, UserMessage) and not quotes_notes(message))
-    said = [text for text in (*earlier, *(message.text.strip() for message in spoken)) if text]
-    last = said[max(0, len(said) - max(preserve, int(split))) :]
+    texts = [text for text in (*earlier, *(message.text.strip() for message in spoken)) if text]
+    last = texts[max(0, len(texts) - max(preserve, int(split))) :]
     if not last:
         return ""
     request = head_and_tail(last[-1], REQUEST_CHARS if split else MESSAGE_CHARS)
@@ -144,8 +144,8 @@ def _listed(details: Any, name: str) -> set[str]:
     return {path for path in paths if isinstance(path, str)} if isinstance(paths, list) else set()
 
 
-def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Callable[[str], int]) -> list[str]:
-    """Up to `MOST` names in messages of user and assistant, the most important that fit in `most_tokens`, ordered by
+def wanted_identifiers(messages: Iterable[Message], max_tokens: int, count: Callable[[str], int]) -> list[str]:
+    """Up to `MOST` names in messages of user and assistant, the most important that fit in `max_tokens`, ordered by
     their last mention. Without secrets and the silent token."""
     scores: dict[str, float] = {}
     newest = list(_newest(messages))
@@ -155,8 +155,8 @@ def wanted_identifiers(messages: Iterable[Message], most_tokens: int, count: Cal
             scores[name] = scores.get(name, 0) + weight
     chosen: list[str] = []
     for name in sorted(scores, key=lambda name: -scores[name]):
-        most_tokens -= count(f"- {name}\n")
-        if len(chosen) == MOST or most_tokens < 0:
+        max_tokens -= count(f"- {name}\n")
+        if len(chosen) == MOST or max_tokens < 0:
             break
         if not names_token(name) and _MARKED not in name:
             chosen.append(name)
@@ -169,34 +169,34 @@ def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
 
 
 def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
-    room = LOOKED_AT
+    room = SCANNED
     for message in reversed(list(messages)):
         # What the offline model says is phrases and quotes of notes, as is what a session begins with: no names that
         # the talk was about.
         if quotes_notes(message) or (isinstance(message, AssistantMessage) and message.provider == OFFLINE):
             continue
         if isinstance(message, UserMessage | AssistantMessage) and room > 0:
-            text = _said(message)[-room:]
+            text = _prose_of(message)[-room:]
             room -= len(text)
             yield text, USER_WEIGHT if isinstance(message, UserMessage) else ASSISTANT_WEIGHT
 
 
-def _said(message: UserMessage | AssistantMessage) -> str:
+def _prose_of(message: UserMessage | AssistantMessage) -> str:
     return message.text if isinstance(message, UserMessage) else spoken(message.text)
 
 
 def _names(text: str) -> list[str]:
     """The names in a message, last first: combined, they are in conversation order."""
     found: dict[str, None] = {}
-    for whole in text.split("\n"):
-        line = whole[:LINE_CHARS]
-        found |= dict.fromkeys(filter(_tells, identifiers(line)))
+    for full in text.split("\n"):
+        line = full[:LINE_CHARS]
+        found |= dict.fromkeys(filter(_is_informative, identifiers(line)))
         found |= dict.fromkeys([*titles(line), *_PORT.findall(line)])
     return list(reversed(found))
 
 
-def _tells(name: str) -> bool:
+def _is_informative(name: str) -> bool:
     """Numbers with units and commands in backticks are left to the model."""
-    if not LEAST_CHARS <= len(name) <= MOST_CHARS or _COMMAND.search(name):
+    if not MIN_CHARS <= len(name) <= MAX_CHARS or _COMMAND.search(name):
         return False
-    return not _MEASURE.fullmatch(name) and _TELLING.search(name) is not None
+    return not _MEASURE.fullmatch(name) and _INFORMATIVE.search(name) is not None

@@ -27,7 +27,7 @@ from clawbot.languages.tables import pattern_in, words_in
 from clawbot.text.patterns import lazy_re
 from clawbot.text.thoughts import without_thoughts
 
-LEAST_CHARS = 20
+MIN_CHARS = 20
 """A shorter text without sections says nothing."""
 
 REFUSAL_CHARS = 600
@@ -44,11 +44,11 @@ _WRAPPED = lazy_re(
 _REFUSAL = lazy_re(pattern_in("no_summary"), re.IGNORECASE)
 
 
-MOST_SAME = 10
+MAX_SAME = 10
 """So many equal lines of some length are junk. A summary may say of each heading that there is nothing of note."""
-LEAST_WORDS = 30
+MIN_WORDS = 30
 """Different words of a text, below which their origin says nothing."""
-LEAST_SHARE, LEAST_SHARE_CUT = 0.1, 0.4
+MIN_SHARE, MIN_SHARE_CUT = 0.1, 0.4
 """The share of them that must stand in the conversation. It may be in another language, so that only names are shared;
 an answer that was cut off was the model's last word on nothing, and is held to more."""
 _LONG_LINE = 12
@@ -59,13 +59,13 @@ def junk(text: str, source: str, *, cut_off: bool = False) -> str:
     """Why `text`, which a model wrote about `source`, is of no use to anybody; "" when it may be. `cut_off`: it was cut
     off although the model was asked for a shorter one."""
     lines = Counter(line.strip() for line in text.splitlines() if len(line.strip()) >= _LONG_LINE)
-    if max(lines.values(), default=0) >= MOST_SAME:
+    if max(lines.values(), default=0) >= MAX_SAME:
         return "it says the same over and over"
-    said = _stems(text)
-    if len(said) < LEAST_WORDS:
+    stems = _stems(text)
+    if len(stems) < MIN_WORDS:
         return ""
-    share = len(said & _stems(source)) / len(said)
-    return "" if share >= (LEAST_SHARE_CUT if cut_off else LEAST_SHARE) else "its words are not the conversation's"
+    share = len(stems & _stems(source)) / len(stems)
+    return "" if share >= (MIN_SHARE_CUT if cut_off else MIN_SHARE) else "its words are not the conversation's"
 
 
 def _stems(text: str) -> set[str]:
@@ -100,7 +100,7 @@ def is_no_summary(answer: str, *, headed: bool = False) -> str:
     opening, sections = parse(text)
     if any(section.title in SECTIONS and not _left_open(section) for section in sections):
         return ""
-    if len(opening) < LEAST_CHARS and all(map(_left_open, sections)):
+    if len(opening) < MIN_CHARS and all(map(_left_open, sections)):
         return "the answer was too short to be one" if opening.strip() else "the answer was empty"
     if len(text) < REFUSAL_CHARS and _REFUSAL.search(text.replace("’", "'")):
         return "the model declined"
@@ -125,7 +125,7 @@ def problems(answer: str, wanted: Sequence[str], *, split: bool = False, cut_off
         (lost, "These names must appear exactly as in the conversation: {}."),
     ]
     reasons = [words.format(", ".join(names)) for names, words in found if names]
-    if not any(map(_tells, sections.values())):
+    if not any(map(_is_informative, sections.values())):
         reasons.append("It says nothing about the conversation.")
     return [*reasons, "It was cut off at its end: write a shorter one."] if cut_off else reasons
 
@@ -147,7 +147,7 @@ def _left_open(section: SummarySection) -> bool:
     return all(line.strip(" -*") in ("", "...", "…") for line in section.lines)
 
 
-def _tells(section: SummarySection) -> bool:
+def _is_informative(section: SummarySection) -> bool:
     """Whether it says more than that there is nothing."""
     nothing = {"", "none", "n/a", "…", *words_in("nothing")}
     return not all(line.strip(" -*().").lower() in nothing for line in section.lines)

@@ -16,7 +16,7 @@ from clawbot.sessions.conversation import ContextItem
 
 INFLATED = 1.5
 """If the provider's count exceeds ours by this factor, it includes more than what we send."""
-LEAST_GAIN = 10
+MIN_GAIN = 10
 """An automatic compaction must free at least this part (1/n) of the room for a conversation."""
 BY_HAND = 4
 """`/compact` keeps 1/n of a short conversation."""
@@ -102,7 +102,7 @@ def _is_worth_it(found: Situation, cut: Cut) -> bool:
     """Whether the summary would be clearly smaller than the original: otherwise, in a window filled by prompt and
     tools, each message would trigger another one. An inflated provider count overrides this."""
     leaving = sum(found.tokens[: cut.index])
-    return is_inflated(found.measure) or leaving >= found.budget.summary + found.room // LEAST_GAIN
+    return is_inflated(found.measure) or leaving >= found.budget.summary + found.room // MIN_GAIN
 
 
 def _at_a_turn(found: Situation, cut: Cut) -> Cut | None:

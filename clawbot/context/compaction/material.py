@@ -22,7 +22,7 @@ from clawbot.text.secrets import secret_values, without_secrets
 SAFETY = 1.2
 """Margin for providers that count differently."""
 
-LEAST_STAGE = 256
+MIN_STAGE = 256
 """Tokens. A smaller part has nothing to summarise."""
 
 CARRY_SHARE, FILES_SHARE, NAMES_SHARE = 0.35, 0.1, 0.2
@@ -87,11 +87,11 @@ def gather(
         message.sent if isinstance(message, UserMessage) else message.text for message in everything
     )
     own, quoted = quoted_in(earlier.summary)
-    said = carry(
+    carried = carry(
         everything, preserve=preserve, most=int(tokens * CARRY_SHARE), count=count, split=bool(prefix), earlier=quoted
     )
     files = show_files(file_lists(everything, earlier.details), int(tokens * FILES_SHARE), count)
-    appendix = neutral(without_secrets("\n\n".join(filter(None, (said, files))), secrets)[0])
+    appendix = neutral(without_secrets("\n\n".join(filter(None, (carried, files))), secrets)[0])
     room = tokens - count(f"\n\n{appendix}")
     before, unfinished = _texts(messages, secrets), _texts(prefix, secrets)
     texts = (*before, *unfinished)
@@ -132,15 +132,15 @@ class SizedText(Struct, frozen=True):
 
 def stage_budget(window: int, answer: int, overhead: int) -> int:
     """The tokens of conversation that fit into one call beside the answer and the overhead."""
-    return max(LEAST_STAGE, int((window - answer - overhead) / SAFETY))
+    return max(MIN_STAGE, int((window - answer - overhead) / SAFETY))
 
 
-def pieces_of(texts: Iterable[str], stage: int, count: Callable[[str], int]) -> list[SizedText]:
+def parts_of(texts: Iterable[str], stage: int, count: Callable[[str], int]) -> list[SizedText]:
     """`texts` with their tokens by `count`. One longer than half a stage is truncated to that. Blocks."""
-    return [_piece(text, stage // 2, count) for text in texts]
+    return [_part(text, stage // 2, count) for text in texts]
 
 
-def _piece(text: str, most: int, count: Callable[[str], int]) -> SizedText:
+def _part(text: str, most: int, count: Callable[[str], int]) -> SizedText:
     tokens = count(text)
     chars = len(text)
     shown = text

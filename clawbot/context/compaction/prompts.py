@@ -114,7 +114,7 @@ def known(title: str) -> str | None:
 
 def render(sections: Iterable[SummarySection]) -> str:
     """The sections as Markdown, ours first and in their order, the others before the turn in progress."""
-    order = {name: place for place, name in enumerate(SECTIONS)} | {TURN: len(SECTIONS) + 1}
+    order = {name: number for number, name in enumerate(SECTIONS)} | {TURN: len(SECTIONS) + 1}
     ordered = sorted(sections, key=lambda section: order.get(section.title, len(SECTIONS)))
     return "\n\n".join(f"## {section.title}\n{_body(section)}" for section in ordered)
 
@@ -328,8 +328,8 @@ def serialise(message: Message) -> str:
         case UserMessage(content=content):
             return _labelled(NOTES_LABEL if quotes_notes(message) else "User", _shown(content))
         case AssistantMessage():
-            said = spoken_message(message)
-            return "\n\n".join(filter(None, map(_assistant, said.content if said else ())))
+            spoken = spoken_message(message)
+            return "\n\n".join(filter(None, map(_assistant, spoken.content if spoken else ())))
         case ToolResultMessage(tool_name=name, content=content, is_error=failed):
             label = f"Tool error ({name})" if failed else f"Tool result ({name})"
             return _labelled(label, head_and_tail(_shown(content), RESULT_CHARS))

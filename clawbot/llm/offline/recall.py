@@ -29,7 +29,15 @@ from clawbot.llm.offline.turn import (
 )
 from clawbot.llm.offline.workspace import key, list_files, tidy
 from clawbot.messages import UserMessage, read_compacted
-from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, HAN, STOP_WORDS, TALKING, Language, detect
+from clawbot.text.language import (
+    CHAT_WORDS,
+    CHINESE_CHAT_WORDS,
+    CHINESE_STOP_PHRASES,
+    HAN,
+    STOP_WORDS,
+    Language,
+    detect,
+)
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean_line
 from clawbot.text.secrets import MARK, holds_secret
@@ -57,7 +65,7 @@ _PROGRAM = lazy_re(r"`(?:/[a-z]|offline`|clawbot )|\[quoted: [^\]\n]*\]")
 _YESTERDAY = lazy_re(pattern_in("yesterday"), re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
 _WEEKDAYS = words_in("weekdays")  # who asks for one means it
-_STOP_PHRASES = {*CHINESE_STOP_PHRASES, *CHINESE_TALKING, *words_in("more_stop_phrases")} - _WEEKDAYS
+_STOP_PHRASES = {*CHINESE_STOP_PHRASES, *CHINESE_CHAT_WORDS, *words_in("more_stop_phrases")} - _WEEKDAYS
 _HAN_STOP = lazy_re("|".join(sorted(_STOP_PHRASES, key=len, reverse=True)))
 _NAMED = lazy_re(pattern_in("asks_for_name"))
 _TOKEN = lazy_re(f"[{HAN}]|[^{HAN}]+")
@@ -143,7 +151,7 @@ def key_stems(text: str) -> frozenset[str]:
     """Return the stems of the significant words of `text`; of Chinese each character, and one for all of a name."""
     plain = _HAN_STOP.sub(" ", _NAMED.sub(f" {table('zh')['name']} ", text))
     tokens = {token for word in words(plain) for token in _TOKEN.findall(word)}
-    return frozenset(map(stem, tokens - STOP_WORDS - TALKING))
+    return frozenset(map(stem, tokens - STOP_WORDS - CHAT_WORDS))
 
 
 def _answer(outcome: CallOutcome) -> dict[str, Any]:

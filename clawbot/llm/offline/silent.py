@@ -23,7 +23,7 @@ from clawbot.messages import (
     read_compacted,
 )
 from clawbot.text.identifiers import identifiers, is_exact, ports, quoted, titles
-from clawbot.text.language import CHINESE_STOP_PHRASES, CHINESE_TALKING, STOP_WORDS, TALKING, detect, fold
+from clawbot.text.language import CHAT_WORDS, CHINESE_CHAT_WORDS, CHINESE_STOP_PHRASES, STOP_WORDS, detect, fold
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean
 from clawbot.text.secrets import holds_secret, redact
@@ -51,7 +51,8 @@ _CLAUSES = lazy_re(r"[,;:]\s|[，；：、]")
 _EDGES = ' \t.,:;!?()[]{}<>"*_`#。，！？：；“”「」《》'
 _STOP_WORDS = STOP_WORDS | TALKING
 _LEADING = lazy_re(
-    f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_TALKING, key=len, reverse=True)))}|{pattern_in('address')})"
+    f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_CHAT_WORDS, key=len, reverse=True)))}"
+    f"|{pattern_in('address')})"
 )
 _ADDRESS = lazy_re(r"https?://\S+")
 _TRAILING = lazy_re(rf"[\s{text_in('ends_request')}？?。！!，,]+$")

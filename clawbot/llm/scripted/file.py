@@ -232,8 +232,8 @@ class _ScriptReader(TreeReader):
 
     # libyaml's loader doesn't survive as many lists in each other as a script may hold beside each other.
     loader_class = type("_Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers()})
-    most_openings = MAX_BYTES
-    most_values = MAX_BYTES
+    max_openings = MAX_BYTES
+    max_values = MAX_BYTES
 
     def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
         value = super().scalar(node, path)
@@ -371,7 +371,7 @@ class _Script:
     def _line(self, path: KeyPath) -> int:
         while path and path not in self._marks:
             path = path[:-1]
-        return int(self._marks[path].place.rpartition(":")[2]) if path else 1
+        return int(self._marks[path].position.rpartition(":")[2]) if path else 1
 
     def _explain(self, error: str) -> NoReturn:
         """Raise msgspec's error, which names the path: "Expected `int`, got `str` - at `$.turns[0].repeat`"."""

@@ -16,7 +16,7 @@ from clawbot.guarded import GuardedFolder
 from clawbot.memory.values import Issue, Source
 from clawbot.text.globs import Glob
 from clawbot.text.names import composed
-from clawbot.trees import MOST_ENTRIES
+from clawbot.trees import MAX_TREE_ENTRIES
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 """Larger files are reported and left out."""
@@ -172,8 +172,8 @@ class Walk:
         while waiting:
             inside = waiting.pop()
             below = [f"{inside}{name}/" for name in self._add_folder(root, inside)]
-            if self._visited > MOST_ENTRIES:
-                text = f"there are more than {MOST_ENTRIES:,} entries, and the rest was left out"
+            if self._visited > MAX_TREE_ENTRIES:
+                text = f"there are more than {MAX_TREE_ENTRIES:,} entries, and the rest was left out"
                 self.report(root.shown, text, root.shown)
                 return
             waiting.extend(folder for folder in reversed(below) if not self._is_closed(real, folder))
@@ -191,7 +191,7 @@ class Walk:
                 self._opened(folder, absolute)
                 # By descriptor, names are not resolved from the root again: a fifth of the time.
                 with os.scandir(folder) as found:
-                    entries = list(itertools.islice(found, max(0, MOST_ENTRIES - self._visited) + 1))
+                    entries = list(itertools.islice(found, max(0, MAX_TREE_ENTRIES - self._visited) + 1))
                 self._visited += len(entries)
                 entries.sort(key=_BY_NAME)
                 return self._add_entries(root, inside, prefix, entries)

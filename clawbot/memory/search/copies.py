@@ -17,7 +17,7 @@ from clawbot.memory.search.protocols import ChunkReader
 from clawbot.memory.search.rank import RankedLines
 from clawbot.memory.store.records import DATED, ChunkRow, FileRow, file_of, id_of
 from clawbot.memory.values import Hit
-from clawbot.text.copies import Line, fold, said_in
+from clawbot.text.copies import Line, fold, wording_of
 from clawbot.text.language import CJK
 from clawbot.text.patterns import lazy_re
 
@@ -50,7 +50,7 @@ def without_repetition(
         # A heading alone says little: it stands for the line below it.
         text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
         # One of a day or a time alone says what the line below it says: they are one place.
-        place = row.id + 1 if below and said_in(text).words == said_in(below.text).words else row.id
+        place = row.id + 1 if below and wording_of(text).words == wording_of(below.text).words else row.id
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
         # Which number it is does not matter: of many nearly equal lines only one is examined.
         mark = day if day in exact or (row.flags & DATED and _is_relative(_DIGITS.sub("3", text))) else None
@@ -62,7 +62,7 @@ def without_repetition(
     kept = fold(list(lines.values()), {*words, *exact}, newest=not days)
     return RankedLines(
         [ranked.ids[ats[each.at]] for each in kept],
-        [ranked.scores[ats[each.place]] for each in kept],
+        [ranked.scores[ats[each.position]] for each in kept],
         ranked.partial,
         [ranked.asked[ats[each.at]] for each in kept],
         [each.more for each in kept],
@@ -73,7 +73,7 @@ def without_repetition(
 def _is_relative(text: str) -> bool:
     """Whether `text` names a day by that of its note, such as "yesterday"; not by a weekday alone."""
     pairs = zip(dates_in(text, _A_DAY), dates_in(text, _A_WEEK_LATER), strict=False)
-    return any(one.start != other.start and {*said_in(one.text).words} - {"on"} for one, other in pairs)
+    return any(one.start != other.start and {*wording_of(one.text).words} - {"on"} for one, other in pairs)
 
 
 def folded_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:

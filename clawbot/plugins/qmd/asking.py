@@ -18,15 +18,15 @@ from clawbot.text.query import Query, Term, parse_query
 
 SearchMode = Literal["search", "vsearch", "query"]
 
-MOST_TERMS = 12
+MAX_TERMS = 12
 """Words of a question, the most telling ones first."""
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """How long the server may take to say what it serves."""
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
-LOOK_AGAIN = 60.0
+CHECK_AGAIN = 60.0
 """Seconds after which it is looked for again."""
 
 
@@ -44,14 +44,14 @@ def word_lines(questions: Sequence[str]) -> list[Line]:
     """
     parsed = [parse_query(question) for question in questions]
     terms = {_spelled(term): term for query in parsed for term in query.terms}
-    best = sorted(terms, key=lambda spelled: -terms[spelled].weight)[:MOST_TERMS]
+    best = sorted(terms, key=lambda spelled: -terms[spelled].weight)[:MAX_TERMS]
     together = [_together(query) for query in parsed]
     return [Line("lex", text) for text in dict.fromkeys([*together, *best]) if text]
 
 
 def _together(query: Query) -> str:
-    whole = [_spelled(term) for term in query.terms if term.weight >= 1 and term.kind != "cjk"]
-    return " ".join(whole[:MOST_TERMS]) if len(whole) > 1 else ""
+    full = [_spelled(term) for term in query.terms if term.weight >= 1 and term.kind != "cjk"]
+    return " ".join(full[:MAX_TERMS]) if len(full) > 1 else ""
 
 
 def _spelled(term: Term) -> str:
@@ -102,7 +102,7 @@ class QmdServer:
         self._wanted = {(one.name, one.folder) for one in collections}
         self._clock = clock
         self._seconds = seconds
-        self._look_at = 0.0 if port else float("inf")
+        self._check_at = 0.0 if port else float("inf")
         self.serves = False
 
     async def search(
@@ -126,12 +126,12 @@ class QmdServer:
 
     async def _is_there(self) -> bool:
         """Whether it serves exactly this index: another one may run on the same port."""
-        if self._clock.monotonic() < self._look_at:
+        if self._clock.monotonic() < self._check_at:
             return self.serves
-        self._look_at = self._clock.monotonic() + LOOK_AGAIN
+        self._check_at = self._clock.monotonic() + CHECK_AGAIN
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "status", "arguments": {}}}
         try:
-            answer = await self._post("/mcp", call, LOOK_SECONDS)
+            answer = await self._post("/mcp", call, CHECK_SECONDS)
             # A reply as an event has its JSON behind `data:`.
             reply = msgspec.json.decode(answer[answer.find(b"{") :].partition(b"\n")[0], type=_Reply)
             served = {(one.name, one.path) for one in reply.result.structured_content.collections}

@@ -33,7 +33,7 @@ from clawbot.memory.values import (
 )
 from clawbot.plugins.qmd.asking import Asker, QmdServer
 from clawbot.plugins.qmd.following import QmdFollower, last_sync, read_manifest
-from clawbot.plugins.qmd.program import QmdAnswer, QmdError, QmdPlace, QmdProgram, collections_of, export_name, located
+from clawbot.plugins.qmd.program import QmdAnswer, QmdError, QmdPaths, QmdProgram, collections_of, export_name, located
 from clawbot.text.query import Term, parse_query
 
 FOLDER = "qmd"
@@ -59,22 +59,22 @@ class QmdBackend(FileBackend):
         self._context = context
         self._settings = settings
         folder = paths.memory_db(context.agent_id).parent / FOLDER / context.agent_id
-        self._place = QmdPlace(folder, paths.sessions(context.agent_id))
+        self._paths = QmdPaths(folder, paths.sessions(context.agent_id))
         self._sources = {source.source: source for source in context.sources}
         self._library = Library(context.sources)
         self._collections = collections_of(
             context.agent_id,
             context.agent.workspace,
             context.agent.memory_search.extra_paths,
-            self._place.exports,
+            self._paths.exports,
             self._library.names,
         )
-        self._program = QmdProgram(settings.command, self._place, os.environ)
+        self._program = QmdProgram(settings.command, self._paths, os.environ)
         seconds = settings.limits.timeout_ms / 1000
         server = QmdServer(settings.daemon_port, self._collections, context.clock, seconds)
         self._asker = Asker(self._program, server, settings.search_mode, seconds)
         self._follower = QmdFollower(
-            self._program, self._place, self._collections, self._library, settings=settings, clock=context.clock
+            self._program, self._paths, self._collections, self._library, settings=settings, clock=context.clock
         )
         self._follower.on_done = self._changed
         self._changes = 0
@@ -88,11 +88,11 @@ class QmdBackend(FileBackend):
 
     @property
     def location(self) -> Path:
-        return self._place.index
+        return self._paths.index
 
     @property
     def built(self) -> bool:
-        return self._place.index.exists()
+        return self._paths.index.exists()
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
         """The best results, after waiting for a pending update for half a second (`query.wait_for_writes`).
@@ -152,7 +152,7 @@ class QmdBackend(FileBackend):
             if self.built:
                 await self._follower.clean()
         except QmdError:
-            await asyncio.to_thread(self._place.clear)
+            await asyncio.to_thread(self._paths.clear)
         return True
 
     def start(self) -> None:
@@ -226,7 +226,7 @@ class QmdBackend(FileBackend):
     def _hits(self, request: SearchRequest, answers: list[QmdAnswer]) -> Iterator[Hit]:
         """The results of `answers` whose lines are in the files now. Blocks."""
         exported = {
-            export_name(path): path for path in read_manifest(self._place).files if path.startswith("sessions/")
+            export_name(path): path for path in read_manifest(self._paths).files if path.startswith("sessions/")
         }
         terms = [term for question in request.queries for term in parse_query(question).terms]
         most = self._settings.limits.max_snippet_chars
@@ -243,16 +243,16 @@ class QmdBackend(FileBackend):
                 yield self._sources[hit.source].describe(_in_file(hit, found))
 
     def _weighed(self, answer: QmdAnswer) -> float:
-        place = located(answer, self._collections)
-        is_talk = place is not None and place[0].source == "sessions"
-        return answer.score * (self._context.agent.memory_search.query.transcript_weight if is_talk else 1.0)
+        target = located(answer, self._collections)
+        is_session = target is not None and target[0].source == "sessions"
+        return answer.score * (self._context.agent.memory_search.query.transcript_weight if is_session else 1.0)
 
     def _document(self, answer: QmdAnswer, exported: dict[str, str]) -> Document | None:
         """The file of a result, as it is now; None for what is no memory file, or gone."""
-        place = located(answer, self._collections)
-        if place is None:
+        target = located(answer, self._collections)
+        if target is None:
             return None
-        collection, absolute = place
+        collection, absolute = target
         try:
             if collection.source == "memory":
                 return self.documents.read_path(absolute)
@@ -263,7 +263,7 @@ class QmdBackend(FileBackend):
 
     def _describe(self, version: str) -> IndexStatus:
         """Blocks."""
-        files = read_manifest(self._place).files
+        files = read_manifest(self._paths).files
         listed = self._library.list().files
         counts = tuple(
             SourceCount(
@@ -288,28 +288,28 @@ class QmdBackend(FileBackend):
             vectors=0,
             tokens=size // 4,
             text_bytes=size,
-            disk_bytes=self._place.index.stat().st_size if self.built else 0,
+            disk_bytes=self._paths.index.stat().st_size if self.built else 0,
             workspace_dir=str(self._context.agent.workspace),
             identity=f"qmd {version}, {mode}",
             dirty={state.path for state in listed} != set(files),
-            last_sync=last_sync(self._place, self._context.clock),
+            last_sync=last_sync(self._paths, self._context.clock),
             sources=self._library.names,
             extra_paths=tuple(str(extra.path) for extra in self._context.agent.memory_search.extra_paths),
             source_counts=counts,
             issues=self._library.issues,
-            details={"backend": FOLDER, "dbPath": str(self._place.index), "version": version, "searchMode": mode},
+            details={"backend": FOLDER, "dbPath": str(self._paths.index), "version": version, "searchMode": mode},
         )
 
 
-def best_line(text: str, terms: Sequence[Term], said: int) -> int:
-    """The line of `text` (from 1) with most of `terms`; the one that qmd `said` where no line has any. Pure."""
+def best_line(text: str, terms: Sequence[Term], reported: int) -> int:
+    """The line of `text` (from 1) with most of `terms`; the one that qmd `reported` where no line has any. Pure."""
 
     def weight(line: str) -> float:
         return sum(term.weight for term in terms if term.text in line)
 
     lines = text.lower().split("\n")
     best = max(range(len(lines)), key=lambda number: weight(lines[number]))
-    return best + 1 if weight(lines[best]) else min(max(said, 1), len(lines))
+    return best + 1 if weight(lines[best]) else min(max(reported, 1), len(lines))
 
 
 def _hit(document: Document, best: int, score: float, most: int) -> Hit | None:

@@ -18,14 +18,14 @@ from clawbot.files import ensure_private_dir, write_atomic
 from clawbot.memory.documents.library import Library, Plan, make_plan
 from clawbot.memory.documents.walking import FileState
 from clawbot.memory.values import TRANSCRIPTS, Source, SyncReport, split_part
-from clawbot.plugins.qmd.program import Collection, QmdError, QmdPlace, QmdProgram, config_data, export_name
+from clawbot.plugins.qmd.program import Collection, QmdError, QmdPaths, QmdProgram, config_data, export_name
 
 log = logging.getLogger(__name__)
 
 BOOT_TRIES = 3
 BOOT_PAUSE = 2.0
 """Seconds between the tries of the first update."""
-FIRST_PAUSE, LONGEST_PAUSE = 60.0, 3_600.0
+FIRST_PAUSE, MAX_PAUSE = 60.0, 3_600.0
 """Seconds until vectors are computed again after a failure; doubled after each."""
 _DAY = 86_400.0
 
@@ -45,25 +45,25 @@ class Manifest(Struct, frozen=True):
     files: Mapping[str, Indexed] = {}
 
 
-def read_manifest(place: QmdPlace) -> Manifest:
+def read_manifest(paths: QmdPaths) -> Manifest:
     """What was indexed last; empty if that is unknown. Blocks."""
     try:
-        found = msgspec.json.decode(place.manifest.read_bytes(), type=Manifest)
+        found = msgspec.json.decode(paths.manifest.read_bytes(), type=Manifest)
     except (OSError, msgspec.DecodeError):
         return Manifest()
-    return found if place.index.exists() else Manifest()
+    return found if paths.index.exists() else Manifest()
 
 
-def last_sync(place: QmdPlace, clock: Clock) -> datetime | None:
+def last_sync(paths: QmdPaths, clock: Clock) -> datetime | None:
     """When the index was updated last, in the zone of `clock`; None for never. Blocks."""
     try:
-        return datetime.fromtimestamp(place.manifest.stat().st_mtime, clock.now().tzinfo)
+        return datetime.fromtimestamp(paths.manifest.stat().st_mtime, clock.now().tzinfo)
     except OSError:
         return None
 
 
 class QmdFollower:
-    """Updates the index at `place` through `program`. One update runs at a time.
+    """Updates the index at `paths` through `program`. One update runs at a time.
 
     `on_done` is called after each that has changed something.
     """
@@ -71,7 +71,7 @@ class QmdFollower:
     def __init__(
         self,
         program: QmdProgram,
-        place: QmdPlace,
+        paths: QmdPaths,
         collections: tuple[Collection, ...],
         library: Library,
         *,
@@ -80,7 +80,7 @@ class QmdFollower:
     ) -> None:
         self.on_done: Callable[[], None] = lambda: None
         self._program = program
-        self._place = place
+        self._paths = paths
         self._collections = collections
         self._library = library
         self._settings = settings
@@ -137,7 +137,7 @@ class QmdFollower:
             await self._program.run("embed", seconds=limit)
         except QmdError as error:
             log.warning("memory: %s", error)
-            pause, self._embed_pause = self._embed_pause, min(self._embed_pause * 2, LONGEST_PAUSE)
+            pause, self._embed_pause = self._embed_pause, min(self._embed_pause * 2, MAX_PAUSE)
             return pause
         self._embed_pause = FIRST_PAUSE
         self.on_done()
@@ -172,7 +172,7 @@ class QmdFollower:
         )
 
     def _compare(self) -> tuple[Plan, Manifest]:
-        manifest = read_manifest(self._place)
+        manifest = read_manifest(self._paths)
         listing = self._library.list()
         return make_plan(self._kept(listing.files), manifest.files, listing.hidden), manifest
 
@@ -187,24 +187,24 @@ class QmdFollower:
     def _written(self, file: FileState) -> float:
         """When the transcript of a part was written last, in seconds; 0 if it is gone."""
         try:
-            return (self._place.transcripts / split_part(file.path)[0].removeprefix(TRANSCRIPTS)).stat().st_mtime
+            return (self._paths.transcripts / split_part(file.path)[0].removeprefix(TRANSCRIPTS)).stat().st_mtime
         except OSError:
             return 0.0
 
     def _prepared(self, *, force: bool) -> tuple[list[FileState], Plan]:
         """Write the configuration and the exports, and compare the files. Blocks. Raises QmdError."""
         try:
-            ensure_private_dir(self._place.config.parent)
-            ensure_private_dir(self._place.exports)
+            ensure_private_dir(self._paths.config.parent)
+            ensure_private_dir(self._paths.exports)
             if force:
-                self._place.clear()
+                self._paths.clear()
             self._configure()
             plan, _ = self._compare()
             listed = self._kept(self._library.list().files)
             self._export(listed)
         except OSError as error:
             raise QmdError(
-                f"{self._place.folder} can't be written: {error.strerror or error}.",
+                f"{self._paths.folder} can't be written: {error.strerror or error}.",
                 hint="Make room, or set memory.backend to builtin.",
             ) from error
         return listed, plan
@@ -212,27 +212,27 @@ class QmdFollower:
     def _configure(self) -> None:
         """Raises OSError."""
         try:
-            before = yaml.safe_load(self._place.config.read_bytes())
+            before = yaml.safe_load(self._paths.config.read_bytes())
         except (OSError, yaml.YAMLError):
             before = None
         data = config_data(before, self._collections)
         if data is not None:
             # JSON is YAML, too.
-            write_atomic(self._place.config, msgspec.json.encode(data), mode=0o600, lasting=False)
+            write_atomic(self._paths.config, msgspec.json.encode(data), mode=0o600, lasting=False)
 
     def _export(self, listed: list[FileState]) -> None:
         """Write the transcripts that changed, and delete those that are gone. Raises OSError."""
-        known = read_manifest(self._place).files
+        known = read_manifest(self._paths).files
         wanted = {export_name(state.path): state for state in listed if state.source == "sessions"}
         for name, state in wanted.items():
-            file = self._place.exports / name
+            file = self._paths.exports / name
             if known.get(state.path) == _indexed(state) and file.exists():
                 continue
             document = self._library.read(state)
             if document is not None:
                 text = document.text.encode("utf-8", "replace")
                 write_atomic(file, text, mode=0o600, lasting=False)
-        for file in self._place.exports.iterdir():
+        for file in self._paths.exports.iterdir():
             if file.name not in wanted:
                 file.unlink(missing_ok=True)
 
@@ -240,7 +240,7 @@ class QmdFollower:
         """Blocks."""
         manifest = Manifest(self._collections, {state.path: _indexed(state) for state in states})
         try:
-            write_atomic(self._place.manifest, msgspec.json.encode(manifest), mode=0o600, lasting=False)
+            write_atomic(self._paths.manifest, msgspec.json.encode(manifest), mode=0o600, lasting=False)
         except (OSError, UnicodeEncodeError):
             # The next update compares everything again.
             log.exception("what qmd has indexed could not be recorded")

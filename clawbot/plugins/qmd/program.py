@@ -26,10 +26,10 @@ from clawbot.text.sanitize import clean_line
 
 INSTALL = "Install it with `npm install -g @tobilu/qmd@latest` (Node 22 or later), or name it in memory.qmd.command."
 
-LEAST_NODE = 22
+MIN_NODE = 22
 """The major version that qmd needs; older ones crash in the middle."""
 
-LEAST_VERSION = (2, 8)
+MIN_VERSION = (2, 8)
 """The version of qmd whose options are used. npm on an old Node installs a much older one."""
 
 LARGEST_ANSWER = 8 * 1024**2
@@ -47,7 +47,7 @@ class QmdError(IndexUnavailableError):
     """qmd can't be run, failed, or answered something else than expected."""
 
 
-class QmdPlace(Struct, frozen=True):
+class QmdPaths(Struct, frozen=True):
     """Where qmd keeps the index of one agent: below `folder`. `transcripts` is the folder of those of the agent."""
 
     folder: Path
@@ -76,7 +76,7 @@ class QmdPlace(Struct, frozen=True):
             file.unlink(missing_ok=True)
 
 
-def own_environment(environ: Mapping[str, str], place: QmdPlace, program: Path) -> dict[str, str]:
+def own_environment(environ: Mapping[str, str], paths: QmdPaths, program: Path) -> dict[str, str]:
     """The environment of qmd: named variables of `environ` alone, since the others may hold secrets.
 
     The folder of `program` comes first on its PATH: an npm installation beside it may hold its own node.
@@ -85,19 +85,19 @@ def own_environment(environ: Mapping[str, str], place: QmdPlace, program: Path) 
     path = os.pathsep.join(part for part in (str(program.parent), kept.get("PATH", os.defpath)) if part)
     return kept | {
         "PATH": path,
-        "PWD": str(place.folder),
-        "INDEX_PATH": str(place.index),
-        "QMD_CONFIG_DIR": str(place.config.parent),
+        "PWD": str(paths.folder),
+        "INDEX_PATH": str(paths.index),
+        "QMD_CONFIG_DIR": str(paths.config.parent),
         "NO_COLOR": "1",
     }
 
 
 class QmdProgram:
-    """The program `command` (a name on the PATH, or a path), for the index at `place`."""
+    """The program `command` (a name on the PATH, or a path), for the index at `paths`."""
 
-    def __init__(self, command: str, place: QmdPlace, environ: Mapping[str, str]) -> None:
+    def __init__(self, command: str, paths: QmdPaths, environ: Mapping[str, str]) -> None:
         self._command = command
-        self._place = place
+        self._paths = paths
         self._environ = environ
 
     def locate(self) -> Path:
@@ -114,9 +114,9 @@ class QmdProgram:
         Raises QmdError if it can't be started, takes longer, prints too much or exits with another status than 0.
         """
         program = await asyncio.to_thread(self.locate)
-        environment = own_environment(self._environ, self._place, program)
+        environment = own_environment(self._environ, self._paths, program)
         # Its folder, or one that exists surely: qmd looks for settings of a project from there upwards.
-        folder = self._place.folder if await asyncio.to_thread(self._place.folder.is_dir) else Path("/")
+        folder = self._paths.folder if await asyncio.to_thread(self._paths.folder.is_dir) else Path("/")
         try:
             code, output, errors = await _finished([str(program), *arguments], environment, folder, seconds)
         except TimeoutError:
@@ -137,7 +137,7 @@ class QmdProgram:
 
 
 def _too_old(program: Path) -> QmdError | None:
-    """The error for a qmd that npm installed and that is older than LEAST_VERSION; None for others. Blocks."""
+    """The error for a qmd that npm installed and that is older than MIN_VERSION; None for others. Blocks."""
     for folder in program.resolve().parents:
         if folder.parts[-2:] != ("@tobilu", "qmd"):
             continue
@@ -146,32 +146,32 @@ def _too_old(program: Path) -> QmdError | None:
         except (OSError, ValueError, AttributeError, RefusedFileError):
             return None
         found = re.match(r"(\d{1,9})\.(\d{1,9})\.", version)
-        if found and (int(found[1]), int(found[2])) < LEAST_VERSION:
-            least = ".".join(map(str, LEAST_VERSION))
+        if found and (int(found[1]), int(found[2])) < MIN_VERSION:
+            least = ".".join(map(str, MIN_VERSION))
             return QmdError(f"qmd {clean_line(version, _SHOWN)} is too old: it needs {least} or later.", hint=INSTALL)
     return None
 
 
 async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, str]) -> QmdError:
     """Why it failed: Node is asked for its version, since an old one is the usual cause."""
-    said = clean_line(_gist(errors.decode(errors="replace").splitlines()), _SHOWN)
+    output = clean_line(_gist(errors.decode(errors="replace").splitlines()), _SHOWN)
     ended = f"qmd {verb} was ended by signal {-code}" if code < 0 else f"qmd {verb} exited with {code}"
-    reason = f"{ended}{f': {said}' if said else ''}".rstrip(".") + "."
+    reason = f"{ended}{f': {output}' if output else ''}".rstrip(".") + "."
     try:
         _, version, _ = await _finished(["node", "--version"], environment, Path("/"), 5.0)
     except (OSError, TimeoutError):
         return QmdError(f"{reason} There is no node on its PATH.", hint=INSTALL)
     major = re.match(rb"v(\d{1,9})", version)
-    if major and int(major[1]) < LEAST_NODE:
-        return QmdError(f"{reason} It needs Node {LEAST_NODE} or later, found {version.decode().strip()}.")
+    if major and int(major[1]) < MIN_NODE:
+        return QmdError(f"{reason} It needs Node {MIN_NODE} or later, found {version.decode().strip()}.")
     return QmdError(reason, hint="`clawbot memory index --force` builds its index anew.")
 
 
 def _gist(lines: Sequence[str]) -> str:
     """The line of `lines` that names the error; else the last one."""
-    told = [line for line in lines if line.strip()]
-    named = [line for line in told if re.match(r"\s*\w*Error\b", line)]
-    return (named or told or [""])[-1]
+    filled = [line for line in lines if line.strip()]
+    named = [line for line in filled if re.match(r"\s*\w*Error\b", line)]
+    return (named or filled or [""])[-1]
 
 
 async def _finished(
@@ -232,7 +232,7 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-NOTES, TALKS = "notes", "sessions"
+NOTES, SESSIONS = "notes", "sessions"
 _MARKDOWN = "*.{md,MD,markdown,MARKDOWN}"
 _ROOT = "{MEMORY,memory}.md"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -263,16 +263,16 @@ def collections_of(
         found.append(Collection(f"{own}-{NOTES}", str(workspace / "memory"), f"**/{_MARKDOWN}"))
         found += [_extra(f"{own}-extra{number}", workspace, one) for number, one in enumerate(extra, 1)]
     if "sessions" in sources:
-        found.append(Collection(f"{own}-{TALKS}", str(exports), "*.md", "sessions"))
+        found.append(Collection(f"{own}-{SESSIONS}", str(exports), "*.md", "sessions"))
     return tuple(found)
 
 
 def _extra(name: str, workspace: Path, extra: ExtraPath) -> Collection:
-    place = Path(os.path.normpath(workspace / extra.path))
-    if place.is_dir():
+    path = Path(os.path.normpath(workspace / extra.path))
+    if path.is_dir():
         pattern = f"**/{_MARKDOWN}" if extra.pattern == "**/*.md" else extra.pattern
-        return Collection(name, str(place), pattern)
-    return Collection(name, str(place.parent), _SPECIAL.sub("?", place.name))
+        return Collection(name, str(path), pattern)
+    return Collection(name, str(path.parent), _SPECIAL.sub("?", path.name))
 
 
 def config_data(before: Any, collections: Sequence[Collection]) -> Mapping[str, Any] | None:

@@ -74,8 +74,8 @@ def parse_order(answer: str, count: int) -> list[int] | None:
 
     Numbers may be in any list or sentence; repeated and invalid ones are ignored.
     """
-    said = _LEADING_COUNT.sub("", without_thoughts(answer))
-    numbers = [int(match[0]) - 1 for match in _NUMBER.finditer(said)]
+    text = _LEADING_COUNT.sub("", without_thoughts(answer))
+    numbers = [int(match[0]) - 1 for match in _NUMBER.finditer(text)]
     order = list(dict.fromkeys(number for number in numbers if 0 <= number < count))
     return order or None
 

@@ -25,7 +25,7 @@ from clawbot.deadline import deadline
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.local_model.pull import Source, pull
-from clawbot.local_model.shelf import Shelf
+from clawbot.local_model.store import ModelStore
 from clawbot.memory.arrays import numpy
 from clawbot.memory.search.protocols import MAX_RERANKED, RerankerContext
 from clawbot.plugins.reranker.model import RerankError
@@ -60,7 +60,7 @@ _CHECK = "Check memory_search.query.onnx in the settings."
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _SENTENCE = ("sentence_embedding", "logits")
 _PADS = ("[PAD]", "<pad>")
-_WHOLE = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
+_INTEGERS = {"tensor(int64)": "int64", "tensor(int32)": "int32"}
 
 
 def open_onnx(context: RerankerContext) -> OnnxReranker:
@@ -152,7 +152,7 @@ class OnnxReranker:
 
         threading.Thread(target=run, name="memory-rerank", daemon=True).start()
         self._running = running = asyncio.wrap_future(done)
-        running.add_done_callback(_looked_at)
+        running.add_done_callback(_on_end)
         return running
 
     def _load(self) -> None:
@@ -180,12 +180,12 @@ class OnnxReranker:
         return self._downloaded() or self._download()
 
     def _downloaded(self) -> Files | None:
-        shelves, names = self._shelves(), self._names()
-        found = [shelf.path(name) for shelf, name in zip(shelves, names, strict=True)]
+        stores, names = self._stores(), self._names()
+        found = [store.path(name) for store, name in zip(stores, names, strict=True)]
         return Files(*found) if all(path.is_file() for path in found) else None
 
-    def _shelves(self) -> tuple[Shelf, Shelf]:
-        return Shelf(self._folder, ".onnx", b""), Shelf(self._folder, ".json", b"{")
+    def _stores(self) -> tuple[ModelStore, ModelStore]:
+        return ModelStore(self._folder, ".onnx", b""), ModelStore(self._folder, ".json", b"{")
 
     def _names(self) -> tuple[str, str]:
         settings = self._settings
@@ -195,12 +195,12 @@ class OnnxReranker:
         """Blocks. Raises RerankError."""
         found = []
         urls = (self._settings.model or "", self._settings.tokenizer or "")
-        for shelf, name, url in zip(self._shelves(), self._names(), urls, strict=True):
+        for store, name, url in zip(self._stores(), self._names(), urls, strict=True):
             try:
-                pull(Source(name, url, name), shelf, self._watch)
+                pull(Source(name, url, name), store, self._watch)
             except (ClawbotError, OSError) as error:
                 raise RerankError(f"The small model can't be downloaded: {error}", hint=_CHECK) from error
-            found.append(shelf.path(name))
+            found.append(store.path(name))
         self._progress = ""
         return Files(*found)
 
@@ -262,7 +262,7 @@ class Scorer:
 
     def _known_inputs(self, path: Path) -> dict[str, str]:
         """The inputs by name, each with its type of number. Raises RerankError for those of another kind of model."""
-        inputs = {each.name: _WHOLE.get(each.type, "") for each in self._session.get_inputs()}
+        inputs = {each.name: _INTEGERS.get(each.type, "") for each in self._session.get_inputs()}
         if _INPUTS[0] not in inputs or not set(inputs) <= set(_INPUTS) or not all(inputs.values()):
             raise RerankError(
                 f"{path} takes {', '.join(sorted(inputs))}; expected are whole numbers as {', '.join(_INPUTS)}.",
@@ -342,7 +342,7 @@ class Scorer:
 
 
 _FATAL = 4
-_LONGEST_REASON = 200
+_MAX_REASON = 200
 
 
 def _demand_installed() -> None:
@@ -391,7 +391,7 @@ def _read(path: Path, largest: int, sha256: str | None) -> bytes:
 
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
-    return (text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…").rstrip(".")
+    return (text if len(text) <= _MAX_REASON else f"{text[:_MAX_REASON]}…").rstrip(".")
 
 
 def _again(error: RerankError | None) -> RerankError:
@@ -399,7 +399,7 @@ def _again(error: RerankError | None) -> RerankError:
     return RerankError(error.message, hint=error.hint) if error is not None else RerankError("It can't be loaded.")
 
 
-def _looked_at(future: asyncio.Future[Any]) -> None:
+def _on_end(future: asyncio.Future[Any]) -> None:
     """Keep asyncio from complaining about a failure that nobody waits for: it is kept for the next search."""
     if not future.cancelled():
         future.exception()

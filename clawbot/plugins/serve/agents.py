@@ -34,12 +34,12 @@ class BusyError(ClawbotError):
 
 
 class Room:
-    """An open conversation. `users` counts those who talk in it, `rested_since` is when the last one left."""
+    """An open conversation. `users` counts those who talk in it, `idle_since` is when the last one left."""
 
     def __init__(self, runtime: Runtime, now: float) -> None:
         self.runtime = runtime
         self.users = 0
-        self.rested_since = now
+        self.idle_since = now
 
     @property
     def key(self) -> str:
@@ -105,8 +105,8 @@ class Agents:
             yield room
         finally:
             room.users -= 1
-            room.rested_since = self._clock.monotonic()
-            self._look_later(self._settings.idle)
+            room.idle_since = self._clock.monotonic()
+            self._check_later(self._settings.idle)
 
     async def _enter(self, services: SharedServices, key: str | None) -> Room:
         if key is None:
@@ -144,21 +144,21 @@ class Agents:
             resting = [room for room in self._rooms.values() if not (room.users or self._door(room.key).locked())]
             if not resting:
                 raise BusyError(f"{self._settings.sessions} conversations are answering (serve.sessions).")
-            await self._close_room(min(resting, key=lambda room: room.rested_since))
+            await self._close_room(min(resting, key=lambda room: room.idle_since))
 
-    def _look_later(self, seconds: float) -> None:
+    def _check_later(self, seconds: float) -> None:
         if self._resting is None:
-            self._resting = asyncio.get_running_loop().call_later(seconds, self._look)
+            self._resting = asyncio.get_running_loop().call_later(seconds, self._close_idle)
 
-    def _look(self) -> None:
+    def _close_idle(self) -> None:
         """Close what has rested long enough."""
         self._resting = None
         now, idle = self._clock.monotonic(), self._settings.idle
         for room in self._rooms.values():
-            if not room.users and now - room.rested_since >= idle:
+            if not room.users and now - room.idle_since >= idle:
                 self._spawn(self._close_room(room))
-        if rest := [room.rested_since + idle - now for room in self._rooms.values() if not room.users]:
-            self._look_later(max(1.0, min(rest)))
+        if rest := [room.idle_since + idle - now for room in self._rooms.values() if not room.users]:
+            self._check_later(max(1.0, min(rest)))
 
     def _spawn(self, work: Awaitable[None]) -> None:
         task = asyncio.ensure_future(work)

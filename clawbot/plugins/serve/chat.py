@@ -36,61 +36,61 @@ QUIET_SECONDS = 15.0
 """After so long without a word a stream carries a comment, so that nobody in between takes it for dead."""
 WRITE_SECONDS = 60.0
 """A client that takes nothing for so long is left alone."""
-MOST_TALKS = 4096
-MOST_ALIKE = 64
+MAX_CONVERSATIONS = 4096
+MAX_ALIKE = 64
 """Conversations that said the very same; of more only the newest go on."""
-MOST_MESSAGES = 10_000
-MOST_INSTRUCTIONS = 20_000
+MAX_MESSAGES = 10_000
+MAX_INSTRUCTIONS = 20_000
 """Characters, as much as one workspace file may have in the prompt."""
 _INSTRUCTING = ("system", "developer")
 
 
-class Said(Struct, frozen=True):
+class ChatMessage(Struct, frozen=True):
     """One message of the talk: `role` is `user` or `assistant`."""
 
     role: str
     text: str
 
 
-class Talk(Struct, frozen=True):
+class Exchange(Struct, frozen=True):
     """What a client sent: its instructions, what was said before, and the new message."""
 
     instructions: str
-    earlier: tuple[Said, ...]
+    earlier: tuple[ChatMessage, ...]
     text: str
 
-    def with_reply(self, reply: str) -> Talk:
+    def with_reply(self, reply: str) -> Exchange:
         """The talk as the client sends it next time, up to the message that is not there yet."""
-        said = (*self.earlier, Said("user", self.text), Said("assistant", reply))
-        return structs.replace(self, earlier=said, text="")
+        spoken = (*self.earlier, ChatMessage("user", self.text), ChatMessage("assistant", reply))
+        return structs.replace(self, earlier=spoken, text="")
 
     def first_message(self) -> str:
         """What a conversation begins with that knows nothing of the talk."""
         if not self.earlier or parse_command(self.text) is not None:
             return self.text
-        said = "\n\n".join(f"{each.role}: {each.text}" for each in self.earlier)
-        return f"{self.text}\n\n[What was said before this message, elsewhere]\n\n{said}"
+        spoken = "\n\n".join(f"{each.role}: {each.text}" for each in self.earlier)
+        return f"{self.text}\n\n[What was said before this message, elsewhere]\n\n{spoken}"
 
 
-def read_talk(body: Mapping[str, Any]) -> Talk:
+def read_exchange(body: Mapping[str, Any]) -> Exchange:
     """The talk in the body of a request. Raises RefusalError."""
     messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or len(messages) > MOST_MESSAGES:
-        raise invalid(f"`messages` must be a list of 1 to {MOST_MESSAGES:,} messages.")
+    if not isinstance(messages, list) or not messages or len(messages) > MAX_MESSAGES:
+        raise invalid(f"`messages` must be a list of 1 to {MAX_MESSAGES:,} messages.")
     instructions: list[str] = []
-    said: list[Said] = []
+    spoken: list[ChatMessage] = []
     for message in messages:
         role, text = _message(message)
         if role in _INSTRUCTING:
             instructions.append(text)
         elif role in ("user", "assistant") and text:
-            said.append(Said(role, text))
-    if not said or said[-1].role != "user" or _message(messages[-1])[0] != "user":
+            spoken.append(ChatMessage(role, text))
+    if not spoken or spoken[-1].role != "user" or _message(messages[-1])[0] != "user":
         raise invalid("The last message must be one of the role `user`, with text.")
     wishes = "\n\n".join(filter(None, instructions))
-    if len(wishes) > MOST_INSTRUCTIONS:
-        raise invalid(f"The instructions (`system`, `developer`) have more than {MOST_INSTRUCTIONS:,} characters.")
-    return Talk(wishes, tuple(said[:-1]), said[-1].text)
+    if len(wishes) > MAX_INSTRUCTIONS:
+        raise invalid(f"The instructions (`system`, `developer`) have more than {MAX_INSTRUCTIONS:,} characters.")
+    return Exchange(wishes, tuple(spoken[:-1]), spoken[-1].text)
 
 
 def _message(message: Any) -> tuple[str, str]:
@@ -122,7 +122,7 @@ class Continuations:
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, list[str]] = OrderedDict()
 
-    def take(self, owner: str, earlier: Sequence[Said]) -> str | None:
+    def take(self, owner: str, earlier: Sequence[ChatMessage]) -> str | None:
         """The session whose talk ended like `earlier`, for `owner` (agent and user); None if there is none."""
         keys = self._keys.get(found := _digest(owner, earlier))
         if not keys:
@@ -132,22 +132,22 @@ class Continuations:
             del self._keys[found]
         return key
 
-    def put(self, owner: str, earlier: Sequence[Said], key: str) -> None:
+    def put(self, owner: str, earlier: Sequence[ChatMessage], key: str) -> None:
         """The talk of the session `key` ends like `earlier` now."""
         digest = _digest(owner, earlier)
         keys = self._keys.setdefault(digest, [])
         keys.append(key)
-        del keys[:-MOST_ALIKE]
+        del keys[:-MAX_ALIKE]
         self._keys.move_to_end(digest)
-        if len(self._keys) > MOST_TALKS:
+        if len(self._keys) > MAX_CONVERSATIONS:
             self._keys.popitem(last=False)
 
 
-def _digest(owner: str, earlier: Sequence[Said]) -> bytes:
+def _digest(owner: str, earlier: Sequence[ChatMessage]) -> bytes:
     digest = hashlib.sha256(owner.encode("utf-8", "replace"))
-    for said in earlier:
-        text = " ".join(said.text.split()).encode("utf-8", "replace")
-        digest.update(b"%s %d " % (said.role.encode(), len(text)))
+    for spoken in earlier:
+        text = " ".join(spoken.text.split()).encode("utf-8", "replace")
+        digest.update(b"%s %d " % (spoken.role.encode(), len(text)))
         digest.update(text)
     return digest.digest()
 
@@ -174,7 +174,7 @@ class ChatRoutes:
     def __init__(self, agents: Agents, metrics: Metrics) -> None:
         self._agents = agents
         self._metrics = metrics
-        self._talks = Continuations()
+        self._continuations = Continuations()
 
     async def models(self, _: web.Request) -> web.Response:
         return as_json({"object": "list", "data": [_model(each) for each in self._agents.ids]})
@@ -194,26 +194,26 @@ class ChatRoutes:
         """Answer one message. Raises RefusalError."""
         body = await json_body(request)
         _check_wishes(body)
-        talk, agent_id = read_talk(body), agent_of(body.get("model"))
+        exchange, agent_id = read_exchange(body), agent_of(body.get("model"))
         name = request.headers.get(SESSION_HEADER, "").strip() or None
         owner = f"{agent_id} {body.get('user', '')}"
-        async with self._opened(agent_id, name, talk, owner) as room:
+        async with self._opened(agent_id, name, exchange, owner) as room:
             turn = _Turn(request, room, f"{OWNER}/{agent_id}", body)
-            known = talk.earlier
+            known = exchange.earlier
             try:
-                response = await turn.run(talk)
+                response = await turn.run(exchange)
                 if turn.reply.failure is None:
-                    known = talk.with_reply(turn.said).earlier
+                    known = exchange.with_reply(turn.spoken).earlier
                 return response
             finally:
                 self._metrics.turns[turn.reply.status] += 1
                 if name is None and known:
-                    self._talks.put(owner, known, room.key)
+                    self._continuations.put(owner, known, room.key)
 
     @asynccontextmanager
-    async def _opened(self, agent_id: str, name: str | None, talk: Talk, owner: str) -> AsyncIterator[Room]:
-        """The conversation that goes on with `talk`. Raises RefusalError."""
-        key = name or (self._talks.take(owner, talk.earlier) if talk.earlier else None)
+    async def _opened(self, agent_id: str, name: str | None, exchange: Exchange, owner: str) -> AsyncIterator[Room]:
+        """The conversation that goes on with `exchange`. Raises RefusalError."""
+        key = name or (self._continuations.take(owner, exchange.earlier) if exchange.earlier else None)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 try:
@@ -259,7 +259,7 @@ class _Turn:
     def __init__(self, request: web.Request, room: Room, model: str, body: Mapping[str, Any]) -> None:
         options = body.get("stream_options")
         self.reply = Reply()
-        self.said = ""
+        self.spoken = ""
         self._request = request
         self._room = room
         self._streamed = body.get("stream") is True
@@ -268,11 +268,11 @@ class _Turn:
         self._response: web.StreamResponse | None = None
         self._unsent = ""
 
-    async def run(self, talk: Talk) -> web.StreamResponse:
+    async def run(self, exchange: Exchange) -> web.StreamResponse:
         """Let the agent answer. When the client leaves, the answer is interrupted, and what was said of it is kept."""
         agent = self._room.runtime.agent
-        asked = INSTRUCTIONS.set(talk.instructions)
-        text = talk.text if agent.conversation.items else talk.first_message()
+        asked = INSTRUCTIONS.set(exchange.instructions)
+        text = exchange.text if agent.conversation.items else exchange.first_message()
         breathing = asyncio.create_task(self._breathe()) if self._streamed else None
         try:
             async with aclosing(agent.submit(text)) as events:
@@ -294,20 +294,20 @@ class _Turn:
             self._unsent = event.unsent_id
         elif self._unsent:
             self._unsent = ""
-        piece = self.reply.take(event)
-        if piece and self._streamed:
-            await self._send({"content": piece})
+        part = self.reply.take(event)
+        if part and self._streamed:
+            await self._send({"content": part})
 
     async def _finish(self) -> web.StreamResponse:
         reply = self.reply
         if self._response is None and (failure := reply.failure) is not None:
             raise failure
         if not self._streamed:
-            self.said = reply.text
+            self.spoken = reply.text
             message = {"role": "assistant", "content": reply.text}
             choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
-            whole = {**self._head, "object": "chat.completion", "choices": [choice], "usage": reply.usage}
-            return as_json(whole, headers=self._headers)
+            completion = {**self._head, "object": "chat.completion", "choices": [choice], "usage": reply.usage}
+            return as_json(completion, headers=self._headers)
         if reply.failure is not None:
             error = {"type": reply.failure.kind, "message": reply.failure.message}
             await self._write(b"data: " + msgspec.json.encode({"error": error}) + b"\n\n")
@@ -317,7 +317,7 @@ class _Turn:
             await self._send({}, reply.finish_reason)
             if self._wants_usage:
                 await self._write_chunk({"choices": [], "usage": reply.usage})
-        self.said = reply.sent
+        self.spoken = reply.sent
         response = await self._begun()
         await self._write(b"data: [DONE]\n\n")
         await response.write_eof()

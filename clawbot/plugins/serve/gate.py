@@ -18,20 +18,20 @@ from clawbot.config.schema import ServeSettings
 from clawbot.deadline import deadline
 from clawbot.plugins.serve.answers import RefusalError
 from clawbot.plugins.serve.metrics import Metrics
-from clawbot.token import TokenKeeper
+from clawbot.token import TokenChecker
 
 log = logging.getLogger(__name__)
 
 HEALTH = "/health"
 SESSION_HEADER = "X-Clawbot-Session"
 _BURST_SECONDS = 2.0
-_LONGEST_TOKEN = 1024
+_MAX_TOKEN = 1024
 _BEGUN = web.RequestKey("begun", bool)
 
 _HOST = re.compile(r"(?:(?P<name>[^\s\[\]:/@?#\\]+)|\[(?P<address>[0-9A-Fa-f:.]+)\])(?::[0-9]{1,5})?")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-MOST_ADDRESSES = 1024
+MAX_ADDRESSES = 1024
 """Addresses that are remembered; the one that was quiet longest is forgotten."""
 FAILURES = 10
 """Wrong tokens that an address may send at once; another one is allowed every FAILURE_SECONDS."""
@@ -71,7 +71,7 @@ class Buckets:
     def _keep(self, address: str, left: float) -> None:
         self._left[address] = (left, self._clock.monotonic())
         self._left.move_to_end(address)
-        if len(self._left) > MOST_ADDRESSES:
+        if len(self._left) > MAX_ADDRESSES:
             self._left.popitem(last=False)
 
 
@@ -113,13 +113,13 @@ class Gate:
     """The middleware of the server. `ending`: new requests are turned away; `running` counts those inside;
     `open_routes` need no token."""
 
-    def __init__(self, settings: ServeSettings, keeper: TokenKeeper, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, settings: ServeSettings, checker: TokenChecker, metrics: Metrics, clock: Clock) -> None:
         self.ending = False
         self.running = 0
         self.open_routes = {HEALTH}
         self._empty = asyncio.Event()
         self._settings = settings
-        self._keeper = keeper
+        self._checker = checker
         self._metrics = metrics
         self._clock = clock
         self._rates = Buckets(settings.rate, max(1.0, _BURST_SECONDS * settings.rate), clock)
@@ -204,7 +204,7 @@ class Gate:
         return None
 
     async def accepts(self, offered: str) -> bool:
-        return await self._keeper.accepts(offered.strip()[:_LONGEST_TOKEN])
+        return await self._checker.accepts(offered.strip()[:_MAX_TOKEN])
 
     async def demand_token(self, address: str, offered: str) -> None:
         """Raises RefusalError if `offered` is not the token: 401, and 429 after too many wrong ones from `address`.

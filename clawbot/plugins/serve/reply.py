@@ -64,9 +64,9 @@ class Reply:
         return ""
 
     def _give(self, text: str) -> str:
-        piece, self._gap = (_GAP if self._gap else "") + text, False
-        self.sent += piece
-        return piece
+        part, self._gap = (_GAP if self._gap else "") + text, False
+        self.sent += part
+        return part
 
     @property
     def status(self) -> str:
@@ -75,8 +75,8 @@ class Reply:
     @property
     def text(self) -> str:
         """The reply, what commands said, or else what was told beside."""
-        said = [*self._outputs, *([self._text] if self._text else [])]
-        return _GAP.join(said or self._notes)
+        texts = [*self._outputs, *([self._text] if self._text else [])]
+        return _GAP.join(texts or self._notes)
 
     @property
     def unsaid(self) -> str:

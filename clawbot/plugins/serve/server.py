@@ -23,7 +23,7 @@ from clawbot.plugins.serve.metrics import CONTENT_TYPE, Metrics
 from clawbot.plugins.serve.tools import ToolsRoute
 from clawbot.runtime import RuntimeOptions
 from clawbot.services import SharedServices
-from clawbot.token import TokenKeeper, load_token
+from clawbot.token import TokenChecker, load_token
 
 if TYPE_CHECKING:
     from clawbot.plugins.serve.web import WebScreens
@@ -98,8 +98,8 @@ async def serving(
         host = host or settings.host
         check_host(host, settings)
         path = services.paths.serve_token
-        keeper = TokenKeeper(path, await asyncio.to_thread(load_token, path), clock)
-        gate = Gate(settings, keeper, metrics := Metrics(), clock)
+        checker = TokenChecker(path, await asyncio.to_thread(load_token, path), clock)
+        gate = Gate(settings, checker, metrics := Metrics(), clock)
         app = _app(gate, agents, settings, metrics, services)
         screens = None
         if screen is not None:

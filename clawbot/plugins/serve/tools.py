@@ -45,8 +45,8 @@ _FOREIGN = {"exec", "spawn", "fs_write", "fs_delete", "fs_move", "apply_patch", 
 DENIED = frozenset({*_WRITING, *_FOREIGN, "sessions_spawn", "sessions_send"})
 """Tools that are not available over HTTP unless `serve.tools.allow` names them; neither are those of MCP servers."""
 FAILED = "tool execution failed"
-_LONGEST_NAME = 100
-_LONGEST_KEY = 200
+_MAX_NAME = 100
+_MAX_KEY = 200
 _REMEMBERED = 400  # calls and results, by which `write` knows what was seen
 KEPT_SECONDS, MAX_KEPT = 600.0, 1000
 A = TypeVar("A")
@@ -107,7 +107,7 @@ class HookedCalls:
         hooks, clock = self._services.hooks, self._services.clock
         called: dict[str, Any] = {"call_id": call.id, "tool": call.name, "arguments": dict(call.arguments)}
         if hooks is not None and hooks.wants("tool:before"):
-            asked = await hooks.run(ToolBefore(**self._common(), **called), _NoTalk())
+            asked = await hooks.run(ToolBefore(**self._common(), **called), _NoSession())
             if asked.refusal:
                 raise RefusedCallError(f"The call was refused by a hook: {asked.refusal}")
         began = clock.monotonic()
@@ -115,7 +115,7 @@ class HookedCalls:
         if hooks is not None and hooks.wants("tool:after"):
             done: dict[str, Any] = {"output": outcome.text, "is_error": outcome.is_error}
             took = round((clock.monotonic() - began) * 1000)
-            hooks.notify(ToolAfter(**self._common(), **called, **done, duration_ms=took), _NoTalk())
+            hooks.notify(ToolAfter(**self._common(), **called, **done, duration_ms=took), _NoSession())
         return outcome
 
     def _common(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class HookedCalls:
         return {**common, "session_key": self._key}
 
 
-class _NoTalk(RequestedServices):
+class _NoSession(RequestedServices):
     """What a hook can ask for where no conversation is open: nothing."""
 
     async def _call(self, name: Service, arguments: dict[str, Any]) -> Any:
@@ -155,8 +155,8 @@ def read_call(body: Mapping[str, Any], default_agent: str) -> Call:
     except SessionStoreError as error:
         raise invalid(str(error)) from None
     repeat = _text(body, "idempotencyKey")
-    if len(repeat) > _LONGEST_KEY:
-        raise invalid(f"`idempotencyKey` has more than {_LONGEST_KEY} characters.")
+    if len(repeat) > _MAX_KEY:
+        raise invalid(f"`idempotencyKey` has more than {_MAX_KEY} characters.")
     return Call(
         tool=name,
         arguments=given,
@@ -238,7 +238,7 @@ class ToolsRoute:
         spec = next((each for each in toolbox.specs if each.name == call.tool), None)
         if spec is None or is_denied(call.tool, self._settings):
             self._metrics.tools["other", "not_found"] += 1
-            raise RefusalError(404, "not_found", f"Tool not available: {one_line(call.tool, _LONGEST_NAME)}")
+            raise RefusalError(404, "not_found", f"Tool not available: {one_line(call.tool, _MAX_NAME)}")
         block = ToolCallBlock(id=uuid.uuid4().hex[:12], name=call.tool, arguments=with_action(spec, call))
         if call.dry_run:
             return {"ok": True, "dryRun": True, "tool": call.tool, "title": toolbox.title(block)}

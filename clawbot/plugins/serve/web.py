@@ -25,8 +25,8 @@ from clawbot.text.numbers import whole_number
 
 COOKIE = "clawbot"
 PAGE, LOGIN, SOCKET, STATIC = "/", "/login", "/ws", "/static"
-MOST_SCREENS = 8
-MOST_LOGINS = 64
+MAX_SCREENS = 8
+MAX_LOGINS = 64
 FORM_BYTES = 4096
 MESSAGE_BYTES = 1024**2
 END_SECONDS = 20.0
@@ -57,7 +57,7 @@ const waiting = setInterval(() => {{
 }}, 50);
 </script></body></html>
 """
-_FORM = """</head><body><form method="post" action="{login}"><p>{said}</p>
+_FORM = """</head><body><form method="post" action="{login}"><p>{text}</p>
 <p><input name="token" type="password" size="48" autofocus autocomplete="off"> <button>Open</button></p>
 </form></body></html>
 """
@@ -116,7 +116,7 @@ class WebScreens:
         return _html(_TERMINAL.format(static=STATIC, socket=SOCKET, page=PAGE, nonce=nonce), nonce)
 
     async def form(self, _: web.Request) -> web.Response:
-        return _html(_FORM.format(login=LOGIN, said=ASK))
+        return _html(_FORM.format(login=LOGIN, text=ASK))
 
     async def login(self, request: web.Request) -> web.Response:
         """Give a cookie for the token; the form again, with 401 or 429, for a wrong one. Raises RefusalError for what
@@ -126,11 +126,11 @@ class WebScreens:
         try:
             await self._gate.demand_token(request.remote or "", token)
         except RefusalError as refusal:
-            wrong = _FORM.format(login=LOGIN, said=f"{refusal.message} {ASK}")
+            wrong = _FORM.format(login=LOGIN, text=f"{refusal.message} {ASK}")
             return _html(wrong, status=refusal.status)
         login = secrets.token_urlsafe(32)
         self._logins[login] = token
-        if len(self._logins) > MOST_LOGINS:
+        if len(self._logins) > MAX_LOGINS:
             del self._logins[next(iter(self._logins))]
         response = web.Response(status=303, headers={"Location": PAGE})
         response.set_cookie(COOKIE, login, httponly=True, samesite="Strict")
@@ -140,8 +140,8 @@ class WebScreens:
         """Run a screen as long as its page is open. Raises RefusalError."""
         if not await self._knows(request) or "Origin" not in request.headers:
             raise RefusalError(401, "unauthorized", f"Log in first: {LOGIN}")
-        if self._gate.ending or len(self._sockets) >= MOST_SCREENS:
-            raise RefusalError(503, "busy", f"At most {MOST_SCREENS} screens may be open.", retry_after=5)
+        if self._gate.ending or len(self._sockets) >= MAX_SCREENS:
+            raise RefusalError(503, "busy", f"At most {MAX_SCREENS} screens may be open.", retry_after=5)
         socket = web.WebSocketResponse(heartbeat=15, max_msg_size=MESSAGE_BYTES)
         self._sockets.add(socket)
         try:

@@ -13,7 +13,7 @@ from rich.cells import cell_len, chop_cells
 from clawbot.text.interface import _
 from clawbot.text.patterns import lazy_re
 from clawbot.text.sanitize import clean, isolate
-from clawbot.text.visible import pieces, visible
+from clawbot.text.visible import split_spans, visible
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
@@ -267,7 +267,7 @@ def shown_spans(shown: str, style: str = "", link: str = "", *, one_line: bool =
     """Return the output of `clawbot.text.visible` with its signs in colour. Other text is made visible here, on
     `one_line` if set."""
     spans: list[StyledSpan] = []
-    for text, kind in pieces(shown):
+    for text, kind in split_spans(shown):
         if kind:
             spans.append(StyledSpan(text, f"{style} sign-{kind}".lstrip(), link))
         else:

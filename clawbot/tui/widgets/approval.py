@@ -193,7 +193,7 @@ class CommandEditor(Area):
             self.post_message(
                 self.Refused(
                     _("{sign} at character {place} is never run: take it out").format(
-                        sign=found.name, place=found.place
+                        sign=found.name, place=found.position
                     )
                 )
             )

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from clawbot.context.compaction.carried import (
     LAST_HEADING,
     LINE_CHARS,
-    LOOKED_AT,
+    MAX_CHARS,
     MOST,
-    MOST_CHARS,
+    SCANNED,
     FileLists,
     carry,
     file_lists,
@@ -180,7 +180,7 @@ def test_names_in_quoted_notes_are_not_what_was_talked_about() -> None:
     assert wanted(quote, user("open src/main_window.py"), answer("done")) == ["src/main_window.py"]
 
 
-FILLER = "x y\n" * (LOOKED_AT // 4)
+FILLER = "x y\n" * (SCANNED // 4)
 
 
 @pytest.mark.parametrize(
@@ -205,8 +205,8 @@ def test_only_the_beginning_of_a_long_line_is_looked_at() -> None:
     ("text", "names"),
     [
         ("fix #1 and #12", ["#12"]),
-        (f"{'d' * 60}/{'f' * (MOST_CHARS - 64)}.py", [f"{'d' * 60}/{'f' * (MOST_CHARS - 64)}.py"]),
-        (f"{'d' * 60}/{'f' * (MOST_CHARS - 63)}.py", []),
+        (f"{'d' * 60}/{'f' * (MAX_CHARS - 64)}.py", [f"{'d' * 60}/{'f' * (MAX_CHARS - 64)}.py"]),
+        (f"{'d' * 60}/{'f' * (MAX_CHARS - 63)}.py", []),
         ("`cat src/a.py` prints it", []),
         ("`src/a.py`", ["src/a.py"]),
         ("port 8443 and port: 9090, 12 of 345", ["8443", "9090"]),

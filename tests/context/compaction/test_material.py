@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from clawbot.context.compaction.carried import FileLists
 from clawbot.context.compaction.material import (
-    LEAST_STAGE,
+    MIN_STAGE,
     Material,
     PreviousCompaction,
     gather,
-    pieces_of,
+    parts_of,
     plan_stages,
     stage_budget,
 )
@@ -124,14 +124,14 @@ def test_every_message_is_in_one_part_and_each_part_fits(tokens: list[int], budg
 
 @given(st.lists(st.text(max_size=800), max_size=10), st.integers(200, 900))
 def test_a_message_larger_than_half_a_stage_is_shortened_to_it(texts: list[str], stage: int) -> None:
-    pieces = pieces_of(texts, stage, len)
+    pieces = parts_of(texts, stage, len)
     assert all(len(piece.text) <= stage // 2 for piece in pieces)
     for piece, text in zip(pieces, texts, strict=True):
         assert piece.text == text or len(text) > stage // 2
 
 
 def test_the_size_of_what_was_left_out_is_named() -> None:
-    piece = pieces_of(["User: " + "word " * 10_000], 2_000, len)[0]
+    piece = parts_of(["User: " + "word " * 10_000], 2_000, len)[0]
     assert piece.text.startswith("User: word")
     assert "of 50,006 characters left out" in piece.text
     assert piece.tokens <= 1_001
@@ -141,4 +141,4 @@ def test_a_stage_leaves_room_for_answer_and_prompt_on_small_and_large_windows() 
     assert 1.1 * stage_budget(8_192, 1_638, 1_700) + 1_638 + 1_700 < 8_192
     assert stage_budget(8_192, 1_638, 1_700) > 3_500
     assert stage_budget(1_000_000, 16_000, 5_000) > 800_000
-    assert stage_budget(2_048, 1_638, 1_700) == LEAST_STAGE
+    assert stage_budget(2_048, 1_638, 1_700) == MIN_STAGE

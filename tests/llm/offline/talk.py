@@ -27,7 +27,7 @@ from clawbot.messages import (
     ToolSpec,
     UserMessage,
 )
-from clawbot.text.language import STOP_WORDS, TALKING
+from clawbot.text.language import CHAT_WORDS, STOP_WORDS
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
 from clawbot.tools.registry import build_toolbox
 
@@ -117,7 +117,7 @@ def hit(path: str, line: int, snippet: str, score: float = 0.5, origin: str = "f
 
 def _words(text: str) -> set[str]:
     words = re.findall(r"[a-z]{3,}|[\u4e00-\u9fff]", text.lower())
-    return set(words) - STOP_WORDS - TALKING - set("我的你在是了什么吗")
+    return set(words) - STOP_WORDS - CHAT_WORDS - set("我的你在是了什么吗")
 
 
 class Talk:

@@ -641,9 +641,9 @@ def test_more_entries_than_anybody_has_notes_are_left_out_and_told(
 ) -> None:
     for number in range(20):
         write(workspace / "memory" / f"{number // 5}" / f"{number:02}.md")
-    monkeypatch.setattr(walking, "MOST_ENTRIES", 25)
+    monkeypatch.setattr(walking, "MAX_TREE_ENTRIES", 25)
     assert len(paths(documents(workspace))) == 22
-    monkeypatch.setattr(walking, "MOST_ENTRIES", 12)
+    monkeypatch.setattr(walking, "MAX_TREE_ENTRIES", 12)
     listing = documents(workspace).list()
     assert len(listing.files) <= 13
     assert [issue for issue in listing.issues if "more than 12 entries" in issue.text]

@@ -15,7 +15,7 @@ import pytest
 from clawbot.cli.memory_output import status_lines
 from clawbot.plugins.qmd import following
 from clawbot.plugins.qmd.backend import QmdBackend
-from clawbot.plugins.qmd.program import QmdError, QmdPlace, own_environment
+from clawbot.plugins.qmd.program import QmdError, QmdPaths, own_environment
 from tests.indexing.test_transcripts import talk
 from tests.memory.index_host import until
 from tests.plugins.qmd.stand_in import Machine, answer, ask, places
@@ -191,7 +191,7 @@ async def test_its_process_inherits_no_secret(machine: Machine, monkeypatch: pyt
 
 
 def test_a_node_beside_the_program_comes_first(tmp_path: Path) -> None:
-    place = QmdPlace(tmp_path, tmp_path)
+    place = QmdPaths(tmp_path, tmp_path)
     given = {"PATH": "/usr/bin", "HOME": "/home/ada", "AWS_SECRET_ACCESS_KEY": "x"}
     found = own_environment(given, place, tmp_path / "node_modules" / ".bin" / "qmd")
     assert found["PATH"] == f"{tmp_path}/node_modules/.bin{os.pathsep}/usr/bin"

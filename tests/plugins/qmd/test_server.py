@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    monkeypatch.setattr(asking, "LOOK_SECONDS", 30.0)  # a machine under load
+    monkeypatch.setattr(asking, "CHECK_SECONDS", 30.0)  # a machine under load
     return Machine(tmp_path)
 
 

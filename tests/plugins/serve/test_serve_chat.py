@@ -15,7 +15,7 @@ from clawbot.llm.errors import UnreachableError
 from clawbot.messages import ToolCallBlock
 from clawbot.plugins.serve import chat as chat_module
 from clawbot.plugins.serve.answers import RefusalError
-from clawbot.plugins.serve.chat import MOST_ALIKE, Continuations, Said, read_talk
+from clawbot.plugins.serve.chat import MAX_ALIKE, ChatMessage, Continuations, read_exchange
 from clawbot.plugins.serve.reply import Reply
 from clawbot.runtime import Runtime, RuntimeOptions
 from tests.agent.fakes import Stalling, calls, says
@@ -258,27 +258,27 @@ def test_a_talk_is_read() -> None:
             {"role": "user", "content": "bye"},
         ]
     }
-    talk = read_talk(json.loads(json.dumps(body)))
-    assert talk.earlier == (Said("user", "hello"), Said("assistant", "hi"))
+    talk = read_exchange(json.loads(json.dumps(body)))
+    assert talk.earlier == (ChatMessage("user", "hello"), ChatMessage("assistant", "hi"))
     assert talk.text == "bye"
     first = talk.first_message()
     assert first.index("bye") < first.index("user: hello") < first.index("assistant: hi")
     assert talk.instructions == "be brief"
     with pytest.raises(RefusalError):
-        read_talk({"messages": [{"role": "tool", "content": "x"}]})
+        read_exchange({"messages": [{"role": "tool", "content": "x"}]})
 
 
 def test_a_conversation_is_given_out_once() -> None:
     talks = Continuations()
-    said = [Said("user", "a"), Said("assistant", "b")]
+    said = [ChatMessage("user", "a"), ChatMessage("assistant", "b")]
     talks.put("main", said, "one")
-    assert talks.take("main", [Said("user", "a"), Said("assistant", "b c")]) is None
+    assert talks.take("main", [ChatMessage("user", "a"), ChatMessage("assistant", "b c")]) is None
     assert talks.take("other", said) is None
-    assert talks.take("main", [Said("user", " a"), Said("assistant", "b\n")]) == "one"
+    assert talks.take("main", [ChatMessage("user", " a"), ChatMessage("assistant", "b\n")]) == "one"
     assert talks.take("main", said) is None
-    for number in range(MOST_ALIKE + 5):
+    for number in range(MAX_ALIKE + 5):
         talks.put("main", said, f"{number}")
-    assert len([key for _ in range(MOST_ALIKE + 5) if (key := talks.take("main", said))]) == MOST_ALIKE
+    assert len([key for _ in range(MAX_ALIKE + 5) if (key := talks.take("main", said))]) == MAX_ALIKE
 
 
 async def test_what_a_client_asks_for_holds_for_its_own_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema import ServeSettings
 from clawbot.errors import ClawbotError
 from clawbot.plugins.serve import server as server_module
-from clawbot.plugins.serve.gate import FAILURES, MOST_ADDRESSES, Buckets, is_loopback, may_be_called, may_come_from
+from clawbot.plugins.serve.gate import FAILURES, MAX_ADDRESSES, Buckets, is_loopback, may_be_called, may_come_from
 from clawbot.plugins.serve.metrics import Metrics
 from clawbot.plugins.serve.server import check_host
 from clawbot.token import load_token, rotate_token
@@ -94,7 +94,7 @@ def test_a_bucket_fills_again_and_forgets_old_addresses() -> None:
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 1]
     clock.forward(seconds=0.5)
     assert [buckets.take("a") for _ in range(2)] == [0, 1]
-    for number in range(MOST_ADDRESSES):
+    for number in range(MAX_ADDRESSES):
         buckets.take(f"address {number}")
     assert buckets.wait("a") == 0
     assert Buckets(0, 1, clock).take("a") == 0

@@ -1,4 +1,4 @@
-"""Keeps the server of one model running: starts it, writes it down, starts it anew when it dies, ends it."""
+"""Keeps the server of one model running: starts it, registers it, restarts it when it dies, ends it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from clawbot.text.secrets import remember_secret
 from clawbot.worker_pipe import WorkerProcess, module_command
 
 PACKAGE, EXTRA = "xllamacpp", "local"
-MOST_DEATHS = 3
+MAX_DEATHS = 3
 """In a minute: a server that dies more often would die again."""
 DEATH_SECONDS = 60.0
 _logger = logging.getLogger(__name__)
@@ -52,10 +52,10 @@ def demand_installed() -> None:
         )
 
 
-class Keeper:
+class ServerProcess:
     """The server of `file`, or that of another process for the same file.
 
-    `window` None: what fits, up to 16,384 tokens. `port` 0: a free one, kept when it is started anew if it can be.
+    `window` None: what fits, up to 16,384 tokens. `port` 0: a free one, kept at a restart if it can be.
     `threads` None: as many as cores are free. `chat`: it ends with a chat.
     """
 
@@ -81,19 +81,19 @@ class Keeper:
         self._process: WorkerProcess[Answer] | None = None
         self._running: Running | None = None
         self._starting: asyncio.Task[Running] | None = None
-        self._deaths: deque[float] = deque(maxlen=MOST_DEATHS)
+        self._deaths: deque[float] = deque(maxlen=MAX_DEATHS)
         self._closed = False
         self.over = asyncio.Event()
-        """It died too often, or was closed, or somebody said that it is enough."""
+        """Set when it died too often or was closed, or by a caller that ends it."""
 
     @property
     def died_too_often(self) -> bool:
-        """Whether the server died more often than it is started anew."""
+        """Whether the server died more often than it is restarted."""
         recent = asyncio.get_running_loop().time() - DEATH_SECONDS
-        return len(self._deaths) == MOST_DEATHS and self._deaths[0] > recent
+        return len(self._deaths) == MAX_DEATHS and self._deaths[0] > recent
 
     def begin(self) -> None:
-        """Start the server unless it runs, and let nobody wait for it; what fails is told to who asks for it."""
+        """Start the server unless it runs, without waiting for it; `endpoint` raises what fails."""
         if self._running is None or self._process is None or self._process.ended.done():
             self._begun()
 
@@ -113,13 +113,13 @@ class Keeper:
         if process is not None and running is not None and process.pid == running.pid:
             if is_there(running.pid) and not process.ended.done():
                 return running
-            # Gone, and its end is not heard of yet.
+            # It is gone, and its end was not reported yet.
             await asyncio.wait([process.ended])
         return await asyncio.shield(self._begun())
 
     async def revived(self, server: Running, *, refused: bool) -> Running | None:
-        """What takes the place of `server`, which could not be reached; None when it answers after all. Where it
-        `refused` the connection, the one that answers now was started anew at its address. Raises as `endpoint` does.
+        """Return what replaces `server`, which could not be reached; None when it answers after all. Where it
+        `refused` the connection, the one that answers now was restarted at its address. Raises as `endpoint` does.
         """
         if await asyncio.to_thread(answers, server):
             return await self.endpoint() if refused else None
@@ -143,7 +143,7 @@ class Keeper:
         if self._running is not None and not self._chat:
             return None
         found = [each for each in read_running(self._paths.local_file) if each.file == str(self._file)]
-        return next((each for each in found if each.keeper != os.getpid() and answers(each)), None)
+        return next((each for each in found if each.owner != os.getpid() and answers(each)), None)
 
     async def _start(self) -> Running:
         if (other := await asyncio.to_thread(self._of_others)) is not None:
@@ -161,7 +161,7 @@ class Keeper:
         await self._let_go()
         answer = await self._launch(order)
         if isinstance(answer, Failed) and self._port and not self._wanted_port:
-            # Somebody else may have taken the port meanwhile.
+            # Somebody else may have taken the port since.
             await self._let_go()
             self._port = 0
             answer = await self._launch(replace(order, port=0))
@@ -223,7 +223,7 @@ class Keeper:
             key=self._key,
             window=window,
             pid=process.pid,
-            keeper=os.getpid(),
+            owner=os.getpid(),
             chat=self._chat,
         )
         try:
@@ -239,12 +239,12 @@ class Keeper:
         return running
 
     def _died(self, ended: asyncio.Future[int]) -> None:
-        """Start it anew, unless that is of no use."""
+        """Restart it, unless it died too often."""
         if self._closed:
             return
         self._deaths.append(asyncio.get_running_loop().time())
         enough = self.died_too_often
-        more = "" if enough else "; it is started anew"
+        more = "" if enough else "; it is restarted"
         _logger.warning("the server of %s ended with status %d%s", self._file.stem, ended.result(), more)
         if enough:
             self.over.set()
@@ -279,23 +279,23 @@ def _note(task: asyncio.Task[Running]) -> None:
         _logger.warning("the local model can't be served: %s", error)
 
 
-_kept: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, tuple[Keeper, int]]] = WeakKeyDictionary()
+_processes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, tuple[ServerProcess, int]]] = WeakKeyDictionary()
 
 
-def acquire_keeper(paths: Paths, file: Path) -> Keeper:
-    """The keeper of `file` in this event loop, to be given back with `release_keeper`. Starts nothing."""
-    kept = _kept.setdefault(asyncio.get_running_loop(), {})
-    keeper, users = kept.get(file) or (Keeper(paths, file), 0)
-    kept[file] = (keeper, users + 1)
-    return keeper
+def acquire_process(paths: Paths, file: Path) -> ServerProcess:
+    """Return the process of `file` in this event loop, for `release_process` at the end. Starts nothing."""
+    kept = _processes.setdefault(asyncio.get_running_loop(), {})
+    process, users = kept.get(file) or (ServerProcess(paths, file), 0)
+    kept[file] = (process, users + 1)
+    return process
 
 
-async def release_keeper(file: Path) -> None:
-    """Give the keeper of `file` back; the last one to do so ends its server."""
-    kept = _kept.setdefault(asyncio.get_running_loop(), {})
-    keeper, users = kept[file]
+async def release_process(file: Path) -> None:
+    """Release the process of `file`; its server ends with the last user."""
+    kept = _processes.setdefault(asyncio.get_running_loop(), {})
+    process, users = kept[file]
     if users > 1:
-        kept[file] = (keeper, users - 1)
+        kept[file] = (process, users - 1)
         return
     del kept[file]
-    await keeper.close()
+    await process.close()

@@ -18,13 +18,13 @@ from clawbot.text.interface import _
 
 SUFFIX = ".gguf"
 LOCAL = "local/"
-"""What stands before the name of a model of the shelf in the settings: `local/NAME`."""
+"""Prefix of the name of a stored model in the settings: `local/NAME`."""
 HASHES = "hashes.json"
 _NAME = re.compile(r"[\w][\w.+-]{0,150}")
 
 
 class Offer(Struct, frozen=True):
-    """A model that can be had by name. `machine` is the memory, in GB, of a machine on which it runs beside other
+    """A model that can be downloaded by name. `machine` is the memory, in GB, of a machine that runs it next to other
     programs; `size` are about the bytes of the file."""
 
     name: str
@@ -66,7 +66,7 @@ class Known(Struct, frozen=True):
     url: str
 
 
-class Shelf:
+class ModelStore:
     """The folder of the models. Everything blocks; a folder that is not there is empty."""
 
     def __init__(self, folder: Path, suffix: str = SUFFIX, begins: bytes = MAGIC) -> None:
@@ -85,15 +85,15 @@ class Shelf:
         """The models that are here, then those that can be had by name, for a machine with `memory` bytes. Blocks."""
         here, best = self.files(), _recommended(memory)
         details = {name: _needs(file) for name, file in here.items()}
-        said = _("{size} download · {memory} GB of memory · {licence} · {host}")
+        text = _("{size} download · {memory} GB of memory · {licence} · {host}")
         for each in (offer for offer in OFFERS if offer.name not in here):
-            details[each.name] = said.format(
+            details[each.name] = text.format(
                 size=shown_size(each.size), memory=each.machine, licence=each.licence, host=each.host
             )
         return [LocalOffer(name, name in here, detail, name == best) for name, detail in details.items()]
 
     def path(self, name: str) -> Path:
-        """Where the model `name` lies or would lie. Raises ClawbotError for a name that is none."""
+        """Return the file of the model `name`, which need not exist. Raises ClawbotError for a name that is none."""
         name = name.removesuffix(self.suffix)
         if not _NAME.fullmatch(name):
             raise ClawbotError(
@@ -146,5 +146,5 @@ def offer_of(name: str) -> Offer | None:
 
 
 def is_offered(url: str) -> bool:
-    """Whether the address stands in the list of what can be had by name."""
+    """Whether the address is that of an offered model."""
     return any(offer.url == url for offer in OFFERS)

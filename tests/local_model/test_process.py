@@ -31,8 +31,9 @@ from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, LoadingPart,
 from clawbot.llm.servers import find_local
 from clawbot.local_model import keeper as keeping
 from clawbot.local_model import machine, register
-from clawbot.local_model.keeper import Keeper, LocalModelError
+from clawbot.local_model import process as serving
 from clawbot.local_model.machine import free_cores, usable_cores
+from clawbot.local_model.process import LocalModelError, ServerProcess
 from clawbot.local_model.register import Running, add_running, answers, read_running
 from clawbot.messages import UserMessage
 from tests.local_model.hosts import head, small_model
@@ -45,7 +46,7 @@ SETTINGS = AgentSettings()
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """The children import the stand-in; this process only asks whether there is a package."""
     monkeypatch.setenv("PYTHONPATH", f"{STAND_IN}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
-    monkeypatch.setattr(keeping, "find_spec", lambda _: object())
+    monkeypatch.setattr(serving, "find_spec", lambda _: object())
 
 
 @pytest.fixture
@@ -59,11 +60,11 @@ def file(paths: Paths) -> Path:
 
 
 @pytest.fixture
-async def kept(paths: Paths) -> AsyncIterator[Callable[..., Keeper]]:
-    made: list[Keeper] = []
+async def kept(paths: Paths) -> AsyncIterator[Callable[..., ServerProcess]]:
+    made: list[ServerProcess] = []
 
-    def make(file: Path, *, chat: bool = True, window: int | None = None, threads: int | None = None) -> Keeper:
-        made.append(Keeper(paths, file, chat=chat, window=window, threads=threads))
+    def make(file: Path, *, chat: bool = True, window: int | None = None, threads: int | None = None) -> ServerProcess:
+        made.append(ServerProcess(paths, file, chat=chat, window=window, threads=threads))
         return made[-1]
 
     yield make
@@ -99,7 +100,7 @@ async def said(model: ChatModel, text: str = "hello") -> str:
 
 
 async def test_a_server_is_written_down_privately_and_goes_with_its_keeper(
-    paths: Paths, file: Path, kept: Callable[..., Keeper]
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess]
 ) -> None:
     running = await kept(file).endpoint()
     assert read_running(paths.local_file) == [running]
@@ -117,7 +118,7 @@ async def test_a_server_is_written_down_privately_and_goes_with_its_keeper(
     assert [(model.ref, model.window) for model in found] == [("local/tiny", 8192)]
 
 
-async def killed(paths: Paths, keeper: Keeper) -> Running:
+async def killed(paths: Paths, keeper: ServerProcess) -> Running:
     """The server that ran, and is gone from the register."""
     running = await keeper.endpoint()
     os.kill(running.pid, signal.SIGKILL)
@@ -125,7 +126,7 @@ async def killed(paths: Paths, keeper: Keeper) -> Running:
     return running
 
 
-async def test_one_that_runs_is_not_started_anew(file: Path, kept: Callable[..., Keeper]) -> None:
+async def test_one_that_runs_is_not_started_anew(file: Path, kept: Callable[..., ServerProcess]) -> None:
     keeper = kept(file)
     running = await keeper.endpoint()
     tasks = asyncio.all_tasks()
@@ -135,7 +136,7 @@ async def test_one_that_runs_is_not_started_anew(file: Path, kept: Callable[...,
 
 
 async def test_one_that_dies_comes_back_at_the_same_place_and_not_for_ever(
-    paths: Paths, file: Path, kept: Callable[..., Keeper]
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess]
 ) -> None:
     keeper = kept(file)
     first = await killed(paths, keeper)
@@ -151,11 +152,11 @@ TWIN = """
 import asyncio, sys
 from pathlib import Path
 from clawbot.config.paths import Paths, find_home
-from clawbot.local_model import keeper
+from clawbot.local_model import process as serving
 
 async def main():
-    keeper.find_spec = lambda _: object()
-    kept = keeper.Keeper(Paths(find_home()), Path(sys.argv[1]))
+    serving.find_spec = lambda _: object()
+    kept = serving.ServerProcess(Paths(find_home()), Path(sys.argv[1]))
     print("asks", flush=True)
     print((await kept.endpoint()).pid, flush=True)
     await asyncio.to_thread(sys.stdin.read)
@@ -189,7 +190,7 @@ def test_two_chats_that_begin_together_get_one_server(paths: Paths, file: Path) 
 
 
 async def test_a_full_disk_is_told_and_what_is_written_down_stays(
-    paths: Paths, file: Path, kept: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = Running("other", "/x", "http://127.0.0.1:1/v1", "k", 1, os.getpid(), os.getpid(), True)
     add_running(paths.local_file, other)
@@ -212,9 +213,9 @@ async def test_a_full_disk_is_told_and_what_is_written_down_stays(
 
 
 async def test_as_many_threads_as_cores_are_free(
-    paths: Paths, file: Path, kept: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "usable_cores", lambda: 8)
+    monkeypatch.setattr(serving, "usable_cores", lambda: 8)
     monkeypatch.setattr(os, "cpu_count", lambda: 16)
     monkeypatch.setattr(os, "getloadavg", lambda: (4.2, 9.0, 9.0))
     await kept(file).endpoint()
@@ -247,7 +248,9 @@ def test_the_second_thread_of_a_core_and_what_a_container_may_not_use_do_not_cou
         assert usable_cores() == cores
 
 
-async def test_closing_ends_the_process_and_the_entry(paths: Paths, file: Path, kept: Callable[..., Keeper]) -> None:
+async def test_closing_ends_the_process_and_the_entry(
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess]
+) -> None:
     keeper = kept(file)
     running = await keeper.endpoint()
     await keeper.close()
@@ -261,7 +264,7 @@ async def test_closing_ends_the_process_and_the_entry(paths: Paths, file: Path, 
     [(b"broken", "llama.cpp can't load it"), (b"dies", "its process ended with status 3")],
 )
 async def test_what_can_not_be_served_is_told_with_the_log(
-    paths: Paths, file: Path, kept: Callable[..., Keeper], more: bytes, words: str
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess], more: bytes, words: str
 ) -> None:
     small_model(file, more)
     with pytest.raises(LocalModelError, match=rf"tiny\.gguf can't be served: {words}.*local-model\.log"):
@@ -270,9 +273,9 @@ async def test_what_can_not_be_served_is_told_with_the_log(
 
 
 async def test_without_the_extra_it_says_how_to_install_it(
-    file: Path, kept: Callable[..., Keeper], monkeypatch: pytest.MonkeyPatch
+    file: Path, kept: Callable[..., ServerProcess], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeping, "find_spec", lambda _: None)
+    monkeypatch.setattr(serving, "find_spec", lambda _: None)
     with pytest.raises(LocalModelError, match=re.escape(install_command("local"))):
         await kept(file).endpoint()
     assert [info.ref for info in await find_models(SETTINGS)] == ["offline"]
@@ -284,7 +287,7 @@ async def test_without_the_extra_it_says_how_to_install_it(
         await model.aclose()
 
 
-async def test_what_does_not_fit_is_told(file: Path, kept: Callable[..., Keeper]) -> None:
+async def test_what_does_not_fit_is_told(file: Path, kept: Callable[..., ServerProcess]) -> None:
     with pytest.raises(Exception, match=r"tiny\.gguf needs .* of memory with a window of 9,000,000,000 tokens"):
         await kept(file, window=9_000_000_000).endpoint()
 
@@ -340,7 +343,9 @@ async def test_a_template_without_tools_gets_none(paths: Paths) -> None:
     assert (found["local/plain"], found["local/able"]) == (False, True)
 
 
-async def test_a_server_that_was_back_before_it_was_asked_for_is_taken(file: Path, kept: Callable[..., Keeper]) -> None:
+async def test_a_server_that_was_back_before_it_was_asked_for_is_taken(
+    file: Path, kept: Callable[..., ServerProcess]
+) -> None:
     keeper = kept(file)
     died = await keeper.endpoint()
     os.kill(died.pid, signal.SIGKILL)
@@ -352,11 +357,11 @@ async def test_a_server_that_was_back_before_it_was_asked_for_is_taken(file: Pat
 
 
 async def test_auto_takes_what_another_clawbot_serves_with_its_key(
-    paths: Paths, file: Path, kept: Callable[..., Keeper]
+    paths: Paths, file: Path, kept: Callable[..., ServerProcess]
 ) -> None:
     running = await kept(file, chat=False).endpoint()
     # As if it were another process that keeps it.
-    add_running(paths.local_file, replace(running, keeper=os.getppid()))
+    add_running(paths.local_file, replace(running, owner=os.getppid()))
     model = await open_model("auto", SETTINGS, clock=SystemClock())
     try:
         assert model.info.ref == "local/tiny"
