@@ -102,7 +102,7 @@ class SystemClock:
 
 
 def epoch_ms(moment: datetime) -> int:
-    """Whole milliseconds since the epoch; exact, where a float would sometimes be off by one."""
+    """Full milliseconds since the epoch; exact, where a float would sometimes be off by one."""
     return (moment - _EPOCH) // _MILLISECOND
 
 
@@ -174,7 +174,7 @@ def month_of(local: date) -> str:
 
 
 def and_more(more: More) -> str:
-    """What a text stands for that says the same as others: and 23 more, 10 Jan to 28 Feb (values of the others)."""
+    """Return the note for repeated texts: and 23 more, 10 Jan to 28 Feb (values of the others)."""
     first, last = more.first, more.last
     if first is None or last is None:
         text = ngettext("and {n} more", "and {n} more", more.count).format(n=more.count)

@@ -1,4 +1,4 @@
-"""Keeps the garbage collector away from what stays anyway."""
+"""Disables the garbage collector during imports, and freezes long-lived objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def collecting_later() -> Iterator[None]:
-    """Disable the garbage collector during imports: their objects stay, and scanning them repeatedly takes 20 ms of a
+    """Disable the garbage collector during imports: their objects remain, and scanning them repeatedly takes 20 ms of a
     command. What exists at the end is never scanned again."""
     collecting = gc.isenabled()
     gc.disable()

@@ -1,5 +1,5 @@
 """What ends an await early: a time limit, which also works while a task cleans up after a cancellation, and the user's
-wish to stop."""
+cancellation."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class InterruptedTurnError(Exception):
 
 
 class Cancellation:
-    """One turn's wish to stop.
+    """One turn's cancellation.
 
-    Awaits that may be cut short go through `run`; everything between them (writing to the transcript, say) always
-    completes. asyncio's own timeout scope does the cutting, so a cancellation that came from elsewhere stays one.
+    Awaits that may be cut short go through `run`; everything between them (such as writing to the transcript) always
+    completes. asyncio's own timeout scope does the cutting, so a cancellation that came from elsewhere remains one.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Ends what a process started, whatever that did to get away: on Linux the whole tree, elsewhere nothing of its own."""
+"""Ends what a process started, whatever that did to get away: on Linux the full tree, elsewhere nothing of its own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def die_with_parent() -> None:
 
 
 def kill_descendants(pid: int) -> None:
-    """Kill what is below the process `pid`, and what that starts meanwhile, until nothing is left. Blocks for at most
+    """Kill what is below the process `pid`, and what that starts during it, until nothing is left. Blocks for at most
     2 s. What left an ancestor behind is found if `pid` adopts it."""
     ends = time.monotonic() + _SECONDS
     while (found := _descendants(pid)) and time.monotonic() < ends:

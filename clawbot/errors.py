@@ -6,7 +6,7 @@ from __future__ import annotations
 class ClawbotError(Exception):
     """An error that the user can act on.
 
-    `message` says what and where, `hint` the next step; neither ever holds a secret. The command line prints both on
+    `message` is what and where, `hint` the next step; neither ever holds a secret. The command line prints both on
     one line and exits with 1; the screen shows them as a notice.
     """
 

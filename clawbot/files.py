@@ -48,7 +48,7 @@ def version_of(data: bytes) -> str:
 
 def sweep_asides(folder: Path, name: str = "", *, age: float = LEFT_SECONDS) -> None:
     """Remove the temporary files that are older than `age` seconds, of all files in `folder` or of the one called
-    `name`. Blocks; what can't be removed stays."""
+    `name`. Blocks; what can't be removed remains."""
     for left in folder.glob(f".{glob.escape(name) or '*'}.*.tmp"):
         with contextlib.suppress(OSError):
             found = left.lstat()
@@ -65,7 +65,7 @@ def write_atomic(
     check: Callable[[], None] | None = None,
     held: bool = False,
 ) -> None:
-    """Replace `path` with `data`, as `GuardedFolder.replace`. A symlink is followed and stays a link. Raises
+    """Replace `path` with `data`, as `GuardedFolder.replace`. A symlink is followed and remains a link. Raises
     FileNotFoundError if its folder is missing."""
     with naming(path):
         target = path.resolve()
@@ -117,7 +117,7 @@ def unreported(file: Path, lines: Sequence[str], now: datetime) -> Sequence[str]
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait for and hold the system's lock of `path`: a folder, or a file, which is created if missing and stays. For
+    """Wait for and hold the system's lock of `path`: a folder, or a file, which is created if missing and kept. For
     locks held for milliseconds; use filelock to give up after a time or to report the holder."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if path.is_dir() else os.O_CREAT), PRIVATE_FILE)
     try:

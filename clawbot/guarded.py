@@ -1,7 +1,7 @@
 """The one way to files in a folder that commands write in, such as a workspace: by descriptor, and through no link.
 
-A command may put a link, a pipe or a folder in the place of any file, at any time. So nothing below such a folder is
-opened by its whole path: `GuardedFolder` opens each part relative to the one before, and regular files only.
+A command may put a link, a pipe or a folder in place of any file, at any time. So nothing below such a folder is
+opened by its full path: `GuardedFolder` opens each part relative to the one before, and regular files only.
 
 Files are written with mode 0600, folders with 0700. All functions block: call them in a thread from the event loop.
 They raise OSError with the path that is wrong.
@@ -51,14 +51,14 @@ class SpecialFileError(OSError):
 
 
 class RefusedFileError(Exception):
-    """A file that must not be read into a prompt; the text says why."""
+    """A file that must not be read into a prompt; the text is the reason."""
 
 
 class GuardedFolder:
     """The files below the folder `root`. Paths are relative to it, or absolute ones that enter it (see `parts_below`).
 
-    No link below `root` is followed, nor one that takes the place of `root` itself if that is a `real` path. Raises
-    NotADirectoryError for a link (ELOOP) or a file (ENOTDIR) on the way, SpecialFileError for a link in the place of a
+    No link below `root` is followed, nor one that replaces `root` itself if that is a `real` path. Raises
+    NotADirectoryError for a link (ELOOP) or a file (ENOTDIR) on the way, SpecialFileError for a link in place of a
     file.
     """
 
@@ -180,7 +180,7 @@ class GuardedFolder:
             except OSError:
                 now = None  # gone, longer, or not a file
             if now != before:
-                raise ChangedFileError(errno.EBUSY, "was changed by another program meanwhile", str(path))
+                raise ChangedFileError(errno.EBUSY, "was changed by another program since", str(path))
 
         if after is not None:
             self.replace(path, after, check=demand_unchanged)
@@ -227,7 +227,7 @@ class GuardedFolder:
         is_absolute = Path(path).is_absolute()
         parts = parts_below(self.root, Path(path)) if is_absolute else Path(os.path.normpath(path)).parts
         if (is_absolute and not parts) or ".." in parts:
-            raise PermissionError(errno.EACCES, f"lies outside of {self.root}", str(path))
+            raise PermissionError(errno.EACCES, f"is outside of {self.root}", str(path))
         return parts
 
     @contextlib.contextmanager
@@ -239,7 +239,7 @@ class GuardedFolder:
 
 
 def reached(path: Path, workspace: Path | None) -> tuple[GuardedFolder, Path]:
-    """The folder to reach a path of the user's through, and the path in it: `workspace` for what lies there, by
+    """The folder to reach a path of the user's through, and the path in it: `workspace` for what is there, by
     whatever name, else its own folder, where links are the user's. Blocks."""
     if workspace is not None and (parts := parts_below(workspace, path)):
         return GuardedFolder(workspace), Path(*parts)
@@ -296,7 +296,7 @@ def regular_content(stream: BinaryIO, limit: int, *, linked: bool = True) -> byt
     found = os.fstat(stream.fileno())
     _demand_regular(found.st_mode)
     if found.st_nlink > 1 and not linked:
-        raise OSError(errno.EINVAL, "is a hard link, whose other name may lie outside the workspace")
+        raise OSError(errno.EINVAL, "is a hard link, whose other name may be outside the workspace")
     data = stream.read(limit + 1) or b""  # None: files of the system that have nothing to read yet
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"is larger than {limit / 2**20:.3g} MiB")

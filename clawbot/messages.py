@@ -1,7 +1,7 @@
 """The message roles, content blocks and tool descriptions shared by llm, sessions, context and tools.
 
 The JSON names (camelCase, `role` and `type` tags) are those of transcript format version 3, so messages are stored as
-they are. Python's collector does not look at them (`gc=False`): they hold no cycles, and a long talk has a million.
+they are. Python's collector does not scan them (`gc=False`): they hold no cycles, and a long session has a million.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clawbot.text.thoughts import without_thoughts
 StopReason = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 OFFLINE = "offline"
-"""The provider name of rule-based answers: their quotes contain nothing that the model itself said."""
+"""The provider name of rule-based answers: their quotes contain nothing that the model itself wrote."""
 
 _SURROGATES = lazy_re("[\ud800-\udfff]+")
 
@@ -28,7 +28,7 @@ _SURROGATES = lazy_re("[\ud800-\udfff]+")
 class TextBlock(Struct, frozen=True, gc=False, tag_field="type", tag="text", omit_defaults=True):
     """Visible text, as Markdown. In a message of the user `attached` names what it is the content of (`a.py:1-9 · 9
     lines`): the model reads it, but the user did not type it. `path` and `digest` (`version_of`) are of the workspace
-    file that it shows whole."""
+    file that it shows completely."""
 
     text: str
     attached: str = ""
@@ -93,7 +93,7 @@ class Usage(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
 
     @property
     def prompt_tokens(self) -> int:
-        """The whole prompt, in tokens."""
+        """The entire prompt, in tokens."""
         return self.input + self.cache_read + self.cache_write
 
 
@@ -104,7 +104,7 @@ AssistantBlock = TextBlock | ThinkingBlock | ToolCallBlock
 class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user", rename="camel"):
     """A message of the user. `timestamp` is in milliseconds since the epoch, here and below. `scheduled` marks the
     prompt of a job; `unsent_id` is the id under which the text waited on disk (`sessions/unsent.py`). `planning`: it
-    was said in plan mode, of which a model is told behind it."""
+    was sent in plan mode, which a model reads behind it."""
 
     content: str | list[UserBlock]
     timestamp: int = 0
@@ -114,7 +114,7 @@ class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user", r
 
     @property
     def text(self) -> str:
-        """What was said: the text blocks without what is attached, joined by line breaks."""
+        """The words of the message: the text blocks without what is attached, joined by line breaks."""
         return text_of(self.content)
 
     @property
@@ -127,7 +127,7 @@ class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user", r
 
     @property
     def shown(self) -> str:
-        """What was said; if nothing was, what is attached, in brackets by its name or kind."""
+        """The text; if there is none, what is attached, in brackets by its name or kind."""
         blocks = self.content if isinstance(self.content, list) else ()
         kinds = (b.attached or (b.mime_type if isinstance(b, ImageBlock) else "") for b in blocks)
         return self.text or " ".join(f"[{kind}]" for kind in kinds if kind)
@@ -159,7 +159,7 @@ class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="ass
 
     @property
     def text(self) -> str:
-        """The text blocks, joined by line breaks, without reasoning, also such as stands in the text of old
+        """The text blocks, joined by line breaks, without reasoning, also such as is in the text of old
         transcripts."""
         return without_thoughts(text_of(self.content))
 
@@ -175,7 +175,7 @@ class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="ass
 
 
 class ToolResultMessage(Struct, frozen=True, gc=False, tag_field="role", tag="toolResult", rename="camel"):
-    """The result of the tool call `tool_call_id`. `summary` and `duration_ms` are told on the screen."""
+    """The result of the tool call `tool_call_id`. `summary` and `duration_ms` are shown on the screen."""
 
     tool_call_id: str
     tool_name: str
@@ -235,7 +235,7 @@ def quotes_notes(message: Message) -> bool:
 
 
 def is_typed(message: Message) -> bool:
-    """Whether the user typed `message`, and neither the program nor a job said it in the user's name."""
+    """Whether the user typed `message`, and neither the program nor a job wrote it in the user's name."""
     is_users = isinstance(message, UserMessage) and message.scheduled is not True
     return is_users and not quotes_notes(message) and read_compacted(message.text) is None
 
@@ -292,7 +292,7 @@ _SENT_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
 
 
 def is_timed(message: Message) -> bool:
-    """Whether a model is told when `message` was said: the user's words are, what the program says in the user's place
+    """Whether a model reads when `message` was sent: the user's words, not what the program writes for the user
     is not (a job's prompt names the time itself)."""
     if not isinstance(message, UserMessage) or message.timestamp < _FIRST_MOMENT or message.scheduled is True:
         return False
@@ -314,7 +314,7 @@ def _shown_time(minute: int, zone: tzinfo) -> str:
 
 
 def without_times(text: str) -> str:
-    """`text` of a user's turn as it was said: without what `sent_at` put before it, or before each of several messages
+    """`text` of a user's turn as it was typed: without what `sent_at` put before it, or before each of several messages
     that were joined to one turn."""
     return _SENT_AT.sub("", text)
 

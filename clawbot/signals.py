@@ -25,7 +25,7 @@ def asked_to_end() -> asyncio.Event:
 
 
 def on_interruption(call: Callable[[], object]) -> None:
-    """Call `call` at Ctrl+C, at SIGTERM, and when the window is closed, unless nohup ignores that: for one piece of
+    """Call `call` at Ctrl+C, at SIGTERM, and when the window is closed, unless nohup ignores that: for one part of
     work, which is stored as far as it came."""
     is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     on_signals(ASKED if is_ignored else (*ASKED, signal.SIGHUP), lambda _: call())

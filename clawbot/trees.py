@@ -15,7 +15,7 @@ from operator import attrgetter
 from msgspec import Struct
 
 DEEPEST = 64
-"""Maximum depth of nested folders. Real trees stay below 20, and every system call accepts a path of 64 names. The file
+"""Maximum depth of nested folders. Real trees are below 20, and every system call accepts a path of 64 names. The file
 tools create nothing deeper, so the walk finds all that they write."""
 
 MAX_TREE_ENTRIES = 100_000
@@ -80,7 +80,7 @@ class TreeWalk:
                 self._report(f"there are more than {self._most:,} entries, and the rest was left out")
                 return
             if folders and folders[0].count("/") >= self._deepest:
-                self._leave_out(folders[0], f"it lies more than {self._deepest} folders deep")
+                self._leave_out(folders[0], f"it is more than {self._deepest} folders deep")
             else:
                 waiting.extend(reversed(folders))
 
@@ -119,7 +119,7 @@ class TreeWalk:
 
     def _leave_out(self, path: str, why: str) -> None:
         shown = path if len(path) <= 200 else f"{path[:200]}…"
-        self._report(f"{shown} was not looked into: {why}")
+        self._report(f"{shown} was not entered: {why}")
 
     def _report(self, problem: str) -> None:
         self.is_complete = False

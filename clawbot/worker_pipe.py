@@ -50,7 +50,7 @@ def encode_frame(frame: Struct, largest: int = LARGEST_FRAME) -> bytes:
     except UnicodeEncodeError:
         body = _encoder.encode(scrub(msgspec.to_builtins(frame, builtin_types=(bytes,))))
     if len(body) > largest:
-        raise ValueError(f"{len(body) // 1024**2} MB are more than can be handed over")
+        raise ValueError(f"{len(body) // 1024**2} MB are more than can be sent")
     return len(body).to_bytes(_PREFIX, "big") + body
 
 
@@ -63,14 +63,14 @@ def read_frame(stream: IO[bytes]) -> bytes | None:
 
 
 class FrameSplitter:
-    """Splits a stream that arrives in pieces into frames."""
+    """Splits a stream that arrives in parts into frames."""
 
     def __init__(self, largest: int = LARGEST_FRAME) -> None:
         self._largest = largest
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Add the next piece and yield the completed frames. Raises ValueError if the stream is out of step."""
+        """Add the next part and yield the completed frames. Raises ValueError if the stream is out of step."""
         self._rest += data
         while len(self._rest) >= _PREFIX:
             length = int.from_bytes(self._rest[:_PREFIX], "big")
@@ -146,7 +146,7 @@ class WorkerProcess(asyncio.SubprocessProtocol, Generic[F]):
         self._printed = 0
 
     def kill(self) -> None:
-        """Kill the child and its children at once; a whole tree in a thread, which takes some milliseconds."""
+        """Kill the child and its children at once; a full tree in a thread, which takes some milliseconds."""
         if self._transport is None or self._transport.get_returncode() is not None:
             return
         if self._full_tree:

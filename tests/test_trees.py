@@ -52,7 +52,7 @@ def test_a_deep_folder_is_left_out_and_told(tmp_path: Path) -> None:
     assert max(path.count("/") for path in paths) == DEEPEST
     assert not walk.is_complete
     [problem] = walk.problems
-    assert problem.endswith(f"was not looked into: it lies more than {DEEPEST} folders deep")
+    assert problem.endswith(f"was not entered: it is more than {DEEPEST} folders deep")
 
 
 def test_what_the_tools_may_make_is_walked(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_frames_in_pieces_cut_off_and_out_of_step() -> None:
 def test_what_no_frame_can_hold_is_refused() -> None:
     with pytest.raises(OverflowError):
         encode_frame(Word(2**64))
-    with pytest.raises(ValueError, match="more than can be handed over"):
+    with pytest.raises(ValueError, match="more than can be sent"):
         encode_frame(Word("x" * 100), largest=99)
 
 

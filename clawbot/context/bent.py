@@ -1,4 +1,4 @@
-"""Finds what a command has put in the place of the workspace's own files and folders, and sets it aside."""
+"""Finds what a command has put in place of the workspace's own files and folders, and sets it aside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clawbot.text.interface import _
 
 FOLDERS = (str(OLD_RECORD.parent), "attachments", "exports", "hooks", "memory", "skills")
 FILES = (*TEMPLATES, "BOOT.md")
-LINKABLE = ("hooks", "skills")  # what lies there is off until the user trusts it, by its real path
+LINKABLE = ("hooks", "skills")  # what is there is off until the user trusts it, by its real path
 
 
 class BentPath(Struct, frozen=True):

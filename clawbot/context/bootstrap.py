@@ -32,7 +32,7 @@ _LONG_RUNS = re.compile(f"`{{{MAX_RUN + 1},}}")
 
 
 def fence_for(texts: Iterable[str]) -> str:
-    """A fence longer than any run of backticks in `texts`. It depends only on the texts, so the provider's cache stays
+    """A fence longer than any run of backticks in `texts`. It depends only on the texts, so the provider's cache keeps
     valid while they do not change."""
     longest = max(map(len, _TICKS.findall("\n".join(texts))), default=0)
     return "`" * max(3, longest + 1)
@@ -82,7 +82,7 @@ class BootstrapFile(Struct, frozen=True):
 
 
 class Bootstrap(Struct, frozen=True):
-    """The files for the prompt, in order. `notices` tells the user what differs from the files on disk."""
+    """The files for the prompt, in order. `notices` list for the user what differs from the files on disk."""
 
     files: tuple[BootstrapFile, ...]
     notices: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Bootstrap(Struct, frozen=True):
 
 
 def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
-    """The whole files of `workspace` for a session with `privacy`. Blocks; never raises for a file: unusable ones count
+    """The files of `workspace`, untruncated, for a session with `privacy`. Blocks; never raises for a file: unusable ones count
     as missing."""
     notices: list[str] = []
     wanted = [((name,), False) for name in SEEDED] + [((RITUAL,), True), (MEMORY_NAMES, True)]
@@ -188,7 +188,7 @@ def _load(
     for name in names:
         try:
             if privacy.hidden and privacy.hides(_real_parts(workspace, workspace / name)):
-                raise RefusedFileError("is a symlink to what only the user may hear of")
+                raise RefusedFileError("is a symlink to what only the user may read")
             data = guarded_bytes(workspace, name)
         except RefusedFileError as problem:
             notices.append(_("{name} is not in the prompt: it {problem}.").format(name=name, problem=problem))

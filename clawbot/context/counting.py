@@ -133,7 +133,7 @@ V = TypeVar("V")
 
 class Kept(Generic[T, V]):
     """The `value` of each member of a list that mostly grows at its end: only what was added since the last call is
-    looked at. Members are immutable."""
+    scanned. Members are immutable."""
 
     def __init__(self, value: Callable[[T], V]) -> None:
         self._value = value

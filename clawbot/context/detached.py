@@ -26,7 +26,7 @@ from clawbot.text.interface import _
 
 
 class Pictures:
-    """Leaves the pictures of a conversation out for models that take none; each message is looked at once."""
+    """Leaves the pictures of a conversation out for models that take none; each message is checked once."""
 
     def __init__(self) -> None:
         self._without = Kept[ContextItem, ContextItem](without_pictures)
@@ -37,7 +37,7 @@ class Pictures:
         return list(items) if model.supports_images else self._without.of(items)
 
     def left_out(self, session: str, items: Sequence[ContextItem], model: ModelInfo) -> str:
-        """What the user is told of the pictures in `items` that `model` will not see: once for a session and a model,
+        """The notice about the pictures in `items` that `model` will not see: once for a session and a model,
         else ""."""
         key = (session, model.ref)
         if model.supports_images or key == self._described or not any(has_pictures(item.message) for item in items):
@@ -55,7 +55,7 @@ def has_pictures(message: Message) -> bool:
 
 
 def without_pictures(item: ContextItem) -> ContextItem:
-    """`item` with a line for each of its pictures, which says that it is not shown; itself if it has none."""
+    """`item` with a line for each of its pictures, as a note that it is not shown; itself if it has none."""
     message = item.message
     if not isinstance(message, UserMessage | ToolResultMessage) or not has_pictures(message):
         return item
@@ -74,7 +74,7 @@ _CHARS_PER_TOKEN = 1
 # hour.
 MAX_COPIES = 8
 _MIN_TOKENS = 50
-_MIN_CHARS = 200  # of a text, however little room there is: less says nothing
+_MIN_CHARS = 200  # of a text, however little room there is: less is useless
 _IMAGE = TextBlock("[A picture was here.]")
 
 

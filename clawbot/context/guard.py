@@ -1,6 +1,6 @@
 """Keeps tool results within what the window has room for, before each call of the model: the last resort.
 
-Reference sheet 7.2 in tokens. Pure: the transcript keeps what the tools said. It differs from the reference in this:
+Reference sheet 7.2 in tokens. Pure: the transcript keeps what the tools returned. Differences from the reference:
 
 - What the system prompt and the tools take is no room, so that a window of 8k works too.
 - A result may take 30 % of what is left of the window (the share of sheets 6.4 and 7.1), where the reference allows a
@@ -31,7 +31,7 @@ TOTAL_SHARE = 0.75
 MIN_TOKENS = 256
 """What a result and all messages together may take on the smallest window."""
 SMALLEST_CUT = 32
-"""Tokens below which the beginning of a result says nothing, and it is removed."""
+"""Tokens below which the beginning of a result is useless, and it is removed."""
 _NEWLINE_SHARE = 0.7
 _STEPS = 8
 _TRIES = 5
@@ -41,8 +41,8 @@ Weigher = Callable[[Message], int]
 
 
 class Guard:
-    """Keeps the same objects for what stays the same from call to call, and looks at what was added alone while there
-    is nothing to cut. `tokens` says how many a message has; an exact counter may block."""
+    """Keeps the same objects for what is the same from call to call, and checks only what was added while there
+    is nothing to cut. `tokens` counts those of a message; an exact counter may block."""
 
     def __init__(self, tokens: Weigher = weigh_message) -> None:
         self._tokens = tokens
@@ -147,14 +147,14 @@ def _has_pictures(result: ToolResultMessage) -> bool:
 
 
 def _removed(result: ToolResultMessage) -> ToolResultMessage:
-    """`result` with a line in place of what it says, unless that would be no shorter."""
+    """`result` with a line in place of its text, unless that would be no shorter."""
     if len(result.text) <= len(REMOVED) and not _has_pictures(result):
         return result
     return structs.replace(result, content=[TextBlock(REMOVED)])
 
 
 def _cut(result: ToolResultMessage, size: int, limit: int, tokens: Weigher) -> ToolResultMessage:
-    """The beginning of `result`, which has `size` tokens, in at most `limit`; whole lines if they are most of it."""
+    """The beginning of `result`, which has `size` tokens, in at most `limit`; full lines if they are most of it."""
     text = result.text
     room = (limit - _NOTICE_TOKENS) * weigh_tokens(text) // size
     cut = result

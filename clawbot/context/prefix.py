@@ -35,7 +35,7 @@ class SentRequest(Struct, frozen=True):
 
 
 class CacheUse(Struct, frozen=True, rename="camel"):
-    """`cached` of the `prompt` tokens of the last answer came from the provider's cache. `broken_by` says what changed
+    """`cached` of the `prompt` tokens of the last answer came from the provider's cache. `broken_by` is what changed
     the beginning of a request last ("" for nothing since the program began), `broken_at` when, as ISO 8601."""
 
     prompt: int = 0

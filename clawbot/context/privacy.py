@@ -1,4 +1,4 @@
-"""What each kind of session may know: the only place that decides on workspace files, memory and transcripts.
+"""What each kind of session may know: the only module that decides on workspace files, memory and transcripts.
 
 Pure. The memory belongs to the user alone: in sessions with others, its files, its tools and the transcripts don't
 exist for the model.
@@ -28,9 +28,9 @@ _TOKENS: tuple[tuple[SessionKind, frozenset[str]], ...] = (
 class Privacy(Struct, frozen=True):
     """What a session of this `kind` may know.
 
-    `bootstrap` are the names of workspace files that go into its prompt; `memory_file` says whether MEMORY.md does.
-    `notes`: it may search and read the notes; `transcripts`: also what was said in other conversations.
-    `citations`: by itself it names the places of what it recalls. `startup_notes`: it begins with a quote of the newest
+    `bootstrap` are the names of workspace files that go into its prompt; `memory_file`: MEMORY.md does.
+    `notes`: it may search and read the notes; `transcripts`: also the messages of other conversations.
+    `citations`: it names the sources of what it recalls. `startup_notes`: it begins with a quote of the newest
     notes. `extra_files`: hooks may put files of any name into its prompt.
     """
 

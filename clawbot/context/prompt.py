@@ -81,7 +81,7 @@ HONESTY = "If nothing fits, say that you looked; if a note may be out of date, s
 
 DELEGATES_FROM = 32_000
 """Tokens of a window, in a smaller one of which `task` is not offered by itself: its description takes room from the
-talk, and the models that have such windows choose worse among more tools."""
+session, and the models that have such windows choose worse among more tools."""
 
 
 def offered_tools(
@@ -100,8 +100,8 @@ _COMPACT_FILES = (MEMORY, "USER.md", "AGENTS.md")
 
 
 def compact_tools(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """At most four of `tools`, each said in one sentence and with the arguments that it needs; it takes the others as
-    before. Four or fewer stay all."""
+    """At most four of `tools`, each in one sentence and with the arguments that it needs; it takes the others as
+    before. Four or fewer are unchanged."""
     known = {tool.name: tool for tool in tools}
     names = [next((name for name in either if name in known), "") for either in _COMPACT_TOOLS]
     chosen = [known[name] for name in names if name] if len(tools) > len(_COMPACT_TOOLS) else tools
@@ -123,10 +123,10 @@ def compact_files(read: Bootstrap) -> Bootstrap:
 
 
 class PromptInputs(Struct, frozen=True):
-    """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `notes` says
+    """What the prompt is made of. `now` is in the user's zone; `model` is the one that answers; `notes` is
     whether the session may know the user's notes; `citations` asks for the source of what is recalled; `compact` that
     each word costs, and `left_out` names the tools that are not offered therefore; `skills` is the section on skills,
-    and `client` what the program through which the user talks asks for; `subagent`: another agent reads the answer, and
+    and `client` what the program that the user writes through asks for; `subagent`: another agent reads the answer, and
     no user."""
 
     workspace: Path
@@ -193,13 +193,13 @@ def on_one_line(text: str) -> str:
 
 
 def _tools(tools: Iterable[ToolSpec]) -> str:
-    """The names alone: what each does stands in its description, which goes along."""
+    """The names alone: what each does is in its description, which goes along."""
     names = ", ".join(tool.name for tool in tools)
     return f"## Tooling\nYour tools: {names}." if names else NO_TOOLS
 
 
 def _recall(inputs: PromptInputs) -> str:
-    """The instruction to look things up, for the available tools; empty if there are none."""
+    """The instruction to search the notes, for the available tools; empty if there are none."""
     names = {tool.name for tool in inputs.tools} if inputs.notes else set()
     if SEARCH in names:
         read = f", then read just the lines you need with {GET}" if GET in names else ""

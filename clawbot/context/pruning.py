@@ -1,8 +1,8 @@
 """Which old tool results the model no longer sees in full once the provider's cache has expired (cache-ttl).
 
-Reference sheet 10. Pure: the transcript keeps what the tools said. It differs from the reference in this:
+Reference sheet 10. Pure: the transcript keeps what the tools returned. It differs from the reference in this:
 
-- What was pruned stays pruned in the same way until the cache expires again, also after a restart. The reference shows
+- What was pruned remains pruned the same way until the cache expires again, also after a restart. The reference shows
   the full results again at the next call, which throws the cache away that the pruning was to save.
 - Every provider is eligible, since the mode is off unless the user asks for it.
 - Shares of the window are of weighted tokens, and characters are counted as four for each of these, so that Chinese
@@ -53,7 +53,7 @@ class _Marker(Struct, frozen=True, rename="camel"):
 
 
 class Pruner:
-    """`prune` from call to call, with the same objects for what stays the same."""
+    """`prune` from call to call, with the same objects for what is the same."""
 
     def __init__(self, settings: ContextPruningSettings, state: PruneState = UNTOUCHED) -> None:
         self.settings = settings
@@ -71,16 +71,16 @@ class Pruner:
         return self._reuse.settle(items, view)
 
     def touch(self, now_ms: int) -> None:
-        """Say that a request succeeded: the provider's cache is good for another while."""
+        """Record that a request succeeded: the provider's cache is good for another while."""
         self.state = structs.replace(self.state, touched_at=now_ms)
 
 
 def prune(
     items: Sequence[ContextItem], settings: ContextPruningSettings, state: PruneState, *, now_ms: int, window: int
 ) -> tuple[list[ContextItem], PruneState]:
-    """What the model sees of `items`, which are whole, and the state from then on. `window` is in tokens.
+    """What the model sees of `items`, which are complete, and the state from then on. `window` is in tokens.
 
-    Until the cache has expired the results of `state` are pruned and no others; then they are chosen anew.
+    Until the cache has expired the results of `state` are pruned and no others; then they are chosen again.
     """
     if settings.mode == "off" or settings.ttl <= 0:
         return list(items), state
@@ -201,5 +201,5 @@ def _trimmed(result: ToolResultMessage, settings: SoftTrimSettings) -> ToolResul
 
 
 def _shorter(result: ToolResultMessage, text: str) -> ToolResultMessage | None:
-    """`result` saying `text`; None when that is no shorter."""
+    """`result` with `text`; None when that is no shorter."""
     return structs.replace(result, content=[TextBlock(text)]) if len(text) < len(result.text) else None

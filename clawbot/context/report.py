@@ -63,7 +63,7 @@ class LastFlush(Struct, frozen=True, rename="camel"):
 
 
 class ContextReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The window, in tokens. `parts` sum up to `window` unless the context is larger. `window_source` says where the
+    """The window, in tokens. `parts` sum up to `window` unless the context is larger. `window_source` is where the
     window is known from, as a half sentence; `assumed` that nobody knows it. `unaccounted` is what the provider counted
     beyond the parts. `tools_left_out` names tools that a small window has no room for. `notes` are the files that the
     session begins with, as far as they are quoted. `flush_at` and `compact_at` are marks in the window, 0 when they
@@ -188,7 +188,7 @@ def coming(report: ContextReport) -> str:
 
 
 def outcome(flush: LastFlush) -> str:
-    """What came of a flush that wrote nothing; what is no result, in a damaged transcript, stays as it is."""
+    """What came of a flush that wrote nothing; what is no result, in a damaged transcript, remains as it is."""
     return _(_OUTCOMES[flush.result]) if flush.result in _OUTCOMES else flush.result
 
 
@@ -203,7 +203,7 @@ _OUTCOMES = {
 
 
 BAR_CELLS = 64
-# The sign of each part in the bar: what no compaction makes smaller, the summary, the talk, what is left.
+# The sign of each part in the bar: what no compaction makes smaller, the summary, the messages, what is left.
 SIGNS = {
     "system": "█",
     "bootstrap": "█",
@@ -258,7 +258,7 @@ def _bar(report: ContextReport) -> str:
         bar += SIGNS[part.key] * (round(seen * BAR_CELLS / total) - len(bar))
     marks = {mark * BAR_CELLS // total for mark in (report.flush_at, report.compact_at) if mark}
     empty = (SIGNS["free"], SIGNS["reserve"])
-    return "".join(MARK if place in marks and sign in empty else sign for place, sign in enumerate(bar))
+    return "".join(MARK if cell in marks and sign in empty else sign for cell, sign in enumerate(bar))
 
 
 def _next(report: ContextReport, zone: tzinfo | None) -> Iterator[str]:
@@ -281,8 +281,8 @@ def cache_line(use: CacheUse, zone: tzinfo | None) -> str:
 
 def left_out_line(report: ContextReport) -> str:
     """Which tools a small window has no room for."""
-    said = _("Tools left out in a window below {n:,} tokens: {tools}")
-    return said.format(n=COMPACT_BELOW, tools=", ".join(report.tools_left_out))
+    text = _("Tools left out in a window below {n:,} tokens: {tools}")
+    return text.format(n=COMPACT_BELOW, tools=", ".join(report.tools_left_out))
 
 
 def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
@@ -290,14 +290,14 @@ def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
     if not flush.path:
         return _("last flush {time}, {outcome}").format(time=at, outcome=outcome(flush))
     lines = flush.end_line - flush.line + 1
-    place = prompt_literal(f"{flush.path}:{flush.line}")
-    said = ngettext("last flush {time}, {n} line to {place}", "last flush {time}, {n} lines to {place}", lines)
-    return said.format(time=at, n=lines, place=place)
+    location = prompt_literal(f"{flush.path}:{flush.line}")
+    text = ngettext("last flush {time}, {n} line to {place}", "last flush {time}, {n} lines to {place}", lines)
+    return text.format(time=at, n=lines, place=location)
 
 
 def moment(at: str, zone: tzinfo | None) -> str:
     """The date and the minute of `at` (ISO 8601) in `zone`, None: of this machine; what is no moment, in a
-    damaged transcript, stays as it is."""
+    damaged transcript, remains as it is."""
     try:
         return f"{datetime.fromisoformat(at).astimezone(zone):%Y-%m-%d %H:%M}"
     except ValueError:

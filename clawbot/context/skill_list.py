@@ -25,7 +25,7 @@ _SHARE_OF_NAMES = 0.6
 def skills_section(
     skills: Sequence[FoundSkill], workspace: Path, home: Path, budget: int, near: Sequence[str] = ()
 ) -> str:
-    """The section about those of `skills` that the model is told of, in at most `budget` tokens (not counting its
+    """The section about those of `skills` that the model sees, in at most `budget` tokens (not counting its
     head); "" if there are none. Where not all fit, those named in `near` are described first, and the others named.
     `home` is the user's, for short paths. Blocks: weighs."""
     listed = [skill for skill in skills if skill.listed]
@@ -71,7 +71,7 @@ def skill_notices(skills: Sequence[FoundSkill]) -> list[str]:
 
 
 def form_notices(skills: Sequence[FoundSkill]) -> list[str]:
-    """What is told at most once a day: a line for the user's skills that are broken, and one for those of another form
+    """Notices, at most one a day: a line for the user's skills that are broken, and one for those of another form
     than expected."""
     own = [skill for skill in skills if skill.source != "workspace"]
     broken = [skill for skill in own if skill.problem]

@@ -30,7 +30,7 @@ from clawbot.trees import TreeWalk
 
 FOLDER = "memory"
 MAX_SLUGGED = 4
-"""Maximum session notes of one day that are quoted beside its log."""
+"""Maximum session notes of one day that are quoted next to its log."""
 MAX_AGE = timedelta(days=30)
 """Maximum age of the last session note, so that the thread can be resumed after a weekend or holiday."""
 HEAD = (
@@ -173,7 +173,7 @@ def _text(workspace: Path, note: _Note, notices: list[str]) -> str:
 
 def _without_repetition(texts: dict[_Note, str]) -> dict[_Note, str]:
     """`texts` with each line once, in the newest note, and how many more there are; headings, short lines and code
-    stay."""
+    remain."""
     lines = {note: text.split("\n") for note, text in texts.items()}
     newest_first = sorted(texts, key=lambda note: note.age, reverse=True)
     positions = [(note, at) for note in newest_first for at in reversed(list(_repeatable(lines[note])))]
@@ -191,7 +191,7 @@ def _without_repetition(texts: dict[_Note, str]) -> dict[_Note, str]:
 
 
 def _repeatable(lines: Sequence[str]) -> Iterator[int]:
-    """The numbers of lines that may be left out where another one says the same."""
+    """The numbers of lines that may be left out where another one repeats them."""
     is_code = False
     for at, line in enumerate(lines):
         is_code ^= _CODE.match(line) is not None
@@ -228,6 +228,6 @@ def read_quoted(message: Message) -> tuple[QuotedNote, ...]:
     fence = _FENCE.search(message.text) if quotes_notes(message) else None
     if fence is None:
         return ()
-    # All fences are of one length, and longer than any in the notes: the last one tells them all.
+    # All fences are of one length, and longer than any in the notes: the last one has the length of all.
     note = re.compile(rf"^`(?P<path>[^`\n]+)`:\n{fence[0]}text\n(?P<text>.*?)\n{fence[0]}$", re.MULTILINE | re.DOTALL)
     return tuple(QuotedNote(found["path"], found["text"]) for found in note.finditer(message.text))

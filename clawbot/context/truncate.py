@@ -10,7 +10,7 @@ MAX_CLUSTER = 32  # code points; beyond it a cluster is nobody's character and i
 
 
 def shorten(text: str, limit: int, name: str) -> str:
-    """`text` if it has at most `limit` characters; else its start and end around a marker that names the file, says how
+    """`text` if it has at most `limit` characters; else its start and end around a marker that names the file, how
     to read the rest, and counts what was kept. The result never exceeds `limit`."""
     if len(text) <= limit:
         return text
@@ -37,7 +37,7 @@ def tail_of(text: str, limit: int) -> str:
 
 def head_and_tail(text: str, limit: int) -> str:
     """`text` if it has at most `limit` characters; else its start (seven tenths) and end around a line that counts what
-    is missing, about `limit` characters beside that line."""
+    is missing, about `limit` characters besides that line."""
     if len(text) <= limit:
         return text
     room = int(limit * HEAD_SHARE)
@@ -82,7 +82,7 @@ def _is_flag_letter(char: str) -> bool:
 
 
 def _flag_letters_before(text: str, index: int) -> int:
-    """How many regional indicators stand in a row before `index`: two make a flag."""
+    """How many regional indicators are in a row before `index`: two make a flag."""
     count = 0
     while count < MAX_CLUSTER and index > count and _is_flag_letter(text[index - count - 1]):
         count += 1

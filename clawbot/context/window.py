@@ -28,7 +28,7 @@ _MIN_SUMMARY = 200
 
 class WindowBudget(NamedTuple):
     """The marks of a window, in tokens. Compaction starts at `limit` (the window without the `reserve`), the flush
-    before it at `flush` (0: never). `keep_recent` tokens stay unchanged in a compaction, whose summary has at most
+    before it at `flush` (0: never). `keep_recent` tokens remain unchanged in a compaction, whose summary has at most
     `summary`."""
 
     window: int
@@ -70,13 +70,13 @@ class Windows:
         self._learnt: dict[str, int] = {}
 
     def of(self, model: ModelInfo) -> Window:
-        """The window of `model`: its own, or less where the settings or an error say so."""
+        """The window of `model`: its own, or less where the settings or an error limit it."""
         known = window_of(model, self._cap)
         learnt = self._learnt.get(model.ref)
         return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
 
     def learn(self, model: ModelInfo, limit: int | None) -> bool:
-        """The provider refused a request because the window has `limit` tokens (None: it did not say). Whether that is
+        """The provider refused a request because the window has `limit` tokens (None: unknown). Whether that is
         less than was known."""
         if limit is None or not MIN_WINDOW <= limit < self.of(model).tokens:
             return False
@@ -120,7 +120,7 @@ _ANSWER_SLACK = 50
 
 class Measure(NamedTuple):
     """What a call of the model takes, in tokens. The first seven are counted, and `counted` is their sum; `notes` are
-    those that the session begins with. `used` is the best figure for the whole prompt. `exact`: it is what the provider
+    those that the session begins with. `used` is the best figure for all of it. `exact`: it is what the provider
     reported, with nothing counted on top. `stale`: nothing was reported since the last compaction. `reported` is the
     prompt of the last call as its provider counted it (0 without a report)."""
 
@@ -174,7 +174,7 @@ class Report(NamedTuple):
 
 
 class Tally:
-    """Measures the requests of a conversation that grows: of each only what was added is looked at. `counter` counts
+    """Measures the requests of a conversation that grows: of each only what was added is counted. `counter` counts
     what it meets first, which blocks."""
 
     def __init__(self, counter: TokenCounter) -> None:
@@ -223,7 +223,7 @@ def measure(request: NextRequest, counter: TokenCounter, report: Report | None =
 def _against(
     report: Report | None, parts: Measure, messages: Sequence[Message], counts: Sequence[int], *, stale: bool
 ) -> Measure:
-    """`parts` with the best figure for the whole, given the provider's `report` of an earlier request."""
+    """`parts` with the best figure for the sum, given the provider's `report` of an earlier request."""
     if stale or report is None or report.prompt_tokens < report.counted * _MIN_RATIO:
         return parts._replace(used=parts.counted, stale=stale)
     answer = _reported_answer(messages, counts, report)
@@ -270,7 +270,7 @@ def _fixed_parts(request: NextRequest, counter: TokenCounter) -> Measure:
     """What prompt and tools take."""
     system = bootstrap = 0
     for number, section in enumerate(request.prompt.sections, start=1):
-        # Sections are joined by an empty line, which tokenizers take together with what stands before it.
+        # Sections are joined by an empty line, which tokenizers take together with what is before it.
         last = number == len(request.prompt.sections)
         tokens = counter.text(section.text if last else f"{section.text}\n\n")
         if section.name == BOOTSTRAP_SECTION:
@@ -306,7 +306,7 @@ def _is_of(model: str, message: Message) -> bool:
 
 def reported_prompt(message: Message) -> int:
     """The provider's count of the prompt that `message` answers; 0 if unknown. The offline model only weighs it, which
-    says less than what is counted here."""
+    reports less than what is counted here."""
     if not isinstance(message, AssistantMessage) or message.provider == OFFLINE or message.usage is None:
         return 0
     return max(0, message.usage.prompt_tokens)

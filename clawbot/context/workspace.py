@@ -35,7 +35,7 @@ State = Literal["same", "changed", "outdated", "both", "missing"]
 
 
 class FileDifference(Struct, frozen=True):
-    """How a file stands to its template; `diff` goes from the template to the workspace.
+    """How a file differs from its template; `diff` goes from the template to the workspace.
 
     `changed`: by the user (or by whom is not known, of files seeded before that was noted), `outdated`: the template
     has changed, and nobody touched the file, `both`: both have.
@@ -166,7 +166,7 @@ def ritual_pending(workspace: Path) -> bool:
     try:
         return bool((guarded_bytes(workspace, RITUAL) or b"").strip())
     except RefusedFileError:
-        return False  # The prompt says why it is not in it.
+        return False  # The prompt notes why it is not in it.
 
 
 def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """Recognises texts that repeat each other, so that an answer with a budget shows each of them once.
 
-The measure: two texts say the same if their words are equal in order, after full-width forms, case, markup,
+The measure: two texts are equal if their words are equal in order, after full-width forms, case, markup,
 punctuation, list markers, a time stamp at the start, articles and the endings of English words are left out; each
 character of Chinese and Japanese counts as a word, without particles. Numbers, times, dates, weekdays and ticks are no
 words but values: texts with other values are variants of each other. Negations, question marks and symbols are words. A
@@ -29,10 +29,10 @@ MAX_VALUES = 12
 """Values of hidden variants that are named."""
 
 FEW_WORDS = 5
-"""With fewer words, a text says little without its context. A Chinese character is half a word."""
+"""With fewer words, a text means little without its context. A Chinese character is half a word."""
 
 NEAR = 0.97
-"""A copy of a short text with at least this share of the best one's score may take its place."""
+"""A copy of a short text with at least this share of the best one's score may replace it."""
 
 _LONGEST = 8_000  # characters that are compared; longer texts only match themselves
 _STAMP = r"\d{4}-\d\d-\d\d(?:[T ]\d{1,2}:\d\d(?::\d\d)?)?"
@@ -63,7 +63,7 @@ _SPOKEN = "!！·…—–"
 
 
 class Wording(Struct, frozen=True):
-    """What a text says: its `words`, and the `values` among them. `is_short`: it needs its context."""
+    """The wording of a text: its `words`, and the `values` among them. `is_short`: it needs its context."""
 
     words: tuple[str, ...]
     values: tuple[str, ...]
@@ -71,7 +71,7 @@ class Wording(Struct, frozen=True):
 
 
 class More(Struct, frozen=True, omit_defaults=True):
-    """The texts that a result stands for, besides itself: how many, from the day `first` to `last`, and the other
+    """The texts that a result represents, besides itself: how many, from the day `first` to `last`, and the other
     `values` that variants of it have."""
 
     count: int
@@ -93,7 +93,7 @@ class Line(Struct, frozen=True):
 
 
 class Kept(Struct, frozen=True):
-    """The text at the position `at`, the position of the best one that it stands for, `position`, and what else."""
+    """The text at the position `at`, the position of the best one that it represents, `position`, and what else."""
 
     at: int
     position: int
@@ -102,7 +102,7 @@ class Kept(Struct, frozen=True):
 
 @functools.lru_cache(4_096)
 def wording_of(text: str) -> Wording:
-    """What `text` says by the measure of this module."""
+    """Return the wording of `text` by the measure of this module."""
     if len(text) > _LONGEST:
         return Wording((text,), ())
     words: list[str] = []
@@ -129,7 +129,7 @@ def wording_of(text: str) -> Wording:
 def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bool = True) -> list[Kept]:
     """`lines`, best first, without repetition. Takes time in proportion to them.
 
-    Of those that say the same, the `newest` is kept (else the best), in the place of the best.
+    Of equal ones the `newest` is kept (else the best), at the position of the best.
     So it is of more than `VISIBLE` variants, besides those with a value or mark in `wanted`.
     """
     groups: dict[object, dict[tuple[object, ...], list[int]]] = {}
@@ -158,14 +158,14 @@ def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bo
 
 
 def _near(lines: Sequence[Line], ats: Sequence[int]) -> Sequence[int]:
-    """Those of equal lines that may take the place of the best: of short ones, those that are not clearly worse for
+    """Those of equal lines that may replace the best: of short ones, those that are not clearly worse for
     what is around them."""
     least = NEAR * lines[min(ats)].score if wording_of(lines[ats[0]].text).is_short else 0.0
     return [at for at in ats if lines[at].score >= least]
 
 
 def _more(lines: Sequence[Line], at: int, ats: Sequence[int]) -> More | None:
-    """What the line at the position `at` stands for besides itself, of those at `ats`; None for nothing."""
+    """Return what the line at the position `at` represents besides itself, of those at `ats`; None for nothing."""
     sources: dict[object, int] = {}
     for each in ats:
         source = lines[each].source

@@ -43,7 +43,7 @@ def encoding_of(head: bytes) -> Encoding:
 
 
 def decoded(data: bytes, *, errors: str = "strict") -> str:
-    """The text of a whole file without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
+    """The text of a complete file without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
     encoding = encoding_of(data)
     return data[len(encoding.mark) :].decode(encoding.name, errors)
 

@@ -142,7 +142,7 @@ class _Path:
 
 
 def _run(positions: int, passable: int) -> int:
-    """The positions reachable from `positions` over `passable` characters, beside some of `positions` themselves.
+    """The positions reachable from `positions` over `passable` characters, besides some of `positions` themselves.
 
     Adding a bit at the start of a run of ones turns the run to zeros and sets the bit after it.
     """

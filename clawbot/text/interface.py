@@ -2,7 +2,7 @@
 
 A text is translated where it is made for the user: `_("Saved {name}").format(name=name)`. Constants of a module are
 only marked there (`N_`) and translated where they are shown, since the language is set after the imports. What models,
-logs, files and programs read stays English.
+logs, files and programs read remains English.
 """
 
 from __future__ import annotations

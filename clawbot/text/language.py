@@ -73,11 +73,11 @@ STOP_WORDS = words_in("stop_words", "en")
 """English words in lower case and without apostrophes."""
 
 FOREIGN_STOP_WORDS = words_in("stop_words", "de", "es", "fr")
-"""German, Spanish and French words that say little; those that are English words or names as well are in
+"""German, Spanish and French words that mean little; those that are English words or names as well are in
 SHARED_STOP_WORDS."""
 
 SHARED_STOP_WORDS = words_in("shared_stop_words")
-"""Such words that are also English words or names: they say little only in a question that is not English."""
+"""Such words that are also English words or names: they mean little only in a question that is not English."""
 
 NAMES_LIKE_STOP_WORDS = words_in("names_like_stop_words", "en")
 """Stop words that are names in this spelling, except at the start of a sentence."""

@@ -1,7 +1,7 @@
 """Compares file names across Unicode forms, and finds the file meant by a name.
 
 `ü` is one character (NFC, as typed) or two (NFD, as stored by older macOS and carried along by git, rsync and
-archives). Both look the same to people and models.
+archives). Both appear the same to people and models.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def fold_name(name: str) -> str:
 
 
 def composed(name: str) -> str:
-    """`name`, or a path, in NFC: names that look the same are then equal."""
+    """`name`, or a path, in NFC: names that appear the same are then equal."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def on_disk(path: str | Path) -> Path:
-    """`path`, or if it does not exist, the existing path whose names look the same.
+    """`path`, or if it does not exist, the existing path whose names appear the same.
 
     An exact match wins. For a missing path, its existing folders are still resolved. Blocks: one folder listing for
     each name not found. Never raises.
@@ -54,7 +54,7 @@ def _exists(path: str | Path) -> bool:
 
 
 def _twin(folder: Path, wanted: str) -> str | None:
-    """The first name in `folder` that looks like `wanted`, which is in NFC."""
+    """The first name in `folder` that appears as `wanted`, which is in NFC."""
     try:
         with os.scandir(folder) as entries:
             return min((entry.name for entry in entries if composed(entry.name) == wanted), default=None)

@@ -25,7 +25,7 @@ _FAILURE = lazy_re(pattern_in("failed"), re.IGNORECASE)
 _NO_NAME = lazy_re(pattern_in("means_no_name"))
 _NO_TITLE = lazy_re(pattern_in("means_no_title"))
 _LABEL = lazy_re(r"^(?:conversation )?(?:" + pattern_in("title_label") + r")\s*[:：]\s*", re.IGNORECASE)
-# What stands around all of a title.
+# Marks around a complete title.
 _ENCLOSED = lazy_re(
     r"\"([^\"]+)\"|'([^']+)'|“([^“”]+)”|‘([^‘’]+)’|「([^「」]+)」|『([^『』]+)』|《([^《》]+)》|«([^«»]+)»"
     r"|`([^`]+)`|\*\*([^*]+)\*\*|\*([^*]+)\*"

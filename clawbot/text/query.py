@@ -77,7 +77,7 @@ def any_of(spellings: Iterable[str]) -> str:
 
 
 PART = 0.5
-"""The weight of parts of an identifier or a quoted phrase relative to the whole."""
+"""The weight of parts of an identifier or a quoted phrase relative to all of it."""
 
 _STOP_WORDS = STOP_WORDS | FOREIGN_STOP_WORDS
 _PART = lazy_re(r"[^\W_]+")
@@ -281,7 +281,7 @@ def parse_query(text: str) -> Query:
     phrases = [_phrase(inner) for inner in quoted if words_of(inner)]
     if not any(stretch.terms for stretch in found):
         found = [cjk_all(token.text) if token.is_cjk else latin_found(token.text) for token in tokens]
-        # "off by one": together they may say much.
+        # "off by one": together they may mean much.
         latin = [base_of(token.text).lower() for token in tokens if not token.is_cjk]
         phrases += [_phrase(" ".join(latin))] if not phrases and 1 < len(latin) == len(tokens) else []
     inside = set(words_of(" ".join(quoted)))
@@ -295,7 +295,7 @@ def parse_query(text: str) -> Query:
 
 
 def _is_foreign(tokens: Iterable[_Token]) -> bool:
-    """Whether more of the words that say little are German, Spanish or French than English."""
+    """Whether more of the words that mean little are German, Spanish or French than English."""
     words = [token.text.lower() for token in tokens]
     return sum(word in FOREIGN_STOP_WORDS for word in words) > sum(word in STOP_WORDS for word in words)
 

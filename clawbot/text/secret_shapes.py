@@ -22,7 +22,7 @@ Span = tuple[int, int, str]
 
 
 class _Shape(NamedTuple):
-    """A pattern whose group `secret` (or whole match) is the secret; it can only match near one of `marks`."""
+    """A pattern whose group `secret` (or full match) is the secret; it can only match near one of `marks`."""
 
     kind: str
     marks: tuple[str, ...]
@@ -106,7 +106,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _random_runs(text: str, public: list[tuple[int, int]]) -> Iterator[Span]:
-    """Long random-looking runs of mixed case and digits, outside `public` blocks and URLs."""
+    """Long random runs of mixed case and digits, outside `public` blocks and URLs."""
     for found in _RUN.finditer(text):
         start, end = found.span()
         is_public = any(begin <= start < stop for begin, stop in public)

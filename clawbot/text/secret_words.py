@@ -2,7 +2,7 @@
 
 First the name of a secret is found, then a bounded part of the text after or before it is examined: after `=` nearly
 everything is a secret, after `is` a word that does not describe the password, and after the name alone only what is not
-a word of a language. Then whole sentences are tried. The words are in `secret_words.toml`.
+a word of a language. Then full sentences are tried. The words are in `secret_words.toml`.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def _lowered(text: str) -> str:
 
 
 def _names_in(text: str, lowered: str) -> Iterator[re.Match[str]]:
-    """The names in `text`, which are looked for around their stems only: a search of all of it takes ten times as
+    """The names in `text`, which are searched around their stems only: a search of all of it takes ten times as
     long."""
     lexicon, at = _lexicon(), 0
     for stem in lexicon.stem.finditer(lowered):

@@ -2,7 +2,7 @@
 passed to hooks.
 
 Three kinds of evidence count: values known to the program (keys in the settings and the environment), shapes that only
-issued keys have (`secret_shapes`), and words that announce a password (`secret_words`). Transcripts keep every word;
+issued keys have (`secret_shapes`), and words that precede a password (`secret_words`). Transcripts keep every word;
 everything derived from them is redacted here.
 """
 
@@ -47,7 +47,7 @@ KINDS = {
     "card": N_("the number of a card"),
     "number": N_("the number of an identity card"),
 }
-"""What a secret of each kind looks like."""
+"""The description of each kind of secret."""
 
 _known_secrets: set[str] = set()
 
@@ -91,7 +91,7 @@ def consented_in(message: str) -> frozenset[str]:
 
 
 def asks_to_keep(message: str) -> bool:
-    """Whether the user's `message` begins with `remember --keep` or says so in Chinese."""
+    """Whether the user's `message` begins with `remember --keep` or its Chinese form."""
     return _KEEP.match(message) is not None
 
 
@@ -117,7 +117,7 @@ def without_known(text: str, known: Collection[str]) -> str:
 
 
 class Redactor:
-    """Redacts the texts of one conversation in order: a secret found once stays one. With `keep` nothing is redacted.
+    """Redacts the texts of one conversation in order: a secret found once remains one. With `keep` nothing is redacted.
     `count` is the number of redacted secrets."""
 
     def __init__(self, *, keep: bool = False) -> None:
@@ -166,7 +166,7 @@ def holds_secret(text: str) -> bool:
 
 
 def kinds_text(kinds: Iterable[str]) -> str:
-    """`a password, a card number`: what secrets of `kinds` look like, for the user."""
+    """`a password, a card number`: descriptions of `kinds`, for the user."""
     return ", ".join(dict.fromkeys(_(KINDS[kind]) for kind in kinds if kind in KINDS))
 
 

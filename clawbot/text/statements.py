@@ -70,7 +70,7 @@ def is_durable(sentence: str) -> bool:
 
 
 def is_refusal(text: str) -> bool:
-    """Whether `text`, a whole answer of the agent, only says that it could not answer."""
+    """Whether `text`, a complete answer of the agent, only states that it could not answer."""
     text = text.strip()
     if _patterns().offline.match(text):
         return True

@@ -1,4 +1,4 @@
-"""Reads the tables that are packaged beside the modules."""
+"""Reads the tables that are packaged with the modules."""
 
 from __future__ import annotations
 

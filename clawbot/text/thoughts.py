@@ -67,7 +67,7 @@ class Segment(NamedTuple):
 
 
 class ThoughtSplitter:
-    """Reads an answer as it comes, in pieces of any size."""
+    """Reads an answer as it comes, in chunks of any size."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -79,7 +79,7 @@ class ThoughtSplitter:
         self._mentions = 0
 
     def feed(self, chunk: str) -> list[Segment]:
-        """Take the next piece and return what is certain by now."""
+        """Take the next chunk and return what is certain by now."""
         text, self._held = self._held + chunk, ""
         segments: list[Segment] = []
         while text:

@@ -1,7 +1,7 @@
 """The tokenizer for indexed text and queries.
 
 The keyword index is FTS5 with `FTS5_TOKENIZER`, for which letters and digits are words and everything else, including
-`_`, separates them. So `user_id`, `v1.2.3` and `foo/bar.py` are sequences of words, and a phrase finds them whole. This
+`_`, separates them. So `user_id`, `v1.2.3` and `foo/bar.py` are sequences of words, and a phrase finds them. This
 module adds what FTS5 lacks: scripts without spaces are spread into characters and pairs, camelCase is split.
 """
 
@@ -37,7 +37,7 @@ INVISIBLE = r"\u00ad\u200b-\u200d\u2060\ufeff"
 _LONE_SURROGATES = r"\ud800-\udfff"
 _MAX_CAMEL = 64
 
-# A capital letter after a small one, or before two small ones in a row of capitals; APIs stays whole.
+# A capital letter after a small one, or before two small ones in a row of capitals; APIs is not split.
 _HUMP = r"(?:(?<=[a-z][A-Z])|(?<=[A-Z0-9][A-Z])(?=[a-z]{2}))"
 # wi-fi, e-mail, to-do: many write such words together. Longer first parts are words by themselves.
 _HYPHEN = r"(?<=[A-Za-z]-)(?<![\w-]{3}-)(?=[A-Za-z]{2})"

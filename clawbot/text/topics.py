@@ -37,8 +37,8 @@ _MAX_WORD = 20  # longer words are ids
 _RARE, _COMMON = 1.0, 0.4
 _CLAUSE = 40  # characters of Chinese without a word that parts it; a longer one is a list, or no language
 _MAX_PARTS = 400  # the most frequent recurring parts of Chinese
-_LONG_HAN = 8  # characters; a longer piece of Chinese is a clause
-# Code, what stands where a secret was, and greetings.
+_LONG_HAN = 8  # characters; a longer run of Chinese is a clause
+# Code, marks of removed secrets, and greetings.
 _NOT_PROSE = lazy_re(
     rf"```.*?(?:```|\Z)|`[^`\n]*`|{re.escape(MARK)}|\bgood (?:morning|afternoon|evening|night)\b",
     re.DOTALL | re.IGNORECASE,
@@ -115,7 +115,7 @@ class _Seen:
         counts, first = dict(self._counts), {key: float(number) for number, key in enumerate(self._counts)}
         for part, count in _repeated(self._clauses).items():
             counts[part] = max(count, counts.get(part, 0))
-            # A part follows the piece in which it first occurs.
+            # A part follows the run in which it first occurs.
             full = next(key for key in self._counts if part in key)
             first[part] = min(first.get(part, math.inf), first[full] + full.index(part) / _USED_CHARS)
         return {key: self.weight(key) * (1 + math.log(counts[key])) for key in sorted(counts, key=first.__getitem__)}
@@ -135,7 +135,7 @@ def _without_names(found: re.Match[str]) -> str:
 
 
 def _words_in(text: str) -> tuple[list[str], list[str]]:
-    """The words of `text` except stop words, and its Chinese pieces between them."""
+    """The words of `text` except stop words, and its Chinese runs between them."""
     english: list[str] = []
     chinese: list[str] = []
     for word in words(text):
@@ -148,14 +148,14 @@ def _words_in(text: str) -> tuple[list[str], list[str]]:
 
 
 def _content(run: str) -> str:
-    """A Chinese piece without a leading function word; "" for a single character."""
+    """A Chinese run without a leading function word; "" for a single character."""
     if len(run) > 2 and run[0] in CHINESE_LEADING:
         run = run[1:]
     return run if len(run) > 1 else ""
 
 
 def _repeated(clauses: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The parts of Chinese pieces that recur in several texts, with the number of texts; without those inside an
+    """The parts of Chinese runs that recur in several texts, with the number of texts; without those inside an
     equally frequent longer one."""
     counts: Counter[str] = Counter()
     for runs in clauses:

@@ -23,14 +23,14 @@ from clawbot.text.patterns import lazy_re
 
 OPEN, CLOSE = "⟦", "⟧"
 LONG = 8  # so many spaces in a row are counted: fewer can be seen to be few
-MARKS = 3  # on one letter; more can cover what stands around it
+MARKS = 3  # on one letter; more can cover what is around it
 
 SignKind = Literal["", "blank", "odd"]
 
 _RUN = lazy_re(r" +|\t+|\n+|[!-~]+|([^ -~\t\n])\1*")
 _SIGN = lazy_re(r"⟦(?:([1-9]\d{0,4})×)?(space|tab|↵|U\+(?:10|[0-9A-F])?[0-9A-F]{4})⟧")
 _BLANKS = {"space": " ", "tab": "\t", "↵": "\n"}
-# Invisible, empty or changing what stands before them, though their category is that of a letter, a mark or a symbol.
+# Invisible, empty or changing what is before them, though their category is that of a letter, a mark or a symbol.
 _UNSEEN = lazy_re(
     "[\u034f\u115f-\u11ff\u17b4\u17b5\u180b-\u180f\u2800\u3164\ud7b0-\ud7ff\ufe00-\ufe0f\uffa0\ufffc\ufffd"
     "\U00013441\U00013442\U00016fe4\U0001d159\U0001f3fb-\U0001f3ff\U000e0100-\U000e01ef⟦⟧〚〛⟬⟭]"
@@ -54,7 +54,7 @@ class VisibleSpan(NamedTuple):
 
 
 class Unwritten(NamedTuple):
-    """A character that no honest text holds, and its place, counted in characters from 1."""
+    """A character that no honest text holds, and its position, counted in characters from 1."""
 
     character: str
     position: int
@@ -69,8 +69,8 @@ class Unwritten(NamedTuple):
 def visible(text: str, *, one_line: bool = False, blanks: bool = True) -> str:
     """`text` with a sign for whatever could not be seen.
 
-    Line breaks stay, unless all is put on `one_line`. With `blanks`, spaces are counted where they are many or end a
-    line; without, they stay as they are.
+    Line breaks remain, unless all is put on `one_line`. With `blanks`, spaces are counted where they are many or end a
+    line; without, they remain.
     """
     shown: list[str] = []
     room = 0  # how many marks the last character still carries
@@ -99,7 +99,7 @@ def visible(text: str, *, one_line: bool = False, blanks: bool = True) -> str:
 
 
 def visible_name(name: str) -> str:
-    """A file's name or path in a line of its own: what could break the line or mislead stands there as a sign, and the
+    """A file's name or path in a line of its own: what could break the line or mislead is shown as a sign, and the
     rest, also what emoji are made of, as it is."""
     is_plain = unwritten(name) is None and not ("\n" in name or "\t" in name)
     return name if is_plain else visible(name, one_line=True, blanks=False)
@@ -131,7 +131,7 @@ def split_spans(shown: str) -> Iterator[VisibleSpan]:
 
 
 def is_odd(character: str) -> bool:
-    """Whether `character` could not be seen, or be taken for another one or for a sign, wherever it stands."""
+    """Whether `character` could not be seen, or be taken for another one or for a sign, at any position."""
     return character != " " and (unicodedata.category(character)[0] in "CZ" or _UNSEEN.match(character) is not None)
 
 

@@ -504,7 +504,7 @@ def test_notes_that_lie_too_deep_to_be_found_are_told(home: Path) -> None:
     with removed(home / "workspace" / "memory") as memory:
         make_deep(memory, 1500)
         told = [finding.message for finding in storage.workspace(here()) if finding.check == "workspace"]
-        assert any("it lies more than 64 folders deep" in message for message in told)
+        assert any("it is more than 64 folders deep" in message for message in told)
 
 
 def test_extensions_are_loaded_and_a_broken_one_is_one_line(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_a_link_gives_a_group_nothing_of_the_user(workspace: Path) -> None:
     (workspace / "TOOLS.md").symlink_to("MEMORY.md")
     bootstrap = load(workspace, session=GROUP)
     assert texts(bootstrap)["TOOLS.md"].startswith("[MISSING]")
-    assert bootstrap.notice == "TOOLS.md is not in the prompt: it is a symlink to what only the user may hear of."
+    assert bootstrap.notice == "TOOLS.md is not in the prompt: it is a symlink to what only the user may read."
     assert texts(load(workspace))["TOOLS.md"] == "text of MEMORY.md"
 
 

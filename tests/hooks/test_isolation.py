@@ -192,7 +192,7 @@ async def test_an_answer_that_is_too_large_fails(tmp_path: Path, monkeypatch: py
     async with dispatching(places(tmp_path)) as hooks:
         left = await hooks.run(bootstrap("A"), Services())
         assert left.files[0].text == "text of A"
-        assert "more than can be handed over" in hooks.results["huge"].error
+        assert "more than can be sent" in hooks.results["huge"].error
 
 
 async def test_a_stream_out_of_step_ends_the_process(tmp_path: Path) -> None:

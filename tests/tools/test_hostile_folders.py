@@ -52,10 +52,10 @@ async def test_list_and_grep_over_a_deep_tree_say_what_they_left_out(run: Run, w
         listed = await run("list", pattern="**/*.md")
         assert not listed.is_error
         assert "deep/z.md" in listed.text.splitlines()
-        assert f"it lies more than {DEEPEST} folders deep" in listed.text.splitlines()[-1]
+        assert f"it is more than {DEEPEST} folders deep" in listed.text.splitlines()[-1]
         found = await run("grep", pattern="proxy")
         assert "deep/z.md:1:proxy" in found.text.splitlines()
-        assert f"it lies more than {DEEPEST} folders deep" in found.text.splitlines()[-1]
+        assert f"it is more than {DEEPEST} folders deep" in found.text.splitlines()[-1]
         assert "deep/z.md" in list_workspace_files(workspace)
 
 

@@ -171,8 +171,8 @@ def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
 def _newest(messages: Iterable[Message]) -> Iterable[tuple[str, int]]:
     room = SCANNED
     for message in reversed(list(messages)):
-        # What the offline model says is phrases and quotes of notes, as is what a session begins with: no names that
-        # the talk was about.
+        # The offline model's text is phrases and quotes of notes, as is the session's beginning: no names that
+        # the session was about.
         if quotes_notes(message) or (isinstance(message, AssistantMessage) and message.provider == OFFLINE):
             continue
         if isinstance(message, UserMessage | AssistantMessage) and room > 0:

@@ -28,7 +28,7 @@ from clawbot.text.patterns import lazy_re
 from clawbot.text.thoughts import without_thoughts
 
 MIN_CHARS = 20
-"""A shorter text without sections says nothing."""
+"""A shorter text without sections has no content."""
 
 REFUSAL_CHARS = 600
 """A longer text without sections is prose that may start with an apology."""
@@ -45,11 +45,11 @@ _REFUSAL = lazy_re(pattern_in("no_summary"), re.IGNORECASE)
 
 
 MAX_SAME = 10
-"""So many equal lines of some length are junk. A summary may say of each heading that there is nothing of note."""
+"""So many equal lines of some length are junk. A summary may note under each heading that there is nothing."""
 MIN_WORDS = 30
-"""Different words of a text, below which their origin says nothing."""
+"""Different words of a text, below which their origin proves nothing."""
 MIN_SHARE, MIN_SHARE_CUT = 0.1, 0.4
-"""The share of them that must stand in the conversation. It may be in another language, so that only names are shared;
+"""The share of them that must be in the conversation. It may be in another language, so that only names are shared;
 an answer that was cut off was the model's last word on nothing, and is held to more."""
 _LONG_LINE = 12
 _WORD = lazy_re(r"[^\W\d_\u2e80-\uffff]{4,}|[\u2e80-\uffff]")
@@ -148,6 +148,6 @@ def _left_open(section: SummarySection) -> bool:
 
 
 def _is_informative(section: SummarySection) -> bool:
-    """Whether it says more than that there is nothing."""
+    """Whether it holds more than a note that there is nothing."""
     nothing = {"", "none", "n/a", "…", *words_in("nothing")}
     return not all(line.strip(" -*().").lower() in nothing for line in section.lines)

@@ -32,7 +32,7 @@ class Cut(Struct, frozen=True):
 
 class Situation(Struct, frozen=True):
     """The input of a decision. `tokens` are those of each item, `first` is the index of the first item after the
-    summary, `offered` that of the first one not yet offered to memory; `nothing_new`: nothing was said since the last
+    summary, `offered` that of the first one not yet offered to memory; `nothing_new`: no message since the last
     compaction. `harder` grows from 1 with each round after an overflow, and is 0 otherwise."""
 
     trigger: Literal["threshold", "overflow", "manual"]

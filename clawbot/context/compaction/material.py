@@ -27,7 +27,7 @@ MIN_STAGE = 256
 
 CARRY_SHARE, FILES_SHARE, NAMES_SHARE = 0.35, 0.1, 0.2
 """Of the tokens of a summary: for the user's last messages, for the lists of files, and for the names that the rest
-must hold. On a small window the model's own part stays the largest."""
+must hold. On a small window the model's own part remains the largest."""
 
 
 class PreviousCompaction(Struct, frozen=True):
@@ -39,10 +39,10 @@ class PreviousCompaction(Struct, frozen=True):
 
 class Material(Struct, frozen=True):
     """`texts` are the messages that go, as text; those from the index `unfinished` on belong to a turn that is cut in
-    two (None: no turn is). `previous` is the model's part of the summary before. `wanted` are the names that must stand
-    in the new one, each with the index of the text that it stands in first. `appendix` is what follows the model's
-    part, which has `room` tokens. `overhead` is what a call takes beside the texts and the answer, in tokens. None
-    of it holds `secrets`, which were said."""
+    two (None: no turn is). `previous` is the model's part of the summary before. `wanted` are the names that must be
+    in the new one, each with the index of the text that has it first. `appendix` is what follows the model's
+    part, which has `room` tokens. `overhead` is what a call takes besides the texts and the answer, in tokens. None
+    of it holds `secrets` of the conversation."""
 
     texts: tuple[str, ...]
     unfinished: int | None
@@ -81,7 +81,7 @@ def gather(
     count: Callable[[str], int],
 ) -> Material:
     """The material for a summary of `tokens` tokens at most: of `messages` and then `prefix`, the beginning of a turn
-    whose rest stays. Blocks."""
+    whose rest remains. Blocks."""
     everything = [*messages, *prefix]
     secrets = secret_values(
         message.sent if isinstance(message, UserMessage) else message.text for message in everything
@@ -131,7 +131,7 @@ class SizedText(Struct, frozen=True):
 
 
 def stage_budget(window: int, answer: int, overhead: int) -> int:
-    """The tokens of conversation that fit into one call beside the answer and the overhead."""
+    """The tokens of conversation that fit into one call besides the answer and the overhead."""
     return max(MIN_STAGE, int((window - answer - overhead) / SAFETY))
 
 

@@ -71,7 +71,7 @@ class SummarySection(Struct, frozen=True):
 
     @property
     def empty(self) -> bool:
-        """Whether nothing stands under it, not even that there is nothing."""
+        """Whether it is empty, without even a note that there is nothing."""
         return not any(line.strip() for line in self.lines)
 
 
@@ -301,7 +301,7 @@ def prompt_for(task: Task) -> str:
 
 
 def _given(task: Task) -> tuple[str, ...]:
-    """The conversation, and what stands for what came before it, as text."""
+    """The conversation, and the summary of what came before it, as text."""
     if task.behind:
         return ()
     previous = f"<previous-summary>\n{neutral(task.previous)}\n</previous-summary>" if task.previous else ""
@@ -338,12 +338,12 @@ def serialise(message: Message) -> str:
 
 
 def neutral(text: str) -> str:
-    """`text` without anything that looks like the surrounding tags."""
+    """`text` without anything similar to the surrounding tags."""
     return _TAG.sub("&lt;", text)
 
 
 def _labelled(label: str, text: str) -> str:
-    """`text` under `label`; inner lines that look like labels are marked, so that a file can't speak as the user."""
+    """`text` under `label`; inner lines like labels are marked, so that a file can't speak as the user."""
     return f"{label}: {_LABEL.sub('› ', neutral(text.strip()))}" if text.strip() else ""
 
 

@@ -19,15 +19,15 @@ from clawbot.text.query import Query, Term, parse_query
 SearchMode = Literal["search", "vsearch", "query"]
 
 MAX_TERMS = 12
-"""Words of a question, the most telling ones first."""
+"""Words of a question, the rarest ones first."""
 
 CHECK_SECONDS = 1.0
-"""How long the server may take to say what it serves."""
+"""Time limit of the question what the server serves."""
 
 _HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 CHECK_AGAIN = 60.0
-"""Seconds after which it is looked for again."""
+"""Seconds after which it is searched again."""
 
 
 class Line(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Line(Struct, frozen=True):
 def word_lines(questions: Sequence[str]) -> list[Line]:
     """The lines that find any word of `questions`; the first one, which counts double, wants all words together.
 
-    qmd joins the words of a line with AND, so that a question as it stands finds nothing.
+    qmd joins the words of a line with AND, so that an unchanged question finds nothing.
     """
     parsed = [parse_query(question) for question in questions]
     terms = {_spelled(term): term for query in parsed for term in query.terms}
@@ -97,7 +97,7 @@ class QmdServer:
     """qmd's own server on this machine, if it runs and serves `collections`: it saves a process for each search."""
 
     def __init__(self, port: int, collections: Sequence[Collection], clock: Clock, seconds: float) -> None:
-        """`seconds` is the limit of one search; port 0 stands for no server."""
+        """`seconds` is the limit of one search; port 0 means no server."""
         self._port = port
         self._wanted = {(one.name, one.folder) for one in collections}
         self._clock = clock

@@ -115,7 +115,7 @@ class QmdBackend(FileBackend):
         return report
 
     async def probe(self, *, deep: bool = True) -> str:
-        """Run it with one word; locally, only look for it. Raises QmdError."""
+        """Run it with one word; locally, only find the program. Raises QmdError."""
         if deep:
             await self._program.version()
             if self.built:
@@ -147,7 +147,7 @@ class QmdBackend(FileBackend):
         return VerifyReport(tuple(problems), tuple(problems) if fix else (), checked, clean=fix or not problems)
 
     async def scrub(self) -> bool:
-        """Erase what qmd keeps of deleted text. Where it can't be run, its whole index is deleted."""
+        """Erase what qmd keeps of deleted text. Where it can't be run, its index is deleted."""
         try:
             if self.built:
                 await self._follower.clean()

@@ -96,7 +96,7 @@ class QmdFollower:
         return self._running
 
     def follow(self) -> None:
-        """Update for a change of the files: once more behind a running update, which may have looked before it."""
+        """Update for a change of the files: once more behind a running update, which may have read before it."""
         if self._running is None or self._running.done():
             self.begin()
         else:

@@ -79,7 +79,7 @@ class QmdPaths(Struct, frozen=True):
 def own_environment(environ: Mapping[str, str], paths: QmdPaths, program: Path) -> dict[str, str]:
     """The environment of qmd: named variables of `environ` alone, since the others may hold secrets.
 
-    The folder of `program` comes first on its PATH: an npm installation beside it may hold its own node.
+    The folder of `program` comes first on its PATH: an npm installation next to it may hold its own node.
     """
     kept = {name: environ[name] for name in _PASSED_ON if name in environ}
     path = os.pathsep.join(part for part in (str(program.parent), kept.get("PATH", os.defpath)) if part)
@@ -115,7 +115,7 @@ class QmdProgram:
         """
         program = await asyncio.to_thread(self.locate)
         environment = own_environment(self._environ, self._paths, program)
-        # Its folder, or one that exists surely: qmd looks for settings of a project from there upwards.
+        # Its folder, or one that exists surely: qmd searches settings of a project from there upwards.
         folder = self._paths.folder if await asyncio.to_thread(self._paths.folder.is_dir) else Path("/")
         try:
             code, output, errors = await _finished([str(program), *arguments], environment, folder, seconds)
@@ -131,7 +131,7 @@ class QmdProgram:
         return output
 
     async def version(self) -> str:
-        """Its version, as `2.8.3`; empty if it does not say. Raises QmdError."""
+        """Its version, as `2.8.3`; empty if unknown. Raises QmdError."""
         found = re.search(rb"\d+\.\d+\.\d+", await self.run("--version", seconds=10.0))
         return found[0].decode() if found else ""
 
@@ -164,7 +164,7 @@ async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, s
     major = re.match(rb"v(\d{1,9})", version)
     if major and int(major[1]) < MIN_NODE:
         return QmdError(f"{reason} It needs Node {MIN_NODE} or later, found {version.decode().strip()}.")
-    return QmdError(reason, hint="`clawbot memory index --force` builds its index anew.")
+    return QmdError(reason, hint="`clawbot memory index --force` rebuilds its index.")
 
 
 def _gist(lines: Sequence[str]) -> str:
@@ -227,7 +227,7 @@ def _kill(process: Process) -> None:
 
 
 async def _end(process: Process) -> None:
-    """Kill the whole group, also after a normal end."""
+    """Kill the entire group, also after a normal end."""
     _kill(process)
     await process.wait()
 
@@ -283,7 +283,7 @@ def config_data(before: Any, collections: Sequence[Collection]) -> Mapping[str, 
 
 
 class QmdAnswer(Struct, frozen=True):
-    """One result of qmd. `line` is its best line, from 1; 0 if it does not say."""
+    """One result of qmd. `line` is its best line, from 1; 0 if unknown."""
 
     file: str
     score: float
@@ -296,7 +296,7 @@ def decode_answers(output: bytes) -> list[QmdAnswer]:
 
 
 def located(answer: QmdAnswer, collections: Sequence[Collection]) -> tuple[Collection, str] | None:
-    """The collection and the absolute path of a result; None for what lies outside its collection."""
+    """The collection and the absolute path of a result; None for what is outside its collection."""
     found = _URI.fullmatch(answer.file)
     collection = next((one for one in collections if found is not None and one.name == found["name"]), None)
     if found is None or collection is None:

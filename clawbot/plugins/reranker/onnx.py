@@ -1,7 +1,7 @@
 """The only import of onnxruntime and tokenizers: a small model on this machine that scores texts for a question.
 
 It is a cross-encoder, which reads the question and a text together, or a model that makes vectors of sentences; which
-one, the shape of its answer tells. Its files come from the user and may be broken: whatever goes wrong in them is a
+one, the shape of its answer shows. Its files come from the user and may be broken: whatever goes wrong in them is a
 `RerankError`, and a run that takes too long is ended.
 """
 
@@ -45,7 +45,7 @@ BATCH = 10
 FIRSTS = 5
 """How fast the reciprocal of a rank falls where two orders are joined."""
 VECTOR_SHARE = 0.1
-"""What the order by vectors counts beside that of the ranking, which knows them and more: alone it is far worse."""
+"""Weight of the order by vectors next to that of the ranking, which knows them and more: alone it is far worse."""
 LARGEST_MODEL = 2**31 - 1
 """Bytes, the most that the format can hold."""
 LARGEST_TOKENIZER = 64 * 1024**2
@@ -54,7 +54,7 @@ RETRY_SECONDS = 60.0
 TRY_SECONDS = 10.0
 """Time limit of the first run, of two letters."""
 LOAD_SECONDS = 20.0
-"""Time limit of a look at whether it works."""
+"""Time limit of the check whether it works."""
 MISSING = "onnxruntime is not installed, so no model orders the results"
 _CHECK = "Check memory_search.query.onnx in the settings."
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -76,7 +76,7 @@ class Files(Struct, frozen=True):
 
 
 class OnnxReranker:
-    """A `Reranker` with the model of `settings`; what is downloaded lies in `folder`. Belongs to the event loop.
+    """A `Reranker` with the model of `settings`; what is downloaded is in `folder`. Belongs to the event loop.
 
     Nothing is imported or read before the first order, and then on a thread that nobody has to wait for. One order at a
     time: a search that comes while the model is busy keeps its order.
@@ -265,7 +265,7 @@ class Scorer:
         inputs = {each.name: _INTEGERS.get(each.type, "") for each in self._session.get_inputs()}
         if _INPUTS[0] not in inputs or not set(inputs) <= set(_INPUTS) or not all(inputs.values()):
             raise RerankError(
-                f"{path} takes {', '.join(sorted(inputs))}; expected are whole numbers as {', '.join(_INPUTS)}.",
+                f"{path} takes {', '.join(sorted(inputs))}; expected are integers as {', '.join(_INPUTS)}.",
                 hint=_CHECK,
             )
         return inputs
@@ -313,7 +313,7 @@ class Scorer:
         return unit
 
     def _run(self, encoded: Sequence[Any], run: Run) -> tuple[Floats, Floats]:
-        """What the model says to texts, and the mask of their tokens `(n, t)`. Raises RerankError."""
+        """Return the model's output for texts, and the mask of their tokens `(n, t)`. Raises RerankError."""
         np = numpy()
         longest = max(1, *(len(each.ids) for each in encoded))
 
@@ -354,7 +354,7 @@ def _demand_installed() -> None:
 def _options(runtime: Any, threads: int) -> Any:
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    # Waiting threads would take the processor from everybody else; what one search needed would stay taken.
+    # Waiting threads would take the processor from everybody else; what one search needed would remain allocated.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = False
     options.log_severity_level = _FATAL

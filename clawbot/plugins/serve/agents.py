@@ -34,7 +34,7 @@ class BusyError(ClawbotError):
 
 
 class Room:
-    """An open conversation. `users` counts those who talk in it, `idle_since` is when the last one left."""
+    """An open conversation. `users` counts its active users, `idle_since` is when the last one left."""
 
     def __init__(self, runtime: Runtime, now: float) -> None:
         self.runtime = runtime
@@ -95,7 +95,7 @@ class Agents:
 
     @asynccontextmanager
     async def session(self, agent_id: str, name: str | None) -> AsyncIterator[Room]:
-        """The conversation `name` of `agent_id`, or a new one; it stays open for a while after the context.
+        """The conversation `name` of `agent_id`, or a new one; it remains open for a while after the context.
 
         Raises SessionLockedError, SessionStoreError for a wrong name, BusyError, and other ClawbotErrors.
         """
@@ -138,7 +138,7 @@ class Agents:
         return room
 
     async def _make_room(self) -> None:
-        """Close what has rested longest if no more conversations may be open. Raises BusyError."""
+        """Close what has been idle longest if no more conversations may be open. Raises BusyError."""
         while len(self._rooms) + self._opening >= self._settings.sessions:
             # A door that is locked has somebody behind it, who may be waiting for ours.
             resting = [room for room in self._rooms.values() if not (room.users or self._door(room.key).locked())]
@@ -151,7 +151,7 @@ class Agents:
             self._resting = asyncio.get_running_loop().call_later(seconds, self._close_idle)
 
     def _close_idle(self) -> None:
-        """Close what has rested long enough."""
+        """Close what has been idle long enough."""
         self._resting = None
         now, idle = self._clock.monotonic(), self._settings.idle
         for room in self._rooms.values():

@@ -18,7 +18,7 @@ JSON = "application/json"
 
 
 class RefusalError(Exception):
-    """A request that is answered with an error. `kind` and `message` are what the client is told."""
+    """A request that is answered with an error. `kind` and `message` are what the client gets."""
 
     def __init__(self, status: int, kind: str, message: str, *, retry_after: int = 0) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ async def body_of(request: web.Request, most: int = BODY_BYTES) -> bytes:
     except web.HTTPRequestEntityTooLarge:
         raise too_large from None
     except (web.RequestPayloadError, HttpProcessingError):
-        raise invalid("The body is not what its headers say.") from None
+        raise invalid("The body does not match its headers.") from None
 
 
 async def json_body(request: web.Request) -> dict[str, Any]:

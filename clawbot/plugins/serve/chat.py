@@ -38,7 +38,7 @@ WRITE_SECONDS = 60.0
 """A client that takes nothing for so long is left alone."""
 MAX_CONVERSATIONS = 4096
 MAX_ALIKE = 64
-"""Conversations that said the very same; of more only the newest go on."""
+"""Conversations with equal messages; of more only the newest go on."""
 MAX_MESSAGES = 10_000
 MAX_INSTRUCTIONS = 20_000
 """Characters, as much as one workspace file may have in the prompt."""
@@ -46,26 +46,26 @@ _INSTRUCTING = ("system", "developer")
 
 
 class ChatMessage(Struct, frozen=True):
-    """One message of the talk: `role` is `user` or `assistant`."""
+    """One message of the exchange: `role` is `user` or `assistant`."""
 
     role: str
     text: str
 
 
 class Exchange(Struct, frozen=True):
-    """What a client sent: its instructions, what was said before, and the new message."""
+    """What a client sent: its instructions, the messages before, and the new message."""
 
     instructions: str
     earlier: tuple[ChatMessage, ...]
     text: str
 
     def with_reply(self, reply: str) -> Exchange:
-        """The talk as the client sends it next time, up to the message that is not there yet."""
+        """Return the exchange as the client sends it next time, up to the message that is not there yet."""
         spoken = (*self.earlier, ChatMessage("user", self.text), ChatMessage("assistant", reply))
         return structs.replace(self, earlier=spoken, text="")
 
     def first_message(self) -> str:
-        """What a conversation begins with that knows nothing of the talk."""
+        """Return the first message of a conversation that knows nothing of the exchange."""
         if not self.earlier or parse_command(self.text) is not None:
             return self.text
         spoken = "\n\n".join(f"{each.role}: {each.text}" for each in self.earlier)
@@ -73,7 +73,7 @@ class Exchange(Struct, frozen=True):
 
 
 def read_exchange(body: Mapping[str, Any]) -> Exchange:
-    """The talk in the body of a request. Raises RefusalError."""
+    """Parse the exchange in the body of a request. Raises RefusalError."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or len(messages) > MAX_MESSAGES:
         raise invalid(f"`messages` must be a list of 1 to {MAX_MESSAGES:,} messages.")
@@ -115,15 +115,15 @@ def _text(content: Any) -> str:
 
 
 class Continuations:
-    """Which conversation a talk goes on in. Each is given out once, until it has been put back with its new end: two
-    clients that said the same never meet, and one that goes back to an earlier message gets a conversation of its
+    """The conversation that continues an exchange. Each is taken once, until it is put back with its new end: two
+    clients with equal messages never meet, and one that goes back to an earlier message gets a conversation of its
     own."""
 
     def __init__(self) -> None:
         self._keys: OrderedDict[bytes, list[str]] = OrderedDict()
 
     def take(self, owner: str, earlier: Sequence[ChatMessage]) -> str | None:
-        """The session whose talk ended like `earlier`, for `owner` (agent and user); None if there is none."""
+        """Return the session of `owner` (agent and user) whose exchange ended like `earlier`, None if there is none."""
         keys = self._keys.get(found := _digest(owner, earlier))
         if not keys:
             return None
@@ -133,7 +133,7 @@ class Continuations:
         return key
 
     def put(self, owner: str, earlier: Sequence[ChatMessage], key: str) -> None:
-        """The talk of the session `key` ends like `earlier` now."""
+        """Record that the exchange of the session `key` ends like `earlier`."""
         digest = _digest(owner, earlier)
         keys = self._keys.setdefault(digest, [])
         keys.append(key)
@@ -221,7 +221,7 @@ class ChatRoutes:
                 except SessionLockedError:
                     if name is not None:
                         raise
-                    # It was opened elsewhere meanwhile; the talk goes on in another one.
+                    # It was opened elsewhere; the exchange continues in another one.
                     room = await stack.enter_async_context(self._agents.session(agent_id, None))
             except ClawbotError as error:
                 raise _refused(error, agent_id) from error
@@ -254,7 +254,7 @@ def _refused(error: ClawbotError, agent_id: str) -> RefusalError:
 
 
 class _Turn:
-    """One message and its answer, as a stream or whole."""
+    """One message and its answer, as a stream or complete."""
 
     def __init__(self, request: web.Request, room: Room, model: str, body: Mapping[str, Any]) -> None:
         options = body.get("stream_options")
@@ -269,7 +269,7 @@ class _Turn:
         self._unsent = ""
 
     async def run(self, exchange: Exchange) -> web.StreamResponse:
-        """Let the agent answer. When the client leaves, the answer is interrupted, and what was said of it is kept."""
+        """Let the agent answer. When the client leaves, the answer is interrupted, and its text so far is kept."""
         agent = self._room.runtime.agent
         asked = INSTRUCTIONS.set(exchange.instructions)
         text = exchange.text if agent.conversation.items else exchange.first_message()

@@ -1,4 +1,4 @@
-"""What stands before every route: who may ask, from where, how often; and what becomes of a failure."""
+"""Checks every request: who may ask, from where, how often; and what becomes of a failure."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Buckets:
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, address: str) -> int:
-        """Take one; returns 0, or the whole seconds to wait if there is none."""
+        """Take one; returns 0, or the full seconds to wait if there is none."""
         left = self._now(address)
         if left is None:
             return 0
@@ -58,7 +58,7 @@ class Buckets:
         return 0
 
     def wait(self, address: str) -> int:
-        """The whole seconds until the next one is allowed, 0 for now. Takes nothing."""
+        """The full seconds until the next one is allowed, 0 for now. Takes nothing."""
         left = self._now(address)
         return 0 if left is None or left >= 1.0 else math.ceil((1.0 - left) / self._rate)
 

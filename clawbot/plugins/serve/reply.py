@@ -74,7 +74,7 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The reply, what commands said, or else what was told beside."""
+        """The reply, what commands said, or else the notes."""
         texts = [*self._outputs, *([self._text] if self._text else [])]
         return _GAP.join(texts or self._notes)
 
@@ -95,11 +95,11 @@ class Reply:
 
     @property
     def failure(self) -> RefusalError | None:
-        """Why there is no whole answer; None if there is."""
+        """Why there is no complete answer; None if there is."""
         ended = self._ended
         if ended is not None and ended.status in ("done", "stopped"):
             return None
         if ended is None or ended.status == "interrupted":
-            return RefusalError(503, "interrupted", "The answer was interrupted; what was said is kept.")
+            return RefusalError(503, "interrupted", "The answer was interrupted; the text so far is kept.")
         kind = ended.error_kind or "failed"
         return RefusalError(_STATUS.get(kind, 502), kind, f"{ended.error} {ended.hint}".rstrip())

@@ -69,12 +69,12 @@ class Repeats(Generic[A]):
 
     async def once(self, key: str, content: bytes, run: Callable[[C], Awaitable[A]], call: C) -> A:
         """The answer of `run(call)`, which runs once for a `key` and to its end, also when the client leaves. `content`
-        tells calls apart. Raises RefusalError for a key that stands for another call, and what `run` raises."""
+        identifies a call. Raises RefusalError for a key of another call, and what `run` raises."""
         self._forget()
         known = self._known.get(key)
         if known is None:
             task = asyncio.ensure_future(run(call))
-            # Nobody may be left to hear of a failure.
+            # Nobody may be waiting for a failure.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
             known = self._known[key] = _Known(content, task, self._clock.monotonic())
         elif known.content != content:
@@ -191,7 +191,7 @@ def is_denied(name: str, settings: ServeToolSettings) -> bool:
 
 
 def with_action(spec: ToolSpec, call: Call) -> dict[str, Any]:
-    """The arguments, with `action` in them if the tool knows one and they don't say it."""
+    """The arguments, with `action` in them if the tool knows one and they lack it."""
     knows = "action" in spec.parameters.get("properties", {})
     return {"action": call.action} | call.arguments if call.action and knows else call.arguments
 

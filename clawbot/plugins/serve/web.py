@@ -65,7 +65,7 @@ ASK = "The token of this server (<code>clawbot serve token</code>):"
 
 
 def screen_command(arguments: Sequence[str]) -> str:
-    """The shell command of one screen: `clawbot chat` with `arguments`. What it says beside the screen is in its log:
+    """The shell command of one screen: `clawbot chat` with `arguments`. What it prints otherwise is in its log:
     here it would be taken for a part of the picture, or for words of the server."""
     return f"exec {shlex.join([sys.executable, '-P', '-m', 'clawbot', 'chat', *arguments])} 2>/dev/null"
 
@@ -91,7 +91,7 @@ class _Screen(AppService):
 
 
 class WebScreens:
-    """The routes. Each looks for the cookie of a login itself, since a browser sends no token with a page."""
+    """The routes. Each checks the cookie of a login itself, since a browser sends no token with a page."""
 
     def __init__(self, gate: Gate, arguments: Sequence[str]) -> None:
         self._gate = gate
