@@ -292,8 +292,8 @@ _SENT_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
 
 
 def is_timed(message: Message) -> bool:
-    """Whether a model reads when `message` was sent: the user's words, not what the program writes for the user
-    is not (a job's prompt names the time itself)."""
+    """Whether a model reads when `message` was sent: the user's words, not what the program writes as the user
+    (a job's prompt names the time itself)."""
     if not isinstance(message, UserMessage) or message.timestamp < _FIRST_MOMENT or message.scheduled is True:
         return False
     return not quotes_notes(message) and read_compacted(message.text) is None

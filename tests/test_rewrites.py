@@ -66,10 +66,10 @@ REWRITES: dict[str, tuple[Write, str, bytes, str]] = {
     "forget in Windows' lines": (_forget, "notes.md", b"\xef\xbb\xbf# Plan\r\n- tea\n", ""),
     "forget a whole note": (_forget_all, "notes.md", b"- tea\n", ""),
     "the note of a session": (_note, "memory/2026-11-20-plan.md", NOTE.encode(), ""),
-    "a key": (lambda path: save_key(Paths(path.parent), "A", "1"), ".env", b"B='2'\n", "meanwhile: try again"),
+    "a key": (lambda path: save_key(Paths(path.parent), "A", "1"), ".env", b"B='2'\n", "another program: try again"),
     "a server": (
         lambda path: change_servers(path, {"new": {"command": "x"}}), "mcp.json",
-        b'{"mcpServers": {"old": {"command": "y"}}}\n// ', "meanwhile: try again",
+        b'{"mcpServers": {"old": {"command": "y"}}}\n// ', "another program: try again",
     ),
     "/edit": (_edit, "notes.md", b"# Plan\n- tea\n", "save again"),
     "/edit in UTF-16": (_edit, "notes.md", "# 计划\n- tea\n".encode("utf-16"), "save again"),

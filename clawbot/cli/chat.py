@@ -50,7 +50,7 @@ class Choices(TypedDict):
 @click.option("--plain", is_flag=True, help="The chat in lines, for screen readers and simple terminals.")
 @click.option("--agent", metavar="ID", help="The agent to use (default: main).")
 @click.option("--session", metavar="KEY", help="The conversation: its key, its id or a prefix of its id.")
-@click.option("--new", is_flag=True, help="Start a new conversation beside the others.")
+@click.option("--new", is_flag=True, help="Start another conversation.")
 @click.option("--model", metavar="M", help="auto, offline, provider/model or script:FILE.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), help="Use this config file.")
 @click.option("--workspace", type=click.Path(path_type=Path), help="Use this folder as workspace.")
@@ -58,7 +58,7 @@ class Choices(TypedDict):
     "--mode", type=click.Choice(["plan", "ask", "edits"]), help="What may be changed (default: the settings)."
 )
 def command(prompt: str | None, as_json: bool, plain: bool, **chosen: Unpack[Choices]) -> None:
-    """Talk to the agent. Without -p it opens the screen, or a chat in lines (--plain, `tui.plain`, TERM=dumb); the
+    """Chat with the agent. Without -p it opens the screen, or a chat in lines (--plain, `tui.plain`, TERM=dumb); the
     conversation continues where it was left.
 
     With -p only the reply is printed on stdout; a slash command works too (-p "/new"). Exits with 1 if the turn

@@ -152,11 +152,11 @@ def _print(findings: Sequence[Finding]) -> None:
 
 
 def lines_of(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
-    """The report: for each line the state that stands before it, empty for none, and the rest."""
+    """Yield the report: the state at the start of each line, empty for none, and the rest."""
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         yield finding.state, f"  {finding.check:<{width}}  {finding.message}"
         if finding.fix:
             yield "", f"{'':<7}  {'':<{width}}  {'how' if finding.state == 'ok' else 'fix'}: {finding.fix}"
     count = Counter(finding.state for finding in findings)
-    yield "", f"\n{count['ok']} ok, {count['warning']} to look at, {count['problem']} to mend"
+    yield "", f"\n{count['ok']} ok, {count['warning']} to check, {count['problem']} to mend"

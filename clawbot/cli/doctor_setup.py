@@ -238,7 +238,7 @@ def agents(here: Here) -> Findings:
 def _nested(settings: Settings, real: dict[str, Path]) -> Iterator[Finding]:
     for outer, inner in permutations(real, 2):
         if real[outer] in real[inner].parents and inner not in settings.allowed_agents(outer):
-            inside = f"the workspace of {inner} ({real[inner]}) lies in that of {outer} ({real[outer]})"
+            inside = f"the workspace of {inner} ({real[inner]}) is in that of {outer} ({real[outer]})"
             fix = f"move it and set agents.{inner}.workspace, or allow it: agents.{outer}.tools.agents: [{inner}]"
             yield Finding("agents", "warning", f"{inside}, whose tools and index pass it by", fix)
 
@@ -301,10 +301,10 @@ def keys(here: Here) -> Findings:
     found += [Finding("keys", "warning", text, fix) for text in skipped_fallbacks(here.settings, here.environ)]
     if here.settings.api_key is not None:
         fix = f"move it to {quoted(here.paths.env_file)} and name it by api_key_env"
-        found.append(Finding("keys", "warning", "a key stands in the configuration file (api_key)", fix))
+        found.append(Finding("keys", "warning", "a key is in the configuration file (api_key)", fix))
     if not found:
-        message = f"no key is set (looked for {len(KEYS)}); without one clawbot runs offline or on a local server"
-        fix = f"clawbot, then /model and ctrl+k; or write OPENAI_API_KEY=… (say) to {quoted(here.paths.env_file)}"
+        message = f"no key is set ({len(KEYS)} checked); without one clawbot runs offline or on a local server"
+        fix = f"clawbot, then /model and ctrl+k; or write OPENAI_API_KEY=… to {quoted(here.paths.env_file)}"
         return [Finding("keys", "ok", message, fix)]
     return found
 
@@ -315,7 +315,7 @@ def client(here: Here) -> Findings:
     if process is None:
         return []
     which = f" (process {process})" if process else ""
-    message = f"what calls models stays for the next command{which}, {here.settings.keep_client:.0f} s after the last"
+    message = f"what calls models waits for the next command{which}, {here.settings.keep_client:.0f} s after the last"
     return [Finding("client", "ok", message, "clawbot model stop")]
 
 
@@ -382,7 +382,7 @@ async def hooks(here: Here) -> Findings:
         Finding("hooks", "problem", f"{hook.name} does not run: {hook.reason() or failed[hook.name]}", fix)
         for hook in dispatcher.hooks
         if hook.blocked or hook.off_because or hook.name in failed
-        for fix in [next(fixes(hook, here.config_file), f"look into {hook.folder}")]
+        for fix in [next(fixes(hook, here.config_file), f"check {hook.folder}")]
     ]
     ready = ", ".join(hook.name for hook in dispatcher.hooks if hook.ready)
     return broken or [Finding("hooks", "ok", f"ready: {ready or 'none'}")]

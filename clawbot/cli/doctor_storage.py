@@ -120,7 +120,7 @@ def sessions(here: Here) -> Findings:
 
 
 def strangers(here: Here) -> Findings:
-    """The files beside the transcripts that are none, by what they are: nobody reads or writes them."""
+    """Return the foreign files next to the transcripts, by kind: nobody reads or writes them."""
     content = read_folder(here.sessions, every=True)
     kinds: dict[str, list[str]] = {}
     for name, kind in content.foreign.items():
@@ -142,7 +142,7 @@ def _named(names: list[str]) -> str:
 
 
 def _transcript(file: Path, here: Here, repair: str) -> Findings:
-    # A line being written by a running conversation looks torn.
+    # A line being written by a running conversation seems truncated.
     if holder_of(file) is not None:
         return []
     try:
@@ -344,7 +344,7 @@ def _ambiguous_days(here: Here) -> Findings:
     note = next((each for each in found if not each.by_folder), found[0])
     others = f" and {counted(len(found) - 1, 'more note')}" if len(found) > 1 else ""
     meant = f"is read as {note.day.day} {note.day:%B %Y}" if note.day else "has no day"
-    why = "as other names in the folder show" if note.by_folder else "as LC_ALL, LC_TIME or LANG say"
+    why = "as other names in the folder show" if note.by_folder else "as LC_ALL, LC_TIME or LANG set"
     message = f"{note.path}{others}: such a name may be of two days; this one {meant}, {why}"
     if note.by_folder:
         return [Finding("memory", "ok", message)]
@@ -385,7 +385,7 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
     deep = f"clawbot memory status --deep{here.for_agent}"
     found = []
     if status.fallback is not None:
-        mend = f"what it says, or memory.backend: builtin in {here.config_file}"
+        mend = f"what it advises, or memory.backend: builtin in {here.config_file}"
         fix = deep if status.fallback.since is None else mend
         found.append(Finding("memory", "warning", status.fallback.in_words, fix))
     if (error := _new_error(status)) is not None:
@@ -393,7 +393,7 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
         asked = status.requested_provider if status.provider == NONE else status.provider
         found.append(Finding("memory", "warning", f"{asked} makes no vectors now: {error}", deep))
     if status.rerank_problem:
-        fix = f"what it says, or query.rerank: off in {here.config_file}"
+        fix = f"what it advises, or query.rerank: off in {here.config_file}"
         found.append(Finding("memory", "warning", status.rerank_problem, fix))
     return found
 
@@ -405,7 +405,7 @@ def _new_error(status: IndexStatus) -> str | None:
         return None
     if status.fallback is not None and probe.error == status.fallback.reason:
         return None
-    return probe.error or "it does not say why"
+    return probe.error or "it gives no reason"
 
 
 def _issues(status: IndexStatus, here: Here) -> Findings:
@@ -423,5 +423,5 @@ def _issue(issue: Issue, here: Here) -> Finding:
     elif location.is_dir() and issue.path != MEMORY_FOLDER:
         fix = f"name {location.resolve()} in memory_search.extra_paths in {here.config_file}"
     else:
-        fix = f"put what it leads to in the place of {location}"
+        fix = f"replace by what it leads to: {location}"
     return Finding("memory", "warning", f"{issue.path}: {issue.text}", fix)

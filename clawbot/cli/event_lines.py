@@ -125,4 +125,4 @@ LINES: dict[type[Event], Callable[[Any], str]] = {
     Notice: _noticed,
     TurnEnded: _ended,
 }
-"""The line of each event that is told by one; nothing where it is empty."""
+"""The line of each event; no line where it is empty."""

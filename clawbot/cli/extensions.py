@@ -37,7 +37,7 @@ _KINDS = {"bin": "bins", "any bin": "anyBins", "env": "env", "os": "os", "python
 
 
 class Extensions(ABC, Generic[F]):
-    """The hooks or skills `found` for an agent, with their own switches although they may be off as a whole."""
+    """The hooks or skills `found` for an agent, with their own switches although they may all be off."""
 
     found_type: ClassVar[type[Found[Any]]]
     noun: ClassVar[str]
@@ -101,7 +101,7 @@ class Extensions(ABC, Generic[F]):
                 yield f"{self.noun}.dirs: there is no folder {folder}"
         if not self.section.enabled:
             off = f"({self.noun}.enabled is false in the settings)"
-            yield f"{self.noun.title()} are off as a whole {off}: none of them can {self.can}."
+            yield f"{self.noun.title()} are all off {off}: none of them can {self.can}."
 
 
 Kind = type[Extensions[Any]]
@@ -123,7 +123,7 @@ def group(kind: Kind) -> click.Group:
             (name,),
             f"Enable the {one} NAME; one of the workspace as it is now. Refuses one that can't {kind.can}.",
         ),
-        "disable": (partial(_switch, on=False), (name,), f"Disable the {one} NAME; your config file stays as it is."),
+        "disable": (partial(_switch, on=False), (name,), f"Disable the {one} NAME; your config file is unchanged."),
     }
     for command, (action, own, text) in commands.items():
         all_options = options(*own, agent_option("Whose workspace."), shared_options)
@@ -133,8 +133,8 @@ def group(kind: Kind) -> click.Group:
 
 _LIST = """List the {noun} {kind.order}.
 
-Status is ready, off, missing (an unmet requirement) or broken. With --json: an object with enabled ({noun} as a
-whole), workspaceDir, managed{title}Dir (your own) and {noun}: name, description, source, folder, {kind.own}, enabled,
+Status is ready, off, missing (an unmet requirement) or broken. With --json: an object with enabled (all of
+{noun}), workspaceDir, managed{title}Dir (your own) and {noun}: name, description, source, folder, {kind.own}, enabled,
 eligible, missing, problem, changed (since you enabled it).
 """
 
@@ -220,7 +220,7 @@ def _switch(kind: Kind, name: str, agent_id: str, file: Path | None, as_json: bo
     here = kind(agent_id, file)
     each = kind.found_type.named(here.found, name)
     if on and (why := replace(each, enabled=True).reason()):
-        hint = f"`clawbot {here.noun} check` says what to do."
+        hint = f"`clawbot {here.noun} check` shows what to do."
         raise ClawbotError(f"{name} can't {here.can}: {clean_line(why)}.", hint=hint)
     changed = each.enabled is not on
     if changed or each.off_because:
@@ -249,7 +249,7 @@ def by_kind(phrases: Iterable[str]) -> dict[str, list[str]]:
 def fixes(each: Found[Any], config_file: Path) -> Iterator[str]:
     """The steps after which it can be used; none if it is for another system."""
     if each.problem:
-        broken = f"look into {each.folder}" if each.folder != Path() else "install the package again"
+        broken = f"check {each.folder}" if each.folder != Path() else "install the package again"
         absent = f"put it into {each.folder}, or take {each.name} out of hooks.entries in {config_file}"
         yield absent if each.problem == ABSENT else broken
         return
@@ -356,7 +356,7 @@ class Skills(Extensions[FoundSkill]):
             ("called by", " and ".join(callers)),
             ("license", manifest.license),
             ("needs", manifest.compatibility),
-            *(("tools", f"{tool} (it says so; that allows nothing)") for tool in manifest.allowed_tools),
+            *(("tools", f"{tool} (its own claim; that allows nothing)") for tool in manifest.allowed_tools),
         ]
 
 

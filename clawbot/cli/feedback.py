@@ -53,7 +53,7 @@ def command(file: Path | None, target: Path | None, agent_id: str) -> None:
 
 
 def report_of(here: Here) -> str:
-    """The whole report, without secrets and without the name of the home folder. Blocks."""
+    """The full report, without secrets and without the name of the home folder. Blocks."""
     found = asyncio.run(examine(here))
     parts = [
         HEAD,
@@ -85,7 +85,7 @@ def _settings(here: Here) -> Iterator[str]:
 
 
 def _end_of(log: Path) -> str:
-    """The last whole lines of `log`, or why there are none."""
+    """The last full lines of `log`, or why there are none."""
     try:
         with log.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)

@@ -96,7 +96,7 @@ def _lines(outcome: Outcome, jobs: Sequence[dict[str, Any]], *, dry_run: bool, n
     for names, noun, text in (
         (added, "job", f"{would}added, switched off (clawbot schedule list)"),
         (outcome.copied, "note", f"{would}copied to the workspace"),
-        (outcome.beside, "note", f"{would}put beside, the name is taken"),
+        (outcome.beside, "note", f"{would}put there separately, the name is taken"),
         *((names, "job", f"left out ({problem})") for problem, names in by_problem.items()),
     ):
         more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
@@ -154,7 +154,7 @@ def undo(run_id: str, as_json: bool) -> None:
     lines = [f"Removed: {', '.join(counted(*each) for each in removed)}."]
     if undone.shortened:
         lines.append(f"{counted(undone.shortened, 'conversation')} without the new messages again.")
-    answer(as_json, undone, lines + [f"Stays: {line}" for line in undone.stays])
+    answer(as_json, undone, lines + [f"Kept: {line}" for line in undone.stays])
 
 
 @command.command("dismiss")

@@ -381,7 +381,7 @@ def _question(request: ApprovalRequested) -> Iterator[str]:
 
 
 async def run_line_chat(options: RuntimeOptions, opened: Callable[[Runtime], object]) -> int:
-    """Talk in lines until the user leaves; returns the exit code. `opened` gets the runtime. Raises ClawbotError if
+    """Chat in lines until the user leaves; returns the exit code. `opened` gets the runtime. Raises ClawbotError if
     nothing could start.
 
     SIGTERM and a closed window end it at once; the messages are stored, and memory gets them later.

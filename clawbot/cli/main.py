@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # The subcommand, its module and its name there (`command` unless stated), and the line in `--help`, shown without
 # importing the module.
 COMMANDS = {
-    "chat": ("clawbot.cli.chat", "Talk to the agent; `-p TEXT` for one turn without a screen."),
+    "chat": ("clawbot.cli.chat", "Chat with the agent; `-p TEXT` for one turn without a screen."),
     "sessions": ("clawbot.cli.sessions", "List, show, export and repair conversations."),
     "memory": ("clawbot.cli.memory", "Search the memory, forget from it; index status, update, check."),
     "import": ("clawbot.cli.importing", "Import conversations and notes of other programs; undo it."),
@@ -33,7 +33,7 @@ COMMANDS = {
     "schedule": ("clawbot.cli.schedule", "List the scheduled jobs; run those that are due."),
     "config": ("clawbot.cli.config", "Show, check and locate the settings."),
     "doctor": ("clawbot.cli.doctor", "Check what works here and how to fix the rest."),
-    "feedback": ("clawbot.cli.feedback", "Write what a bug report needs into a file, without secrets and talks."),
+    "feedback": ("clawbot.cli.feedback", "Write a bug report into a file, without secrets and conversations."),
     "extras": ("clawbot.cli.extras", "Install what optional features need."),
     "model": ("clawbot.cli.model", "Get a model that runs on this machine; serve it."),
     "mcp": ("clawbot.cli.mcp", "The memory as an MCP server; servers for the agent: add, list, test."),

@@ -220,7 +220,7 @@ def command(context: click.Context) -> None:
 def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **bounds: Any) -> None:
     """Search the memory for QUERY, words or a question. A hit is printed as `score path:start-end` and its text.
 
-    What was said in a conversation is printed as `score sessions/FILE#ENTRY (who, when)`.
+    A passage of a conversation is printed as `score sessions/FILE#ENTRY (who, when)`.
 
     With --json: an object with results (an array of path, startLine, endLine, score, snippet, source, line: of the best
     one, said: entry, who, at; null for notes), mode (hybrid, fts-only, vector-only), provider, model, fallback (from,
@@ -233,13 +233,13 @@ def search(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bo
 @click.option("--deep", is_flag=True, help="Also ask the embedding provider for one word.")
 @every_agent
 def status(deep: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
-    """Say what the index holds and how well it is, what leaves this machine, and what a key would add.
+    """Show what the index holds and its state, what leaves this machine, and what a key would add.
 
     With --json: an array of objects, one for each agent, with agentId, status (files, totalFiles, chunks, vectors,
     tokens, textBytes, diskBytes, dirty, pendingVectors, lastSync, provider, requestedProvider, model, remote, mode,
     profile, dimensions, identity, dbPath, workspaceDir, sources, extraPaths, sourceCounts, fts, vector, cache,
     fallback, rebuilding, busy; null when switched off), scan (sources, totalFiles, issues), embeddingProbe (with
-    --deep: ok, error, seconds), indexError. rerankProblem in status says why no model orders the results.
+    --deep: ok, error, seconds), indexError. rerankProblem in status is why no model orders the results.
     """
     setup = Setup.load(file)
     found = asyncio.run(setup.each(agent_id, lambda _, index: index.status(deep=deep)))
@@ -262,7 +262,7 @@ def _status_text(setup: Setup, found: AgentResult[IndexStatus]) -> str:
 
 
 @command.command("index")
-@click.option("--force", is_flag=True, help="Rebuild everything; meanwhile searches use the old index.")
+@click.option("--force", is_flag=True, help="Rebuild everything; searches use the old index until then.")
 @click.option("--watch", "watches", is_flag=True, help="Keep running and index every change until Ctrl+C.")
 @every_agent
 def index_files(force: bool, watches: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
@@ -329,7 +329,7 @@ def _report_as_json(agent_id: str, news: SyncReport | IndexStatus) -> None:
 @click.option("--fix", is_flag=True, help="Repair the differences.")
 @every_agent
 def verify(fix: bool, agent_id: str | None, file: Path | None, as_json: bool) -> None:
-    """Compare the files with the pieces, the pieces with the words and the vectors. Exits with 1 if the index differs
+    """Compare the files with the chunks, the chunks with the words and the vectors. Exits with 1 if the index differs
     from the files.
 
     With --json: an array of objects, one for each agent, with agentId, report (problems, fixed: arrays of text;
@@ -371,10 +371,10 @@ def _session_names(context: click.Context, parameter: click.Parameter, incomplet
 def forget(query: tuple[str, ...], agent_id: str, file: Path | None, as_json: bool, **wanted: Any) -> None:
     """Forget QUERY, the note at the path QUERY, or a conversation.
 
-    QUERY is taken as it stands, but for case and blanks: each line of a note that holds it goes, and what was said with
-    it is found and remembered no more. A note goes with the quotes of its lines; a conversation with its note, what
-    memory wrote of it, and the quotes of these. Transcripts stay as they are without --transcripts. What is still there
-    is told. Exits with 1 when nothing holds QUERY, or when something could not be done.
+    QUERY is taken literally, but for case and blanks: each line of a note that holds it goes, and messages with it
+    are found and remembered no more. A note goes with the quotes of its lines; a conversation with its note, what
+    memory wrote of it, and the quotes of these. Transcripts are unchanged without --transcripts. What is still there
+    is shown. Exits with 1 when nothing holds QUERY, or when something could not be done.
 
     With --json: an object with agentId, dryRun, done (an array of path, lines, what), stillThere (path, lines, why,
     unseen, failed), complete.
@@ -406,4 +406,4 @@ def _remarks(outcome: ForgetOutcome, request: Request) -> Iterator[str]:
     if request.dry_run:
         yield "Nothing was changed (--dry-run)."
     if not outcome.complete:
-        yield "Not all of it could be done; the lines above say what is left. Run it again then."
+        yield "Not all of it could be done; the lines above show what is left. Run it again then."

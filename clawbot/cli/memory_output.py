@@ -48,7 +48,7 @@ def search_data(result: SearchResult) -> dict[str, Any]:
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
     """Each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
-    `(earlier)` where a later result tells something else; its text, how many more say the same, and a blank line."""
+    `(earlier)` where a later result differs; its text, how many more repeat it, and a blank line."""
     if not result.hits:
         yield "No matches."
     for hit in result.hits:
@@ -172,7 +172,7 @@ def _setting_rows(status: IndexStatus, keys: Mapping[str, str]) -> Iterator[tupl
         yield "database", f"{details['dbPath']} ({size(status.disk_bytes)})"
     yield "workspace", status.workspace_dir
     for path in status.extra_paths:
-        yield "beside it", path
+        yield "next to it", path
     if (cache := details.get("cache")) and cache["enabled"]:
         limit = f" of at most {cache['maxEntries']:,}" if cache["maxEntries"] else ""
         yield "cache", f"{cache['entries']:,}{limit} embeddings"
@@ -204,7 +204,7 @@ def _state(status: IndexStatus, zone: tzinfo | None) -> Iterator[str]:
     if status.pending_vectors:
         yield _waiting(status.pending_vectors).strip(" .")
     if status.rebuilding:
-        yield "a new index is being built beside this one"
+        yield "a new index is being built next to this one"
     if status.busy:
         yield "another process is indexing"
     yield f"last sync {status.last_sync.astimezone(zone):%Y-%m-%d %H:%M:%S}" if status.last_sync else "never synced"

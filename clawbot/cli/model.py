@@ -79,7 +79,7 @@ def pull(source: str, name: str | None, sha256: str | None) -> None:
     echo(f"{LOCAL}{wanted.name} is here: {shown_size(known.size)}, SHA-256 {known.sha256}")
     if not is_installed():
         echo_error(f"To run it, install what serves it: {install_command(EXTRA)}")
-    echo_error(f"Talk to it with: clawbot --model {LOCAL}{wanted.name}, or always: clawbot model use {wanted.name}")
+    echo_error(f"Chat with it: clawbot --model {LOCAL}{wanted.name}, or always: clawbot model use {wanted.name}")
 
 
 class _Meter:
@@ -127,7 +127,7 @@ async def _serve(paths: Paths, path: Path, *, window: int | None, port: int, thr
         served = await serving
         if server.died_too_often:
             raise ClawbotError(
-                f"The server of {served.name} died again and again.", hint=f"The log says more: {paths.local_log}"
+                f"The server of {served.name} died again and again.", hint=f"See the log: {paths.local_log}"
             )
         return 0
     finally:
@@ -148,14 +148,14 @@ async def _until_over(paths: Paths, server: ServerProcess) -> Running:
     echo(
         f"serving {running.name} on {running.base} (window {running.window:,} tokens; the key is in {paths.local_file})"
     )
-    echo_error("Talk to it in another terminal: clawbot. Ctrl+C ends it.")
+    echo_error("Chat with it in another terminal: clawbot. Ctrl+C ends it.")
     return running
 
 
 @command.command()
 @json_option
 def status(as_json: bool) -> None:
-    """Say which models are served here. Exits with 1 when none answers."""
+    """List the models that are served here. Exits with 1 when none answers."""
     paths, _ = _home()
     found = [(running, answers(running)) for running in read_running(paths.local_file)]
     lines = [

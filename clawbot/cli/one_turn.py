@@ -59,7 +59,7 @@ class _Printer:
                 print_notice(event)
 
     def _load(self, model: str) -> None:
-        """Say that `model` is loaded; on a terminal until the next event."""
+        """Report that `model` is loaded; on a terminal until the next event."""
         text = _("loading {model} ...").format(model=model)
         self._drawn = sys.stderr.isatty()
         if self._drawn:
@@ -98,7 +98,7 @@ def print_notice(event: Event) -> None:
 async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> int:
     """Submit `text` and print the events; returns the exit code. Raises ClawbotError if nothing could start.
 
-    Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; what was said so far is printed and kept.
+    Ctrl+C, SIGTERM and, unless it is ignored, SIGHUP interrupt the turn; the text so far is printed and kept.
     """
     take = print_json_line if as_json else _Printer().take
     status = ""

@@ -75,7 +75,7 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
     try:
         ran = asyncio.run(_run(schedule, job, _runner(file, by_hand=job is not None)))
     except asyncio.CancelledError:
-        fail("Interrupted; what was said is kept.")
+        fail("Interrupted; the text so far is kept.")
     warn(*schedule.ledger.take_notices())
     if as_json:
         plain = [_plain_run(each) for each in ran]
@@ -199,9 +199,9 @@ def _runner(file: Path | None, *, by_hand: bool) -> RunJob:
 
 def _print_lines(ran: Sequence[Ran]) -> None:
     for each in ran:
-        said = each.error or each.reply.strip().partition("\n")[0]
+        text = each.error or each.reply.strip().partition("\n")[0]
         line = f"{each.job.key}  {each.status}  {each.duration_ms / 1000:.1f} s"
-        echo(f"{line}  {clean_line(said)}".rstrip())
+        echo(f"{line}  {clean_line(text)}".rstrip())
     if not ran and sys.stdout.isatty():
         echo("Nothing is due.")
 
@@ -218,8 +218,8 @@ def _last(job: Job, record: Record | None) -> str:
         return "not run yet"
     # A killed process could not record its end.
     status = "did not finish" if record.status == "running" else record.status
-    said = f": {record.error}" if record.error else ""
-    return f"last {_local(job, record.started)} {status}{said}"
+    error = f": {record.error}" if record.error else ""
+    return f"last {_local(job, record.started)} {status}{error}"
 
 
 def _local(job: Job, moment: datetime) -> str:

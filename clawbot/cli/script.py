@@ -43,7 +43,7 @@ def serve(file: Path, port: int) -> None:
 @click.option("--to", "file", required=True, type=click.Path(path_type=Path), help="The script to write; a new file.")
 @click.option("--listen", "port", type=click.IntRange(0, 65535), default=0, help="The port; 0 takes a free one.")
 def record(base: str, file: Path, port: int) -> None:
-    """Record a talk with a real server as a script that replays it.
+    """Record a session with a real server as a script that replays it.
 
     Prints the address to give clawbot as api_base, in place of URL. What is asked there goes to the server, with its
     key, and the answers into FILE, without keys and passwords. Runs until Ctrl+C or SIGTERM.

@@ -168,10 +168,10 @@ def export(name: str, agent_id: str, file: Path | None, form: str, **wanted: Any
 @command.command("search")
 @click.argument("query", nargs=-1, required=True)
 @click.option("--max-results", type=click.IntRange(min=1), metavar="N", help="Results at most.")
-@day_options("What was said on this day or")
+@day_options("Messages of this day or")
 @json_and_agent
 def search_sessions(query: tuple[str, ...], as_json: bool, agent_id: str, file: Path | None, **bounds: Any) -> None:
-    """Search what was said in all conversations, also those that ended, for QUERY: words or a question.
+    """Search the messages of all conversations, also those that ended, for QUERY: words or a question.
 
     A hit is printed as `score sessions/FILE#ENTRY (who, when)` and its text. With --json: as `memory search --json`.
     """
@@ -198,7 +198,7 @@ def rename(name: str, title: tuple[str, ...], agent_id: str, file: Path | None) 
 @click.option("--at", metavar="ID", default="", help="Up to this answer, or before this message of yours.")
 @json_and_agent
 def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **agent: Any) -> None:
-    """Begin a session with the talk of the session NAME, which stays as it is. `clawbot` has /fork for the open one.
+    """Begin a session with the messages of the session NAME, which is unchanged. `clawbot` has /fork for the open one.
 
     `show --json` has the ids (entryId) for --at. With --json: an object with session (as in `list --json`) and text
     (the message before which the fork ends, or "").
@@ -215,7 +215,7 @@ def fork(name: str, title: tuple[str, ...], at: str, as_json: bool, **agent: Any
 @click.argument("name", shell_complete=session_names)
 @agent_option
 def delete(name: str, agent_id: str, file: Path | None) -> None:
-    """Move the session NAME to the trash: it is found and listed no more. Notes that came of it stay.
+    """Move the session NAME to the trash: it is found and listed no more. Its notes remain.
 
     The transcript is in the folder that is printed, until you remove it.
     """
@@ -271,7 +271,7 @@ def _find(store: SessionStore, name: str) -> tuple[SessionStore, SessionRecord]:
 
 def _store(agent_id: str, file: Path | None) -> SessionStore:
     """The sessions of an agent. Raises ConfigError for one with neither sessions nor settings: the sessions of an agent
-    removed from the settings stay readable."""
+    removed from the settings remain readable."""
     paths = Paths(find_home())
     folder = paths.sessions(check_agent_id(agent_id))
     if agent_id != MAIN_AGENT and not folder.exists():

@@ -145,7 +145,7 @@ def _variable(found: re.Match[str]) -> tuple[str, str | None]:
 
 
 def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str:
-    """`text` with its references replaced by the values in `environ`; without `words`, `$NAME` stays.
+    """`text` with its references replaced by the values in `environ`; without `words`, `$NAME` remains.
 
     Values of secret names are kept out of the log from then on. Raises UnresolvedError.
     """

@@ -14,7 +14,7 @@ from clawbot.text.numbers import whole_number
 
 
 class ConfigProblem(NamedTuple):
-    """One problem: `position` is `file:line`, a file or "command line"; `key` is dotted ("" for a whole file)."""
+    """One problem: `position` is `file:line`, a file or "command line"; `key` is dotted ("" for an entire file)."""
 
     position: str
     key: str
@@ -82,7 +82,7 @@ def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> 
     except NotADirectoryError as error:
         raise config_error(
             position,
-            "cannot be read: a file stands where a folder should be",
+            "cannot be read: a file is where a folder should be",
             hint="Move that file away, or name another folder (CLAWBOT_HOME, --config).",
         ) from error
     except (OSError, ValueError) as error:
@@ -99,14 +99,14 @@ def read_text(path: Path, *, limit: int = MAX_BYTES, errors: str = "strict") -> 
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
     """Replace the text of `path` ("" if it does not exist) by what `change` makes of it, with mode 0600. Concurrent
-    callers wait. Blocks; raises ConfigError, also where another program has changed the file meanwhile."""
+    callers wait. Blocks; raises ConfigError, also where another program has changed the file since."""
     try:
         with locked(ensure_private_dir(path.parent)):
             before = text_of(path)
 
             def demand_unchanged() -> None:
                 if text_of(path) != before:
-                    raise config_error(str(path), "was changed by another program meanwhile: try again")
+                    raise config_error(str(path), "was changed by another program: try again")
 
             write_atomic(path, change(before).encode(), mode=PRIVATE_FILE, check=demand_unchanged, held=True)
     except OSError as error:

@@ -90,7 +90,7 @@ NO_KEY = "none"  # textual ignores an empty text in a map of keys; no terminal s
 
 
 class UnusableKeyError(ValueError):
-    """A key that no action can have; the text says what is expected."""
+    """A key that no action can have; the text is what is expected."""
 
 
 def parse_key(text: str) -> str:
@@ -111,7 +111,7 @@ def parse_key(text: str) -> str:
 
 
 def is_rare(key: str) -> bool:
-    """Whether only terminals with the protocol of Kitty tell `key` from another one."""
+    """Whether only terminals with the protocol of Kitty distinguish `key` from another one."""
     *modifiers, base = key.split("+")
     held = set(modifiers)
     if base in MOVING or base in ("insert", "delete") or key in ("escape", "shift+tab", "alt+enter"):
@@ -142,7 +142,7 @@ class KeyMap:
         return self.changes.get(name, BY_NAME[name].keys)
 
     def first(self, name: str) -> str:
-        """The key to tell of the action `name`, as it is shown; "" when it has none."""
+        """The first key of the action `name`, as it is shown; "" when it has none."""
         return next((shown_key(key) for key in self.keys(name)), "")
 
     def shown(self, name: str) -> str:

@@ -1,7 +1,7 @@
-"""Migrates keys of related programs: each is moved to its place here or ignored, with one notice for all.
+"""Migrates keys of related programs: each is moved to its path here or ignored, with one notice for all.
 
-legacy.toml has the keys. One that is in no table stays and is reported as unknown, except in a file that another
-program wrote. A key that restricts an agent is never ignored: without an exact counterpart it is a problem, which says
+legacy.toml has the keys. One that is in no table remains and is reported as unknown, except in a file that another
+program wrote. A key that restricts an agent is never ignored: without an exact counterpart it is a problem, which names
 where to write it.
 """
 
@@ -312,7 +312,7 @@ def modernise(layer: Layer, file: str) -> Mover:
 
 
 def _refuse_includes(mover: Mover) -> None:
-    """Raise ConfigError if the file includes others, in any place."""
+    """Raise ConfigError if the file includes others, at any position."""
     if locations := [path for path in mover.marks if path[-1] == "$include"]:
         text = _("the files that it names are not read here, whatever they restrict: copy their keys into this file")
         raise config_error(mover.marks[locations[0]].position, text, key=", ".join(map(dotted, locations)))
@@ -412,7 +412,7 @@ def _list_of_agents(mover: Mover) -> None:
 
 
 def _bare_ttl(mover: Mover) -> None:
-    """A time to live without a unit counts minutes: tell the user, since it looks like seconds."""
+    """A time to live without a unit counts minutes: warn the user, since it reads like seconds."""
     for path in mover.find("agents.*.context_pruning.ttl"):
         try:
             meant, otherwise = (parse_duration(mover.at(path), bare=unit) for unit in ("m", "s"))

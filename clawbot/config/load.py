@@ -64,7 +64,7 @@ def zone_problem(environ: Mapping[str, str]) -> str:
 DEFAULT = "default"
 COMMAND_LINE = "command line"
 _MAPPING_KEY = "[key]"
-# Texts for the model, where `$NAME` may be part of what is said; and commands, which are compared to the byte.
+# Texts for the model, where `$NAME` may be part of the words; and commands, which are compared to the byte.
 _TEXTS = ("prompt", "system_prompt", "placeholder")
 _COMMANDS = ("allow", "network", "ask", "deny")
 _OF_BACKENDS = frozenset(
@@ -212,7 +212,7 @@ def _validate(merged: Layer, paths: Paths) -> tuple[Settings | None, list[Config
         )
         return settings, [problem for found in problems for problem in found]
     except ValidationError as error:
-        # Agents inherit errors of the defaults: report each place once.
+        # Agents inherit errors of the defaults: report each position once.
         found = {_problem(detail, merged): None for detail in error.errors(include_url=False)}
         return None, list(found)
 
@@ -291,7 +291,7 @@ def _rare_keys(settings: Settings, merged: Layer) -> Iterator[str]:
 
 
 def _unused_keys(settings: Settings, merged: Layer) -> Iterator[tuple[str, str]]:
-    """Yield each key of one profile that is set only for agents with the other one, and a notice. Defaults say nothing,
+    """Yield each key of one profile that is set only for agents with the other one, and a notice. Defaults set nothing,
     unless they are in an older key."""
     of_profile = tables()["profiles"]
     for path, mark in merged.marks.items():

@@ -1,4 +1,4 @@
-"""The data of one settings file while keys of related programs are moved to their place here."""
+"""The data of one settings file while keys of related programs are moved to their path here."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Mover:
         self._moved.append((old, new))
 
     def take(self, path: KeyPath) -> Any:
-        """Remove and return a value, with the mappings that become empty; an agent stays."""
+        """Remove and return a value, with the mappings that become empty; an agent remains."""
         value = self.at(path[:-1]).pop(path[-1])
         while (path := path[:-1]) and not self.at(path):
             if len(path) == 2 and path[0] == "agents" and path[1] != "entries":

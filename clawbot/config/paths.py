@@ -18,7 +18,7 @@ MAIN_AGENT = "main"
 DEFAULTS = "defaults"
 
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]*")
-# With a prefix such as `workspace-` an id stays below the file system's limit of 255 bytes.
+# With a prefix such as `workspace-` an id is below the file system's limit of 255 bytes.
 _MAX_ID_CHARS = 64
 
 

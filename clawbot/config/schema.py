@@ -1,4 +1,4 @@
-"""The whole of the settings: every key with its type, default and meaning. `config.yaml` is generated from it."""
+"""All settings: every key with its type, default and meaning. `config.yaml` is generated from it."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class MilvusSettings(SettingsSection):
     """The name of this machine there, which must be its own; null for its host name and state folder. Under another
     name its files are those of another machine."""
     agents: dict[str, list[str]] = Field(default_factory=dict)
-    """The agents whose memory an agent may search beside its own, by its id: `{main: [research]}`."""
+    """The agents whose memory an agent may search besides its own, by its id: `{main: [research]}`."""
     staleness: Duration = 5.0
     """How old the list of other machines' files may be in a search; own changes are found at once."""
     timeout: Duration = 10.0
@@ -129,7 +129,7 @@ class BrokenBackend(Struct, frozen=True):
 
 
 class MemorySettings(SettingsSection):
-    """Memory as a whole."""
+    """All of memory."""
 
     backend: Annotated[str, AfterValidator(check_backend)] = BUILTIN_BACKEND
     """What searches the memory files: `builtin`, `qmd`, `milvus`, or the name of an installed package's backend. When
@@ -189,9 +189,9 @@ class ServeSettings(SettingsSection):
     connections: Positive = 512
     """Connections that may be open at once."""
     sessions: Positive = 64
-    """Conversations that may be open at once; the one that has rested longest is closed for the next."""
+    """Conversations that may be open at once; the one that has been idle longest is closed for the next."""
     idle: Limit = 300.0
-    """How long a conversation stays open after its last answer; until then it can't be opened elsewhere."""
+    """How long a conversation remains open after its last answer; until then it can't be opened elsewhere."""
     grace: Duration = 20.0
     """How long running answers may go on when the server ends; then they are interrupted, and kept."""
     tools: ServeToolSettings = ServeToolSettings()
@@ -348,17 +348,17 @@ class TuiSettings(SettingsSection):
     """auto (as the terminal is), light, dark, or the name of a theme. One chosen on the screen (F2, /theme) is kept and
     comes first, until this is changed."""
     language: Literal["auto", "en", "zh"] = "auto"
-    """The language of the chat: as LC_ALL, LC_MESSAGES or LANG say, English, or Chinese."""
+    """The language of the chat: as LC_ALL, LC_MESSAGES or LANG set, English, or Chinese."""
     queue: Literal["wait", "steer"] = "wait"
     """What happens with a message that is sent while a turn runs. wait: it is answered in a turn of its own; steer: the
-    model hears it after the tools that it has called, if it called any."""
+    model reads it after the tools that it has called, if it called any."""
     notify: Literal["off", "unfocused", "always"] = "unfocused"
     """When the terminal calls you, by its bell and a notice where it has one, at the end of a long turn and when a
-    question waits: never, while you look elsewhere, or always."""
+    question waits: never, while you are elsewhere, or always."""
     plain: Switch = False
     """The chat in lines instead of the screen, for screen readers. A terminal that can't draw always gets it."""
     motion: Switch = True
-    """Signs that move while the machine works; off: they stand still."""
+    """Signs that move while the machine works; off: they do not move."""
     panel: Literal["auto", "off"] = "auto"
     """The side panel: the plan, changed files, notes used, the context window, the last conversations. auto: on screens
     from 150 columns."""
@@ -389,7 +389,7 @@ class Settings(SettingsSection, AgentLookup):
     agents: Annotated[dict[Annotated[str, AfterValidator(_check_entry)], AgentSettings], BeforeValidator(_inherit)] = (
         Field(default_factory=dict, validate_default=True)
     )
-    """`defaults` holds what all agents share; beside it, each agent (`main` always exists) has an entry for its own
+    """`defaults` holds what all agents share; besides it, each agent (`main` always exists) has an entry for its own
     values."""
     session: SessionSettings = SessionSettings()
     """Conversations."""
@@ -400,7 +400,7 @@ class Settings(SettingsSection, AgentLookup):
     schedule: ScheduleSettings = ScheduleSettings()
     """Scheduled jobs by name. docs/schedule.md has examples."""
     memory: MemorySettings = MemorySettings()
-    """Memory as a whole."""
+    """All of memory."""
     mcp: McpSettings = McpSettings()
     """Tools of MCP servers."""
     tui: TuiSettings = TuiSettings()

@@ -68,7 +68,7 @@ class AttachmentSettings(SettingsSection):
     enabled: Switch = True
     """Whether anything is attached."""
     max_chars: Positive = 40_000
-    """Characters of one file or folder; the rest is left out, which is said."""
+    """Characters of one file or folder; the rest is left out with a note."""
     total_max_chars: Positive = 120_000
     """Characters of all that one message attaches; never more than half of the model's window."""
     folder_entries: Positive = 200
@@ -110,9 +110,9 @@ class MemoryFlushSettings(SettingsSection):
     model: ModelRef | None = None
     """The model of this turn; null for the agent's own."""
     prompt: str = FLUSH_PROMPT
-    """The prompt. YYYY-MM-DD stands for today in the user's zone."""
+    """The prompt. YYYY-MM-DD means today in the user's zone."""
     system_prompt: str = FLUSH_SYSTEM_PROMPT
-    """Added to the prompt; the system prompt stays that of the conversation."""
+    """Added to the prompt; the system prompt remains that of the conversation."""
 
 
 class CompactionSettings(SettingsSection):
@@ -143,7 +143,7 @@ class SoftTrimSettings(SettingsSection):
     """Truncation of old tool results."""
 
     max_chars: Count = 4_000
-    """Results up to this many characters are kept whole."""
+    """Results up to this many characters are kept complete."""
     head_chars: Count = 1_500
     """Characters kept at the start."""
     tail_chars: Count = 1_500
@@ -202,7 +202,7 @@ TildeGlob = Annotated[str, AfterValidator(lambda value: str(expand_tilde(value))
 
 
 def _check_hidden(value: str) -> str:
-    """Return `value`, a glob; raises ValueError if it covers the whole disk or workspace."""
+    """Return `value`, a glob; raises ValueError if it covers the entire disk or workspace."""
     if set(PurePath(value).parts) <= {"/", "//", "*", "**"}:
         raise ValueError(f"{value!r} would hide everything that commands need; use a narrower path")
     return value
@@ -302,7 +302,7 @@ class ToolSettings(SettingsSection):
     max_rounds: Positive = 40
     """Model calls in one turn; after that it ends without an answer."""
     max_calls: Positive = 100
-    """Tool calls executed from one answer; the model is told to send the others again."""
+    """Tool calls executed from one answer; the model is asked to send the others again."""
     output_max_chars: Positive = 40_000
     """Characters of a tool result that the model sees."""
     deny: list[str] = Field([])
@@ -347,7 +347,7 @@ class PermissionSettings(SettingsSection):
 
     mode: Mode = "edits"
     """The mode at the start: `plan` changes nothing, `ask` asks before each change but those of notes, `edits` as the
-    settings say. `--mode`, `/mode` and Shift+Tab change it."""
+    settings set. `--mode`, `/mode` and Shift+Tab change it."""
     allow: list[ToolRule] = Field([])
     """Calls that run unasked; commands as in `tools.shell.allow`. Instruction files are asked about all the same."""
     ask: list[ToolRule] = Field([])
@@ -357,7 +357,7 @@ class PermissionSettings(SettingsSection):
 
 
 class SubagentSettings(SettingsSection):
-    """The tool `task`: a sub-agent does a piece of the work in a context of its own, and reports."""
+    """The tool `task`: a sub-agent does a part of the work in a context of its own, and reports."""
 
     enabled: Literal["auto", "on", "off"] = "auto"
     """`auto`: offered unless the model is the offline one or has a window below 32,000 tokens; `on`; `off`."""
@@ -383,7 +383,7 @@ class AgentSettings(SettingsSection):
     """One agent. `agents.defaults` holds what all agents share; the other entries override it."""
 
     workspace: StatePath = Field(Path("~/.clawbot/workspace"), validate_default=True)
-    """The agent's folder. `~/.clawbot` stands for the state folder ($CLAWBOT_HOME), where relative paths start too.
+    """The agent's folder. `~/.clawbot` means the state folder ($CLAWBOT_HOME), where relative paths start too.
     Default for agents other than main: `workspace-<id>` in the state folder."""
     model: ModelRef = "auto"
     """auto, offline, provider/model in litellm's notation, or script:FILE.yaml. auto uses the first API key found in
@@ -411,11 +411,11 @@ class AgentSettings(SettingsSection):
     timezone: ZoneName | None = None
     """The user's time zone, an IANA name; null for the machine's."""
     request_timeout: Annotated[Duration, Field(gt=0)] = 120.0
-    """How long a model call may stay without data before it counts as failed."""
+    """How long a model call may be without data before it counts as failed."""
     retries: RetrySettings = RetrySettings()
     """How a failed call is retried."""
     keep_client: Annotated[Duration, Field(ge=0)] = 300.0
-    """How long the process that calls the model stays after `clawbot chat -p`, for the next command; 0 for not at all.
+    """How long the process that calls models remains after `clawbot chat -p`, for the next command; 0 for not at all.
     """
     bootstrap: BootstrapSettings = BootstrapSettings()
     """How much of AGENTS.md, SOUL.md and the like the model sees."""
@@ -430,7 +430,7 @@ class AgentSettings(SettingsSection):
     skills: list[str] | None = None
     """Names of the skills that the agent has; null for all."""
     subagents: SubagentSettings = SubagentSettings()
-    """The tool `task`: a sub-agent does a piece of the work in a context of its own, and reports."""
+    """The tool `task`: a sub-agent does a part of the work in a context of its own, and reports."""
     compaction: CompactionSettings = CompactionSettings()
     """How a long conversation is summarised."""
     context_pruning: ContextPruningSettings = ContextPruningSettings()

@@ -142,7 +142,7 @@ class McpServer(SettingsSection):
     enabled: Switch = True
     """Whether its tools are offered."""
     command: Annotated[str, Field(min_length=1)] | None = None
-    """The program, found on the PATH or named by its whole path."""
+    """The program, found on the PATH or named by its full path."""
     args: list[str] = Field([])
     """Its arguments."""
     env: dict[VariableName, str] = Field({})

@@ -54,7 +54,7 @@ class LineWeights(SettingsSection):
     rare: Weight = 6.0
     """Rarity (0 to 8) from which a word counts as rare."""
     speaker: Weight = 3.7
-    """The line is said by somebody named in the question."""
+    """The line is spoken by somebody named in the question."""
     speaker_near: Weight = 3.0
     """Somebody named in the question speaks under the same heading."""
     day: Weight = 5.0
@@ -70,9 +70,9 @@ class LineWeights(SettingsSection):
     heading: Weight = -2.0
     """The line is a heading; the text below it is the better answer."""
     by_user: Weight = -0.05
-    """The user said it in a conversation: otherwise equal lines of files rank first."""
+    """The user wrote it in a conversation: otherwise equal lines of files rank first."""
     by_agent: Weight = -0.1
-    """The agent said it: otherwise equal lines of the user rank first."""
+    """The agent wrote it: otherwise equal lines of the user rank first."""
     before: Share = 0.7
     """Weight of a word one line before: often the question that a line answers."""
     after: Share = 0.5
@@ -102,9 +102,9 @@ class LineWeights(SettingsSection):
     by_day: Positive = 300
     """Candidate lines by a day named in the question."""
     promising: Positive = 300
-    """Lines scored exactly when the whole index is in memory."""
+    """Lines scored exactly when the entire index is in memory."""
     postings: Positive = 20_000
-    """Lines read for one word; in a large index a fifth of all. Words in more lines say little."""
+    """Lines read for one word; in a large index a fifth of all. Words in more lines mean little."""
     least_score: Share = 0.05
     """Minimum score of a line without any word of the question."""
     least_words: Weight = 3.0
@@ -118,7 +118,7 @@ class LineWeights(SettingsSection):
     first_ranges: Positive = 4
     """Results of the first page."""
     range_chars: Positive = 700
-    """Maximum characters of a result; a longer line is kept whole, or truncated to the remaining budget if that is at
+    """Maximum characters of a result; a longer line is kept, or truncated to the remaining budget if that is at
     least as much."""
     gap: Count = 1
     """Maximum lines between two good ones that are merged into one result."""
@@ -247,7 +247,7 @@ class OnnxSettings(SettingsSection):
     threads: Annotated[int, Field(ge=1, le=64)] = 2
     """How many threads compute."""
     timeout: Duration = 3.0
-    """Time limit, after which the order stays as it was."""
+    """Time limit, after which the order is unchanged."""
 
     @model_validator(mode="after")
     def _address_has_hashes(self) -> Self:
@@ -272,7 +272,7 @@ class QuerySettings(SettingsSection):
     min_score: Share | None = None
     """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
     max_injected_chars: Positive = 6_000
-    """Characters of the whole answer to one search, with file names and line numbers, whatever the model requests.
+    """Characters of the entire answer to one search, with file names and line numbers, whatever the model requests.
     Its frame takes about 400."""
     timeout: Duration = 30.0
     """Time limit of a search; after it the search returns what it has. A search on the command line waits as long for
@@ -354,7 +354,7 @@ class MemorySearchSettings(SettingsSection):
     remote: RemoteSettings = RemoteSettings()
     """Remote embeddings."""
     sources: Annotated[list[Source], AfterValidator(_check_sources)] = Field(["memory", "sessions"])
-    """`memory` for the Markdown files, `sessions` for what was said in the agent's conversations."""
+    """`memory` for the Markdown files, `sessions` for the messages of the agent's conversations."""
     extra_paths: list[Annotated[ExtraPath, BeforeValidator(_as_extra_path)]] = Field([])
     """Additional files or folders: a path, or {path, pattern}. Relative ones start at the workspace."""
     chunking: ChunkingSettings = ChunkingSettings()

@@ -153,7 +153,7 @@ _DAY = 24 * 60
 
 def _check_every(seconds: float) -> float:
     if seconds < _SHORTEST or seconds != int(seconds):
-        raise expected("a duration of whole seconds, 1m at least")
+        raise expected("a duration of full seconds, 1m at least")
     return seconds
 
 
@@ -205,7 +205,7 @@ CatchUp = Literal["once", "skip"]
 
 
 class JobSettings(SettingsSection):
-    """One job. One of `cron`, `every` and `at` says when, either `prompt` or `event` says what."""
+    """One job. One of `cron`, `every` and `at` is its time, either `prompt` or `event` its text."""
 
     enabled: Switch = True
     """Whether it runs automatically. `clawbot schedule run NAME` works either way."""

@@ -48,7 +48,7 @@ _OTHER_HOME = re.compile(rb"~[^/\s\"']")
 
 
 def quick_settings(paths: Paths, *, config_file: Path | None = None) -> Settings:
-    """The settings as `load_settings` has them, from the snapshot if it is current; otherwise it is written anew.
+    """The settings as `load_settings` has them, from the snapshot if it is current; otherwise it is written again.
 
     Only for what asks for settings alone: notices and origins are not kept. Raises ConfigError. Blocks.
     """
@@ -117,7 +117,7 @@ def _state(file: Path) -> tuple[int, ...]:
 
 
 def _read(file: Path, digest: bytes, load: Callable[[], Settings]) -> Settings | None:
-    """The settings in `file`; None if it is none of the same `digest`, whole, and the user's alone."""
+    """The settings in `file`; None if it is none of the same `digest`, complete, and the user's alone."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as stream:
@@ -222,4 +222,4 @@ class _SectionView:
 
 
 class _SettingsView(_SectionView, AgentLookup):
-    """The whole of the snapshot."""
+    """All settings of the snapshot."""

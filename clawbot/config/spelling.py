@@ -1,7 +1,7 @@
 """Converts the keys of a layer to the schema's spelling, and explains wrong keys and values to the user: what was
 expected, what was found, what was probably meant.
 
-snake_case and camelCase are the same key. Names chosen by users (of agents, hooks) stay as they are.
+snake_case and camelCase are the same key. Names chosen by users (of agents, hooks) remain as they are.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ _EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "keys with values",
     "float_type": "a number",
-    "int_type": "a whole number",
+    "int_type": "an integer",
     "list_type": "a list",
     "model_type": "keys with values",
     "string_type": "text",
@@ -191,7 +191,7 @@ _SHOWN = 60
 
 def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
     """The message for a key that is not among `known`; `elsewhere` is the path of an existing key of that name, which
-    was meant rather than one that looks like it."""
+    was meant rather than one that is similar."""
     meant = elsewhere or nearest(key, known, least=_ALIKE)
     return f"unknown key; did you mean {meant}?" if meant else f"unknown key; expected one of {', '.join(known)}"
 

@@ -62,7 +62,7 @@ def _with(known: Mapping[str, V], key: str, value: V | None) -> dict[str, V]:
 
 
 def adopt(file: Path, trusted: Mapping[str, str]) -> Switches:
-    """Let a file in which names alone decided go on with `trusted`; any other stays as it is. Returns what it holds
+    """Let a file in which names alone decided go on with `trusted`; any other is unchanged. Returns what it holds
     now. Raises ConfigError. Blocks."""
     return _change(file, lambda old: old if old.trusted is not None else Switches(old.enabled, dict(trusted)))
 

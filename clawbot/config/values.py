@@ -1,6 +1,6 @@
 """The types of settings values (durations, sizes, switches, paths, zones, model names), and the base class of sections.
 
-Errors of type "expected" say what was expected and never repeat the value.
+Errors of type "expected" name what was expected and never repeat the value.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def parse_clock(value: Any) -> str:
 
 
 def expand_tilde(value: Any) -> Path:
-    """A path with `~` expanded; a relative one stays relative. Raises PydanticCustomError."""
+    """A path with `~` expanded; a relative one remains relative. Raises PydanticCustomError."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise expected("a path")
     try:

@@ -32,7 +32,7 @@ _LONG_RUNS = re.compile(f"`{{{MAX_RUN + 1},}}")
 
 
 def fence_for(texts: Iterable[str]) -> str:
-    """A fence longer than any run of backticks in `texts`. It depends only on the texts, so the provider's cache keeps
+    """A fence longer than any run of backticks in `texts`. It depends only on the texts, so the provider's cache is
     valid while they do not change."""
     longest = max(map(len, _TICKS.findall("\n".join(texts))), default=0)
     return "`" * max(3, longest + 1)
@@ -94,7 +94,7 @@ class Bootstrap(Struct, frozen=True):
 
 
 def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
-    """The files of `workspace`, untruncated, for a session with `privacy`. Blocks; never raises for a file: unusable ones count
+    """The files of `workspace`, untruncated, for a session with `privacy`. Blocks; never raises: unusable ones count
     as missing."""
     notices: list[str] = []
     wanted = [((name,), False) for name in SEEDED] + [((RITUAL,), True), (MEMORY_NAMES, True)]

@@ -47,14 +47,14 @@ _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "summary": "sum
 _SYNTHETIC = "<synthetic>"  # the model of answers that the program makes
 _SPOKEN = ("user", "assistant")
 _NO_MESSAGE = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-# What the program says in the place of the user.
+# What the program writes in place of the user.
 _PROGRAM = re.compile(
     r"<(?:local-command-|bash-std|task-notification)|Caveat: The messages below|\[Request interrupted by user"
 )
 
 
 class _Line(Struct, gc=False):
-    """A line: the answer `group` that it is a part of, what it says, and whether that is results of tools. One that
+    """A line: the answer `group` that it is a part of, its messages, and whether they are results of tools. One that
     `follows` continues the line before it in the file if it has no known parent."""
 
     parent: str
@@ -69,7 +69,7 @@ class _Line(Struct, gc=False):
 
     @property
     def is_spoken(self) -> bool:
-        """Whether a person or a model says something: commands like `/exit` and their output are no conversation."""
+        """Whether it is from a person or a model: commands like `/exit` and their output are no conversation."""
         users = (each for each in self.messages if isinstance(each, UserMessage))
         return self.is_answer or any(not is_command(each.text) for each in users)
 
@@ -152,7 +152,7 @@ def _chosen(lines: dict[str, _Line]) -> list[str]:
     is_list = not any(line.parent in lines for line in lines.values())
     last = next((uuid for uuid, line in reversed(lines.items()) if line.messages), "")
     chain = {*lines} if is_list else {*branch(parents, last)}
-    # Calls that were made at once are branches of their own: each answer is whole, and has all its results.
+    # Calls that were made at once are branches of their own: each answer is complete, and has all its results.
     groups = {lines[uuid].group for uuid in chain} - {""}
     complete = {uuid for uuid, line in lines.items() if line.is_answer and line.group in groups} | chain
     return [uuid for uuid, line in lines.items() if uuid in complete or (line.is_result and line.parent in complete)]
@@ -247,7 +247,7 @@ def _codex_sessions(path: Path, titles: dict[str, str], skipped: Skipped) -> Ite
 
 
 def _entries(path: Path, ident: str, began: int, skipped: Skipped) -> Iterator[Imported]:
-    """Yield the messages. What the user went back from stays as a branch that was left."""
+    """Yield the messages. What the user went back from remains as a branch that was left."""
     blocks = Blocks("openai")
     model = last = ""
     turns: list[str] = []  # the entry before each message of the user

@@ -34,7 +34,7 @@ from clawbot.messages import Message, TextBlock
 CONVERSATIONS = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json")
 # Marks of ChatGPT around references, in characters that no font has.
 _REFERENCES = re.compile("[\ue200\ue203-\ue206].*?[\ue201\ue204]", re.DOTALL)
-# Some stand for words: entities, whose second value is the name, and links with their text.
+# Some replace words: entities, whose second value is the name, and links with their text.
 _NAMED = re.compile(
     r"\ue200(?:entity\ue202\[\s*\"[^\"\ue201]*\"\s*,\s*(\"(?:[^\"\\\ue201]|\\.)*\")|url\ue202([^\ue201\ue202]*))"
     r"[^\ue201]*\ue201"

@@ -79,7 +79,7 @@ def _other_texts(folder: Path, settings: AgentSettings) -> Iterator[tuple[str, s
 
 
 def _notes_in(folder: Path) -> int:
-    """How many Markdown files lie below `folder`, without hidden ones, those of packages, of memory and of skills."""
+    """How many Markdown files are below `folder`, without hidden ones, those of packages, of memory and of skills."""
     count = 0
     with contextlib.suppress(OSError), GuardedFolder(folder).folder() as top:
         for entry in TreeWalk(top, skips=_is_hidden, ignored=_LEFT_OUT, most=_MAX_ENTRIES):

@@ -41,7 +41,7 @@ _KINDS = {"cron": "cron", "hook": "cron", "heartbeat": "cron", "subagent": "suba
 _KINDS |= dict.fromkeys(("group", "channel", "thread", "topic"), "group")
 _OUR_RECORDS = "clawbot."  # only this program may write such types: offers to memory, ends, forks
 _SETTINGS = ("openclaw.json", "moltbot.json", "clawdbot.json")
-# How an answer is to be sent, and what only the voice says; between backticks it is what the answer is about.
+# How an answer is to be sent, and what is only spoken; between backticks it is what the answer is about.
 _DIRECTIVE = re.compile(
     r"(?<!`)(?:\[\[\s*tts:text\s*\]\].*?\[\[\s*/tts:text\s*\]\]"
     r"|\[\[\s*(?:reply_to(?:_current|\s*:[^\]\n]*)|audio_as_voice|as_document|/?tts(?:\s*:[^\]\n]*)?)\s*\]\])[ \t]*",

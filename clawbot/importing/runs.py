@@ -61,7 +61,7 @@ class Outcome(Struct):
     """What a run did, or would do: conversations that are new, that grew, that grew and were continued here (`parts`:
     their new messages are conversations of their own), that are the `same`; messages and their `size` in bytes.
     `copied` and `beside` are notes, `jobs` the file of jobs; `skipped` counts what was left out, by reason; `remarks`
-    say what is not imported."""
+    name what is not imported."""
 
     program: str
     run: str = ""
@@ -80,7 +80,7 @@ class Outcome(Struct):
 
 
 class Undone(Struct):
-    """What an undo took back: conversations, new parts of them, notes, jobs; and what stays, each with the reason."""
+    """What an undo took back: conversations, new parts of them, notes, jobs; and what remains, each with the reason."""
 
     sessions: int = 0
     shortened: int = 0
@@ -269,7 +269,7 @@ class Importer:
                 self._skipped[f"a note that {error.strerror}"] += 1
                 continue
             for target in (name, f"{SEPARATE}/{self._run.program}/{name}"):
-                with suppress(NotADirectoryError):  # a link or a file is in the place of a folder
+                with suppress(NotADirectoryError):  # a link or a file is in place of a folder
                     if found := files.state(target):
                         if stat.S_ISREG(found.st_mode) and files.read(target, MAX_NOTE) == data:
                             break
@@ -304,7 +304,7 @@ def undo_run(
     *,
     workspace: Path,
 ) -> Undone:
-    """Take back what the run made and what nobody used since; `drop_job` removes a job, or returns why it stays.
+    """Take back what the run made and what nobody used since; `drop_job` removes a job, or returns why it remains.
     Blocks. Raises SessionStoreError, ConfigError, OSError."""
     undone, kept, freed = Undone(), list[Record](), list[Path]()
     for record in reversed(records):
@@ -327,7 +327,7 @@ def undo_run(
 
 
 def _undo_session(path: Path, record: Record, run_id: str, undone: Undone) -> str:
-    """Take a session back; returns why it stays, or ""."""
+    """Take a session back; returns why it remains, or ""."""
     if not path.exists():
         return ""
     if holder_of(path) is not None:

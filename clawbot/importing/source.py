@@ -1,6 +1,6 @@
 """What the readers of other programs share: conversations as they are read, files within limits, branches of trees.
 
-Whatever lies in those folders is untrusted: no link and no special file is opened, and no file is read as a whole that
+The content of those folders is untrusted: no link and no special file is opened, and no file is read at once that
 may be large.
 """
 
@@ -81,7 +81,7 @@ class Session(Struct):
 
 
 class Unit(NamedTuple):
-    """What is read again as a whole when `stamp` differs: a file, or a conversation of an export."""
+    """What is read again completely when `stamp` differs: a file, or a conversation of an export."""
 
     name: str
     stamp: str
@@ -166,7 +166,7 @@ def lines_of(path: Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]
                 yield start, value
             elif raw.strip(b" \t\r\n\0"):
                 skipped["lines that can't be read"] += 1
-                # An entry of our format that was written behind a torn one.
+                # An entry of our format that was written behind a truncated one.
                 if (found := ENTRY_START.search(raw, 1)) and (value := as_line(raw[found.start() :])) is not None:
                     yield start + found.start(), value
             start, is_rest = start + len(raw), is_cut
@@ -218,7 +218,7 @@ def array_items(file: IO[bytes], skipped: Skipped) -> Iterator[dict[str, Any]]:
             skipped["entries that are no conversations"] += 1
 
 
-_SILENT = {"thinking", "redacted_thinking", "token_budget", "flag"}  # blocks that say nothing to the user
+_SILENT = {"thinking", "redacted_thinking", "token_budget", "flag"}  # blocks that mean nothing to the user
 _NAMES = ("title", "filename", "file_name", "name")  # of what a block or an attachment holds
 UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _FAR = 10**11  # a time in seconds is smaller until the year 5138, one in milliseconds larger since 1973
@@ -254,7 +254,7 @@ def first_time(*values: Any) -> int:
 
 
 def numbered(ident: str, messages: Iterable[Message]) -> Iterator[Imported]:
-    """Yield the messages that stand in the entry `ident` of another program."""
+    """Yield the messages that are in the entry `ident` of another program."""
     for number, message in enumerate(messages):
         yield Imported(entry_id(f"{ident}:{number}"), message)
 
@@ -269,7 +269,7 @@ class Blocks:
         self.open: list[str] = []
 
     def user(self, content: Any, at: int, files: Any = (), pasted: Sequence[TextBlock] = ()) -> Iterator[Message]:
-        """Yield the results in `content`, then what the user said; if nothing was, the names of the attached `files`.
+        """Yield the results in `content`, then the user's text; if there is none, the names of the attached `files`.
         `pasted` is text of files that a model reads."""
         blocks = blocks_of(content)
         yield from (self.result(block, at) for block in blocks if block.get("type") == "tool_result")

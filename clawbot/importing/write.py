@@ -1,6 +1,6 @@
 """Writes an imported conversation as a transcript of ours, whose end shows whether anybody continued it here.
 
-The end is a record that the conversation was imported, and the mark of an ended session. The record says that memory
+The end is a record that the conversation was imported, and the mark of an ended session. The record notes that memory
 was offered all before it: nothing of it is sent to a model unless somebody continues the conversation.
 """
 
@@ -131,7 +131,7 @@ class Composer:
         self._sink.write(line)
         self.size += len(line)
         self.messages += isinstance(entry, MessageEntry) and not isinstance(entry.message, ToolResultMessage)
-        # A summary stands before what was kept of the messages that it follows in the file.
+        # A summary comes before what was kept of the messages that it follows in the file.
         is_read = not isinstance(entry, CompactionEntry) and context_items([entry])
         self._read[ident] = ident if is_read else self._read.get(parent, "")
 

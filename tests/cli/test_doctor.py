@@ -556,7 +556,7 @@ HOOK = "---\nevents: [tool:before]\n---\n"
     ("settings", "handler", "state", "message", "fix"),
     [
         ("", "async def handle(event): pass", "ok", "ready: session-memory", None),
-        ("", "import no_such_module", "problem", "guard does not run: ModuleNotFoundError", "look into "),
+        ("", "import no_such_module", "problem", "guard does not run: ModuleNotFoundError", "check "),
         ("hooks: {entries: {guard: {enabled: false}}}", "import no_such_module", "ok", "ready: ", None),
         ("hooks: {enabled: false}", "async def handle(event): pass", "ok", "ready: none", None),
         (

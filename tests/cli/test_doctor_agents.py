@@ -31,7 +31,7 @@ def test_a_workspace_in_anothers_is_a_warning_that_says_what_to_do() -> None:
     [finding] = look(f"agents: {{{nested}}}")
     assert finding.state == "warning"
     assert "the workspace of research" in finding.message
-    assert "lies in that of main" in finding.message
+    assert "is in that of main" in finding.message
     assert finding.fix is not None
     assert "agents.main.tools.agents: [research]" in finding.fix
     [allowed] = look(f"agents: {{{nested}, main: {{tools: {{agents: [research]}}}}}}")

@@ -244,9 +244,9 @@ def test_status_as_json_has_the_names_of_the_reference(serve: Serve) -> None:
             {"remote": True, "address": "http://127.0.0.1:9000/v1"},
             "  leaves here the text of pieces and queries goes to http://127.0.0.1:9000/v1",
         ),
-        ({"rebuilding": True}, "  state       up to date; a new index is being built beside this one; never synced"),
+        ({"rebuilding": True}, "  state       up to date; a new index is being built next to this one; never synced"),
         ({"busy": True}, "  state       up to date; another process is indexing; never synced"),
-        ({"extra_paths": ("../docs",)}, "  beside it   ../docs"),
+        ({"extra_paths": ("../docs",)}, "  next to it  ../docs"),
         (
             {"source_counts": (SourceCount("memory", 2, 3, 30), SourceCount("sessions", 1, 1, 1))},
             "              sessions: 1 of 1 file, 1 piece",

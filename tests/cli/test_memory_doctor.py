@@ -160,7 +160,7 @@ async def test_each_issue_says_what_to_do(here: Here) -> None:
     (here.settings.workspace / "memory").symlink_to(here.paths.home)
     issues = (Issue("memory", "it is a symlink"), Issue("MEMORY.md", "is not UTF-8"))
     _, link, text = await findings(here, issues=issues)
-    assert (link.fix or "").startswith("put what it leads to in the place of")
+    assert (link.fix or "").startswith("replace by what it leads to:")
     assert (text.fix or "").startswith("mend ")
 
 
@@ -180,7 +180,7 @@ async def test_one_is_counted_as_one(here: Here) -> None:
 @pytest.mark.parametrize(
     ("locale", "names", "state", "said"),
     [
-        ("en_US.UTF-8", ("03-04-2026.md",), "warning", "is read as 4 March 2026, as LC_ALL, LC_TIME or LANG say"),
+        ("en_US.UTF-8", ("03-04-2026.md",), "warning", "is read as 4 March 2026, as LC_ALL, LC_TIME or LANG set"),
         ("en_GB.UTF-8", ("03-04-2026.md", "05-06-2026.md"), "warning", "and 1 more note"),
         ("C", ("03-04-2026.md",), "warning", "has no day"),
         ("C", ("03-04-2026.md", "25-04-2026.md"), "ok", "3 April 2026, as other names in the folder show"),

@@ -76,7 +76,7 @@ def test_info(home: Path) -> None:
         "发布网站",
         "MIT",
         "the model and you (/skill)",
-        "Read Bash(git:*) (it says so; that",
+        "Read Bash(git:*) (its own claim; that",
     ):
         assert said in text
     assert "bin: no-such-bin (missing)" in invoke("info", "needy").stdout
@@ -146,7 +146,7 @@ def test_off_as_a_whole(home: Path) -> None:
     (home / "config.yaml").write_text("skills: {enabled: false, dirs: [nowhere]}\n")
     done = invoke("list")
     assert "ready" in done.stdout
-    assert "Skills are off as a whole" in done.stderr
+    assert "Skills are all off" in done.stderr
     assert f"skills.dirs: there is no folder {home / 'nowhere'}" in done.stderr
     assert data("list", "--eligible")["skills"] == []
 

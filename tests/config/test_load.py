@@ -170,9 +170,9 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
             "2: agents.main.fallbacks[1]: expected auto, offline, provider/model (such as openai/gpt-5) or script:FILE,"
             " found the text 'gpt'",
         ),
-        ("agents: {main: {bootstrap: {max_chars: 1.5}}}", "expected a whole number, found the number 1.5"),
-        ("agents: {main: {bootstrap: {max_chars: '5'}}}", "expected a whole number, found the text '5'"),
-        ("agents: {main: {bootstrap: {max_chars: true}}}", "expected a whole number, found true"),
+        ("agents: {main: {bootstrap: {max_chars: 1.5}}}", "expected an integer, found the number 1.5"),
+        ("agents: {main: {bootstrap: {max_chars: '5'}}}", "expected an integer, found the text '5'"),
+        ("agents: {main: {bootstrap: {max_chars: true}}}", "expected an integer, found true"),
         ("agents: {main: {bootstrap: {max_chars: 0}}}", "expected at least 1, found the number 0"),
         ("agents: {main: {request_timeout: 0}}", "expected more than 0, found the number 0"),
         (
@@ -180,7 +180,7 @@ def test_a_section_with_nothing_in_it_changes_nothing() -> None:
             "agents.main.options: expected no messages, which other settings decide",
         ),
         ("agents: {main: {temperature: 3}}", "temperature: expected at most 2, found the number 3"),
-        ("agents: {main: {tools: {max_rounds: null}}}", "expected a whole number, found nothing"),
+        ("agents: {main: {tools: {max_rounds: null}}}", "expected an integer, found nothing"),
         ("agents: {main: {context_pruning: {soft_trim_ratio: 1.1}}}", "expected at most 1, found the number 1.1"),
         ("agents: {main: {context_pruning: {mode: cachettl}}}", "found the text 'cachettl'; did you mean cache-ttl?"),
         ("agents: {main: {memory_search: {chunking: {tokens: 9}}}}", "expected an overlap smaller than tokens"),

@@ -71,7 +71,7 @@ def test_each_hook_that_can_t_be_loaded_is_told_at_each_start_and_by_the_doctor(
     assert checked.returncode == 1
     for name, (_, _, why) in BROKEN.items():
         assert why in found[f"guard-{name}"]["message"]
-        assert found[f"guard-{name}"]["fix"].startswith(("look into", "install no-such-bin"))
+        assert found[f"guard-{name}"]["fix"].startswith(("check", "install no-such-bin"))
 
 
 @pytest.mark.parametrize("plain", [False, True])
