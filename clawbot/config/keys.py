@@ -149,7 +149,7 @@ class KeyMap:
         """All keys of the action `name`, as they are shown."""
         return ", ".join(dict.fromkeys(shown_key(key) for key in self.keys(name)))
 
-    def told(self) -> dict[str, str]:
+    def for_textual(self) -> dict[str, str]:
         """The changes in the form of textual."""
         return {name: ",".join(key for each in keys for key in ALSO.get(each, (each,))) or NO_KEY
                 for name, keys in self.changes.items()}  # fmt: skip

@@ -70,7 +70,7 @@ class Paths:
         self.schedule_file = home / "schedule.json"
         self.jobs_file = home / "jobs.json"
         self.history_file = home / "history.jsonl"
-        self.look_file = home / "look.json"
+        self.theme_file = home / "look.json"
         self.drafts_file = home / "drafts.json"
         self.run = home / "run"
         self.workspaces = home / "workspaces"

@@ -145,7 +145,7 @@ class McpConnection:
         if not isinstance(started, Started):
             await process.kill()
             self._fail(started.reason)
-            raise McpError(self._message(), hint="The log says more: logs/clawbot.log.")
+            raise McpError(self._message(), hint="See the log: logs/clawbot.log.")
         self._process, self.state, self.server, self.problem = process, "ready", started.server, ""
         self._wait_for_idle(self._idle)
         self._on_listing(started.listing)
@@ -240,7 +240,7 @@ class _Process:
             self._pipe.send(Call(number, tool, arguments, seconds))
             await asyncio.wait([future], timeout=seconds + GRACE_SECONDS)
             if not future.done():
-                self._lose(f"did not answer within {seconds:g} s, nor to the wish to stop, and was killed")
+                self._lose(f"did not answer within {seconds:g} s, nor to the request to stop, and was killed")
                 self._pipe.kill()
             return future.result()
         except (ValueError, TypeError, OverflowError) as error:
@@ -290,4 +290,4 @@ class _Process:
                 future.set_result(Lost(reason))
 
     def _end(self, ended: asyncio.Future[int]) -> None:
-        self._lose(f"is gone: the process that talks to it ended with status {ended.result()}")
+        self._lose(f"is gone: its client process ended with status {ended.result()}")

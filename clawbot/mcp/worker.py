@@ -216,7 +216,7 @@ async def _serve() -> None:
     requests, reports = claim_pipes()
     out = FrameWriter(reports, LARGEST_FRAME)
     worker = Worker(out)
-    on_signals((*ASKED, signal.SIGHUP), lambda _: worker.lose("ended the process that talks to it"))
+    on_signals((*ASKED, signal.SIGHUP), lambda _: worker.lose("ended its client process"))
     serve_frames(requests, request_decoder, asyncio.get_running_loop(), worker.take, full_tree=True)
     await worker.run()
 

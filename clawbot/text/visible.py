@@ -113,7 +113,7 @@ def reveal(shown: str) -> str:
     rest = _SIGN.sub("", shown)
     if OPEN in rest or CLOSE in rest:
         raise ValueError(
-            f"{OPEN} and {CLOSE} stand around signs only, such as {OPEN}U+200D{CLOSE} and {OPEN}3×tab{CLOSE}."
+            f"{OPEN} and {CLOSE} enclose signs only, such as {OPEN}U+200D{CLOSE} and {OPEN}3×tab{CLOSE}."
         )
     return _SIGN.sub(_revealed, shown)
 

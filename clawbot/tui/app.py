@@ -115,7 +115,7 @@ class ClawbotApp(KeysInOrder):
             self.failure = error
             self.exit(return_code=1)
             return
-        kept = await asyncio.to_thread(kept_theme, runtime.paths.look_file, runtime.settings.tui.theme)
+        kept = await asyncio.to_thread(kept_theme, runtime.paths.theme_file, runtime.settings.tui.theme)
         self.theme = theme_name(kept or runtime.settings.tui.theme, self.available_themes)
         await self.connect(runtime)
         # Freeze what exists now, so that the garbage collector skips it: scanning it again would stall the screen.

@@ -197,7 +197,7 @@ async def keep(app: Front, theme: str) -> None:
     if app.runtime is None:
         return
     try:
-        await asyncio.to_thread(keep_theme, app.runtime.paths.look_file, theme, app.runtime.settings.tui.theme)
+        await asyncio.to_thread(keep_theme, app.runtime.paths.theme_file, theme, app.runtime.settings.tui.theme)
     except OSError as error:
         app.notify(_("The theme is not kept: {error}").format(error=error), severity="error", markup=False)
     else:

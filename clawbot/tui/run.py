@@ -51,7 +51,7 @@ def run_chat(open_runtime: OpenRuntime, *, theme: str = "auto", clock: Clock | N
             from clawbot.tui.driver import driver_after
             from clawbot.tui.themes import kept_theme
 
-        theme = kept_theme(Paths(find_home()).look_file) or theme
+        theme = kept_theme(Paths(find_home()).theme_file) or theme
         sixteen = Console(force_terminal=True).color_system == "standard"
         app = ClawbotApp(open_runtime, theme=theme, clock=clock, driver=driver_after(kept), sixteen=sixteen)
         unclosed = asyncio.run(_run(app, kept))

@@ -63,7 +63,7 @@ def test_a_key_that_another_action_gave_up_can_be_taken() -> None:
 def test_the_two_names_of_one_key_are_one_key() -> None:
     keys = KeyMap({"find": [], "unfold": ["ctrl+slash"], "memory": ["ctrl+underscore"]})
     assert list(keys.clashes()) == [("memory", "unfold", "ctrl+/")]
-    assert (keys.told()["unfold"], keys.told()["memory"]) == ("ctrl+underscore,ctrl+slash",) * 2
+    assert (keys.for_textual()["unfold"], keys.for_textual()["memory"]) == ("ctrl+underscore,ctrl+slash",) * 2
 
 
 @pytest.mark.parametrize("nothing", ["none", "null", "[]", ""])

@@ -197,7 +197,7 @@ async def test_the_editor_shows_signs_and_gives_back_what_they_stand_for(tmp_pat
         for _ in range(4):
             await pilot.press("backspace")
         await press(app, pilot, "enter")
-        await until(pilot, lambda: "stand around signs only" in screen_text(app))
+        await until(pilot, lambda: "enclose signs only" in screen_text(app))
         for _ in range(7):
             await pilot.press("backspace")
         await press(app, pilot, "enter")

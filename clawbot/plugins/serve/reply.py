@@ -74,7 +74,7 @@ class Reply:
 
     @property
     def text(self) -> str:
-        """The reply, what commands said, or else the notes."""
+        """The reply, what commands printed, or else the notes."""
         texts = [*self._outputs, *([self._text] if self._text else [])]
         return _GAP.join(texts or self._notes)
 

@@ -185,7 +185,7 @@ class ChatScreen(Screen[None]):
 
     def _take_keys(self, keys: KeyMap) -> None:
         self.keys = keys
-        self.app.set_keymap(keys.told())
+        self.app.set_keymap(keys.for_textual())
         self.status_bar.take_keys(keys)
         self.page.take_unfold_key(keys.first("unfold"))
 
