@@ -23,11 +23,11 @@ class Clock(Protocol):
     """The source of "now". Tests pass their own."""
 
     def now(self) -> datetime:
-        """The current time, always timezone-aware."""
+        """Return the current time, always timezone-aware."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds of a clock that never goes back, for durations."""
+        """Return seconds of a clock that never goes back, for durations."""
         ...
 
 
@@ -39,7 +39,7 @@ class MachineZone(tzinfo):
     """
 
     def utcoffset(self, moment: datetime | None) -> timedelta | None:
-        """The offset at `moment`; `fold` decides for times that occur twice or are skipped."""
+        """Return the offset at `moment`; `fold` decides for times that occur twice or are skipped."""
         if moment is None:
             return None
         shown = moment.replace(tzinfo=None, microsecond=0)
@@ -50,7 +50,7 @@ class MachineZone(tzinfo):
         return None
 
     def tzname(self, moment: datetime | None) -> str | None:
-        """The machine's name of the zone at `moment`."""
+        """Return the machine's name of the zone at `moment`."""
         if moment is None:
             return None
         local = _instant(moment).astimezone()
@@ -78,7 +78,7 @@ def _shown(moment: datetime) -> datetime:
 
 
 def _instant(moment: datetime) -> datetime:
-    """The UTC time of the local wall-clock time `moment`, to the second.
+    """Return the UTC time of the local wall-clock time `moment`, to the second.
 
     Not with `astimezone`: for a skipped time Python 3.11.7 uses the offset before the gap, Python 3.12.1 the one after
     it.
@@ -93,11 +93,11 @@ class SystemClock:
         self.zone = zone or MachineZone()
 
     def now(self) -> datetime:
-        """The current time in the user's zone."""
+        """Return the current time in the user's zone."""
         return datetime.now(UTC).astimezone(self.zone)
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start."""
+        """Return seconds since an arbitrary start."""
         return time.monotonic()
 
 
@@ -107,12 +107,12 @@ def epoch_ms(moment: datetime) -> int:
 
 
 def iso_utc(moment: datetime) -> str:
-    """`moment` in the format of the transcripts: UTC, milliseconds, `Z`."""
+    """Return `moment` in the format of the transcripts: UTC, milliseconds, `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def moment_of(milliseconds: int, zone: tzinfo | None = UTC) -> datetime:
-    """The time in `zone` (None: the machine's). Values outside the calendar's range become the epoch."""
+    """Return the time in `zone` (None: the machine's). Values outside the calendar's range become the epoch."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):
@@ -120,13 +120,13 @@ def moment_of(milliseconds: int, zone: tzinfo | None = UTC) -> datetime:
 
 
 def first_day(text: str) -> date | None:
-    """The first day of `text`, a year, a month or a day; None for blank text. Raises ValueError with what was
+    """Return the first day of `text`, a year, a month or a day; None for blank text. Raises ValueError with what was
     expected."""
     return _day(text, last=False)
 
 
 def last_day(text: str) -> date | None:
-    """The last day of the same. Raises ValueError."""
+    """Return the last day of the same. Raises ValueError."""
     return _day(text, last=True)
 
 
@@ -157,19 +157,19 @@ def age(then: datetime, now: datetime) -> str:
 
 
 def day_of(local: date, *, with_year: bool) -> str:
-    """The date of `local`, in few words."""
+    """Return the date of `local`, in few words."""
     return text_in("date_with_year" if with_year else "date", current_language()).format(local)
 
 
 def weekday_of(local: date, *, with_year: bool = False) -> str:
-    """The weekday of `local`, the day and the month, in few words."""
+    """Return the weekday of `local`, the day and the month, in few words."""
     language, date = current_language(), day_of(local, with_year=with_year)
     weekday = weekdays[local.weekday()] if (weekdays := text_in("weekdays", language).split()) else ""
     return text_in("date_with_weekday", language).format(local, date=date, weekday=weekday)
 
 
 def month_of(local: date) -> str:
-    """The month of `local` with its year, in words."""
+    """Return the month of `local` with its year, in words."""
     return text_in("month_with_year", current_language()).format(local)
 
 

@@ -39,7 +39,7 @@ def version_of(name: str) -> str:
 
 
 def is_managed() -> bool:
-    """Whether pip refuses to change this Python, which belongs to the system (PEP 668). Blocks."""
+    """Return whether pip refuses to change this Python, which belongs to the system (PEP 668). Blocks."""
     return sys.prefix == sys.base_prefix and Path(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED").exists()
 
 

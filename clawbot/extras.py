@@ -54,7 +54,7 @@ def packages(name: str) -> dict[str, str]:
 
 
 def is_installed(name: str) -> bool:
-    """Whether all packages of the extra `name` are installed, in any version. Blocks."""
+    """Return whether all packages of the extra `name` are installed, in any version. Blocks."""
     return all(map(version_of, packages(name)))
 
 

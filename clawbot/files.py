@@ -37,7 +37,7 @@ LEFT_SECONDS = 3_600.0  # a temporary file of this age is nobody's work any more
 
 
 def digest_of(data: bytes) -> str:
-    """The SHA-256 of the bytes as hex, which identifies a version of a file."""
+    """Return the SHA-256 of the bytes as hex, which identifies a version of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -91,7 +91,7 @@ def write_out(path: Path, data: bytes, workspace: Path) -> None:
 
 
 def read_plain(path: Path, limit: int) -> bytes:
-    """The content of the regular file at `path`. Blocks.
+    """Return the content of the regular file at `path`. Blocks.
 
     Raises OSError, also for more than `limit` bytes, and for a device or a pipe (without waiting for it).
     """

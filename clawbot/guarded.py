@@ -93,12 +93,12 @@ class GuardedFolder:
             return [entry.name for entry in entries]
 
     def open(self, path: str | Path, flags: int = OPEN_READ) -> int:
-        """A descriptor of the regular file `path`."""
+        """Return a descriptor of the regular file `path`."""
         with self._holding(path) as (folder, name):
             return open_regular(folder, name, flags)
 
     def read(self, path: str | Path, limit: int, *, linked: bool = True) -> bytes:
-        """The content. Raises OSError for more than `limit` bytes, and if not `linked` for a hard link."""
+        """Return the content. Raises OSError for more than `limit` bytes, and if not `linked` for a hard link."""
         with naming(self.root / path), os.fdopen(self.open(path), "rb") as stream:
             return regular_content(stream, limit, linked=linked)
 
@@ -239,7 +239,7 @@ class GuardedFolder:
 
 
 def reached(path: Path, workspace: Path | None) -> tuple[GuardedFolder, Path]:
-    """The folder to reach a path of the user's through, and the path in it: `workspace` for what is there, by
+    """Return the folder to reach a path of the user's through, and the path in it: `workspace` for what is there, by
     whatever name, else its own folder, where links are the user's. Blocks."""
     if workspace is not None and (parts := parts_below(workspace, path)):
         return GuardedFolder(workspace), Path(*parts)
@@ -276,7 +276,7 @@ def ensure_private_dir(path: Path) -> Path:
 
 
 def open_regular(folder: int, name: str, flags: int = OPEN_READ) -> int:
-    """A descriptor of the regular file `name` in the open `folder`. Raises SpecialFileError, IsADirectoryError.
+    """Return a descriptor of the regular file `name` in the open `folder`. Raises SpecialFileError, IsADirectoryError.
 
     The stat before avoids opening devices and pipes at all; the one after opening is the check that counts.
     """
@@ -333,7 +333,7 @@ def _write_aside(folder: int, name: str, data: bytes, mode: int, *, lasting: boo
 
 
 def is_aside(name: str) -> bool:
-    """Whether a file is a temporary one that this program writes: others have `.NAME.tmp` as well."""
+    """Return whether a file is a temporary one that this program writes: others have `.NAME.tmp` as well."""
     return _ASIDE.fullmatch(name) is not None
 
 
@@ -359,7 +359,7 @@ def _unlink(folder: int, name: str) -> None:
 
 
 def _mode_of(folder: int, name: str) -> int:
-    """The `st_mode` of the entry, 0 if there is none."""
+    """Return the `st_mode` of the entry, 0 if there is none."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:
@@ -394,7 +394,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def read_guarded(workspace: Path, name: str) -> str | None:
-    """The text of `workspace/name`, None if it does not exist. UTF-8, or the encoding of its byte order mark;
+    """Return the text of `workspace/name`, None if it does not exist. UTF-8, or the encoding of its byte order mark;
     undecodable bytes are replaced. Raises RefusedFileError as `guarded_bytes`."""
     data = guarded_bytes(workspace, name)
     return None if data is None else decoded(data, errors="replace")

@@ -230,12 +230,12 @@ _NOTES_BEFORE = lazy_re(rf"\A(?:{_HEADS}[^\n]*(?:{_FENCED})*\n*)+")
 
 
 def quotes_notes(message: Message) -> bool:
-    """Whether `message` is such a quote, made by the program and not by the user."""
+    """Return whether `message` is such a quote, made by the program and not by the user."""
     return isinstance(message, UserMessage) and _NOTES.match(message.text) is not None
 
 
 def is_typed(message: Message) -> bool:
-    """Whether the user typed `message`, and neither the program nor a job wrote it in the user's name."""
+    """Return whether the user typed `message`, and neither the program nor a job wrote it in the user's name."""
     is_users = isinstance(message, UserMessage) and message.scheduled is not True
     return is_users and not quotes_notes(message) and read_compacted(message.text) is None
 
@@ -265,7 +265,7 @@ _LEFT_OUT = lazy_re(r"^\[\.\.\. [\d,]+ of [\d,]+ characters left out \.\.\.\]$",
 
 
 def compacted_text(preamble: str, summary: str, asked: str = "", request: str = "") -> str:
-    """The message text for summarised turns: `preamble` and `summary`, then `asked` and the request, if any."""
+    """Return the message text for summarised turns: `preamble` and `summary`, then `asked` and the request, if any."""
     behind = f"\n\n{asked}\n\n{_REQUEST}{request}{_REQUEST_SHUT}" if request else ""
     return f"{preamble}\n\n{_OPEN}{summary}{_SHUT}{behind}"
 
@@ -292,7 +292,7 @@ _SENT_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
 
 
 def is_timed(message: Message) -> bool:
-    """Whether a model reads when `message` was sent: the user's words, not what the program writes as the user
+    """Return whether a model reads when `message` was sent: the user's words, not what the program writes as the user
     (a job's prompt names the time itself)."""
     if not isinstance(message, UserMessage) or message.timestamp < _FIRST_MOMENT or message.scheduled is True:
         return False
@@ -320,7 +320,7 @@ def without_times(text: str) -> str:
 
 
 def newest_words(text: str) -> str:
-    """The last of the messages that were joined to `text`, a user's turn: without quoted notes and times."""
+    """Return the last of the messages that were joined to `text`, a user's turn: without quoted notes and times."""
     return _SENT_AT.split(_NOTES_BEFORE.sub("", text))[-1]
 
 

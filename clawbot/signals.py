@@ -18,7 +18,7 @@ def on_signals(numbers: Iterable[int], call: Callable[[int], object]) -> None:
 
 
 def asked_to_end() -> asyncio.Event:
-    """An event that Ctrl+C or SIGTERM sets: for a service, which a closed window ends at once."""
+    """Return an event that Ctrl+C or SIGTERM sets: for a service, which a closed window ends at once."""
     stopped = asyncio.Event()
     on_signals(ASKED, lambda _: stopped.set())
     return stopped

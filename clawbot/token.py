@@ -55,7 +55,7 @@ class TokenChecker:
         self._read_at = clock.monotonic()
 
     async def accepts(self, offered: str) -> bool:
-        """Whether `offered` is the token. The time it takes reveals nothing. If the file can't be read any more,
+        """Return whether `offered` is the token. The time it takes reveals nothing. If the file can't be read any more,
         nothing is accepted."""
         if self._clock.monotonic() - self._read_at >= _FRESH_SECONDS:
             self._read_at = self._clock.monotonic()

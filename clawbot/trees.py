@@ -85,7 +85,7 @@ class TreeWalk:
                 waiting.extend(reversed(folders))
 
     def _entries_of(self, inside: str) -> Iterator[TreeEntry]:
-        """The entries of the folder `inside` ("": the top)."""
+        """Yield the entries of the folder `inside` ("": the top)."""
         prefix = f"{inside}/" if inside else ""
         folder = self._open(inside)
         try:
@@ -98,7 +98,7 @@ class TreeWalk:
             os.close(folder)
 
     def _scan(self, folder: int) -> list[os.DirEntry[str]]:
-        """The entries within the limit; one more is counted if there are more."""
+        """Return the entries within the limit; one more is counted if there are more."""
         room = self._most - self.visited
         with os.scandir(folder) as found:
             entries = list(itertools.islice(found, room + 1))

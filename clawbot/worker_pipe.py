@@ -40,7 +40,7 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encode_frame(frame: Struct, largest: int = LARGEST_FRAME) -> bytes:
-    """`frame` preceded by its length. Lone surrogates, which foreign JSON may contain, become U+FFFD.
+    """Return `frame` preceded by its length. Lone surrogates, which foreign JSON may contain, become U+FFFD.
 
     Raises ValueError for more than `largest` bytes, TypeError or OverflowError for values that msgpack can't hold, such
     as an integer beyond 64 bits.

@@ -43,7 +43,7 @@ def command(context: click.Context, shell: str | None) -> None:
 
 
 def this_shell(path: str) -> str:
-    """The shell at `path`, the value of `$SHELL`. Raises ClawbotError if it is not supported."""
+    """Return the shell at `path`, the value of `$SHELL`. Raises ClawbotError if it is not supported."""
     name = Path(path).name
     if name not in SHELLS:
         reason = f"$SHELL is {path}" if path else "$SHELL is not set"
@@ -52,7 +52,7 @@ def this_shell(path: str) -> str:
 
 
 def session_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """`shell_complete` for a session argument: names first, then ids; titles as help.
+    """Return `shell_complete` for a session argument: names first, then ids; titles as help.
 
     Read-only; any failure completes nothing, since a shell can't show errors.
     """
@@ -67,7 +67,7 @@ def session_names(context: click.Context, parameter: click.Parameter, incomplete
 
 
 def job_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """`shell_complete` for a job of the schedule. Any failure completes nothing."""
+    """Return `shell_complete` for a job of the schedule. Any failure completes nothing."""
     try:
         jobs = jobs_of(load_settings(Paths(find_home())).settings)
     except (ClawbotError, OSError):

@@ -66,7 +66,7 @@ def _answer(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], notice
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """`value` without secrets: a hook may store one under a name that the schema does not know."""
+    """Return `value` without secrets: a hook may store one under a name that the schema does not know."""
     if isinstance(value, dict):
         return {key: masked(item, key) for key, item in value.items()}
     if isinstance(value, list):

@@ -130,7 +130,7 @@ async def examine(here: Here, checks: Sequence[Check] = CHECKS) -> list[Finding]
 
 
 async def _examine(check: Check, here: Here) -> Findings:
-    """The findings of one check. A crashing check is a finding too: the others are still needed."""
+    """Return the findings of one check. A crashing check is a finding too: the others are still needed."""
     try:
         found = await asyncio.to_thread(check, here)
         return await found if inspect.isawaitable(found) else found

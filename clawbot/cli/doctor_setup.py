@@ -49,7 +49,7 @@ from clawbot.tools.sandbox.bwrap import Backend, Missing, probe
 
 
 async def sandbox(here: Here) -> Findings:
-    """Whether a sandbox is available, and wanted."""
+    """Return whether a sandbox is available, and wanted."""
     wanted = here.settings.tools.shell.sandbox
     if wanted == "off":
         message = "tools.shell.sandbox is off: commands can do whatever you can"
@@ -75,7 +75,7 @@ def terminal(here: Here) -> Findings:
 
 
 def check_terminal(environ: Mapping[str, str], encoding: str) -> Findings:
-    """The findings for an environment and the encoding of the locale."""
+    """Return the findings for an environment and the encoding of the locale."""
     return [_kind(environ), _encoding(encoding), *_clipboard(environ)]
 
 
@@ -119,7 +119,7 @@ _TESTED = "Programming Language :: Python :: 3."
 
 
 def python(here: Here) -> Findings:
-    """The interpreter: 3.11 or newer, and whether the tests run on its version."""
+    """Return the interpreter: 3.11 or newer, and whether the tests run on its version."""
     version = ".".join(str(part) for part in sys.version_info[:3])
     if sys.version_info[:2] < OLDEST:
         wanted = ".".join(str(part) for part in OLDEST)
@@ -142,7 +142,7 @@ def tested_versions() -> list[str]:
 
 
 def packages(here: Here) -> Findings:
-    """Whether every library that clawbot requires is installed."""
+    """Return whether every library that clawbot requires is installed."""
     if not (wanted := requirements()):
         fix = pip_install("-e", str(Path(__file__).parents[2]))
         return [Finding("packages", "warning", "clawbot runs without being installed", fix)]
@@ -201,7 +201,7 @@ def _vectors(apsw: Any) -> Finding:
 
 
 def _extension_file() -> Path | None:
-    """The library in the package, located without importing it (which would import numpy)."""
+    """Return the library in the package, located without importing it (which would import numpy)."""
     spec = importlib.util.find_spec(EXTENSION)
     folders = [Path(folder) for folder in (spec.submodule_search_locations or ())] if spec else []
     files = [file for folder in folders for file in sorted(folder.glob("vec0.*"))]
@@ -222,7 +222,7 @@ def expected_elsewhere(here: Here) -> Findings:
 
 
 def agents(here: Here) -> Findings:
-    """The agents, nested workspaces, and shared ones."""
+    """Return the agents, nested workspaces, and shared ones."""
     settings = here.all_settings
     ids = settings.agent_ids
     if len(ids) == 1 or here.config_error is not None:
@@ -258,7 +258,7 @@ MAX_PROBLEMS = 5
 
 
 def configuration(here: Here) -> Findings:
-    """Whether the settings are valid; each problem with file and line."""
+    """Return whether the settings are valid; each problem with file and line."""
     file = here.config_file
     if here.config_error is not None:
         problems = here.config_error.problems
@@ -273,7 +273,7 @@ def configuration(here: Here) -> Findings:
 
 
 def env_file(here: Here) -> Findings:
-    """Whether the `.env` file is readable, and its lines that are no variables."""
+    """Return whether the `.env` file is readable, and its lines that are no variables."""
     file = here.paths.env_file
     fix = f"{here.environ.get('EDITOR') or 'nano'} {quoted(file)}"
     try:
@@ -285,7 +285,7 @@ def env_file(here: Here) -> Findings:
 
 
 def keys(here: Here) -> Findings:
-    """The names of available keys, never their values."""
+    """Return the names of available keys, never their values."""
     found = [
         Finding("keys", "ok", f"{name} is set ({KEYS[name].title})")
         if here.environ[name].strip()
@@ -343,7 +343,7 @@ async def local_servers(here: Here, find: Find = find_models) -> Findings:
 
 
 def mcp_servers(here: Here) -> Findings:
-    """The library, and the programs of the servers. None is started."""
+    """Return the library, and the programs of the servers. None is started."""
     servers = {name: server for name, server in here.all_settings.mcp.named().items() if server.enabled}
     if not servers:
         return []
@@ -364,7 +364,7 @@ def mcp_servers(here: Here) -> Findings:
 
 
 async def hooks(here: Here) -> Findings:
-    """Whether the hooks that the user wants can run; those that don't ship are loaded, each in its process."""
+    """Return whether the hooks that the user wants can run; those that don't ship are loaded, each in its process."""
     if here.config_error is not None:
         return []
     settings = here.all_settings.hooks

@@ -83,17 +83,17 @@ Findings = Sequence[Finding]
 
 
 def quoted(path: Path) -> str:
-    """`path` quoted for a shell."""
+    """Return `path` quoted for a shell."""
     return shlex.quote(str(path))
 
 
 def nearest(path: Path) -> Path:
-    """`path`, or its nearest existing parent."""
+    """Return `path`, or its nearest existing parent."""
     return next(folder for folder in (path, *path.parents) if folder.exists())
 
 
 def writable(path: Path) -> bool:
-    """Whether `path` can be written, or created if missing."""
+    """Return whether `path` can be written, or created if missing."""
     location = nearest(path)
     if location.is_dir():
         return os.access(location, os.W_OK | os.X_OK)
@@ -106,7 +106,7 @@ MAX_NAMED = 3  # files of a kind: enough to find the others
 
 
 def sessions(here: Here) -> Findings:
-    """Whether every transcript is readable and indexed."""
+    """Return whether every transcript is readable and indexed."""
     repair = f"clawbot sessions repair{here.for_agent}"
     files = sorted(transcripts_in(here.sessions), key=lambda file: file.stat().st_mtime, reverse=True)
     wrong = [finding for file in files[:MAX_TRANSCRIPTS] for finding in _transcript(file, here, repair)]
@@ -173,7 +173,7 @@ SCARCE = 2**30
 
 
 def state_folder(here: Here) -> Findings:
-    """Whether the state folder is writable, or can be created."""
+    """Return whether the state folder is writable, or can be created."""
     home = here.paths.home
     if (unusable := _unusable("home", home)) is not None:
         return [unusable]
@@ -182,7 +182,7 @@ def state_folder(here: Here) -> Findings:
 
 
 def workspace(here: Here) -> Findings:
-    """Whether the workspace exists, is writable, and has its files, all in UTF-8."""
+    """Return whether the workspace exists, is writable, and has its files, all in UTF-8."""
     folder = here.settings.workspace
     init = f"clawbot workspace init{here.for_agent}"
     if not folder.exists():
@@ -201,7 +201,7 @@ def workspace(here: Here) -> Findings:
 
 
 def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
-    """The finding if something else is where the folder belongs, or if it can't be written."""
+    """Return the finding if something else is where the folder belongs, or if it can't be written."""
     if folder.exists() and not folder.is_dir():
         message = f"{folder} is a file, not a folder{effect}"
         return Finding(check, "problem", message, f"mv {quoted(folder)} {quoted(folder)}.old")
@@ -212,7 +212,7 @@ def _unusable(check: str, folder: Path, effect: str = "") -> Finding | None:
 
 
 def _left_out(workspace: Path) -> Finding | None:
-    """The notes that the model's tools ignore."""
+    """Return the notes that the model's tools ignore."""
     folder = workspace / MEMORY_FOLDER
     if not folder.exists():
         return None
@@ -251,7 +251,7 @@ def _not_text(folder: Path, name: str) -> Finding | None:
 
 
 def _unmarked(data: bytes) -> str:
-    """The variant of UTF-16 that `data` seems to have without a byte order mark; "" for none."""
+    """Return the variant of UTF-16 that `data` seems to have without a byte order mark; "" for none."""
     half = len(data) // 2
     zeros = (data[0::2].count(0), data[1::2].count(0))
     if encoding_of(data).is_wide or not half or max(zeros) < half / 3 or min(zeros) > half / 10:
@@ -263,7 +263,7 @@ _READABLE = "can be read by others on this machine"
 
 
 def permissions(here: Here) -> Findings:
-    """Whether other users can read keys, transcripts and logs."""
+    """Return whether other users can read keys, transcripts and logs."""
     paths = here.paths
     files = [paths.env_file, paths.log_file]
     if here.settings.api_key is not None:
@@ -285,7 +285,7 @@ def _readable_by_others(path: Path) -> bool:
 
 
 def log_file(here: Here) -> Findings:
-    """Whether the log is writable."""
+    """Return whether the log is writable."""
     file = here.paths.log_file
     if not writable(file):
         return [Finding("log", "problem", f"{file} can't be written", f"chmod -R u+rwX {quoted(here.paths.logs)}")]
@@ -293,7 +293,7 @@ def log_file(here: Here) -> Findings:
 
 
 def disk(here: Here) -> Findings:
-    """Whether there is enough disk space."""
+    """Return whether there is enough disk space."""
     locations = (nearest(here.paths.home), nearest(here.settings.workspace))
     by_disk = {location.stat().st_dev: location for location in reversed(locations)}
     return [_room(location) for location in sorted(by_disk.values())]
@@ -319,7 +319,7 @@ def _open(here: Here) -> MemoryBackend | None:
 
 
 async def index(here: Here, open_here: Open = _open) -> Findings:
-    """The index can be opened, is up to date, and has vectors."""
+    """Return the index can be opened, is up to date, and has vectors."""
     if here.config_error is not None:
         return [Finding("memory", "warning", "not tried: the configuration is not valid", "clawbot config check")]
     try:
@@ -399,7 +399,7 @@ def _parts(status: IndexStatus, here: Here) -> Findings:
 
 
 def _new_error(status: IndexStatus) -> str | None:
-    """Why the provider did not answer, if one is wanted and nothing else has reported it."""
+    """Return why the provider did not answer, if one is wanted and nothing else has reported it."""
     probe = status.embedding_probe
     if probe is None or probe.ok or status.requested_provider == NONE:
         return None

@@ -46,7 +46,7 @@ def _tool_finished(event: ToolFinished) -> str:
 
 
 def _results(event: ToolFinished) -> list[str]:
-    """The first hits of a search, each with its file and line, or the last lines that a command printed."""
+    """Return the first hits of a search, each with its file and line, or the last lines that a command printed."""
     if event.name == "shell":
         return clean(event.output).rstrip().split(LINE_END)[-_SHOWN:] if event.summary != "failed" else []
     if event.name == "grep" and not event.is_error:

@@ -90,7 +90,7 @@ class Extensions(ABC, Generic[F]):
             switch(self.switches_file, each.name, on=on)
 
     def data(self, each: F) -> dict[str, Any]:
-        """The JSON form of one."""
+        """Return the JSON form of one."""
         eligible = each.ready and self.section.enabled
         return {**each.data(), "eligible": eligible, "missing": by_kind(each.missing)}
 
@@ -108,7 +108,7 @@ Kind = type[Extensions[Any]]
 
 
 def group(kind: Kind) -> click.Group:
-    """The commands for `kind`."""
+    """Return the commands for `kind`."""
     eligible = click.option("--eligible", is_flag=True, help="Only those that are ready.")
     verbose = click.option("-v", "--verbose", is_flag=True, help="Also show what is missing or wrong.")
     name = click.argument("name", shell_complete=partial(_complete, kind))
@@ -140,7 +140,7 @@ eligible, missing, problem, changed (since you enabled it).
 
 
 def _complete(kind: Kind, context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """`shell_complete` for a name. Any failure completes nothing."""
+    """Return `shell_complete` for a name. Any failure completes nothing."""
     try:
         found = kind(context.params.get("agent_id") or MAIN_AGENT, context.params.get("file")).found
     except (ClawbotError, OSError):
@@ -164,7 +164,7 @@ def _list(kind: Kind, agent_id: str, file: Path | None, as_json: bool, *, eligib
 
 
 def _table(found: Sequence[Found[Any]], *, verbose: bool) -> Iterator[str]:
-    """The lines of a table in which descriptions are truncated to fit into the terminal."""
+    """Return the lines of a table in which descriptions are truncated to fit into the terminal."""
     rows = [("Status", found[0].kind.title(), "Description", "Source", "Why")]
     for each in found:
         why = each.reason().removeprefix("off: ")
@@ -247,7 +247,7 @@ def by_kind(phrases: Iterable[str]) -> dict[str, list[str]]:
 
 
 def fixes(each: Found[Any], config_file: Path) -> Iterator[str]:
-    """The steps after which it can be used; none if it is for another system."""
+    """Yield the steps after which it can be used; none if it is for another system."""
     if each.problem:
         broken = f"check {each.folder}" if each.folder != Path() else "install the package again"
         absent = f"put it into {each.folder}, or take {each.name} out of hooks.entries in {config_file}"

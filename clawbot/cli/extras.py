@@ -88,7 +88,7 @@ def about(environ: Mapping[str, str] = os.environ) -> str:
 
 
 def _libraries() -> Iterator[str]:
-    """The requirements of clawbot and the installed ones of its extras, with their versions."""
+    """Yield the requirements of clawbot and the installed ones of its extras, with their versions."""
     required = requirements().values()
     optional = [name for extra in extras.EXTRAS for name in extras.packages(extra)]
     for name in dict.fromkeys([*required, *optional]):

@@ -53,7 +53,7 @@ def command(file: Path | None, target: Path | None, agent_id: str) -> None:
 
 
 def report_of(here: Here) -> str:
-    """The full report, without secrets and without the name of the home folder. Blocks."""
+    """Return the full report, without secrets and without the name of the home folder. Blocks."""
     found = asyncio.run(examine(here))
     parts = [
         HEAD,
@@ -70,7 +70,7 @@ def _section(title: str, text: str) -> str:
 
 
 def _settings(here: Here) -> Iterator[str]:
-    """Those that somebody set, as YAML; why they can't be read is among the findings."""
+    """Yield those that somebody set, as YAML; why they can't be read is among the findings."""
     if here.config_error is not None:
         return
     try:
@@ -85,7 +85,7 @@ def _settings(here: Here) -> Iterator[str]:
 
 
 def _end_of(log: Path) -> str:
-    """The last full lines of `log`, or why there are none."""
+    """Return the last full lines of `log`, or why there are none."""
     try:
         with log.open("rb") as stream:
             size = stream.seek(0, os.SEEK_END)
@@ -97,7 +97,7 @@ def _end_of(log: Path) -> str:
 
 
 def _unnamed(text: str, here: Here) -> str:
-    """`text` with `~` for the user's home folder, and without it in the state folder's name."""
+    """Return `text` with `~` for the user's home folder, and without it in the state folder's name."""
     for folder, name in ((str(here.paths.home), "~/.clawbot"), (str(Path.home()), "~")):
         text = text.replace(folder, name) if folder != "/" else text
     return text

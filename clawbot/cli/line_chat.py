@@ -356,7 +356,7 @@ class LineChat:
 
 
 def _answers(request: ApprovalRequested) -> str:
-    """The keys that answer `request`, and what each does."""
+    """Return the keys that answer `request`, and what each does."""
     parts = [_("y allows it until you quit") if request.asks else _("y runs it once")]
     if request.network:
         parts.append(_("{key} runs it once with the network").format(key=_WITH_NETWORK))

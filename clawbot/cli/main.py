@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
     """A group that imports a command when it runs, and treats `clawbot [OPTIONS]` as `clawbot chat [OPTIONS]`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The subcommands in table order."""
+        """Return the subcommands in table order."""
         return [*COMMANDS, *sorted(_added())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

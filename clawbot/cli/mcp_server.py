@@ -63,7 +63,7 @@ async def _over_http(services: SharedServices, memory: MemoryServer, port: int) 
 
 
 def _memory_server(services: SharedServices) -> MemoryServer:
-    """The tools, with what the user's own session of the agent may know, except those denied by the settings."""
+    """Return the tools, with what the user's own session of the agent may know, except those denied by the settings."""
     access = privacy_of(key_for(services.agent_id, MAIN))
     settings = services.agent_settings.tools
     reading = toolbox(services, lambda: None).for_session(access)

@@ -84,7 +84,7 @@ class Setup:
         return cls(settings, paths)
 
     def agents(self, agent_id: str | None) -> list[str]:
-        """`agent_id` alone, or all agents. Raises ConfigError for an unknown one."""
+        """Return `agent_id` alone, or all agents. Raises ConfigError for an unknown one."""
         if agent_id is None:
             return self.settings.agent_ids
         self.settings.agent(agent_id)

@@ -24,7 +24,7 @@ MAX_ISSUES = 20  # shown one by one; JSON has all
 
 
 def plain(value: Any) -> Any:
-    """`value` as data for JSON: lone surrogates in file names become replacement characters."""
+    """Return `value` as data for JSON: lone surrogates in file names become replacement characters."""
     return _well_formed(msgspec.to_builtins(value))
 
 
@@ -37,7 +37,7 @@ def _well_formed(value: Any) -> Any:
 
 
 def search_data(result: SearchResult) -> dict[str, Any]:
-    """The JSON form of a search result."""
+    """Return the JSON form of a search result."""
     found: dict[str, Any] = plain(result)
     hits = [
         {key: value for key, value in hit.items() if key not in ("earlier", "more") or value}
@@ -47,7 +47,7 @@ def search_data(result: SearchResult) -> dict[str, Any]:
 
 
 def hit_lines(result: SearchResult) -> Iterator[str]:
-    """Each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
+    """Yield each hit as `0.873 path:start-end`, messages as `0.873 sessions/FILE#ENTRY (You, DAY TIME)`, with
     `(earlier)` where a later result differs; its text, how many more repeat it, and a blank line."""
     if not result.hits:
         yield "No matches."
@@ -76,12 +76,12 @@ def search_remarks(result: SearchResult) -> Iterator[str]:
 
 
 def report_data(agent_id: str, report: object, error: ClawbotError | None) -> dict[str, Any]:
-    """The JSON form of what was done to one agent's index, or why it was not."""
+    """Return the JSON form of what was done to one agent's index, or why it was not."""
     return {"agentId": agent_id, "report": plain(report), "error": None if error is None else plain(str(error))}
 
 
 def sync_lines(report: SyncReport) -> Iterator[str]:
-    """`Memory index updated: 3 files (2 added), 14 pieces written, 14 embedded, 0.4 s.`"""
+    """Yield `Memory index updated: 3 files (2 added), 14 pieces written, 14 embedded, 0.4 s.`"""
     if report.busy:
         yield "Another process is indexing; nothing was done here."
         return
@@ -105,7 +105,7 @@ def sync_remarks(report: SyncReport) -> Iterator[str]:
 
 
 def change_line(status: IndexStatus) -> str:
-    """The size of an index after a change: `updated: 4 files, 45 pieces.`"""
+    """Return the size of an index after a change: `updated: 4 files, 45 pieces.`"""
     waiting = _waiting(status.pending_vectors)
     return f"updated: {counted(status.files, 'file')}, {counted(status.chunks, 'piece')}.{waiting}"
 
@@ -123,7 +123,7 @@ def issue_lines(issues: Sequence[Issue]) -> Iterator[str]:
 
 
 def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict[str, Any]:
-    """The JSON form of one agent's status. None: memory search is off."""
+    """Return the JSON form of one agent's status. None: memory search is off."""
     if found is None:
         return {"agentId": agent_id, "status": None}
     if isinstance(found, ClawbotError):
@@ -136,7 +136,7 @@ def status_data(agent_id: str, found: IndexStatus | ClawbotError | None) -> dict
 
 
 def status_fields(status: IndexStatus) -> dict[str, Any]:
-    """The JSON form of `status`, with the details of the backend among the common fields."""
+    """Return the JSON form of `status`, with the details of the backend among the common fields."""
     fields: dict[str, Any] = plain(status)
     details: dict[str, Any] = fields.pop("details")
     return {**details, **fields}
@@ -225,7 +225,7 @@ def _with_key(keys: Mapping[str, str]) -> str:
 
 
 def verify_lines(report: VerifyReport) -> Iterator[str]:
-    """The findings of a verification, and its repairs."""
+    """Yield the findings of a verification, and its repairs."""
     checked = report.checked
     yield from (clean_line(problem) for problem in report.problems)
     yield from (clean_line(f"fixed: {fixed}") for fixed in report.fixed)
@@ -235,7 +235,7 @@ def verify_lines(report: VerifyReport) -> Iterator[str]:
 
 
 def size(count: int) -> str:
-    """`count` bytes for people: `900 bytes`, `4.8 KB`, `12.6 MB`."""
+    """Return `count` bytes for people: `900 bytes`, `4.8 KB`, `12.6 MB`."""
     if count < 1000:
         return counted(count, "byte")
     value = count / 1000
@@ -290,12 +290,12 @@ class ProgressLine:
 def progress_line(
     clock: Clock, name: str = "", *, shown: bool
 ) -> contextlib.AbstractContextManager[Callable[[Progress], None] | None]:
-    """A progress line on stderr, or None unless `shown`."""
+    """Return a progress line on stderr, or None unless `shown`."""
     return ProgressLine(sys.stderr, clock, name=name) if shown else contextlib.nullcontext()
 
 
 def describe(progress: Progress, width: int, *, fancy: bool) -> str:
-    """`embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; in ASCII unless `fancy`.
+    """Return `embedding  ━━━━━━━━────  420/1,000 pieces  85/s  6 s left`; in ASCII unless `fancy`.
 
     The bar is dropped first if `width` columns are not enough.
     """

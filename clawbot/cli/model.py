@@ -168,7 +168,7 @@ def status(as_json: bool) -> None:
 
 
 def _shown(running: Running, alive: bool) -> dict[str, object]:
-    """All but the key."""
+    """Return all but the key."""
     names = ("name", "file", "base", "window", "pid", "chat")
     return {name: getattr(running, name) for name in names} | {"answers": alive}
 

@@ -36,7 +36,7 @@ config_option = click.option(
 
 
 def agent_option(text: str) -> Callable[[F], F]:
-    """`--agent`, the main one unless given."""
+    """Return `--agent`, the main one unless given."""
     return click.option("--agent", "agent_id", metavar="ID", default="main", show_default=True, help=text)
 
 
@@ -49,7 +49,7 @@ shared_options = options(config_option, json_option)
 
 
 def day_options(what: str) -> Callable[[F], F]:
-    """`--after` and `--before` a day, a month or a year; `what` begins their help."""
+    """Return `--after` and `--before` a day, a month or a year; `what` begins their help."""
     # Deferred: most commands do without.
     from clawbot.clock import first_day, last_day
 
@@ -71,7 +71,7 @@ CUT_OFF = N_("The answer was cut off at the model's length limit.")
 
 
 def counted(number: int, noun: str) -> str:
-    """`1,024 files`, `1 file`."""
+    """Return `1,024 files`, `1 file`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
@@ -252,7 +252,7 @@ MIN_COLUMNS = 20  # columns of the cell that is truncated, in the narrowest term
 
 
 def fitted(rows: Iterable[Sequence[str]], columns: int, cut: int) -> Iterator[str]:
-    """`rows` of a table as cleaned lines; the cells number `cut` are truncated to fit into `columns`."""
+    """Yield `rows` of a table as cleaned lines; the cells number `cut` are truncated to fit into `columns`."""
     cells = [[clean_line(cell) for cell in row] for row in rows]
     widths = [max(map(_width, column)) for column in zip(*cells, strict=True)]
     others = sum(widths) - widths[cut] + 2 * (len(widths) - 1)

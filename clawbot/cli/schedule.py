@@ -127,7 +127,7 @@ def add_jobs(
 
 
 def _schedule(file: Path | None, agent_id: str | None) -> Schedule:
-    """The configured jobs, only those of `agent_id` if given. Raises ConfigError for an unknown agent."""
+    """Return the configured jobs, only those of `agent_id` if given. Raises ConfigError for an unknown agent."""
     paths = Paths(find_home())
     settings = load_settings(paths, config_file=file).settings
     if agent_id is not None:
@@ -138,7 +138,7 @@ def _schedule(file: Path | None, agent_id: str | None) -> Schedule:
 
 
 def session_is_over(settings: Settings, paths: Paths, job: Job) -> bool:
-    """Whether the session of `job` has expired, according to the session index. Blocks."""
+    """Return whether the session of `job` has expired, according to the session index. Blocks."""
     clock = SystemClock(ZoneInfo(job.zone) if job.zone else None)
     try:
         record = SessionStore(paths.sessions(job.agent_id), clock, agent_id=job.agent_id).find(job.session_key)
@@ -152,7 +152,7 @@ def session_is_over(settings: Settings, paths: Paths, job: Job) -> bool:
 
 
 def _named(jobs: Sequence[Job], name: str) -> Job:
-    """The job `name`; if several agents have one, the main agent's. Raises ClawbotError."""
+    """Return the job `name`; if several agents have one, the main agent's. Raises ClawbotError."""
     found = [job for job in jobs if job.name == name]
     if not found:
         known = ", ".join(dict.fromkeys(job.name for job in jobs))

@@ -304,7 +304,7 @@ def _full_history(transcript: Transcript) -> list[HistoryItem]:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as data that JSON can hold."""
+    """Return `value` as data that JSON can hold."""
     return msgspec.to_builtins(value, enc_hook=str)
 
 

@@ -66,7 +66,7 @@ def diff(names: tuple[str, ...], agent_id: str, workspace: Path | None, file: Pa
 
 
 def _folder(agent_id: str, workspace: Path | None, file: Path | None) -> Path:
-    """The folder to use; an unknown agent is an error even if the folder is given."""
+    """Return the folder to use; an unknown agent is an error even if the folder is given."""
     configured = load_settings(Paths(find_home()), config_file=file).settings.agent(agent_id).workspace
     return workspace.expanduser().absolute() if workspace else configured
 

@@ -65,7 +65,7 @@ class EnvFile(NamedTuple):
 
 
 def read_env(paths: Paths) -> EnvFile:
-    """The variables of the `.env` file; none without a file. Raises ConfigError if it cannot be read. Blocks."""
+    """Return the variables of the `.env` file; none without a file. Raises ConfigError if it cannot be read. Blocks."""
     found: dict[str, str] = {}
     lines: list[int] = []
     try:
@@ -131,21 +131,21 @@ class UnresolvedError(ClawbotError):
 
 
 def name_in(text: str) -> str:
-    """The variable whose value `text` is, "" if it is anything else."""
+    """Return the variable whose value `text` is, "" if it is anything else."""
     found = _REFERENCE.fullmatch(text.strip())
     name, default = _variable(found) if found else ("", None)
     return name if default is None else ""
 
 
 def _variable(found: re.Match[str]) -> tuple[str, str | None]:
-    """The variable that a reference names, and its default; "" for none."""
+    """Return the variable that a reference names, and its default; "" for none."""
     if body := _BODY.fullmatch(found["body"] or found["braces"] or ""):
         return body["name"], body["default"]
     return found["litellm"] or found["word"] or found["alone"] or "", None
 
 
 def resolve(text: str, environ: Mapping[str, str], *, words: bool = True) -> str:
-    """`text` with its references replaced by the values in `environ`; without `words`, `$NAME` remains.
+    """Return `text` with its references replaced by the values in `environ`; without `words`, `$NAME` remains.
 
     Values of secret names are kept out of the log from then on. Raises UnresolvedError.
     """
@@ -173,13 +173,13 @@ def _instead(found: re.Match[str]) -> str:
 
 
 def foreign_in(server: Mapping[str, object]) -> list[str]:
-    """A line for each reference in the texts of `server` that only another program can fill in."""
+    """Return a line for each reference in the texts of `server` that only another program can fill in."""
     found = {each[0]: _instead(each) for each in _REFERENCE.finditer(repr(server))}
     return [f"{_(_FILLED_IN).format(reference=reference)} {hint}" for reference, hint in found.items() if hint]
 
 
 def _value(name: str, default: str | None, environ: Mapping[str, str]) -> str:
-    """The value of the variable `name`, `default` if it has none. Raises UnresolvedError if there is neither."""
+    """Return the value of the variable `name`, `default` if it has none. Raises UnresolvedError if there is neither."""
     value = environ.get(name) or _PREDEFINED.get(name, lambda: default)()
     if value is None:
         hint = _("Set {name} in the environment or in .env of the state folder; $$ is a plain $.")

@@ -39,12 +39,12 @@ class ConfigError(ClawbotError):
 
 
 def config_error(position: str, text: str, *, key: str = "", hint: str = "") -> ConfigError:
-    """A ConfigError with one problem."""
+    """Return a ConfigError with one problem."""
     return ConfigError([ConfigProblem(position, key, text)], hint=hint)
 
 
 def nearest(word: str, words: list[str], *, least: float = 0.6) -> str:
-    """The most similar of `words`, or "" if none is similar by `least` (0 to 1)."""
+    """Return the most similar of `words`, or "" if none is similar by `least` (0 to 1)."""
     # Deferred: settings without a mistake need none.
     from difflib import get_close_matches
 
@@ -58,7 +58,7 @@ MAX_BYTES = 1024**2
 
 
 def text_of(path: Path) -> str:
-    """The text of `path`, "" if it does not exist. Raises ConfigError as `read_text`."""
+    """Return the text of `path`, "" if it does not exist. Raises ConfigError as `read_text`."""
     try:
         return read_text(path)
     except FileNotFoundError:

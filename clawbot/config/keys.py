@@ -94,7 +94,7 @@ class UnusableKeyError(ValueError):
 
 
 def parse_key(text: str) -> str:
-    """The name of the key `text` (`Ctrl+O`, `pgup`, `alt+/`) in the form of textual. Raises UnusableKeyError."""
+    """Return the name of the key `text` (`Ctrl+O`, `pgup`, `alt+/`) in the form of textual. Raises UnusableKeyError."""
     *modifiers, base = (SPELLINGS.get(part, part) for part in text.strip().lower().split("+"))
     if base not in BASES or not set(modifiers) <= set(MODIFIERS):
         near = get_close_matches(base, sorted(BASES), n=1)
@@ -111,7 +111,7 @@ def parse_key(text: str) -> str:
 
 
 def is_rare(key: str) -> bool:
-    """Whether only terminals with the protocol of Kitty distinguish `key` from another one."""
+    """Return whether only terminals with the protocol of Kitty distinguish `key` from another one."""
     *modifiers, base = key.split("+")
     held = set(modifiers)
     if base in MOVING or base in ("insert", "delete") or key in ("escape", "shift+tab", "alt+enter"):
@@ -126,7 +126,7 @@ def is_rare(key: str) -> bool:
 
 
 def shown_key(key: str) -> str:
-    """`key` as it is written for the user: `esc`, `pgup`, `ctrl+/`."""
+    """Return `key` as it is written for the user: `esc`, `pgup`, `ctrl+/`."""
     *modifiers, base = key.split("+")
     short = {"escape": "esc", "pageup": "pgup", "pagedown": "pgdn"}
     return "+".join((*modifiers, SHOWN.get(base, short.get(base, base))))
@@ -142,20 +142,20 @@ class KeyMap:
         return self.changes.get(name, BY_NAME[name].keys)
 
     def first(self, name: str) -> str:
-        """The first key of the action `name`, as it is shown; "" when it has none."""
+        """Return the first key of the action `name`, as it is shown; "" when it has none."""
         return next((shown_key(key) for key in self.keys(name)), "")
 
     def shown(self, name: str) -> str:
-        """All keys of the action `name`, as they are shown."""
+        """Return all keys of the action `name`, as they are shown."""
         return ", ".join(dict.fromkeys(shown_key(key) for key in self.keys(name)))
 
     def for_textual(self) -> dict[str, str]:
-        """The changes in the form of textual."""
+        """Return the changes in the form of textual."""
         return {name: ",".join(key for each in keys for key in ALSO.get(each, (each,))) or NO_KEY
                 for name, keys in self.changes.items()}  # fmt: skip
 
     def clashes(self) -> Iterator[tuple[str, str, str]]:
-        """Each key that two actions have: the action that was changed (the later one), the other one, the key."""
+        """Yield each key that two actions have: the action that was changed (the later one), the other one, the key."""
         owners: dict[str, str] = {}
         unchanged = [name for name in BY_NAME if name not in self.changes]
         for name in (*unchanged, *self.changes):
@@ -165,7 +165,7 @@ class KeyMap:
                 owners.setdefault(key, name)
 
     def rare(self) -> Iterator[tuple[str, str]]:
-        """Each changed action that has only keys which few terminals send, and the first of them."""
+        """Yield each changed action that has only keys which few terminals send, and the first of them."""
         for name, keys in self.changes.items():
             if keys and all(map(is_rare, keys)):
                 yield name, shown_key(keys[0])

@@ -64,7 +64,7 @@ def move_restrictions(mover: Mover, table: Mapping[str, Any]) -> None:
 
 
 def _both(mover: Mover, *keys: str) -> list[tuple[KeyPath, str]]:
-    """The paths of `keys` in the tools of all agents and of single ones, each with its agent."""
+    """Return the paths of `keys` in the tools of all agents and of single ones, each with its agent."""
     found = mover.find(" ".join(f"tools.{key} agents.*.tools.{key}" for key in keys))
     return [(path, DEFAULTS if path[0] == "tools" else str(path[1])) for path in found]
 
@@ -134,7 +134,7 @@ class _Provider(NamedTuple):
     known: bool
 
     def reaches(self, other: _Provider) -> bool:
-        """Whether an agent with this address can call the models of `other`, too."""
+        """Return whether an agent with this address can call the models of `other`, too."""
         is_same = self.prefix == other.prefix
         return (is_same and self.address == other.address) or (other.known and not is_same)
 
@@ -145,7 +145,7 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
     aliases = {str(mover.at(path)).lower(): str(path[3]) for path in mover.find("agents.*.models.*.alias")}
 
     def of(ref: str) -> tuple[str, _Provider]:
-        """The name of a model at its provider, and that."""
+        """Return the name of a model at its provider, and that."""
         ref = aliases.get(ref.lower(), ref)
         name, model = ref.split("/", 1) if "/" in ref else ("anthropic", ref)
         return model, given.get(name) or _Provider(table["providers"].get(name, name), {}, {}, known=True)
@@ -178,7 +178,7 @@ def move_providers(mover: Mover, table: Mapping[str, Any]) -> None:
 
 
 def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provider:
-    """The provider at `path`, which is taken out of the settings."""
+    """Return the provider at `path`, which is taken out of the settings."""
     entry, name = mover.take(path), str(path[2])
     entry = entry if isinstance(entry, dict) else {}
     usual, protocol = table["providers"].get(name, name), table["protocols"].get(entry.get("api"), "openai")
@@ -201,7 +201,7 @@ def _provider(mover: Mover, path: KeyPath, table: Mapping[str, Any]) -> _Provide
 
 
 def _key(mover: Mover, path: KeyPath, key: object) -> dict[str, str]:
-    """The key at `path` as settings: by the name of its variable if it has one."""
+    """Return the key at `path` as settings: by the name of its variable if it has one."""
     if isinstance(key, dict) and key.get("source") == "env" and isinstance(key.get("id"), str):
         return {"api_key_env": key["id"]}
     if not isinstance(key, str) or not key:
@@ -262,7 +262,7 @@ def _listed(mover: Mover, path: KeyPath, params: Mapping[str, Any]) -> tuple[str
 
 
 def _declared(mover: Mover) -> dict[str, list[str]]:
-    """The fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
+    """Return the fallbacks that the file names, by the names of models: `fallbacks: [{a: [b, c]}]`."""
     lists = map(mover.at, mover.find("router_settings.fallbacks litellm_settings.fallbacks"))
     found = (entry for listed in lists if isinstance(listed, list) for entry in listed if isinstance(entry, dict))
     return {str(name): names for entry in found for name, names in entry.items() if isinstance(names, list)}
@@ -277,7 +277,7 @@ _ONE_HEARTBEAT = N_("there is one heartbeat; let others have jobs of their own i
 
 @lru_cache(maxsize=1)
 def tables() -> dict[str, Any]:
-    """The tables of legacy.toml: `moved` has new keys by old ones, `ignored` keys after the reason, separated by
+    """Return the tables of legacy.toml: `moved` has new keys by old ones, `ignored` keys after the reason, separated by
     blanks."""
     return packaged_table("clawbot.config", "legacy.toml", dict[str, Any])
 

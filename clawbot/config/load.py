@@ -47,7 +47,7 @@ _BY_OFFSET = re.compile(r":?(?:[A-Za-z]{3,}|<[A-Za-z0-9+-]{3,}>)[+-]?\d{1,2}.*")
 
 
 def zone_problem(environ: Mapping[str, str]) -> str:
-    """The problem with TZ in `environ`, for the user; "" if it is valid or not set. Blocks: reads one file."""
+    """Return the problem with TZ in `environ`, for the user; "" if it is valid or not set. Blocks: reads one file."""
     name = environ.get("TZ", "").removeprefix(":")
     is_known = not name or _BY_OFFSET.fullmatch(name) or (name.startswith("/") and Path(name).is_file())
     hint = None if is_known else zone_hint(name)
@@ -132,7 +132,7 @@ def load_settings(
 
 
 def _read(file: Path, paths: Paths) -> tuple[Layer, list[ConfigProblem], Mover, bool]:
-    """The settings of the user's `file`, with problems, what was moved, and whether variables decide values."""
+    """Return the settings of the user's `file`, with problems, what was moved, and whether variables decide values."""
     layer, problems = read_layer(file)
     moved = modernise(layer, str(file))
     layer, unset, by_environment = _resolve_layer(
@@ -241,7 +241,7 @@ def _without_broken_backend(
 
 
 def _unknown_agents(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
-    """A problem for each scheduled job whose agent does not exist."""
+    """Yield a problem for each scheduled job whose agent does not exist."""
     known = settings.agent_ids
     for name, job in settings.schedule.all_jobs.items():
         if job.agent not in known:
@@ -266,7 +266,7 @@ def _wrong_neighbours(settings: Settings, merged: Layer) -> Iterator[ConfigProbl
 
 
 def _shared_keys(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
-    """A problem for each key that two actions of the conversation have."""
+    """Yield a problem for each key that two actions of the conversation have."""
     for name, other, key in KeyMap(settings.tui.keys).clashes():
         location = ("tui", "keys", name)
         text = f"{key} is the key of {other}, too; give {other} another one, or none"
@@ -274,14 +274,14 @@ def _shared_keys(settings: Settings, merged: Layer) -> Iterator[ConfigProblem]:
 
 
 def _machine_zone(settings: Settings) -> Iterator[str]:
-    """A notice if an agent goes by the zone of the machine, and TZ names none."""
+    """Yield a notice if an agent goes by the zone of the machine, and TZ names none."""
     goes_by_machine = any(settings.agent(agent_id).timezone is None for agent_id in settings.agent_ids)
     if goes_by_machine and (problem := zone_problem(os.environ)):
         yield problem
 
 
 def _rare_keys(settings: Settings, merged: Layer) -> Iterator[str]:
-    """A notice for each action that many terminals have no key for."""
+    """Yield a notice for each action that many terminals have no key for."""
     for name, key in KeyMap(settings.tui.keys).rare():
         location = ("tui", "keys", name)
         yield (
@@ -336,7 +336,7 @@ def _leaves(data: Mapping[str, Any], path: KeyPath = ()) -> Iterator[KeyPath]:
 
 
 def _is_of_program(settings: Settings) -> bool:
-    """Whether everything named in `settings` comes with the program rather than with an installed package."""
+    """Return whether everything named in `settings` comes with the program rather than with an installed package."""
     own_parts = all(each.compaction.strategy == BUILTIN_COMPACTION for each in settings.agents.values())
     return own_parts and settings.memory.backend in OWN_BACKENDS and settings.memory.broken is None
 

@@ -60,7 +60,7 @@ def read_servers(file: Path) -> ReadServers:
 
 
 def servers_of(document: Mapping[str, Any], position: str) -> ReadServers:
-    """The servers of a `document` in the usual form; `position` names it in errors. Raises ConfigError."""
+    """Return the servers of a `document` in the usual form; `position` names it in errors. Raises ConfigError."""
     found = _entries(document)
     if found is None:
         raise config_error(position, 'expected `{"mcpServers": {NAME: {"command": ..., "args": [...]}}}`')
@@ -153,14 +153,14 @@ def as_server(entry: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def _plain(key: str, value: Any) -> Any:
-    """A value in our form: milliseconds as seconds, numbers and secrets of the environment as text."""
+    """Return a value in our form: milliseconds as seconds, numbers and secrets of the environment as text."""
     if key == "timeout" and isinstance(value, int | float) and not isinstance(value, bool):
         return value / 1000 if value >= _MAX_SECONDS else value
     return _as_text(value) if key in ("env", "headers", "args") else value
 
 
 def _as_text(value: Any) -> Any:
-    """`value` with numbers, switches and OpenClaw's secrets (`{source: env, id: NAME}`) as text."""
+    """Return `value` with numbers, switches and OpenClaw's secrets (`{source: env, id: NAME}`) as text."""
     if isinstance(value, bool | int | float):
         return str(value).lower()
     if isinstance(value, Mapping) and value.get("source") == "env" and "id" in value:

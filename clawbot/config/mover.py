@@ -21,7 +21,7 @@ _UNKNOWN = N_("nothing is known of it")
 
 
 def marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Mark]]:
-    """`mark` for `path` and everything below it."""
+    """Yield `mark` for `path` and everything below it."""
     yield path, mark
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
@@ -29,7 +29,7 @@ def marks_of(value: Any, mark: Mark, path: KeyPath = ()) -> Iterator[tuple[KeyPa
 
 
 def _some(paths: Iterable[KeyPath]) -> str:
-    """The keys of one reason, the same one of several agents once."""
+    """Return the keys of one reason, the same one of several agents once."""
     agents = {path[1] for path in paths if path[0] == "agents" and len(path) > 2}
     star = {path: ("agents", "*", *path[2:]) if len(agents) > 1 and path[1:2] and path[1] in agents else path
             for path in paths}  # fmt: skip
@@ -66,7 +66,7 @@ class Mover:
         return paths
 
     def at(self, path: KeyPath) -> Any:
-        """The value at `path`."""
+        """Return the value at `path`."""
         return reduce(lambda value, step: value[step], path, cast("Any", self.data))
 
     def notify(self, path: KeyPath, text: str) -> None:
@@ -147,7 +147,7 @@ class Mover:
         self._join(data, value, old, path)
 
     def _way_to(self, path: KeyPath, mark: Mark) -> tuple[dict[str, Any], KeyPath]:
-        """The mapping that contains `path`, created if missing, and the path as spelled there."""
+        """Return the mapping that contains `path`, created if missing, and the path as spelled there."""
         data = self.data
         way: KeyPath = ()
         for step in path[:-1]:
@@ -175,5 +175,5 @@ class Mover:
 
     @staticmethod
     def _spelled(data: dict[str, Any], key: str | int) -> str:
-        """`key` as already spelled in `data`, if present."""
+        """Return `key` as already spelled in `data`, if present."""
         return next((present for present in data if to_snake(present) == to_snake(str(key))), str(key))

@@ -20,7 +20,7 @@ OWN_BACKENDS = (BUILTIN_BACKEND, "qmd", MILVUS_BACKEND)
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """`name`, or the first of `name-2`, `name-3`, … that is not `taken`."""
+    """Return `name`, or the first of `name-2`, `name-3`, … that is not `taken`."""
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(each for each in names if each not in taken)
 
@@ -41,7 +41,7 @@ class AgentLookup:
         return [self.agent(agent_id).workspace for agent_id in self.agent_ids]
 
     def allowed_agents(self, agent_id: str) -> list[str]:
-        """The other agents whose workspace `agent_id` may read and whose memory it may search."""
+        """Return the other agents whose workspace `agent_id` may read and whose memory it may search."""
         return [other for other in dict.fromkeys(self.agent(agent_id).tools.agents) if other != agent_id]
 
     def agent(self, agent_id: str) -> AgentSettings:

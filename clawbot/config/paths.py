@@ -100,11 +100,11 @@ class Paths:
             sweep_asides(folder)
 
     def sessions(self, agent_id: str) -> Path:
-        """The folder of an agent's transcripts and their index."""
+        """Return the folder of an agent's transcripts and their index."""
         return self.agents / check_agent_id(agent_id) / "sessions"
 
     def workspace(self, agent_id: str) -> Path:
-        """The default workspace of an agent."""
+        """Return the default workspace of an agent."""
         return self.home / ("workspace" if agent_id == MAIN_AGENT else f"workspace-{check_agent_id(agent_id)}")
 
     def workspace_record(self, workspace: Path) -> Path:
@@ -115,12 +115,12 @@ class Paths:
         return self.workspaces / f"{digest_of(os.fsencode(name))[:24]}.json"
 
     def memory_db(self, agent_id: str) -> Path:
-        """The memory index of an agent."""
+        """Return the memory index of an agent."""
         return self.home / "memory" / f"{check_agent_id(agent_id)}.sqlite"
 
 
 def shipped(name: str) -> Path:
-    """The file or folder `name` shipped with the program (`config.yaml`, `hooks`, `workspace_template`).
+    """Return the file or folder `name` shipped with the program (`config.yaml`, `hooks`, `workspace_template`).
 
     A wheel has them inside the package, a checkout at its top. Raises ConfigError if neither has it.
     """

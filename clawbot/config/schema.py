@@ -199,7 +199,7 @@ class ServeSettings(SettingsSection):
 
 
 def deep_merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """`above` over `below`: mappings are merged key by key, anything else is replaced."""
+    """Return `above` over `below`: mappings are merged key by key, anything else is replaced."""
     merged = dict(below)
     for key, value in above.items():
         old = merged.get(key)
@@ -212,7 +212,7 @@ _OF_PROVIDER = ("api_base", "api_key", "api_key_env")
 
 
 def _provider(model: Any) -> str:
-    """The provider of a model; "" for none, as of `auto`."""
+    """Return the provider of a model; "" for none, as of `auto`."""
     name, slash, _ = str(model).partition("/")
     return name.removesuffix("_chat") if slash and not name.startswith("script:") else ""
 
@@ -325,7 +325,7 @@ def _check_action(name: str) -> str:
 
 
 def _parse_keys(value: Any) -> list[str]:
-    """The keys of one action, from a text with commas or a list; nothing, or `none`, for no key."""
+    """Return the keys of one action, from a text with commas or a list; nothing, or `none`, for no key."""
     texts = value.split(",") if isinstance(value, str) else [] if value is None else value
     if texts in (["none"], [""]):
         return []

@@ -220,7 +220,7 @@ _OWN_ARGUMENTS = {
 
 
 def _check_options(value: dict[str, Any]) -> dict[str, Any]:
-    """`value`; raises an error for an argument that the program sets itself."""
+    """Return `value`; raises an error for an argument that the program sets itself."""
     if taken := sorted(name for name in value if name in _OWN_ARGUMENTS or name.startswith("_")):
         raise expected(f"no {', '.join(taken)}, which other settings decide", show=False)
     return value
@@ -323,7 +323,7 @@ _WITH_PATTERN = ("write", "edit", "append", "shell")
 
 
 def split_rule(text: str) -> tuple[str, str]:
-    """The tool of a rule and its pattern, "" without one. Raises ValueError for what is no rule."""
+    """Return the tool of a rule and its pattern, "" without one. Raises ValueError for what is no rule."""
     match = _RULE.fullmatch(text)
     if match is None:
         raise expected("a tool (`write`, `mcp__*`), or one with a pattern: `write(src/**)`, `shell(git push)`")

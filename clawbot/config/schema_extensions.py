@@ -83,11 +83,11 @@ class HookSettings(SettingsSection):
     """One entry for each hook, by name. Keys other than these of every hook belong to the hook itself."""
 
     def named(self) -> dict[str, HookEntry]:
-        """The entries by the names of the hooks."""
+        """Return the entries by the names of the hooks."""
         return {"session-memory": self.entries.session_memory, **self.entries.__pydantic_extra__}
 
     def entry(self, name: str) -> HookEntry:
-        """The entry of the hook `name`; the defaults if there is none."""
+        """Return the entry of the hook `name`; the defaults if there is none."""
         return self.named().get(name) or HookEntry()
 
 
@@ -204,5 +204,5 @@ class McpSettings(SettingsSection):
     """How many tools of one server are offered."""
 
     def named(self) -> dict[str, McpServer]:
-        """The servers by name, in the order of the files."""
+        """Return the servers by name, in the order of the files."""
         return dict(self.servers.__pydantic_extra__)

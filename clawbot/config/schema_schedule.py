@@ -88,7 +88,7 @@ def check_cron(text: str) -> str:
 
 
 def check_moment(text: str) -> str:
-    """`text` in ISO 8601, with or without a zone. Raises PydanticCustomError if it is not a day with a time."""
+    """Return `text` in ISO 8601, with or without a zone. Raises PydanticCustomError if it is not a day with a time."""
     try:
         moment = datetime.fromisoformat(text.strip())
         if ":" not in text or not _FIRST_YEAR <= moment.year <= _LAST_YEAR:

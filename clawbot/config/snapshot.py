@@ -117,7 +117,7 @@ def _state(file: Path) -> tuple[int, ...]:
 
 
 def _read(file: Path, digest: bytes, load: Callable[[], Settings]) -> Settings | None:
-    """The settings in `file`; None if it is none of the same `digest`, complete, and the user's alone."""
+    """Return the settings in `file`; None if it is none of the same `digest`, complete, and the user's alone."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as stream:
@@ -160,7 +160,7 @@ def _sum(body: bytes) -> bytes:
 
 
 def _plain(value: Any, keys: tuple[str, ...]) -> Any:
-    """`value` for msgpack. `keys` is its path. Raises TypeError for what has no such form."""
+    """Return `value` for msgpack. `keys` is its path. Raises TypeError for what has no such form."""
     if isinstance(value, str | int | float | None):
         return value
     if isinstance(value, Path):
@@ -178,7 +178,7 @@ def _plain(value: Any, keys: tuple[str, ...]) -> Any:
 
 
 def _fields(section: SettingsSection) -> dict[str, Any]:
-    """The keys of `section`, and what it works out from them."""
+    """Return the keys of `section`, and what it works out from them."""
     kind = type(section)
     worked_out = (name for name, each in vars(kind).items() if isinstance(each, property))
     return {name: getattr(section, name) for name in (*kind.model_fields, *worked_out)}

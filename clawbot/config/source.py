@@ -30,12 +30,12 @@ _SURROGATES = re.compile(r"(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0
 
 
 def is_json(name: str) -> bool:
-    """Whether the file name is one of JSON rather than YAML."""
+    """Return whether the file name is one of JSON rather than YAML."""
     return PurePath(name).suffix in _SUFFIXES
 
 
 def without_comments(text: str) -> str:
-    """`text` with comments and tabs replaced by spaces: every other character keeps its position."""
+    """Return `text` with comments and tabs replaced by spaces: every other character keeps its position."""
 
     def blank(found: re.Match[str]) -> str:
         return found[0] if found["string"] else re.sub(r"[^\n\r]", " ", found[0])
@@ -53,7 +53,7 @@ def as_yaml(text: str) -> str:
 
 
 def _quoted(string: str) -> str:
-    """A double-quoted string with escapes that YAML knows."""
+    """Return a double-quoted string with escapes that YAML knows."""
 
     def escape(found: re.Match[str]) -> str:
         if found[2]:
@@ -104,7 +104,7 @@ class Layer(NamedTuple):
 
 
 def resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
-    """The meaning of plain words by YAML 1.2, in the form of PyYAML's loaders."""
+    """Return the meaning of plain words by YAML 1.2, in the form of PyYAML's loaders."""
     table: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
     for name, pattern, first in _RULES:
         for character in first:
@@ -192,7 +192,7 @@ class TreeReader:
         return self.scalar(node, path)
 
     def scalar(self, node: yaml.Node, path: KeyPath) -> Any:
-        """The value of a plain or quoted word at `path`."""
+        """Return the value of a plain or quoted word at `path`."""
         return self.loader.construct_object(node)
 
     def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
@@ -227,7 +227,7 @@ class TreeReader:
 
 
 def dotted(path: KeyPath) -> str:
-    """`path` in the users' notation: `agents.defaults.fallbacks[0]`."""
+    """Return `path` in the users' notation: `agents.defaults.fallbacks[0]`."""
     text = ""
     for step in path:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -235,7 +235,7 @@ def dotted(path: KeyPath) -> str:
 
 
 def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> ConfigError:
-    """A YAML syntax error with its line number. The line itself is not shown: it may contain a secret."""
+    """Return a YAML syntax error with its line number. The line itself is not shown: it may contain a secret."""
     if isinstance(error, yaml.reader.ReaderError):
         line, what = (
             text.count("\n", 0, error.position) + 1,
@@ -253,7 +253,7 @@ def _syntax_error(error: yaml.YAMLError, text: str, name: str) -> ConfigError:
 
 
 def scalar(value: Any, indent: str = "") -> str:
-    """`value` as YAML after its key; long text as a folded block."""
+    """Return `value` as YAML after its key; long text as a folded block."""
     line = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10**9)
     line = line.removesuffix("...\n").strip()
     if not isinstance(value, str) or len(line) + len(indent) < WIDTH or "\n" in value or "  " in value:

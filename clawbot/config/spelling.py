@@ -26,17 +26,17 @@ _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
 
 
 def to_snake(key: str) -> str:
-    """`softThresholdTokens` becomes `soft_threshold_tokens`."""
+    """Return `softThresholdTokens` becomes `soft_threshold_tokens`."""
     return _HUMP.sub(lambda found: f"_{found[0]}", key).lower() if not key.isupper() else key
 
 
 def keys_of(section: type[SettingsSection]) -> dict[str, FieldInfo]:
-    """The fields of `section` by their names in a file."""
+    """Return the fields of `section` by their names in a file."""
     return {field.alias or name: field for name, field in section.model_fields.items()}
 
 
 def kinds(annotation: Any) -> Iterator[Any]:
-    """The plain types in `annotation`: inside unions and Annotated, not inside containers."""
+    """Yield the plain types in `annotation`: inside unions and Annotated, not inside containers."""
     origin = typing.get_origin(annotation)
     if origin is typing.Annotated:
         yield from kinds(typing.get_args(annotation)[0])
@@ -48,20 +48,20 @@ def kinds(annotation: Any) -> Iterator[Any]:
 
 
 def section_of(annotation: Any) -> type[SettingsSection] | None:
-    """The section that `annotation` allows, if any."""
+    """Return the section that `annotation` allows, if any."""
     return next(
         (kind for kind in kinds(annotation) if isinstance(kind, type) and issubclass(kind, SettingsSection)), None
     )
 
 
 def items_of(annotation: Any, container: type) -> Any:
-    """The annotation of the values in a dict or list that `annotation` allows, or None."""
+    """Return the annotation of the values in a dict or list that `annotation` allows, or None."""
     found = next((kind for kind in kinds(annotation) if typing.get_origin(kind) is container), None)
     return typing.get_args(found)[-1] if found else None
 
 
 def extras_of(section: type[SettingsSection]) -> Any:
-    """The annotation of additional keys: None if `section` allows none, Any if they are free."""
+    """Return the annotation of additional keys: None if `section` allows none, Any if they are free."""
     if section.model_config.get("extra") != "allow":
         return None
     declared = typing.get_type_hints(section, include_extras=True).get("__pydantic_extra__")
@@ -69,7 +69,7 @@ def extras_of(section: type[SettingsSection]) -> Any:
 
 
 def is_secret(annotation: Any) -> bool:
-    """Whether values of this kind must not be shown."""
+    """Return whether values of this kind must not be shown."""
     return SecretStr in kinds(annotation)
 
 
@@ -78,7 +78,7 @@ _NEAR = 2
 
 
 def _path_of(path: KeyPath, root: type[SettingsSection]) -> str:
-    """The dotted path of the nearest other key below `root` with the last name of `path`; "" if none is near, or
+    """Return the dotted path of the nearest other key below `root` with the last name of `path`; "" if none is near, or
     several are. The entries of agents count as the top: most keys are in them."""
     name, agent = to_snake(str(path[-1])), path[1] if path[0] == "agents" and len(path) > 2 else DEFAULTS
     found: dict[int, set[KeyPath]] = {}
@@ -90,7 +90,7 @@ def _path_of(path: KeyPath, root: type[SettingsSection]) -> str:
 
 
 def _steps(*paths: KeyPath) -> int:
-    """The steps from the section of one key to that of another, up and down."""
+    """Return the steps from the section of one key to that of another, up and down."""
     one, other = (path[2:-1] if path[0] == "agents" else path[:-1] for path in paths)
     common = list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
     return len(one) + len(other) - 2 * len(common)
@@ -197,7 +197,7 @@ def unknown_key(key: str, known: list[str], elsewhere: str) -> str:
 
 
 def unknown_agent(agent_id: str, known: list[str]) -> str:
-    """The message for an agent that is not among `known`."""
+    """Return the message for an agent that is not among `known`."""
     meant = nearest(agent_id, known)
     hint = f"; did you mean {meant}?" if meant else ""
     return f"expected one of the agents {', '.join(known)}{_found(agent_id, secret=False)}{hint}"

@@ -35,7 +35,7 @@ _STATE_FOLDER = "~/.clawbot"
 
 
 def expected(what: str, *, show: bool = True) -> PydanticCustomError:
-    """The error for a value of another type. `show` False: the value must not be shown."""
+    """Return the error for a value of another type. `show` False: the value must not be shown."""
     return PydanticCustomError("expected", "{what}", {"what": what, "show": show})
 
 
@@ -44,7 +44,7 @@ def _is_number(value: Any) -> bool:
 
 
 def parse_duration(value: Any, *, bare: str = "s") -> float:
-    """Seconds from `5m`, `1h30m`, `500ms` or a number, in the unit `bare`. Raises PydanticCustomError."""
+    """Return seconds from `5m`, `1h30m`, `500ms` or a number, in the unit `bare`. Raises PydanticCustomError."""
     if _is_number(value):
         return float(value) * _SECONDS[bare]
     text = value.strip().lower() if isinstance(value, str) else ""
@@ -56,7 +56,7 @@ def parse_duration(value: Any, *, bare: str = "s") -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """The shortest notation, exact to a millisecond: 300 is `5m`."""
+    """Return the shortest notation, exact to a millisecond: 300 is `5m`."""
     for unit in ("d", "h", "m", "s"):
         if seconds and seconds % _SECONDS[unit] == 0:
             return f"{seconds / _SECONDS[unit]:.0f}{unit}"
@@ -64,7 +64,7 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_size(value: Any) -> int:
-    """Bytes from `2mb`, `64kb` (1024 bytes) or a number. Raises PydanticCustomError."""
+    """Return bytes from `2mb`, `64kb` (1024 bytes) or a number. Raises PydanticCustomError."""
     if _is_number(value):
         return int(value)
     found = _SIZE.fullmatch(value.strip().lower()) if isinstance(value, str) else None
@@ -74,7 +74,7 @@ def parse_size(value: Any) -> int:
 
 
 def format_size(size: int) -> str:
-    """The shortest exact notation: 2097152 is `2mb`."""
+    """Return the shortest exact notation: 2097152 is `2mb`."""
     for unit in ("g", "m", "k"):
         if size and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}b"
@@ -91,7 +91,7 @@ def parse_switch(value: Any) -> bool:
 
 
 def parse_clock(value: Any) -> str:
-    """A time of day as HH:MM, also from `4:00`. Raises PydanticCustomError."""
+    """Return a time of day as HH:MM, also from `4:00`. Raises PydanticCustomError."""
     found = _CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None
     try:
         if found:
@@ -102,7 +102,7 @@ def parse_clock(value: Any) -> str:
 
 
 def expand_tilde(value: Any) -> Path:
-    """A path with `~` expanded; a relative one remains relative. Raises PydanticCustomError."""
+    """Return a path with `~` expanded; a relative one remains relative. Raises PydanticCustomError."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
         raise expected("a path")
     try:
@@ -112,7 +112,7 @@ def expand_tilde(value: Any) -> Path:
 
 
 def expand_path(value: Any, info: ValidationInfo) -> Path:
-    """An absolute path. `~/.clawbot` is the state folder, wherever $CLAWBOT_HOME puts it; relative paths start
+    """Return an absolute path. `~/.clawbot` is the state folder, wherever $CLAWBOT_HOME puts it; relative paths start
     there."""
     home: Path = (info.context or {}).get("home") or find_home()
     text = str(value).strip()
@@ -124,7 +124,7 @@ def expand_path(value: Any, info: ValidationInfo) -> Path:
 
 
 def zone_hint(name: str) -> str | None:
-    """The nearest zone in words, "" for none near; None if the machine knows the zone `name`."""
+    """Return the nearest zone in words, "" for none near; None if the machine knows the zone `name`."""
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):

@@ -39,12 +39,12 @@ def fence_for(texts: Iterable[str]) -> str:
 
 
 def fenced(text: str, fence: str) -> str:
-    """`text` between two lines with `fence`."""
+    """Return `text` between two lines with `fence`."""
     return f"{fence}text\n{text}\n{fence}"
 
 
 def tamed(text: str) -> str:
-    """`text` with runs of at most `MAX_RUN` backticks, so that no text lengthens all fences."""
+    """Return `text` with runs of at most `MAX_RUN` backticks, so that no text lengthens all fences."""
     return _LONG_RUNS.sub("`" * MAX_RUN, text)
 
 
@@ -107,7 +107,7 @@ def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
 
 
 def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, privacy: Privacy) -> Bootstrap:
-    """`read` after hooks changed, added or removed files. Blocks.
+    """Return `read` after hooks changed, added or removed files. Blocks.
 
     Files that `privacy` hides are left out silently, as in `read`; files without a name or outside `workspace` with a
     notice. Names are relative to `workspace`.
@@ -128,7 +128,7 @@ def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, 
 
 
 def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
-    """`read` truncated to the limits per file and in total, in order; placeholders count too. Pure."""
+    """Return `read` truncated to the limits per file and in total, in order; placeholders count too. Pure."""
     notices = list(read.notices)
     room = limits.total_max_chars
     kept: list[BootstrapFile] = []
@@ -159,7 +159,7 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
 
 
 def _problem(name: str, path: Path, workspace: Path) -> str:
-    """Why a file of this name is not allowed in any prompt."""
+    """Return why a file of this name is not allowed in any prompt."""
     if not name.strip():
         return _("it has no name")
     if not name.isprintable():
@@ -170,7 +170,7 @@ def _problem(name: str, path: Path, workspace: Path) -> str:
 
 
 def _real_parts(workspace: Path, path: Path) -> tuple[str, ...]:
-    """The real path of `path` relative to `workspace`; () if it is outside."""
+    """Return the real path of `path` relative to `workspace`; () if it is outside."""
     root, real = Path(os.path.realpath(workspace)), Path(os.path.realpath(path))
     return real.relative_to(root).parts if root in real.parents else ()
 

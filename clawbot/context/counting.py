@@ -53,7 +53,7 @@ class TokenCounter:
         self._older_texts: dict[str, int] = {}
 
     def of(self, message: Message) -> int:
-        """The tokens of `message` with its framing; 0 if it is not sent."""
+        """Return the tokens of `message` with its framing; 0 if it is not sent."""
         # Holding the message prevents its id from being reused.
         known = self._messages.get(id(message))
         if known is None or known[0] is not message:
@@ -62,7 +62,7 @@ class TokenCounter:
         return known[1]
 
     def text(self, text: str) -> int:
-        """The tokens of `text` alone."""
+        """Return the tokens of `text` alone."""
         known = self._texts.get(text)
         if known is None:
             known = self._older_texts.get(text)
@@ -70,7 +70,7 @@ class TokenCounter:
         return known
 
     def tool(self, spec: ToolSpec) -> int:
-        """The tokens of a tool's description with its schema, as compact JSON."""
+        """Return the tokens of a tool's description with its schema, as compact JSON."""
         return self.text(msgspec.json.encode({"type": "function", "function": spec}).decode())
 
     def forget_except(self, messages: Iterable[Message], most: int = 0) -> None:
@@ -96,7 +96,7 @@ class TokenCounter:
                 return MESSAGE_TOKENS + _of_time(message) + self._count(message.sent) + pictures if blocks else 0
 
     def _of_answer(self, message: AssistantMessage) -> int:
-        """A failed or truncated answer is sent without its calls and reasoning."""
+        """Return a failed or truncated answer is sent without its calls and reasoning."""
         calls = [] if message.broken else message.tool_calls
         text = message.text if message.text.strip() else ""
         if not text and not calls:
@@ -140,7 +140,7 @@ class Kept(Generic[T, V]):
         self._known: tuple[list[T], list[V]] = ([], [])
 
     def of(self, members: Sequence[T]) -> list[V]:
-        """The values in their order, as a list of the caller's own."""
+        """Return the values in their order, as a list of the caller's own."""
         before, values = self._known
         # Lists are compared by identity first, which takes microseconds for thousands.
         known = len(before) if list(members[: len(before)]) == before else 0
@@ -156,11 +156,11 @@ class Reuse:
         self._replacements: dict[tuple[str, str], ContextItem] = {}
 
     def __len__(self) -> int:
-        """The number of replaced items in the last view."""
+        """Return the number of replaced items in the last view."""
         return len(self._replacements)
 
     def settle(self, items: Sequence[ContextItem], view: Sequence[ContextItem]) -> list[ContextItem]:
-        """`view`, parallel to `items`, with the objects of the last view where they are equal."""
+        """Return `view`, parallel to `items`, with the objects of the last view where they are equal."""
         before, self._replacements = self._replacements, {}
         if items is view or list(items) == list(view):
             return list(items)
@@ -181,7 +181,7 @@ UNSPELT_WEIGHT = 32
 
 
 def weigh_message(message: Message) -> int:
-    """The estimated tokens of `message`.
+    """Return the estimated tokens of `message`.
 
     Four ASCII characters or one other character count as a token. The reference counts four of any kind, a quarter of
     the true size of Chinese.

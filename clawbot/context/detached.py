@@ -33,11 +33,11 @@ class Pictures:
         self._described = ("", "")
 
     def shown(self, items: Sequence[ContextItem], model: ModelInfo) -> list[ContextItem]:
-        """`items` as `model` can take them."""
+        """Return `items` as `model` can take them."""
         return list(items) if model.supports_images else self._without.of(items)
 
     def left_out(self, session: str, items: Sequence[ContextItem], model: ModelInfo) -> str:
-        """The notice about the pictures in `items` that `model` will not see: once for a session and a model,
+        """Return the notice about the pictures in `items` that `model` will not see: once for a session and a model,
         else ""."""
         key = (session, model.ref)
         if model.supports_images or key == self._described or not any(has_pictures(item.message) for item in items):
@@ -48,14 +48,14 @@ class Pictures:
 
 
 def has_pictures(message: Message) -> bool:
-    """Whether `message` holds any."""
+    """Return whether `message` holds any."""
     if not isinstance(message, UserMessage | ToolResultMessage) or isinstance(message.content, str):
         return False
     return any(isinstance(block, ImageBlock) for block in message.content)
 
 
 def without_pictures(item: ContextItem) -> ContextItem:
-    """`item` with a line for each of its pictures, as a note that it is not shown; itself if it has none."""
+    """Return `item` with a line for each of its pictures, as a note that it is not shown; itself if it has none."""
     message = item.message
     if not isinstance(message, UserMessage | ToolResultMessage) or not has_pictures(message):
         return item
@@ -117,7 +117,7 @@ def detach(
 
 
 def _units(items: Sequence[ContextItem], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The ranges that belong together: a message, with the tool results behind it."""
+    """Yield the ranges that belong together: a message, with the tool results behind it."""
     first = start
     for at in range(start + 1, stop):
         if not isinstance(items[at].message, ToolResultMessage):
@@ -127,7 +127,7 @@ def _units(items: Sequence[ContextItem], start: int, stop: int) -> Iterator[tupl
 
 
 def _fitted(message: Message, tokens: int, room: int) -> Message:
-    """`message` with its texts truncated to about `room` tokens."""
+    """Return `message` with its texts truncated to about `room` tokens."""
     if tokens <= room:
         return message
     chars = max(_MIN_CHARS, room * _CHARS_PER_TOKEN)
@@ -156,7 +156,7 @@ def _fitted_block(block: Any, chars: int) -> Any:
 
 
 def _fitted_value(value: Any, chars: int) -> Any:
-    """An argument of a call with its texts cut, and lists that are long by themselves."""
+    """Return an argument of a call with its texts cut, and lists that are long by themselves."""
     match value:
         case str():
             return head_and_tail(value, chars)

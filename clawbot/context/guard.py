@@ -132,7 +132,7 @@ class _View:
 
 
 def _largest_size(sizes: Sequence[int], room: int) -> int:
-    """The size that no one of `sizes` may exceed, so that together they are at most `room`; at least 0."""
+    """Return the size that no one of `sizes` may exceed, so that together they are at most `room`; at least 0."""
     left = len(sizes)
     for size in sorted(sizes):
         if size * left > room:
@@ -147,7 +147,7 @@ def _has_pictures(result: ToolResultMessage) -> bool:
 
 
 def _removed(result: ToolResultMessage) -> ToolResultMessage:
-    """`result` with a line in place of its text, unless that would be no shorter."""
+    """Return `result` with a line in place of its text, unless that would be no shorter."""
     if len(result.text) <= len(REMOVED) and not _has_pictures(result):
         return result
     return structs.replace(result, content=[TextBlock(REMOVED)])
@@ -172,7 +172,7 @@ def _cut(result: ToolResultMessage, size: int, limit: int, tokens: Weigher) -> T
 
 
 def _reach(text: str, weight: int) -> int:
-    """How many characters of `text` weigh at most `weight` tokens."""
+    """Return how many characters of `text` weigh at most `weight` tokens."""
     return bisect_right(range(1, len(text) + 1), weight, key=lambda length: weigh_tokens(text[:length]))
 
 

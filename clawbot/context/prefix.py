@@ -94,7 +94,7 @@ def _of_messages(before: SentRequest, now: SentRequest) -> str:
 
 
 def _first_difference(old: Sequence[Message], new: Sequence[Message]) -> int | None:
-    """The index of the first message of `old` that `new` has another one for, or none; None when it has all."""
+    """Return the index of the first message of `old` that `new` has another one for, or none; None when it has all."""
     if new[: len(old)] == old:
         return None
     for at, message in enumerate(old):

@@ -44,7 +44,7 @@ class Privacy(Struct, frozen=True):
     extra_files: bool = False
 
     def injects(self, name: str) -> bool:
-        """Whether the workspace file `name` (a relative path) may go into the prompt."""
+        """Return whether the workspace file `name` (a relative path) may go into the prompt."""
         base = name.rpartition("/")[2]
         if base in _MEMORY_NAMES:
             return self.memory_file
@@ -64,7 +64,7 @@ class Privacy(Struct, frozen=True):
         return () if self.notes else _PRIVATE
 
     def hides(self, parts: tuple[str, ...]) -> bool:
-        """Whether the real path `parts`, relative to the workspace, is or is inside one of those."""
+        """Return whether the real path `parts`, relative to the workspace, is or is inside one of those."""
         return bool(parts) and parts[0].casefold() in [name.casefold() for name in self.hidden]
 
 
@@ -86,7 +86,7 @@ _POLICIES: dict[SessionKind, Privacy] = {
 
 
 def privacy_of(session_key: str) -> Privacy:
-    """The policy of the session `session_key`, from the strictest of its tokens.
+    """Return the policy of the session `session_key`, from the strictest of its tokens.
 
     User-chosen names don't count: a session or agent called `topic` is the user's own.
     """

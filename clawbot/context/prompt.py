@@ -117,7 +117,7 @@ def _short(tool: ToolSpec) -> ToolSpec:
 
 
 def compact_files(read: Bootstrap) -> Bootstrap:
-    """`read` in the order in which its files are cut last in a small window."""
+    """Return `read` in the order in which its files are cut last in a small window."""
     rank = {name: number for number, name in enumerate(_COMPACT_FILES)}
     return structs.replace(read, files=tuple(sorted(read.files, key=lambda file: rank.get(file.name, len(rank)))))
 
@@ -182,24 +182,24 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
 
 
 def prompt_literal(text: str) -> str:
-    """`text` (a path, a name) on one line in backticks, so that it cannot pass as prompt text."""
+    """Return `text` (a path, a name) on one line in backticks, so that it cannot pass as prompt text."""
     return f"`{on_one_line(text)}`"
 
 
 def on_one_line(text: str) -> str:
-    """`text` without what would break its line, reorder it or end a quotation."""
+    """Return `text` without what would break its line, reorder it or end a quotation."""
     kept = [char for char in text if char not in BREAKING and (char.isprintable() or char == "\u200d")]
     return "".join(kept).replace("`", "")
 
 
 def _tools(tools: Iterable[ToolSpec]) -> str:
-    """The names alone: what each does is in its description, which goes along."""
+    """Return the names alone: what each does is in its description, which goes along."""
     names = ", ".join(tool.name for tool in tools)
     return f"## Tooling\nYour tools: {names}." if names else NO_TOOLS
 
 
 def _recall(inputs: PromptInputs) -> str:
-    """The instruction to search the notes, for the available tools; empty if there are none."""
+    """Return the instruction to search the notes, for the available tools; empty if there are none."""
     names = {tool.name for tool in inputs.tools} if inputs.notes else set()
     if SEARCH in names:
         read = f", then read just the lines you need with {GET}" if GET in names else ""
@@ -269,7 +269,7 @@ def _now(inputs: PromptInputs) -> str:
 
 
 def zone_name(moment: datetime) -> str:
-    """The zone of `moment` for people, with its offset: `Europe/Berlin, UTC+01:00`."""
+    """Return the zone of `moment` for people, with its offset: `Europe/Berlin, UTC+01:00`."""
     name = moment.tzinfo.key if isinstance(moment.tzinfo, ZoneInfo) else moment.tzname()
     offset = f"UTC{moment:%z}"
     offset = "UTC" if offset in ("UTC", "UTC+0000") else f"{offset[:6]}:{offset[6:8]}"

@@ -94,13 +94,13 @@ def prune(
 
 
 def marker_of(state: PruneState, provider: str, model: str) -> CustomEntry:
-    """The entry by which `state` outlives the program."""
+    """Return the entry by which `state` outlives the program."""
     marker = _Marker(state.touched_at, provider, model, sorted(state.trimmed), sorted(state.cleared))
     return CustomEntry(custom_type=MARKER, data=msgspec.to_builtins(marker))
 
 
 def state_from(entries: Sequence[Entry]) -> PruneState:
-    """The state of the last entry that `marker_of` (or the reference) wrote; damaged ones are passed over."""
+    """Return the state of the last entry that `marker_of` (or the reference) wrote; damaged ones are passed over."""
     for entry in reversed(entries):
         if isinstance(entry, CustomEntry) and entry.custom_type == MARKER:
             try:
@@ -183,14 +183,14 @@ def _view(item: ContextItem, settings: ContextPruningSettings, state: PruneState
 
 
 def _is_plain_result(message: Message) -> TypeGuard[ToolResultMessage]:
-    """Whether `message` is a result without pictures, which are never pruned."""
+    """Return whether `message` is a result without pictures, which are never pruned."""
     return isinstance(message, ToolResultMessage) and not any(
         isinstance(block, ImageBlock) for block in message.content
     )
 
 
 def _trimmed(result: ToolResultMessage, settings: SoftTrimSettings) -> ToolResultMessage | None:
-    """The beginning and the end of `result`; None when it is short enough, or this would be no shorter."""
+    """Return the beginning and the end of `result`; None when it is short enough, or this would be no shorter."""
     text = result.text
     if len(text) <= settings.max_chars:
         return None
@@ -201,5 +201,5 @@ def _trimmed(result: ToolResultMessage, settings: SoftTrimSettings) -> ToolResul
 
 
 def _shorter(result: ToolResultMessage, text: str) -> ToolResultMessage | None:
-    """`result` with `text`; None when that is no shorter."""
+    """Return `result` with `text`; None when that is no shorter."""
     return structs.replace(result, content=[TextBlock(text)]) if len(text) < len(result.text) else None

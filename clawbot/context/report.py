@@ -112,7 +112,7 @@ class ReportInputs(Struct, frozen=True, kw_only=True):
 
 
 def build_report(given: ReportInputs, counter: TokenCounter) -> ContextReport:
-    """The report. Blocks while `counter` meets something new.
+    """Return the report. Blocks while `counter` meets something new.
 
     What the provider counted beyond the parts has a part of its own, so that their sum is what is in use.
     """
@@ -249,7 +249,7 @@ def _rows(report: ContextReport) -> Iterator[Sequence[str]]:
 
 
 def _bar(report: ContextReport) -> str:
-    """The parts from left to right, with the marks of flush and compaction where there is nothing yet."""
+    """Return the parts from left to right, with the marks of flush and compaction where there is nothing yet."""
     shown = [part for part in report.parts if part.tokens > 0]
     total = max(report.window, sum(part.tokens for part in shown))
     bar, seen = "", 0
@@ -296,7 +296,7 @@ def _last_flush(flush: LastFlush, zone: tzinfo | None) -> str:
 
 
 def moment(at: str, zone: tzinfo | None) -> str:
-    """The date and the minute of `at` (ISO 8601) in `zone`, None: of this machine; what is no moment, in a
+    """Return the date and the minute of `at` (ISO 8601) in `zone`, None: of this machine; what is no moment, in a
     damaged transcript, remains as it is."""
     try:
         return f"{datetime.fromisoformat(at).astimezone(zone):%Y-%m-%d %H:%M}"
@@ -324,7 +324,7 @@ def _sizes(file: FileSize) -> tuple[str, str, str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table under translated heads; columns whose name is a unit are numbers, to the right."""
+    """Return a Markdown table under translated heads; columns whose name is a unit are numbers, to the right."""
     edges = ["--:" if name in _NUMBERS else "---" for name in head]
     heads = [_(name) for name in head]
     return "\n".join(f"| {' | '.join(cell.replace('|', ' ') for cell in row)} |" for row in (heads, edges, *rows))

@@ -25,7 +25,7 @@ _SHARE_OF_NAMES = 0.6
 def skills_section(
     skills: Sequence[FoundSkill], workspace: Path, home: Path, budget: int, near: Sequence[str] = ()
 ) -> str:
-    """The section about those of `skills` that the model sees, in at most `budget` tokens (not counting its
+    """Return the section about those of `skills` that the model sees, in at most `budget` tokens (not counting its
     head); "" if there are none. Where not all fit, those named in `near` are described first, and the others named.
     `home` is the user's, for short paths. Blocks: weighs."""
     listed = [skill for skill in skills if skill.listed]
@@ -45,7 +45,7 @@ def skills_section(
 
 
 def _fitting(texts: dict[str, str], budget: int) -> set[str]:
-    """The first of the keys whose texts, or else they themselves with a comma, take at most `budget` tokens."""
+    """Return the first of the keys whose texts, or else they themselves with a comma, take at most `budget` tokens."""
     fitting = set()
     for name, text in texts.items():
         budget -= weigh_tokens(text or f"{name}, ")
@@ -94,7 +94,7 @@ def form_notices(skills: Sequence[FoundSkill]) -> list[str]:
 
 
 def shown_path(skill: FoundSkill, workspace: Path, home: Path) -> str:
-    """The path of its SKILL.md as the model may give it to `read`."""
+    """Return the path of its SKILL.md as the model may give it to `read`."""
     file = skill.entry
     if file.is_relative_to(workspace):
         return prompt_literal(str(file.relative_to(workspace)))

@@ -103,7 +103,7 @@ def startup_quote(workspace: Path, now: datetime, settings: StartupContextSettin
 
 
 def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
-    """The dated notes in the memory folder, in no order."""
+    """Return the dated notes in the memory folder, in no order."""
     root, folder = (Path(os.path.realpath(path)) for path in (workspace, workspace / FOLDER))
     if root not in folder.parents:
         notices.append(
@@ -137,7 +137,7 @@ def _notes(workspace: Path, notices: list[str]) -> list[_Note]:
 
 
 def _note(name: str, mtime_ns: int, order: Order | None) -> _Note | None:
-    """The note `name` in the memory folder, by its name; None for files of no single day."""
+    """Return the note `name` in the memory folder, by its name; None for files of no single day."""
     found = named_path(name, order)
     if found is None or found.period is None or found.period.precision != "day" or not name.isprintable():
         return None
@@ -146,7 +146,7 @@ def _note(name: str, mtime_ns: int, order: Order | None) -> _Note | None:
 
 
 def _chosen(notes: Sequence[_Note], now: datetime, count: int) -> list[_Note]:
-    """The notes to quote, most important first: the latest session note, then day by day."""
+    """Return the notes to quote, most important first: the latest session note, then day by day."""
     today, utc_today = now.date(), now.astimezone(UTC).date()
     days = {utc_today, *(today - timedelta(days=back) for back in range(count))}
     newest_first = sorted(notes, key=lambda note: note.age, reverse=True)
@@ -191,7 +191,7 @@ def _without_repetition(texts: dict[_Note, str]) -> dict[_Note, str]:
 
 
 def _repeatable(lines: Sequence[str]) -> Iterator[int]:
-    """The numbers of lines that may be left out where another one repeats them."""
+    """Yield the numbers of lines that may be left out where another one repeats them."""
     is_code = False
     for at, line in enumerate(lines):
         is_code ^= _CODE.match(line) is not None
@@ -224,7 +224,7 @@ def _block(note: _Note, text: str, fence: str) -> str:
 
 
 def read_quoted(message: Message) -> tuple[QuotedNote, ...]:
-    """The notes in `message`, newest first; none if it is not such a quote."""
+    """Return the notes in `message`, newest first; none if it is not such a quote."""
     fence = _FENCE.search(message.text) if quotes_notes(message) else None
     if fence is None:
         return ()

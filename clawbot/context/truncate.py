@@ -47,23 +47,23 @@ def head_and_tail(text: str, limit: int) -> str:
 
 
 def clamp(text: str, limit: int) -> str:
-    """`text` truncated to `limit` characters, with an ellipsis as the last one."""
+    """Return `text` truncated to `limit` characters, with an ellipsis as the last one."""
     return text if len(text) <= limit else text[: cut_before(text, limit - 1)] + "…"
 
 
 def cut_before(text: str, index: int) -> int:
-    """The last position at or before `index` where `text` may be cut."""
+    """Return the last position at or before `index` where `text` may be cut."""
     return next((at for at in range(index, max(index - MAX_CLUSTER, 0), -1) if _may_cut(text, at)), max(index, 0))
 
 
 def cut_after(text: str, index: int) -> int:
-    """The first position at or after `index` where `text` may be cut."""
+    """Return the first position at or after `index` where `text` may be cut."""
     end = min(index + MAX_CLUSTER, len(text))
     return next((at for at in range(index, end) if _may_cut(text, at)), index)
 
 
 def _may_cut(text: str, index: int) -> bool:
-    """Whether the characters on both sides of `index` are separate visible characters."""
+    """Return whether the characters on both sides of `index` are separate visible characters."""
     if not 0 < index < len(text):
         return True
     before, after = text[index - 1], text[index]
@@ -73,7 +73,7 @@ def _may_cut(text: str, index: int) -> bool:
 
 
 def _extends(char: str) -> bool:
-    """Whether `char` is drawn onto the one before it: marks, variation selectors, joiners, skin tones."""
+    """Return whether `char` is drawn onto the one before it: marks, variation selectors, joiners, skin tones."""
     return char == JOINER or unicodedata.category(char) in ("Mn", "Me", "Mc") or "\U0001f3fb" <= char <= "\U0001f3ff"
 
 
@@ -82,7 +82,7 @@ def _is_flag_letter(char: str) -> bool:
 
 
 def _flag_letters_before(text: str, index: int) -> int:
-    """How many regional indicators are in a row before `index`: two make a flag."""
+    """Return how many regional indicators are in a row before `index`: two make a flag."""
     count = 0
     while count < MAX_CLUSTER and index > count and _is_flag_letter(text[index - count - 1]):
         count += 1

@@ -70,13 +70,13 @@ class Windows:
         self._learnt: dict[str, int] = {}
 
     def of(self, model: ModelInfo) -> Window:
-        """The window of `model`: its own, or less where the settings or an error limit it."""
+        """Return the window of `model`: its own, or less where the settings or an error limit it."""
         known = window_of(model, self._cap)
         learnt = self._learnt.get(model.ref)
         return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
 
     def learn(self, model: ModelInfo, limit: int | None) -> bool:
-        """The provider refused a request because the window has `limit` tokens (None: unknown). Whether that is
+        """Return the provider refused a request because the window has `limit` tokens (None: unknown). Whether that is
         less than was known."""
         if limit is None or not MIN_WINDOW <= limit < self.of(model).tokens:
             return False
@@ -85,7 +85,7 @@ class Windows:
 
 
 def plan_budget(window: int, settings: CompactionSettings, fixed: int = 0) -> WindowBudget:
-    """The marks of a window of `window` tokens, of which prompt and tools take `fixed`.
+    """Return the marks of a window of `window` tokens, of which prompt and tools take `fixed`.
 
     Flush and compaction share one reserve of at most a quarter of the window, and the flush starts halfway to the limit
     at the earliest: so it precedes compaction, also in small windows. What a compaction leaves is below the flush mark,
@@ -185,7 +185,7 @@ class Tally:
         self._good = Kept(_is_good)
 
     def measure(self, request: NextRequest, report: Report | None = None) -> Measure:
-        """The size of `request`.
+        """Return the size of `request`.
 
         It starts from `report`, or else from the count in the last good answer. What was added (or pruned) since is
         counted and scaled by the ratio of the provider's tokens to ours.
@@ -216,14 +216,14 @@ class Tally:
 
 
 def measure(request: NextRequest, counter: TokenCounter, report: Report | None = None) -> Measure:
-    """The size of one `request` (see `Tally`)."""
+    """Return the size of one `request` (see `Tally`)."""
     return Tally(counter).measure(request, report)
 
 
 def _against(
     report: Report | None, parts: Measure, messages: Sequence[Message], counts: Sequence[int], *, stale: bool
 ) -> Measure:
-    """`parts` with the best figure for the sum, given the provider's `report` of an earlier request."""
+    """Return `parts` with the best figure for the sum, given the provider's `report` of an earlier request."""
     if stale or report is None or report.prompt_tokens < report.counted * _MIN_RATIO:
         return parts._replace(used=parts.counted, stale=stale)
     answer = _reported_answer(messages, counts, report)
@@ -247,7 +247,7 @@ def should_flush(measure: Measure, budget: WindowBudget, *, flushed: bool, failu
 
 
 def should_flush_by_size(grown_bytes: int, force_bytes: int, failures: int) -> bool:
-    """Whether the transcript has grown by enough since the last flush to force one. `force_bytes` 0: never."""
+    """Return whether the transcript has grown by enough since the last flush to force one. `force_bytes` 0: never."""
     return 0 < force_bytes <= grown_bytes and failures < MAX_FAILURES
 
 
@@ -293,12 +293,12 @@ def _fixed_parts(request: NextRequest, counter: TokenCounter) -> Measure:
 
 
 def _is_good(message: Message) -> bool:
-    """Whether `message` is a complete answer: others report unreliable counts."""
+    """Return whether `message` is a complete answer: others report unreliable counts."""
     return isinstance(message, AssistantMessage) and not message.broken
 
 
 def _is_of(model: str, message: Message) -> bool:
-    """Whether `model` may have given the answer `message`; an answer without a name may be from any."""
+    """Return whether `model` may have given the answer `message`; an answer without a name may be from any."""
     if not model or not isinstance(message, AssistantMessage) or not message.model:
         return True
     return message.model in (model, model.partition("/")[2]) or f"{message.provider}/{message.model}" == model
@@ -313,7 +313,7 @@ def reported_prompt(message: Message) -> int:
 
 
 def _reported_answer(messages: Sequence[Message], counts: Sequence[int], report: Report) -> int | None:
-    """The provider's count of the last message, if that is the answer of `report`."""
+    """Return the provider's count of the last message, if that is the answer of `report`."""
     match messages[-1] if messages else None:
         case AssistantMessage(stop_reason="stop" | "length" | "toolUse", usage=Usage() as usage):
             same = usage.prompt_tokens == report.prompt_tokens

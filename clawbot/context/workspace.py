@@ -161,7 +161,7 @@ def _template_name(name: str) -> str:
 
 
 def ritual_pending(workspace: Path) -> bool:
-    """Whether the first-run ritual is still pending. An emptied file counts as deleted, because an agent without
+    """Return whether the first-run ritual is still pending. An emptied file counts as deleted, because an agent without
     commands can't delete it; one that can't be read doesn't count, nor does an oversized one. Blocks."""
     try:
         return bool((guarded_bytes(workspace, RITUAL) or b"").strip())
@@ -194,7 +194,7 @@ def _seed(workspace: Path, template_dir: Path, clock: Clock, record: Path) -> li
 
 
 def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[str, str]:
-    """The last known template version of each file."""
+    """Return the last known template version of each file."""
     seeded = dict(state.seeded)
     for name in TEMPLATES:
         template = (template_dir / name).read_bytes()
@@ -207,7 +207,7 @@ def _seeded(state: WorkspaceState, workspace: Path, template_dir: Path) -> dict[
 
 
 def _next_state(state: WorkspaceState, workspace: Path, template_dir: Path, *, now: datetime) -> WorkspaceState:
-    """The state after this start (the order of decisions is that of the reference)."""
+    """Return the state after this start (the order of decisions is that of the reference)."""
     pending = ritual_pending(workspace)
     if pending and state.bootstrap_seeded_at is None:
         return msgspec.structs.replace(state, bootstrap_seeded_at=now)
@@ -244,7 +244,7 @@ def _state_of(workspace: Path, record: Path) -> WorkspaceState:
 
 
 def _recorded(record: Path) -> WorkspaceState | None:
-    """The state in `record`: None if there is no such file, empty if that is invalid or can't be read."""
+    """Return the state in `record`: None if there is no such file, empty if that is invalid or can't be read."""
     try:
         data = GuardedFolder(record.parents[1]).read(Path(*record.parts[-2:]), MAX_BYTES)
         state = msgspec.json.decode(data, type=WorkspaceState)

@@ -80,7 +80,7 @@ class Found(Struct, Generic[M], frozen=True):
 
     @classmethod
     def named(cls, found: Iterable[Self], name: str) -> Self:
-        """The one called `name`: of several, one without a problem. Raises ClawbotError if there is none."""
+        """Return the one called `name`: of several, one without a problem. Raises ClawbotError if there is none."""
         by_name = {each.name: each for each in sorted(found, key=lambda each: not each.problem)}
         if name in by_name:
             return by_name[name]
@@ -89,7 +89,7 @@ class Found(Struct, Generic[M], frozen=True):
         raise ClawbotError(_(cls.unknown).format(name=clean_line(name)), hint=hint)
 
     def data(self) -> dict[str, Any]:
-        """The JSON form."""
+        """Return the JSON form."""
         return {
             "name": self.name,
             "description": self.manifest.description,
@@ -103,7 +103,7 @@ class Found(Struct, Generic[M], frozen=True):
         }
 
     def reason(self, text: Callable[[str], str] = str) -> str:
-        """Why it can't be used, translated by `text`; "" if it can."""
+        """Return why it can't be used, translated by `text`; "" if it can."""
         off = "" if self.enabled or self.problem else text(N_("off"))
         if off and self.off_because:
             off = text(N_("off: {reason}")).format(reason=text(self.off_because))

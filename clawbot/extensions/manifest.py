@@ -64,7 +64,7 @@ class BaseManifest(Struct, frozen=True):
     always: bool = False
 
     def needs(self, given: Mapping[str, str], system: str = sys.platform) -> dict[str, bool]:
-        """Whether each requirement is met, by phrases: `os: darwin`, `bin: gh`, `any bin: rg, grep`, `env:
+        """Return whether each requirement is met, by phrases: `os: darwin`, `bin: gh`, `any bin: rg, grep`, `env:
         GITHUB_TOKEN`, `python: requests`. `given` are additional variables, `system` is `sys.platform`.
         Searches PATH and the installed packages: blocks."""
         wanted, path = self.requires, given.get("PATH")
@@ -79,7 +79,7 @@ class BaseManifest(Struct, frozen=True):
         return found | {f"python: {name}": _installed(name) for name in wanted.python}
 
     def unmet(self, given: Mapping[str, str], system: str = sys.platform) -> tuple[str, ...]:
-        """The phrases of the requirements that `needs` does not find; none if they are ignored."""
+        """Return the phrases of the requirements that `needs` does not find; none if they are ignored."""
         return () if self.always else tuple(need for need, met in self.needs(given, system).items() if not met)
 
 
@@ -88,7 +88,7 @@ def _system(name: str) -> str:
 
 
 def _installed(name: str) -> bool:
-    """Whether `name` is importable or an installed distribution: people write both `yaml` and `pyyaml`."""
+    """Return whether `name` is importable or an installed distribution: people write both `yaml` and `pyyaml`."""
     with contextlib.suppress(ImportError, ValueError):
         if importlib.util.find_spec(name.partition(".")[0]) is not None:
             return True
@@ -121,7 +121,7 @@ def manifest_folders(folders: Iterable[tuple[Source, Path]], files: Collection[s
 
 
 def _has_one(folder: Path, files: Collection[str]) -> bool:
-    """Whether one of `files` exists in it, or can't be checked."""
+    """Return whether one of `files` exists in it, or can't be checked."""
     try:
         return any(folder.joinpath(name).is_symlink() or folder.joinpath(name).is_file() for name in files)
     except OSError:
@@ -143,7 +143,7 @@ def check_folder(folder: Path, files: Collection[str], *, in_workspace: bool) ->
 
 
 def read_manifest(file: Path) -> bytes:
-    """The content of `file`. Raises ManifestError for a large one, OSError. Blocks."""
+    """Return the content of `file`. Raises ManifestError for a large one, OSError. Blocks."""
     with open_real(file) as stream:
         data = stream.read(LARGEST_MANIFEST + 1)
     if len(data) > LARGEST_MANIFEST:
@@ -152,7 +152,7 @@ def read_manifest(file: Path) -> bytes:
 
 
 def manifest_text(data: bytes, name: str) -> str:
-    """`data` as text. Raises ManifestError, which calls the file `name`."""
+    """Return `data` as text. Raises ManifestError, which calls the file `name`."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -203,7 +203,7 @@ def readable(error: msgspec.ValidationError) -> str:
 
 
 def as_list(value: Any) -> Any:
-    """A single name as a list of one."""
+    """Return a single name as a list of one."""
     return [value] if isinstance(value, str) else value
 
 
@@ -227,7 +227,7 @@ def _yaml(lines: list[str], name: str) -> dict[Any, Any]:
 
 
 def _by_line(lines: list[str]) -> dict[Any, Any]:
-    """The keys at the start of a line with what follows on it, and on lines that are indented below it."""
+    """Return the keys at the start of a line with what follows on it, and on lines that are indented below it."""
     found: dict[Any, Any] = {}
     key = ""
     for line in lines:
@@ -244,7 +244,7 @@ def _at(name: str, mark: Any) -> str:
 
 
 def _snake(value: Mapping[Any, Any]) -> dict[str, Any]:
-    """`value` with keys in snake_case, also in nested mappings."""
+    """Return `value` with keys in snake_case, also in nested mappings."""
     return {_snake_key(str(key)): _snake(item) if isinstance(item, Mapping) else item for key, item in value.items()}
 
 
@@ -263,7 +263,7 @@ def _joined(family: dict[str, Any], head: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filled(head: dict[str, Any]) -> dict[str, Any]:
-    """`head` without empty keys, with single names of its requirements as lists."""
+    """Return `head` without empty keys, with single names of its requirements as lists."""
     filled = {key: value for key, value in head.items() if value is not None}
     if isinstance(filled["requires"], dict):
         filled["requires"] = {key: as_list(value) for key, value in filled["requires"].items() if value is not None}

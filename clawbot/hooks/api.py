@@ -37,7 +37,7 @@ class Services(Protocol):
         short session; the first, the last and evenly spaced others of a long one."""
 
     async def ask(self, prompt: str, *, system: str, seconds: float, model: str) -> str:
-        """The answer of `model` ("": the one that answers the user) to `prompt` within `seconds`, outside the
+        """Return the answer of `model` ("": the one that answers the user) to `prompt` within `seconds`, outside the
         conversation and without tools."""
 
     async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
@@ -71,7 +71,7 @@ class Hook:
         self._later = later
 
     async def said(self, limit: int = 15, role: Literal["", "user", "assistant"] = "") -> list[Said]:
-        """The last `limit` texts of `role`, or of both, in the event's session, oldest first."""
+        """Return the last `limit` texts of `role`, or of both, in the event's session, oldest first."""
         return await self._services.said(limit, role)
 
     async def overview(self) -> list[Said]:

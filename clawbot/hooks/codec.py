@@ -136,7 +136,7 @@ _decoder: msgspec.json.Decoder[AnyEvent] = msgspec.json.Decoder(AnyEvent)
 
 
 def encode_event(event: HookEvent) -> bytes:
-    """`event` as JSON. Raises TypeError, ValueError or OverflowError for what JSON cannot represent."""
+    """Return `event` as JSON. Raises TypeError, ValueError or OverflowError for what JSON cannot represent."""
     try:
         return msgspec.json.encode(event)
     except UnicodeEncodeError:
@@ -168,7 +168,7 @@ def decode_event(data: bytes) -> AnyEvent:
 
 
 def changes_of(event: HookEvent) -> dict[str, Any]:
-    """The values of the changeable fields, as plain data. Raises TypeError or ValueError for invalid ones."""
+    """Return the values of the changeable fields, as plain data. Raises TypeError or ValueError for invalid ones."""
     left = {name: scrub(msgspec.to_builtins(getattr(event, name))) for name in event.changeable}
     with_changes(event, left)
     return left

@@ -64,14 +64,14 @@ class Manifest(BaseManifest, frozen=True):
     idle_without: tuple[str, ...] = ()
 
     def wants(self, topic: str) -> bool:
-        """Whether the hook is subscribed to `topic`, by name or by family."""
+        """Return whether the hook is subscribed to `topic`, by name or by family."""
         while topic and topic not in self.events:
             topic = topic.rpartition(":")[0]
         return bool(topic)
 
 
 def parse_manifest(text: str, folder: str) -> Manifest:
-    """The head of the HOOK.md `text`; `folder` is the default name. Raises ManifestError."""
+    """Return the head of the HOOK.md `text`; `folder` is the default name. Raises ManifestError."""
     head = parse_head(text, HOOK_FILE).values
     for key in {"events", "idle_without"} & head.keys():
         head[key] = as_list(head[key])
@@ -118,7 +118,7 @@ FOLDER = "hooks"
 
 
 def _folder(point: EntryPoint) -> Path:
-    """The folder that a package's entry point names."""
+    """Return the folder that a package's entry point names."""
     if point.attr:
         return Path(os.fspath(point.load()))
     spec = importlib.util.find_spec(point.module)

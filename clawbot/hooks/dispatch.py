@@ -86,11 +86,11 @@ class Dispatcher:
                 self._spawn(runner.close())
 
     def wants(self, topic: str) -> bool:
-        """Whether any hook runs at `topic`. Cheap."""
+        """Return whether any hook runs at `topic`. Cheap."""
         return bool(self._hooks_at(topic))
 
     def _hooks_at(self, topic: str) -> tuple[FoundHook, ...]:
-        """The hooks that run at `topic`, in their order."""
+        """Return the hooks that run at `topic`, in their order."""
         if topic not in self._by_topic:
             self._by_topic[topic] = tuple(hook for hook in self.hooks if hook.runs_at(topic))
         return self._by_topic[topic]
@@ -243,7 +243,7 @@ class Dispatcher:
 
 
 def _files(hooks: tuple[FoundHook, ...]) -> Iterator[Path]:
-    """Each HOOK.md, and the code that the user trusts by its content. Blocks."""
+    """Yield each HOOK.md, and the code that the user trusts by its content. Blocks."""
     for hook in hooks:
         yield hook.folder / HOOK_FILE
         if hook.digest and hook.enabled:
@@ -252,5 +252,5 @@ def _files(hooks: tuple[FoundHook, ...]) -> Iterator[Path]:
 
 
 def _identity(hook: FoundHook) -> tuple[Path, str, dict[str, str]]:
-    """The identity of a runner; when it changes, the runner is replaced."""
+    """Return the identity of a runner; when it changes, the runner is replaced."""
     return hook.folder, hook.source, dict(hook.env)

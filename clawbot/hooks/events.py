@@ -43,7 +43,7 @@ class HookEvent(Struct, kw_only=True, rename="camel", tag_field="type", dict=Tru
 
 
 def common_fields(agent_id: str, workspace: Path, home: Path, now: datetime) -> dict[str, Any]:
-    """The fields of an event at `now`, without those of its session."""
+    """Return the fields of an event at `now`, without those of its session."""
     zone = now.tzinfo.key if isinstance(now.tzinfo, ZoneInfo) else now.tzname() or ""
     return {"agent_id": agent_id, "workspace": str(workspace), "home": str(home), "timestamp": now, "zone": zone}
 

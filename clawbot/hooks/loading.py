@@ -80,7 +80,7 @@ def code_digest(folder: Path) -> str:
 
 
 def stamp(files: Iterable[Path]) -> Stamp:
-    """The versions of `files`: inode, time and size; None for one that is gone. Blocks."""
+    """Return the versions of `files`: inode, time and size; None for one that is gone. Blocks."""
     found: Stamp = {}
     for file in files:
         try:
@@ -175,7 +175,7 @@ def describe(error: BaseException, folder: Path) -> str:
 
 
 def one_line(text: str) -> str:
-    """`text` without line breaks, truncated."""
+    """Return `text` without line breaks, truncated."""
     return clean_line(text.encode("utf-8", "backslashreplace").decode(), _MAX_ERROR)
 
 

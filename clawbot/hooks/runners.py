@@ -236,7 +236,7 @@ class HookProcess:
 
 
 def too_long(name: str, seconds: float) -> str:
-    """The message for a handler that exceeded its `seconds`."""
+    """Return the message for a handler that exceeded its `seconds`."""
     return (
         f"took longer than {seconds:g} s and was ended; what takes long belongs into event.hook.later(), and "
         f"hooks.entries.{name}.timeout allows more"
@@ -299,7 +299,7 @@ class LocalRunner:
             await asyncio.wait(later, timeout=GRACE_SECONDS)
 
     async def _load(self) -> Loaded:
-        """The current handler, reloaded after changes of its files."""
+        """Return the current handler, reloaded after changes of its files."""
         async with self._loading:
             now = await asyncio.to_thread(stamp, self.hook.folder.glob("*.py"))
             if self._loaded is not None and now != self._stamp:
@@ -370,7 +370,7 @@ class ProcessRunner:
         return self._retired | ({self._process} if self._process is not None else set())
 
     async def _current(self) -> HookProcess:
-        """A process that runs the current files."""
+        """Return a process that runs the current files."""
         async with self._starting:
             now = await asyncio.to_thread(stamp, self.hook.folder.glob("*.py"))
             process = self._process

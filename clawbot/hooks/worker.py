@@ -104,7 +104,7 @@ class HookWorker:
                 answer.set_exception(HookServiceError(request.error))
 
     async def call(self, run: int, name: Service, arguments: dict[str, Any]) -> Any:
-        """The program's answer. Raises HookServiceError."""
+        """Return the program's answer. Raises HookServiceError."""
         number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:

@@ -93,7 +93,7 @@ def _is_hidden(path: str) -> bool:
 
 
 def _text(folder: Path, name: str) -> str:
-    """The text of a file of the workspace, "" if it is missing or can't be read."""
+    """Return the text of a file of the workspace, "" if it is missing or can't be read."""
     try:
         return read_guarded(folder, name) or ""
     except RefusedFileError:

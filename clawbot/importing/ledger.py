@@ -123,7 +123,7 @@ class FoundHome(Struct, frozen=True):
 
 
 def found_homes(paths: Paths) -> list[FoundHome]:
-    """The folders of programs from which nothing was imported yet; none once they were dismissed. Blocks."""
+    """Return the folders of programs from which nothing was imported yet; none once they were dismissed. Blocks."""
     if is_dismissed(paths):
         return []
     imported = {run.program for run, _ in Ledger(paths.imports).runs()}
@@ -137,7 +137,7 @@ def found_homes(paths: Paths) -> list[FoundHome]:
 
 
 def is_dismissed(paths: Paths) -> bool:
-    """Whether the user wants to be offered nothing. Blocks."""
+    """Return whether the user wants to be offered nothing. Blocks."""
     return (paths.imports / _DISMISSED).exists()
 
 

@@ -41,7 +41,7 @@ _SHORTEST_EDGE = 5
 
 
 def without_accents(word: str) -> str:
-    """`word` in lower case without accents, as the index compares it."""
+    """Return `word` in lower case without accents, as the index compares it."""
     if word.isascii():
         return word.lower()
     plain = unicodedata.normalize("NFD", word.lower())
@@ -50,7 +50,7 @@ def without_accents(word: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def languages_of(text: str) -> frozenset[Language]:
-    """The languages that a question may be in: by its script, else by its function words and accents.
+    """Return the languages that a question may be in: by its script, else by its function words and accents.
 
     Without any of these, all languages that are written in Latin letters.
     """
@@ -66,7 +66,7 @@ def languages_of(text: str) -> frozenset[Language]:
 
 
 def _by_script(text: str) -> frozenset[Language]:
-    """The languages of the characters of `text`; empty for Latin letters."""
+    """Return the languages of the characters of `text`; empty for Latin letters."""
     if _HANGUL.search(text):
         return frozenset({"ko"})
     if _KANA.search(text):
@@ -76,7 +76,7 @@ def _by_script(text: str) -> frozenset[Language]:
 
 @functools.lru_cache(maxsize=4096)
 def stems_of_forms(word: str, language: Language) -> frozenset[str]:
-    """The stems in the index of all inflected forms that the dictionary form `word` may have."""
+    """Return the stems in the index of all inflected forms that the dictionary form `word` may have."""
     base, endings = _base(word, language)
     forms = {without_accents(word), base, *(base + ending for ending in endings)}
     if language == "de" and endings == _endings("de", "verb"):
@@ -131,7 +131,7 @@ def _forms(language: Language) -> Mapping[str, tuple[str, ...]]:
 
 
 def _with_prefix(word: str) -> tuple[str, ...]:
-    """The forms of a German verb with a prefix (bezog, ausgezogen)."""
+    """Return the forms of a German verb with a prefix (bezog, ausgezogen)."""
     for prefix in (*_listed("de", "separable"), *_listed("de", "inseparable")):
         rest = word.removeprefix(prefix)
         if rest == word or len(rest) < _SHORTEST_VERB:
@@ -145,7 +145,7 @@ def _with_prefix(word: str) -> tuple[str, ...]:
 
 
 def is_irregular(word: str, language: Language) -> bool:
-    """Whether `word`, in lower case, is a form of an irregular word of an inflected `language`."""
+    """Return whether `word`, in lower case, is a form of an irregular word of an inflected `language`."""
     return bool(_irregular(word, language))
 
 
@@ -158,7 +158,7 @@ def _stemmed_endings(language: Language, *, is_short: bool) -> frozenset[str]:
 
 
 def bases_of(word: str, language: Language) -> Iterator[str]:
-    """The bases (see `base_of`) that the form `word` may have, the longest first."""
+    """Yield the bases (see `base_of`) that the form `word` may have, the longest first."""
     plain = without_accents(word)
     yield plain
     most = max(map(len, (*_endings(language, "noun"), *_endings(language, "verb"))))
@@ -177,7 +177,7 @@ def base_of(word: str, language: Language) -> str:
 
 
 def compound_parts(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...]:
-    """The words of a German compound in lower case, without linking letters; empty if not all of them are known.
+    """Return the words of a German compound in lower case, without linking letters; empty if not all of them are known.
 
     `is_known` judges a word without accents. Of several ways, the one with the longest first word.
     """
@@ -186,7 +186,7 @@ def compound_parts(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...
 
 
 def compound_edges(word: str, is_known: Callable[[str], bool]) -> tuple[str, ...]:
-    """The longest known words that a German compound begins and ends with, where it is unknown itself."""
+    """Return the longest known words that a German compound begins and ends with, where it is unknown itself."""
     plain = without_accents(word)
     if not _SHORTEST_COMPOUND <= len(plain) <= _MAX_COMPOUND:
         return ()
@@ -222,7 +222,7 @@ def _endings(language: Language, kind: Kind) -> frozenset[str]:
 
 
 def _base(word: str, language: Language) -> tuple[str, frozenset[str]]:
-    """The base of a dictionary form, and the endings that it takes."""
+    """Return the base of a dictionary form, and the endings that it takes."""
     plain = without_accents(word)
     # German writes nouns with a capital letter.
     if language != "de" or word[:1].islower():

@@ -32,7 +32,7 @@ _LAST = _pairs(
 
 @functools.lru_cache(8_192)
 def stem(word: str) -> str:
-    """The stem of the lower-case `word` (M. F. Porter, 1980): moved, moving and moves become `move`."""
+    """Return the stem of the lower-case `word` (M. F. Porter, 1980): moved, moving and moves become `move`."""
     if not _SHORTEST <= len(word) <= _LONGEST:
         return word
     word = _without_past(_without_plural(word))
@@ -46,7 +46,7 @@ def stem(word: str) -> str:
 
 
 def bases(word: str) -> list[str]:
-    """`word` and its possible base forms: plural, third person, -ing and -ed. Some are not words."""
+    """Return `word` and its possible base forms: plural, third person, -ing and -ed. Some are not words."""
     found = [word]
     for suffix, ending in (("ies", "y"), ("ied", "y"), ("es", ""), ("s", "")):
         if word.endswith(suffix) and not word.endswith("ss"):
@@ -82,7 +82,7 @@ def _without_past(word: str) -> str:
 
 
 def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
-    """`word` with its ending replaced if the rest has at least the measure `least`."""
+    """Return `word` with its ending replaced if the rest has at least the measure `least`."""
     # The longest ending comes first.
     for ending, other in endings.items():
         if word.endswith(ending):
@@ -94,7 +94,7 @@ def _replaced(word: str, endings: Mapping[str, str], least: int) -> str:
 
 
 def _form(word: str) -> str:
-    """`word` as vowels (v) and consonants (c); a y after a consonant is a vowel."""
+    """Return `word` as vowels (v) and consonants (c); a y after a consonant is a vowel."""
     form = ""
     for character in word:
         form += "v" if character in "aeiou" or (character == "y" and form.endswith("c")) else "c"
@@ -102,7 +102,7 @@ def _form(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """The number of vowel-consonant sequences: roughly the syllables before the ending."""
+    """Return the number of vowel-consonant sequences: roughly the syllables before the ending."""
     return _form(word).count("vc")
 
 

@@ -40,7 +40,7 @@ class ModelFile(Struct, frozen=True):
     tools: bool = True
 
     def memory(self, window: int) -> int:
-        """Bytes of memory that it takes with a window of so many tokens."""
+        """Return bytes of memory that it takes with a window of so many tokens."""
         return self.size + window * self.token_bytes + OVERHEAD_BYTES
 
 
@@ -93,7 +93,7 @@ def window_for(model: ModelFile, memory: int, wanted: int | None = None) -> int:
 
 
 def shown_size(size: float) -> str:
-    """`size` bytes for people: in GB, small ones in MB."""
+    """Return `size` bytes for people: in GB, small ones in MB."""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
@@ -148,7 +148,7 @@ def _read(stream: IO[bytes], form: str) -> Any:
 
 
 def _cache(facts: dict[str, Any]) -> int:
-    """Bytes of keys and values that one token takes."""
+    """Return bytes of keys and values that one token takes."""
     heads = _number(facts, "attention.head_count")
     shared = _number(facts, "attention.head_count_kv") or heads
     usual = _number(facts, "embedding_length") // heads if heads else 0

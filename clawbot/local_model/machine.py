@@ -13,20 +13,20 @@ _CORES = Path("/sys/devices/system/cpu")
 
 
 def total_memory() -> int:
-    """Bytes of memory that this machine has, or this container may use."""
+    """Return bytes of memory that this machine has, or this container may use."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(total, whole_number(_read(_GROUP / "memory.max")) or total)
 
 
 def free_memory() -> int:
-    """Bytes of memory that a program could take now; where the system reports none, all there is."""
+    """Return bytes of memory that a program could take now; where the system reports none, all there is."""
     lines = _read(Path("/proc/meminfo")).splitlines()
     found = next((line.split()[1] for line in lines if line.startswith("MemAvailable:")), None)
     return min(int(found) * 1024, total_memory()) if found else total_memory()
 
 
 def usable_cores() -> int | None:
-    """How many cores this process may use, without the second threads of a core; None if unknown."""
+    """Return how many cores this process may use, without the second threads of a core; None if unknown."""
     if not hasattr(os, "sched_getaffinity"):
         return None
     allowed = os.sched_getaffinity(0)
@@ -38,7 +38,7 @@ def usable_cores() -> int | None:
 
 
 def free_cores(usable: int, load: float, total: int) -> int:
-    """How many of `usable` cores are free where `load` programs run on the `total` of the machine.
+    """Return how many of `usable` cores are free where `load` programs run on the `total` of the machine.
 
     At least half of them: loads pass, and a server runs on. llama.cpp's threads wait for one another at each step. On
     two cores, of which another program had one, two threads answered at 21 tokens/s (alone: 77), one thread at 47.
@@ -48,7 +48,7 @@ def free_cores(usable: int, load: float, total: int) -> int:
 
 
 def _read(path: Path) -> str:
-    """The text of a file of the system; empty when there is none."""
+    """Return the text of a file of the system; empty when there is none."""
     try:
         return path.read_text(encoding="ascii").strip()
     except OSError:

@@ -39,7 +39,7 @@ class LocalModelError(ClawbotError):
 
 
 def is_installed() -> bool:
-    """Whether the extra is there that runs models."""
+    """Return whether the extra is there that runs models."""
     return find_spec(PACKAGE) is not None
 
 
@@ -98,7 +98,7 @@ class ServerProcess:
             self._begun()
 
     def _begun(self) -> asyncio.Task[Running]:
-        """The start that is under way, or a new one."""
+        """Return the start that is under way, or a new one."""
         if self._starting is None or self._starting.done():
             self._starting = asyncio.create_task(self._start())
             self._starting.add_done_callback(_note)

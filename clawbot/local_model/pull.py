@@ -303,13 +303,13 @@ def _sha256(path: Path) -> str:
 
 
 def _bare(url: str) -> str:
-    """`url` without what may be a secret: names, passwords, the query."""
+    """Return `url` without what may be a secret: names, passwords, the query."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _no_network(error: BaseException | None, url: str) -> str:
-    """A sentence when the network was missing, by the chain of causes of `error`; else empty."""
+    """Return a sentence when the network was missing, by the chain of causes of `error`; else empty."""
     while error is not None:
         if isinstance(error, socket.gaierror) or getattr(error, "errno", None) in _NO_NETWORK:
             return _("No network connection: {host} can't be reached.").format(host=urlsplit(url).hostname)

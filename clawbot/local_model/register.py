@@ -39,7 +39,7 @@ class Running(Struct, frozen=True):
 
 
 def read_running(path: Path) -> list[Running]:
-    """The servers in `local.json` whose process is there; none when it can't be read. Blocks."""
+    """Return the servers in `local.json` whose process is there; none when it can't be read. Blocks."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=list[Running])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -100,7 +100,7 @@ def _change(path: Path, change: Callable[[list[Running]], list[Running]]) -> Non
 
 
 def is_there(pid: int) -> bool:
-    """Whether there is a process with that number."""
+    """Return whether there is a process with that number."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

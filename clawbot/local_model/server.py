@@ -90,7 +90,7 @@ def _print_to(log: Path) -> None:
 
 
 def _start(order: Order) -> tuple[object | None, Answer]:
-    """The server, which runs as long as it is held, and its description. Blocks while the model is loaded."""
+    """Return the server, which runs as long as it is held, and its description. Blocks while the model is loaded."""
     try:
         import xllamacpp
 

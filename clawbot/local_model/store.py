@@ -76,7 +76,7 @@ class ModelStore:
         self.begins = begins
 
     def files(self) -> dict[str, Path]:
-        """The models by name, in the order of their names."""
+        """Return the models by name, in the order of their names."""
         if not self.folder.is_dir():
             return {}
         return {path.stem: path for path in sorted(self.folder.glob(f"*{self.suffix}")) if path.is_file()}
@@ -102,7 +102,7 @@ class ModelStore:
         return self.folder / f"{name}{self.suffix}"
 
     def find(self, name: str) -> Path:
-        """The file of the model `name`. Raises ClawbotError when there is none."""
+        """Return the file of the model `name`. Raises ClawbotError when there is none."""
         path = self.path(name)
         if not path.is_file():
             there = ", ".join(self.files()) or "none yet"
@@ -146,5 +146,5 @@ def offer_of(name: str) -> Offer | None:
 
 
 def is_offered(url: str) -> bool:
-    """Whether the address is that of an offered model."""
+    """Return whether the address is that of an offered model."""
     return any(offer.url == url for offer in OFFERS)

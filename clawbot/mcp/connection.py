@@ -50,7 +50,7 @@ class McpError(ClawbotError):
 
 
 def wait_after(failures: int) -> float:
-    """Seconds until a server is started again after so many failures in a row: at once after the first."""
+    """Return seconds until a server is started again after so many failures in a row: at once after the first."""
     return 0.0 if failures <= 1 else float(min(2 ** (failures - 1), MAX_WAIT))
 
 
@@ -112,7 +112,7 @@ class McpConnection:
         return "It was stopped, and the next call starts it again."
 
     async def ready(self) -> _Process:
-        """The running server. Raises McpError if it can't be started, or failed a moment ago."""
+        """Return the running server. Raises McpError if it can't be started, or failed a moment ago."""
         async with self._starting:
             if self._process is not None and self._process.usable:
                 return self._process

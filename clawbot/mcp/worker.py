@@ -188,7 +188,7 @@ async def list_tools(client: Client, start: Start, ends: float) -> Listing:
 
 
 def describe(error: BaseException, start: Start | None = None) -> str:
-    """Why the server is of no use, as the end of a sentence that begins with its name."""
+    """Return why the server is of no use, as the end of a sentence that begins with its name."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:

@@ -59,7 +59,7 @@ class ClassicResults(Struct, frozen=True):
         return [entry.row.text for entry in self.entries[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The entries with at least the minimum score; if there are none, those that contain the words, with a
+        """Return the entries with at least the minimum score; if there are none, those that contain the words, with a
         warning if a score was stated."""
         entries = [self.entries[number] for number in reordered(len(self.entries), order)]
         kept = [entry for entry in entries if entry.score >= self.budget.score]
@@ -108,7 +108,7 @@ class ClassicSearch(Struct, frozen=True):
     def rank(
         self, queries: Sequence[str], vectors: Sequence[bytes | None], should_stop: StopCheck, warnings: tuple[str, ...]
     ) -> ClassicResults:
-        """The chunks for any of `queries`, each with its best score over the queries, in the final order."""
+        """Return the chunks for any of `queries`, each with its best score over the queries, in the final order."""
         vector_weight, text_weight = weights_of(self.hybrid)
         best: dict[int, tuple[float | None, float]] = {}
         partial = False
@@ -169,18 +169,18 @@ class ClassicSearch(Struct, frozen=True):
 
 
 def text_score(rank: float) -> float:
-    """The score of a bm25 value, which is negative for a hit and lower for a better one."""
+    """Return the score of a bm25 value, which is negative for a hit and lower for a better one."""
     relevance = max(0.0, -rank)
     return relevance / (1 + relevance)
 
 
 def all_words(query: str) -> str:
-    """The MATCH expression for chunks with all words of `query`; empty if it has none."""
+    """Return the MATCH expression for chunks with all words of `query`; empty if it has none."""
     return " AND ".join(fts_quote(spread_text(token).strip()) for token in _TOKEN.findall(query) if token.strip("_"))
 
 
 def single_words(query: str) -> list[str]:
-    """A MATCH expression for each meaningful word of `query`; for all words if none is meaningful."""
+    """Return a MATCH expression for each meaningful word of `query`; for all words if none is meaningful."""
     words = [word for word in parse_query(query).content_words if not word.isdigit()]
     words = [word for word in words if len(word) >= _SHORTEST_KEYWORD or not (word.isascii() and word.isalpha())]
     found: dict[str, None] = {}
@@ -191,7 +191,7 @@ def single_words(query: str) -> list[str]:
 
 
 def freshness(day: date | None, today: date, decay: TemporalDecaySettings) -> float:
-    """The factor for a note's age: one half after the half-life. Notes without a date don't age."""
+    """Return the factor for a note's age: one half after the half-life. Notes without a date don't age."""
     if not decay.enabled or day is None:
         return 1.0
     return math.exp(-math.log(2) / decay.half_life_days * max(0, (today - day).days))
@@ -218,12 +218,12 @@ def diversified(entries: Sequence[ClassicEntry], balance: float) -> list[Classic
 
 
 def similarity(one: frozenset[str], other: frozenset[str]) -> float:
-    """The Jaccard similarity of two token sets; 0 if both are empty."""
+    """Return the Jaccard similarity of two token sets; 0 if both are empty."""
     return len(one & other) / len(one | other) if one and other else 0.0
 
 
 def _cut(text: str, units: int) -> str:
-    """The first `units` UTF-16 code units of `text`, without splitting a surrogate pair."""
+    """Return the first `units` UTF-16 code units of `text`, without splitting a surrogate pair."""
     if text.isascii() or 2 * len(text) <= units:
         return text[:units]
     return text.encode("utf-16-le", "surrogatepass")[: 2 * units].decode("utf-16-le", "ignore")

@@ -111,7 +111,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 def jobs_of(settings: Settings) -> list[Job]:
-    """All jobs of the schedule, including disabled ones: the resets, the heartbeat, then the user's.
+    """Return all jobs of the schedule, including disabled ones: the resets, the heartbeat, then the user's.
 
     Raises ConfigError for an unknown agent.
     """
@@ -144,7 +144,7 @@ def _when(entry: JobSettings | HeartbeatSettings) -> CronTime | Every | Once:
 
 
 def _reset(settings: Settings, agent_id: str) -> Job:
-    """The reset of an agent's main session. The sessions package decides when a session ends."""
+    """Return the reset of an agent's main session. The sessions package decides when a session ends."""
     reset = settings.session.reset_of("direct")
     hour, _, minute = reset.at.partition(":")
     daily = f"{int(minute)} {int(hour)} * * *"
@@ -229,7 +229,7 @@ def _times(schedule: Any) -> Iterator[tuple[str, str]]:
 
 
 def _name(wanted: str, job_id: str, taken: Container[str]) -> str:
-    """A name of letters and digits; that of the id where nothing of it is left, as in Chinese."""
+    """Return a name of letters and digits; that of the id where nothing of it is left, as in Chinese."""
     plain = re.sub(r"[^a-z0-9]+", "-", wanted.lower()).strip("-")[:_NAME_CHARS]
     if not re.search(r"[a-z]{2}", plain) or plain in (HEARTBEAT, RESET):
         plain = f"job-{re.sub(r'[^a-z0-9]+', '', job_id.lower())[:8] or plain or 'x'}"

@@ -69,7 +69,7 @@ class Ledger:
         return taken
 
     def read(self) -> Mapping[str, Record]:
-        """All records by `Job.key`, read-only; empty for an invalid file."""
+        """Return all records by `Job.key`, read-only; empty for an invalid file."""
         return self._read() or {}
 
     def arm(self, jobs: Sequence[Job], now: datetime, arm: Arm) -> Mapping[str, Record]:
@@ -157,7 +157,7 @@ class Ledger:
             raise ScheduleError(f"{self.path} can't be {what}: {error.strerror or error}.") from error
 
     def _read(self) -> Records | None:
-        """The records; None if the file is invalid."""
+        """Return the records; None if the file is invalid."""
         with self._translated("read"):
             try:
                 data = self.path.read_bytes()
@@ -184,6 +184,6 @@ class Ledger:
 
 
 def _is_possible(record: Record) -> bool:
-    """Whether the times of `record` have zones and can be converted to any other zone."""
+    """Return whether the times of `record` have zones and can be converted to any other zone."""
     moments = [moment for moment in (record.since, record.due, record.started, record.replied) if moment is not None]
     return all(moment.tzinfo is not None and MINYEAR < moment.year < MAXYEAR for moment in moments)

@@ -44,7 +44,7 @@ _NOTHING = re.compile(r"\s*(?:#{1,6}(?:\s.*)?|(?:[-*+]|\d+[.)])(?:\s+\[[ xX]?\])
 
 
 def prompt_of(job: Job, now: datetime) -> str:
-    """The model's prompt for `job` at `now`, including the current time in the job's zone."""
+    """Return the model's prompt for `job` at `now`, including the current time in the job's zone."""
     text, now = job.prompt or HEARTBEAT_PROMPT, now.astimezone(ZoneInfo(job.zone)) if job.zone else now
     zone = job.zone or now.tzname() or "UTC"
     return f"{text}\n\nCurrent time: {now:%A}, {now.day} {now:%B %Y}, {now:%H:%M} ({zone})"
@@ -64,18 +64,18 @@ def skip_reason(text: str | None, *, busy: bool) -> str:
 
 
 def is_empty(text: str) -> bool:
-    """Whether a HEARTBEAT.md contains no instructions: only blank lines, headings and empty list items."""
+    """Return whether a HEARTBEAT.md contains no instructions: only blank lines, headings and empty list items."""
     return all(_NOTHING.fullmatch(line) for line in text.removeprefix("\ufeff").splitlines())
 
 
 def digest_of(reply: str) -> str:
-    """A digest of the reply that ignores line breaks; "" for an empty one."""
+    """Return a digest of the reply that ignores line breaks; "" for an empty one."""
     words = " ".join(reply.split())
     return hashlib.sha256(words.encode("utf-8", "replace")).hexdigest() if words else ""
 
 
 def is_duplicate(record: Record | None, reply: str, now: datetime) -> bool:
-    """Whether `reply` was already shown within the last 24 hours."""
+    """Return whether `reply` was already shown within the last 24 hours."""
     if record is None or record.replied is None or record.reply_digest != digest_of(reply):
         return False
     return timedelta(0) <= now - record.replied < DUPLICATE_FOR
@@ -107,7 +107,7 @@ def armed(job: Job, record: Record | None, now: datetime) -> Record | None:
 
 
 def due_moment(job: Job, record: Record | None, now: datetime) -> datetime | None:
-    """The time (UTC) for which `job` is to run now; None if it is not due, disabled or outside its hours."""
+    """Return the time (UTC) for which `job` is to run now; None if it is not due, disabled or outside its hours."""
     if record is None or not job.enabled or not is_active(job, now):
         return None
     if isinstance(job.when, Pause):
@@ -118,12 +118,12 @@ def due_moment(job: Job, record: Record | None, now: datetime) -> datetime | Non
 
 
 def next_moment(job: Job, record: Record | None, now: datetime) -> datetime | None:
-    """The next due time of `job` after `now`, in UTC; None for never."""
+    """Return the next due time of `job` after `now`, in UTC; None for never."""
     return next_fire(job, max(now, record.since) if record else now) if job.enabled else None
 
 
 def _begin(job: Job, now: datetime) -> datetime:
-    """The time from which a new job counts."""
+    """Return the time from which a new job counts."""
     return now - _LAST_RESET if job.kind == "reset" else now
 
 
@@ -178,7 +178,7 @@ class Schedule:
         self._is_over = is_over
 
     def due(self, now: datetime) -> list[Due]:
-        """The jobs to run at `now`, in their order. New and changed jobs start to count here."""
+        """Return the jobs to run at `now`, in their order. New and changed jobs start to count here."""
         now = now.astimezone(UTC)
         records = self.ledger.arm(self.jobs, now, armed)
         moments = [(job, due_moment(job, records.get(job.key), now)) for job in self.jobs]
@@ -195,7 +195,7 @@ class Schedule:
         return min((moment for moment in moments if moment is not None), default=None)
 
     def states(self, now: datetime) -> list[JobState]:
-        """The state of every job at `now`; changes nothing."""
+        """Return the state of every job at `now`; changes nothing."""
         records, now = self.ledger.read(), now.astimezone(UTC)
         return [self._state(job, records.get(job.key), now) for job in self.jobs]
 
@@ -336,6 +336,6 @@ class Timer:
 
 
 def pause(now: datetime, moment: datetime | None) -> float:
-    """Seconds to wait until the next check if the next due time is `moment`."""
+    """Return seconds to wait until the next check if the next due time is `moment`."""
     seconds = (moment - now).total_seconds() if moment else MAX_PAUSE
     return min(seconds, MAX_PAUSE) if seconds > 0 else _AGAIN

@@ -38,7 +38,7 @@ def load() -> None:
 
 
 def next_fire(job: Job, after: datetime) -> datetime | None:
-    """The first time after `after` at which `job` is due, in UTC and full seconds; None if there is none.
+    """Return the first time after `after` at which `job` is due, in UTC and full seconds; None if there is none.
 
     Times outside the job's hours are left out.
     """
@@ -75,7 +75,7 @@ def last_fire(job: Job, after: datetime, until: datetime) -> datetime | None:
 
 
 def is_active(job: Job, moment: datetime) -> bool:
-    """Whether `moment` is within the hours of `job`."""
+    """Return whether `moment` is within the hours of `job`."""
     local = moment.astimezone(ZoneInfo(job.zone) if job.zone else None)
     return job.hours is None or local.hour * 60 + local.minute in job.hours
 
@@ -94,7 +94,7 @@ def _next(when: CronTime | Every | Once, zone: tzinfo | None, after: datetime) -
 
 
 def _next_shown(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | None:
-    """The next matching wall-clock time; the first of a repeated time, the end of the gap for a skipped one."""
+    """Return the next matching wall-clock time; the first of a repeated time, the end of the gap for a skipped one."""
     shown = _next_wall(cron, after + _offset(after, zone))
     while shown is not None:
         moment = _first_shown(shown, zone)
@@ -105,7 +105,7 @@ def _next_shown(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | 
 
 
 def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime | None:
-    """The next matching time in real hours, from one change of the UTC offset to the next."""
+    """Return the next matching time in real hours, from one change of the UTC offset to the next."""
     offset = _offset(after, zone)
     while (shown := _next_wall(cron, after + offset)) is not None:
         moment = shown - offset
@@ -117,7 +117,7 @@ def _next_passing(cron: Cron, zone: tzinfo | None, after: datetime) -> datetime 
 
 
 def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
-    """The first time at which the clock of `zone` shows `wall` (stored as if in UTC) or has skipped it."""
+    """Return the first time at which the clock of `zone` shows `wall` (stored as if in UTC) or has skipped it."""
     plain = wall.replace(tzinfo=zone)
     # Not `astimezone`: it moves a time in a gap of the machine's zone before the gap.
     moment, other = (datetime.fromtimestamp(plain.replace(fold=fold).timestamp(), UTC) for fold in (0, 1))
@@ -127,7 +127,7 @@ def _first_shown(wall: datetime, zone: tzinfo | None) -> datetime:
 
 
 def _first_change(early: datetime, late: datetime, zone: tzinfo | None) -> datetime:
-    """The time between `early` and `late` from which the UTC offset of `zone` differs from that at `early`."""
+    """Return the time between `early` and `late` from which the UTC offset of `zone` differs from that at `early`."""
     before = _offset(early, zone)
     while late - early > _SECOND:
         middle = early + (late - early) // _SECOND // 2 * _SECOND
@@ -139,7 +139,7 @@ def _first_change(early: datetime, late: datetime, zone: tzinfo | None) -> datet
 
 
 def _next_start(hours: Hours, zone: tzinfo | None, after: datetime) -> datetime:
-    """The first start of `hours` at or after `after`."""
+    """Return the first start of `hours` at or after `after`."""
     wall = after + _offset(after, zone)
     start = wall.replace(hour=hours.start // 60, minute=hours.start % 60, second=0)
     for day in range(3):
@@ -164,7 +164,7 @@ def _next_wall(cron: Cron, after: datetime) -> datetime | None:
 
 @lru_cache
 def _triggers(cron: Cron) -> tuple[Any, ...]:
-    """The triggers of which one must fire; two if either the day or the weekday is sufficient."""
+    """Return the triggers of which one must fire; two if either the day or the weekday is sufficient."""
     from apscheduler.triggers.cron import CronTrigger
 
     times = {"minute": _listed(cron.minutes), "hour": _listed(cron.hours), "month": _listed(cron.months)}

@@ -114,7 +114,7 @@ class SkillCatalog:
         return parse_skill(manifest_text(data, str(file)), skill.folder.name, str(file))
 
     def _chosen(self) -> Iterator[FoundSkill]:
-        """Every skill; of several with one name the first can be used."""
+        """Yield every skill; of several with one name the first can be used."""
         if not self.settings.enabled:
             return
         # A later folder in the settings takes precedence.
@@ -189,5 +189,5 @@ def _digest(folder: Path, data: bytes) -> str:
 
 @lru_cache(maxsize=10 * MAX_FOLDERS)
 def _content(folder: Path, path: str, _version: tuple[int, ...]) -> str:
-    """The digest of a file, which is not read again if it did not change. Raises OSError."""
+    """Return the digest of a file, which is not read again if it did not change. Raises OSError."""
     return digest_of(GuardedFolder(folder).read(path, MAX_BYTES))

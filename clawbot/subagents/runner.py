@@ -242,7 +242,7 @@ class _Forwarded(Approvals):
 
 
 def _outcome(own: Conversation, progress: Progress, problem: str) -> ToolOutcome:
-    """The result of the call: the report, or the problem and the last answer."""
+    """Return the result of the call: the report, or the problem and the last answer."""
     answers = [message for message in own.messages if isinstance(message, AssistantMessage)]
     last = own.messages[-1] if own.messages else None
     is_complete = isinstance(last, AssistantMessage) and not last.broken and not last.tool_calls
@@ -261,7 +261,7 @@ def _outcome(own: Conversation, progress: Progress, problem: str) -> ToolOutcome
 
 
 def _without_memory(settings: AgentSettings) -> AgentSettings:
-    """`settings` with which nothing of a conversation is offered to memory."""
+    """Return `settings` with which nothing of a conversation is offered to memory."""
     flush = settings.compaction.memory_flush.model_copy(update={"enabled": False})
     return settings.model_copy(update={"compaction": settings.compaction.model_copy(update={"memory_flush": flush})})
 

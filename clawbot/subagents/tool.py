@@ -67,7 +67,7 @@ class TaskTool:
         return False
 
     def title(self, arguments: dict[str, Any]) -> str:
-        """`task DESCRIPTION`."""
+        """Return `task DESCRIPTION`."""
         return title_of(TASK, arguments.get("description", ""))
 
     async def run(self, arguments: dict[str, Any]) -> ToolOutcome:

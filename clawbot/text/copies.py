@@ -127,7 +127,7 @@ def wording_of(text: str) -> Wording:
 
 
 def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bool = True) -> list[Kept]:
-    """`lines`, best first, without repetition. Takes time in proportion to them.
+    """Return `lines`, best first, without repetition. Takes time in proportion to them.
 
     Of equal ones the `newest` is kept (else the best), at the position of the best.
     So it is of more than `VISIBLE` variants, besides those with a value or mark in `wanted`.
@@ -158,7 +158,7 @@ def fold(lines: Sequence[Line], wanted: Set[object] = frozenset(), *, newest: bo
 
 
 def _near(lines: Sequence[Line], ats: Sequence[int]) -> Sequence[int]:
-    """Those of equal lines that may replace the best: of short ones, those that are not clearly worse for
+    """Return those of equal lines that may replace the best: of short ones, those that are not clearly worse for
     what is around them."""
     least = NEAR * lines[min(ats)].score if wording_of(lines[ats[0]].text).is_short else 0.0
     return [at for at in ats if lines[at].score >= least]

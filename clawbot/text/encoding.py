@@ -35,7 +35,7 @@ class Encoding(Struct, frozen=True):
 
 
 def encoding_of(head: bytes) -> Encoding:
-    """The encoding of a file that starts with `head`; four bytes are enough."""
+    """Return the encoding of a file that starts with `head`; four bytes are enough."""
     for mark, name in _WIDE:
         if head.startswith(mark):
             return Encoding(name, mark)
@@ -43,13 +43,13 @@ def encoding_of(head: bytes) -> Encoding:
 
 
 def decoded(data: bytes, *, errors: str = "strict") -> str:
-    """The text of a complete file without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
+    """Return the text of a complete file without the mark. Raises UnicodeDecodeError unless `errors` are replaced."""
     encoding = encoding_of(data)
     return data[len(encoding.mark) :].decode(encoding.name, errors)
 
 
 def encoded_like(text: str, data: bytes) -> bytes:
-    """`text` with the mark and the encoding of the file content `data`."""
+    """Return `text` with the mark and the encoding of the file content `data`."""
     encoding = encoding_of(data)
     return encoding.mark + text.encode(encoding.name)
 

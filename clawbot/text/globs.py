@@ -61,7 +61,7 @@ def _parts(pattern: str) -> tuple[Part, ...]:
 
 
 def _literal(parts: Iterable[Part]) -> str:
-    """The literal prefix of `parts`."""
+    """Return the literal prefix of `parts`."""
     found = ""
     for part in parts:
         if not isinstance(part, str) or len(part) > 1 or part in "*?":
@@ -97,7 +97,7 @@ class _Path:
         self._names = self._all & ~self._slashes
 
     def after(self, parts: tuple[Part, ...], positions: int) -> int:
-        """The positions reached from `positions` by `parts`."""
+        """Return the positions reached from `positions` by `parts`."""
         for part in parts:
             if not positions:
                 break
@@ -123,7 +123,7 @@ class _Path:
         return (positions & self._fitting(sign)) << 1
 
     def _fitting(self, sign: str) -> int:
-        """The positions of the characters that match `sign`."""
+        """Return the positions of the characters that match `sign`."""
         if sign == "?":
             return self._names
         if sign not in self._of_sign:

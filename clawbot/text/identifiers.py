@@ -73,7 +73,7 @@ _TRAILING = ".,;:!?)]}"
 
 
 def identifiers(text: str) -> list[str]:
-    """The unique identifiers in `text`, in order of appearance."""
+    """Return the unique identifiers in `text`, in order of appearance."""
     found: dict[str, None] = {}
     for match in _PATTERN.finditer(text):
         name = match[0].strip("`").rstrip(_TRAILING).strip()

@@ -27,30 +27,30 @@ class _Chosen:
 
 
 def _(text: str) -> str:
-    """`text` in the language of the interface."""
+    """Return `text` in the language of the interface."""
     # The empty text is the head of a catalogue.
     return _Chosen.texts.gettext(text) if text else ""
 
 
 def ngettext(one: str, many: str, number: int) -> str:
-    """The form of a text that goes with `number`, which it names as `{n}` or not at all."""
+    """Return the form of a text that goes with `number`, which it names as `{n}` or not at all."""
     return _Chosen.texts.ngettext(one, many, number)
 
 
 def N_(text: str) -> str:
-    """`text` itself, marked for the catalogue: a constant that is translated where it is shown."""
+    """Return `text` itself, marked for the catalogue: a constant that is translated where it is shown."""
     return text
 
 
 def language_of(environment: Mapping[str, str], wanted: str = "auto") -> InterfaceLanguage:
-    """The language for the setting `tui.language` (`wanted`); auto asks `environment` in the order of POSIX."""
+    """Return the language for the setting `tui.language` (`wanted`); auto asks `environment` in the order of POSIX."""
     if wanted == "auto":
         wanted = next((environment[name] for name in ("LC_ALL", "LC_MESSAGES", "LANG") if environment.get(name)), "")
     return "zh" if wanted.lower().startswith("zh") else "en"
 
 
 def current_language() -> InterfaceLanguage:
-    """The language of the interface now."""
+    """Return the language of the interface now."""
     return _Chosen.language
 
 

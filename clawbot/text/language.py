@@ -48,7 +48,7 @@ _PLAIN = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {
 
 
 def detect(sample: str) -> Language | None:
-    """The language of most of `sample`; None if it has no words. Code, paths and URLs don't count."""
+    """Return the language of most of `sample`; None if it has no words. Code, paths and URLs don't count."""
     prose = _NOT_PROSE.sub(" ", sample[:_SAMPLE])
     han = len(_HAN_CHAR.findall(prose))
     words = len(_WORD.findall(prose))
@@ -59,7 +59,7 @@ def detect(sample: str) -> Language | None:
 
 
 def detect_last(texts: Iterable[str]) -> Language:
-    """The language of the first of `texts` (newest first) that has one; English if none has."""
+    """Return the language of the first of `texts` (newest first) that has one; English if none has."""
     return next((language for language in map(detect, texts) if language), "en")
 
 

@@ -21,12 +21,12 @@ def fold_name(name: str) -> str:
 
 
 def composed(name: str) -> str:
-    """`name`, or a path, in NFC: names that appear the same are then equal."""
+    """Return `name`, or a path, in NFC: names that appear the same are then equal."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 
 def on_disk(path: str | Path) -> Path:
-    """`path`, or if it does not exist, the existing path whose names appear the same.
+    """Return `path`, or if it does not exist, the existing path whose names appear the same.
 
     An exact match wins. For a missing path, its existing folders are still resolved. Blocks: one folder listing for
     each name not found. Never raises.
@@ -54,7 +54,7 @@ def _exists(path: str | Path) -> bool:
 
 
 def _twin(folder: Path, wanted: str) -> str | None:
-    """The first name in `folder` that appears as `wanted`, which is in NFC."""
+    """Return the first name in `folder` that appears as `wanted`, which is in NFC."""
     try:
         with os.scandir(folder) as entries:
             return min((entry.name for entry in entries if composed(entry.name) == wanted), default=None)

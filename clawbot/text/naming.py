@@ -37,7 +37,7 @@ _HAN_CHAR = lazy_re(f"[{HAN}]")
 
 
 def bare_answer(answer: str) -> str:
-    """A model's `answer` without what it thought aloud before."""
+    """Return a model's `answer` without what it thought aloud before."""
     return without_thoughts(answer).strip()
 
 
@@ -47,7 +47,7 @@ def gives_no_name(text: str) -> bool:
 
 
 def means_no_name(slug: str) -> bool:
-    """Whether the words of `slug`, in lower case and joined by hyphens, mean that there is no name."""
+    """Return whether the words of `slug`, in lower case and joined by hyphens, mean that there is no name."""
     return _NO_NAME.fullmatch(slug) is not None
 
 
@@ -81,6 +81,6 @@ def _is_long(title: str) -> bool:
 
 
 def _is_echo(slug: str, spoken: str) -> bool:
-    """Whether `slug` consists of the question's own words and not of the user's."""
+    """Return whether `slug` consists of the question's own words and not of the user's."""
     own, known = f"-{'-'.join(words(TITLE_QUESTION))}-", "-".join(words(spoken))
     return f"-{slug}-" in own and not all(part in known for part in slug.split("-"))

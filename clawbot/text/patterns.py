@@ -27,5 +27,5 @@ def lazy_re(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def any_glob(globs: Iterable[str]) -> re.Pattern[str]:
-    """A pattern that matches what fits one of the shell's `globs`, upper and lower case apart."""
+    """Return a pattern that matches what fits one of the shell's `globs`, upper and lower case apart."""
     return re.compile("|".join(map(translate, globs)))

@@ -71,7 +71,7 @@ class QueryTerms(Struct, frozen=True):
 
 
 def any_of(spellings: Iterable[str]) -> str:
-    """The MATCH expression for alternative spellings; a spelling with spaces is a phrase."""
+    """Return the MATCH expression for alternative spellings; a spelling with spaces is a phrase."""
     quoted = [fts_quote(spelling) for spelling in dict.fromkeys(spellings)]
     return quoted[0] if len(quoted) == 1 else f"({' OR '.join(quoted)})"
 
@@ -106,13 +106,13 @@ def token_pattern(foreign: str = "") -> re.Pattern[str]:
 
 
 def base_of(token: str) -> str:
-    """`token` without a contraction or genitive ending: Anna's becomes Anna, don't becomes do."""
+    """Return `token` without a contraction or genitive ending: Anna's becomes Anna, don't becomes do."""
     match = _CONTRACTION.fullmatch(token)
     return match[1] if match else token
 
 
 def is_stop(token: str, *, starts: bool) -> bool:
-    """Whether `token` is a stop word. `starts`: it begins a sentence, so its capital is ignored."""
+    """Return whether `token` is a stop word. `starts`: it begins a sentence, so its capital is ignored."""
     base = base_of(token)
     if base in NAMES_LIKE_STOP_WORDS and not starts:
         return False
@@ -121,7 +121,7 @@ def is_stop(token: str, *, starts: bool) -> bool:
 
 
 def latin_found(token: str, unit: str = "") -> QueryTerms:
-    """The terms of a match of `token_pattern`; `unit` is the word after a number, which may be joined to it."""
+    """Return the terms of a match of `token_pattern`; `unit` is the word after a number, which may be joined to it."""
     base = base_of(token)
     parts = _PART.findall(base)[:_MAX_PARTS]
     kind: Kind = "number" if _NUMBER.fullmatch(base) else "identifier"
@@ -136,7 +136,7 @@ def latin_found(token: str, unit: str = "") -> QueryTerms:
 
 
 def _simple(word: str, unit: str) -> QueryTerms:
-    """The terms of a word of letters and digits."""
+    """Return the terms of a word of letters and digits."""
     lower = word.lower()
     camel = camel_parts(word)
     spellings = [lower]
@@ -155,7 +155,7 @@ def _simple(word: str, unit: str) -> QueryTerms:
 
 
 def _compound_spellings(base: str, parts: list[str]) -> Iterator[str]:
-    """The phrase of the parts, and alternative spellings: wifi for wi-fi, 1.2 for v1.2, 12000 for 12,000."""
+    """Yield the phrase of the parts, and alternative spellings: wifi for wi-fi, 1.2 for v1.2, 12000 for 12,000."""
     yield " ".join(parts).lower()
     if version := _VERSION.fullmatch(base):
         digits = version[1].replace(".", " ")
@@ -172,7 +172,7 @@ def _camel_terms(parts: list[str]) -> Iterator[Term]:
 
 
 def _worth_asking(part: str) -> bool:
-    """Whether a part of an identifier is specific enough by itself."""
+    """Return whether a part of an identifier is specific enough by itself."""
     if part.isdigit():
         return len(part) >= _LONG_NUMBER
     return len(part) > 1 and part.lower() not in _STOP_WORDS | _PLUMBING
@@ -191,7 +191,7 @@ _HIRAGANA, _HAN = lazy_re(f"[{HIRAGANA}]"), lazy_re(f"[{IDEOGRAPHS}]")
 
 
 def cjk_found(run: str) -> QueryTerms:
-    """The terms and meaningful parts of a run; empty for a run of stop words."""
+    """Return the terms and meaningful parts of a run; empty for a run of stop words."""
     terms: list[Term] = []
     content: list[str] = []
     for stretch in _STOP_PHRASE.sub(" ", run).split():
@@ -204,7 +204,7 @@ def cjk_found(run: str) -> QueryTerms:
 
 
 def cjk_all(run: str) -> QueryTerms:
-    """Every pair of a run, for a question of only stop words; for a single character itself."""
+    """Return every pair of a run, for a question of only stop words; for a single character itself."""
     pairs = [left + right for left, right in pairwise(run)] or [run]
     return QueryTerms(tuple(_term(pair) for pair in pairs), (run,))
 
@@ -235,7 +235,7 @@ def _terms(run: str, weak: list[bool]) -> Iterator[Term]:
 
 
 def _content(run: str, weak: list[bool]) -> Iterator[str]:
-    """`run` stripped of weak characters."""
+    """Yield `run` stripped of weak characters."""
     strong = [at for at, is_weak in enumerate(weak) if not is_weak]
     if strong:
         yield run[strong[0] : strong[-1] + 1]
@@ -295,7 +295,7 @@ def parse_query(text: str) -> Query:
 
 
 def _is_foreign(tokens: Iterable[_Token]) -> bool:
-    """Whether more of the words that mean little are German, Spanish or French than English."""
+    """Return whether more of the words that mean little are German, Spanish or French than English."""
     words = [token.text.lower() for token in tokens]
     return sum(word in FOREIGN_STOP_WORDS for word in words) > sum(word in STOP_WORDS for word in words)
 
@@ -334,7 +334,7 @@ def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:
 
 
 def _phrase(inner: str) -> Term:
-    """The term of a quoted phrase. In a Chinese one the pairs at its ends include the adjacent characters."""
+    """Return the term of a quoted phrase. In a Chinese one the pairs at its ends include the adjacent characters."""
     spread = spread_text(inner).split()
     if len(spread) > 1 and not inner.isascii() and CJK_RUN.fullmatch(plain_forms(inner)):
         spread = spread[1:-1]
@@ -342,7 +342,7 @@ def _phrase(inner: str) -> Term:
 
 
 def _bounded(terms: Sequence[Term]) -> tuple[Term, ...]:
-    """Each expression once, with its highest weight; the heaviest MAX_TERMS in order."""
+    """Return each expression once, with its highest weight; the heaviest MAX_TERMS in order."""
     best: dict[str, Term] = {}
     for term in terms:
         known = best.get(term.match)

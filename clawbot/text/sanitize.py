@@ -36,7 +36,7 @@ _RTL_RUN = lazy_re(f"[{_RTL}]+(?:[^\\S\n]*[{_RTL}]+)*")
 
 
 def clean(text: str) -> str:
-    """`text` without escape sequences and control characters; line breaks and tabs are kept."""
+    """Return `text` without escape sequences and control characters; line breaks and tabs are kept."""
     if not _SUSPICIOUS.search(text):
         return text
     text = _FORMAT.sub("", without_controls(text))
@@ -46,28 +46,28 @@ def clean(text: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    """`text` without escape sequences and control characters; line breaks become `\\n`, tabs are kept."""
+    """Return `text` without escape sequences and control characters; line breaks become `\\n`, tabs are kept."""
     return _CONTROL.sub("", _ESCAPE.sub("", _NEWLINE.sub("\n", text)))
 
 
 def clean_line(text: str, limit: int | None = None) -> str:
-    """`text` on one line: cleaned, whitespace collapsed, truncated to `limit` characters with an `…`."""
+    """Return `text` on one line: cleaned, whitespace collapsed, truncated to `limit` characters with an `…`."""
     line = " ".join(clean(text).split())
     return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def tilde(path: Path, home: Path) -> str:
-    """`path` on one line, the user's `home` written as ~."""
+    """Return `path` on one line, the user's `home` written as ~."""
     return clean_line(f"~/{path.relative_to(home).as_posix()}" if path.is_relative_to(home) else f"{path}")
 
 
 def json_escaped(text: str) -> str:
-    """The JSON `text` with terminal control characters escaped; parses to the same value."""
+    """Return the JSON `text` with terminal control characters escaped; parses to the same value."""
     return _STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def omit_binary(line: str) -> str:
-    """`line`, or a placeholder for binary data."""
+    """Return `line`, or a placeholder for binary data."""
     return BINARY_MARK if line.count("\ufffd") >= BINARY_AT else line
 
 
@@ -91,7 +91,7 @@ class StreamCleaner:
         self._held = ""
 
     def feed(self, text: str) -> str:
-        """The safe text available so far that was not returned yet."""
+        """Return the safe text available so far that was not returned yet."""
         text = self._held + text
         self._held = ""
         unfinished = _UNFINISHED.search(text, max(0, len(text) - HELD_MAX))

@@ -25,7 +25,7 @@ def _names() -> dict[str, re.Pattern[str]]:
 
 @lru_cache(1024)
 def is_secret_name(name: str) -> bool:
-    """Whether a variable or key called `name` contains a secret."""
+    """Return whether a variable or key called `name` contains a secret."""
     fits = {group: globs.match(_NUMBER.sub("", _HUMP.sub("_", name)).upper()) for group, globs in _names().items()}
     if name.isupper():
         return bool(fits["secret"] or fits["variables"]) and not fits["harmless"]
@@ -33,7 +33,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Whether the variable `name` of the environment is a secret, by its name or by the shape of its `value`."""
+    """Return whether the variable `name` of the environment is a secret, by its name or by the shape of its `value`."""
     if is_secret_name(name):
         return True
     return not _names()["usual"].match(name) and next(shapes_in(fold(value)), None) is not None

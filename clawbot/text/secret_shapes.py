@@ -64,7 +64,7 @@ _PLACEHOLDER = lazy_re(
 
 
 def shapes_in(text: str) -> Iterator[Span]:
-    """The secrets in `text` recognised by shape; may overlap."""
+    """Yield the secrets in `text` recognised by shape; may overlap."""
     for kind, marks, pattern in _shapes():
         if any(map(text.__contains__, marks)):
             for found in pattern.finditer(text):
@@ -86,12 +86,12 @@ def shapes_in(text: str) -> Iterator[Span]:
 
 
 def is_placeholder(value: str) -> bool:
-    """Whether `value` is a placeholder: `<password>`, `$PASS`, `***`, `your-api-key`, `password`."""
+    """Return whether `value` is a placeholder: `<password>`, `$PASS`, `***`, `your-api-key`, `password`."""
     return _PLACEHOLDER.fullmatch(value) is not None
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int, str]]:
-    """The blocks of keys and certificates (RFC 7468, PuTTY): start, end and label, including truncated ones."""
+    """Yield the blocks of keys and certificates (RFC 7468, PuTTY): start, end and label, including truncated ones."""
     at = 0
     if "BEGIN" not in text and "PuTTY" not in text:
         return
@@ -128,6 +128,6 @@ def _is_random(run: str) -> bool:
 
 
 def _passes_luhn(digits: str) -> bool:
-    """The check digit of ISO/IEC 7812-1."""
+    """Return the check digit of ISO/IEC 7812-1."""
     doubled = [int(digit) * (1 + at % 2) for at, digit in enumerate(reversed(digits))]
     return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0

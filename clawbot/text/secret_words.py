@@ -76,7 +76,7 @@ def _lexicon() -> _Lexicon:
 
 
 def _like(name: str) -> re.Pattern[str]:
-    """The pattern `name` of the table."""
+    """Return the pattern `name` of the table."""
     return _lexicon().like[name]
 
 
@@ -90,7 +90,7 @@ _MIN_BARE, _MIN_LOOSE = 6, 8
 
 
 def is_value(value: str, after: str, mention: Mention) -> bool:
-    """Whether the word `value`, followed by `after`, is the secret mentioned."""
+    """Return whether the word `value`, followed by `after`, is the secret mentioned."""
     is_code_or_word = _like("code").fullmatch(value) or value.lower() in _lexicon().no_values
     if is_code_or_word or is_placeholder(value) or after.startswith("("):
         return False
@@ -108,7 +108,7 @@ def is_value(value: str, after: str, mention: Mention) -> bool:
 
 
 def is_quoted_value(value: str, mention: Mention) -> bool:
-    """Whether the text in quotation marks is the secret mentioned, rather than prose about it."""
+    """Return whether the text in quotation marks is the secret mentioned, rather than prose about it."""
     words = value.split()
     is_prose = len(words) > 1 and words[0].lower() in _lexicon().no_values
     if is_prose or is_placeholder(value) or value.lower() in _lexicon().no_values or is_about(value):
@@ -119,38 +119,38 @@ def is_quoted_value(value: str, mention: Mention) -> bool:
 
 
 def is_before(value: str) -> bool:
-    """Whether `value`, before `is my password`, is a password."""
+    """Return whether `value`, before `is my password`, is a password."""
     if is_placeholder(value) or is_about(value) or _like("code").fullmatch(value) or "://" in value:
         return False
     return is_strong(value) or is_code(value)
 
 
 def is_strong(value: str, least: int = LEAST) -> bool:
-    """Whether `value` is not a word of a language: letters with digits, signs, or inner capitals."""
+    """Return whether `value` is not a word of a language: letters with digits, signs, or inner capitals."""
     letters = any(map(str.isalpha, value))
     mixed = any(map(str.isdigit, value)) or bool(_like("symbol").search(value) or _like("inner").search(value))
     return letters and mixed and len(value) >= least
 
 
 def is_code(value: str, least: int = LEAST) -> bool:
-    """Whether `value` is a code of at least `least` digits, such as `4711`, `#90210*` and `48-2033`."""
+    """Return whether `value` is a code of at least `least` digits, such as `4711`, `#90210*` and `48-2033`."""
     return _like("digits").fullmatch(value) is not None and sum(map(str.isdigit, value)) >= least
 
 
 def is_passphrase(value: str) -> bool:
-    """Whether the row of words `value` is a passphrase: they describe nothing and make no sentence."""
+    """Return whether the row of words `value` is a passphrase: they describe nothing and make no sentence."""
     words = value.split()
     plain = [word for word in words if word not in _lexicon().no_values | STOP_WORDS and not is_about(word)]
     return len(words) - len(plain) <= (len(words) > 3)
 
 
 def is_about(value: str) -> bool:
-    """Whether `value` is the name of a method, a length, a path or a variable: a description, not a secret."""
+    """Return whether `value` is the name of a method, a length, a path or a variable: a description, not a secret."""
     return _like("about_it").fullmatch(value) is not None
 
 
 def _is_code(value: str, after: str, mention: Mention) -> bool:
-    """Whether `value` is a PIN or another numeric code."""
+    """Return whether `value` is a PIN or another numeric code."""
     is_han = mention.name[-1] > "\x7f"
     if mention.how == "bare" and not (mention.name.isupper() or is_han or " " in mention.name):
         return False
@@ -160,7 +160,7 @@ def _is_code(value: str, after: str, mention: Mention) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Whether `value` is no word of a language and contains digits: `GitHub` and `e-mail/phone` are names."""
+    """Return whether `value` is no word of a language and contains digits: `GitHub` and `e-mail/phone` are names."""
     return is_strong(value, _MIN_BARE) and any(map(str.isdigit, value)) and not _like("path").search(value)
 
 
@@ -184,7 +184,7 @@ _WINDOW = 90  # characters examined before a name
 
 
 def values_in(text: str) -> Iterator[Span]:
-    """The secrets that words in the folded `text` declare; may overlap."""
+    """Yield the secrets that words in the folded `text` declare; may overlap."""
     lowered = _lowered(text)
     lexicon = _lexicon()
     for form in lexicon.forms:
@@ -200,13 +200,13 @@ def values_in(text: str) -> Iterator[Span]:
 
 
 def _lowered(text: str) -> str:
-    """`text` in lower case, of the same length."""
+    """Return `text` in lower case, of the same length."""
     lowered = text.lower()
     return lowered if len(lowered) == len(text) else "".join(char.lower()[:1] for char in text)
 
 
 def _names_in(text: str, lowered: str) -> Iterator[re.Match[str]]:
-    """The names in `text`, which are searched around their stems only: a search of all of it takes ten times as
+    """Yield the names in `text`, which are searched around their stems only: a search of all of it takes ten times as
     long."""
     lexicon, at = _lexicon(), 0
     for stem in lexicon.stem.finditer(lowered):
@@ -220,7 +220,7 @@ def _names_in(text: str, lowered: str) -> Iterator[re.Match[str]]:
 
 
 def _fits(value: str, test: str) -> bool:
-    """Whether the `value` of a form is what its `test` demands."""
+    """Return whether the `value` of a form is what its `test` demands."""
     if is_placeholder(value) or not value:
         return False
     if test == "any":
@@ -233,7 +233,7 @@ def _fits(value: str, test: str) -> bool:
 
 
 def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]]:
-    """The values after `name`, by the first matching form."""
+    """Return the values after `name`, by the first matching form."""
     if group == "phrase":
         return _phrase(text, name.end())
     found = _value_start(text, name)
@@ -252,7 +252,7 @@ def _behind(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int
 
 
 def _value_start(text: str, name: re.Match[str]) -> tuple[int, How] | None:
-    """The start of a value after `name`, and how it is given."""
+    """Return the start of a value after `name`, and how it is given."""
     at = name.end()
     if assigned := _like("assigned").match(text, at):
         scheme = _like("scheme").match(text, assigned.end())
@@ -293,14 +293,14 @@ def _value(text: str, at: int, mention: Mention) -> tuple[int, int] | None:
 
 
 def _phrase(text: str, at: int) -> list[tuple[int, int]]:
-    """The words of a recovery phrase for a wallet or an account."""
+    """Return the words of a recovery phrase for a wallet or an account."""
     begin = _like("assigned").match(text, at) or _like("is").match(text, at)
     words = _like("seed").match(text, begin.end()) or _like("han_seed").match(text, begin.end()) if begin else None
     return [words.span()] if words else []
 
 
 def _ahead(text: str, name: re.Match[str], group: Group) -> list[tuple[int, int]]:
-    """The value before `name`: `hunter2 is my password`."""
+    """Return the value before `name`: `hunter2 is my password`."""
     if group not in ("firm", "digits", "short") or not _like("before_ends").match(text, name.end()):
         return []
     begin = max(0, name.start() - _WINDOW)

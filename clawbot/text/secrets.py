@@ -70,13 +70,13 @@ def find_secrets(text: str, known: Collection[str] = ()) -> list[Secret]:
 
 
 def without_secrets(text: str, known: Collection[str] = ()) -> tuple[str, int]:
-    """`text` with each secret replaced by `MARK`, and their number. The result contains none."""
+    """Return `text` with each secret replaced by `MARK`, and their number. The result contains none."""
     found = find_secrets(text, known)
     return _marked(text, found), len(found)
 
 
 def cleaned(text: str, known: Collection[str], consented: Collection[str]) -> tuple[str, list[Secret]]:
-    """`text` with each secret replaced by `MARK` except those that the user `consented` to keep, and what was
+    """Return `text` with each secret replaced by `MARK` except those that the user `consented` to keep, and what was
     replaced."""
     found = find_secrets(text, [value for value in known if value not in consented])
     found = [each for each in found if text[each.start : each.end].strip(_EDGES) not in consented]
@@ -84,19 +84,19 @@ def cleaned(text: str, known: Collection[str], consented: Collection[str]) -> tu
 
 
 def consented_in(message: str) -> frozenset[str]:
-    """The secrets that the user asks to keep: those in the first line of a `message` that begins with
+    """Return the secrets that the user asks to keep: those in the first line of a `message` that begins with
     `remember --keep`. Pass nothing but what the user typed."""
     line = message.lstrip().partition("\n")[0]
     return secret_values([line]) if asks_to_keep(line) else frozenset()
 
 
 def asks_to_keep(message: str) -> bool:
-    """Whether the user's `message` begins with `remember --keep` or its Chinese form."""
+    """Return whether the user's `message` begins with `remember --keep` or its Chinese form."""
     return _KEEP.match(message) is not None
 
 
 def secret_values(texts: Iterable[str]) -> frozenset[str]:
-    """The secrets in a conversation's `texts`: a summary may repeat them in other words."""
+    """Return the secrets in a conversation's `texts`: a summary may repeat them in other words."""
     own = _program_secrets()
     return frozenset(value for text in texts for value in _values(text, _find(text, (), own)))
 
@@ -112,7 +112,7 @@ def clean_session(texts: Iterable[str], known: Collection[str] = ()) -> tuple[li
 
 
 def without_known(text: str, known: Collection[str]) -> str:
-    """`text`, already redacted, without the secrets `known` by now."""
+    """Return `text`, already redacted, without the secrets `known` by now."""
     return without_secrets(text, known)[0] if _holds(text, known) else text
 
 
@@ -126,7 +126,7 @@ class Redactor:
         self.count = 0
 
     def text(self, text: str) -> str:
-        """The redacted `text`."""
+        """Return the redacted `text`."""
         if self._keep:
             return text
         clean, count = without_secrets(text, self._known)
@@ -156,22 +156,22 @@ class Redactor:
 
 
 def redact(text: str) -> str:
-    """`text` with each secret replaced by `MARK`."""
+    """Return `text` with each secret replaced by `MARK`."""
     return without_secrets(text)[0]
 
 
 def holds_secret(text: str) -> bool:
-    """Whether `text` contains a secret."""
+    """Return whether `text` contains a secret."""
     return bool(find_secrets(text))
 
 
 def kinds_text(kinds: Iterable[str]) -> str:
-    """`a password, a card number`: descriptions of `kinds`, for the user."""
+    """Return `a password, a card number`: descriptions of `kinds`, for the user."""
     return ", ".join(dict.fromkeys(_(KINDS[kind]) for kind in kinds if kind in KINDS))
 
 
 def left_out(count: int) -> str:
-    """`1 secret left out`, `3 secrets left out`: for the user."""
+    """Return `1 secret left out`, `3 secrets left out`: for the user."""
     return ngettext("{n:,} secret left out", "{n:,} secrets left out", count).format(n=count)
 
 
@@ -190,7 +190,7 @@ def _find(text: str, known: Collection[str], own: Collection[str]) -> list[Secre
 
 
 def _marked(text: str, found: Iterable[Secret]) -> str:
-    """`text` with the secrets in `found` replaced by `MARK`."""
+    """Return `text` with the secrets in `found` replaced by `MARK`."""
     parts: list[str] = []
     end = 0
     for secret in found:
@@ -200,19 +200,19 @@ def _marked(text: str, found: Iterable[Secret]) -> str:
 
 
 def _values(text: str, found: Iterable[Secret]) -> Iterator[str]:
-    """The secrets in `found` that count wherever they occur in `text`."""
+    """Return the secrets in `found` that count wherever they occur in `text`."""
     values = (text[secret.start : secret.end].strip(_EDGES) for secret in found)
     return (value for value in values if len(value) >= _SHORTEST_SPOKEN and "\n" not in value)
 
 
 def _holds(text: str, known: Collection[str]) -> bool:
-    """Whether `text` may contain one of `known`."""
+    """Return whether `text` may contain one of `known`."""
     lowered = text.lower() if known else ""
     return any(value.lower() in lowered for value in known)
 
 
 def _program_secrets() -> set[str]:
-    """The secrets known to the program. Call it once for many texts: the environment is slow to read."""
+    """Return the secrets known to the program. Call it once for many texts: the environment is slow to read."""
     named = {value for name, value in os.environ.items() if is_secret_name(name)}
     return {value for value in _known_secrets | named if len(value) >= _SHORTEST_KNOWN}
 
@@ -235,7 +235,7 @@ def _words_in(text: str, known: Collection[str]) -> Iterator[tuple[int, int, str
 
 
 def _merged(found: Iterable[Secret]) -> list[Secret]:
-    """The union of `found`; of overlapping ones the first kind counts."""
+    """Return the union of `found`; of overlapping ones the first kind counts."""
     merged: list[Secret] = []
     for secret in found:
         if merged and secret.start < merged[-1].end:

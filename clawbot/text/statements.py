@@ -41,36 +41,36 @@ def _patterns() -> _Patterns:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The stripped sentences of `text`."""
+    """Return the stripped sentences of `text`."""
     return (sentence for part in _SENTENCE_END.split(text) if (sentence := part.strip()))
 
 
 def marks(sentence: str) -> frozenset[str]:
-    """The subjects of `sentence`: `decision`, `todo`, `rule`, `preference`, `personal`, `date`, `identifier`."""
+    """Return the subjects of `sentence`: `decision`, `todo`, `rule`, `preference`, `personal`, `date`, `identifier`."""
     folded = fold(sentence[:MAX_CHARS])
     return frozenset(mark for mark, pattern in _patterns().marks.items() if pattern.search(folded))
 
 
 def is_question(text: str) -> bool:
-    """Whether `text` asks something."""
+    """Return whether `text` asks something."""
     folded = fold(text[:MAX_CHARS]).strip()
     return folded.endswith("?") or _patterns().question.match(folded) is not None
 
 
 def asks(sentence: str) -> bool:
-    """Whether the sentence is a question or a request rather than a statement."""
+    """Return whether the sentence is a question or a request rather than a statement."""
     return is_question(sentence) or _patterns().request.match(fold(sentence[:MAX_CHARS]).strip()) is not None
 
 
 def is_durable(sentence: str) -> bool:
-    """Whether the sentence is a statement worth keeping beyond the conversation, without secrets."""
+    """Return whether the sentence is a statement worth keeping beyond the conversation, without secrets."""
     if not MIN_CHARS <= len(sentence) <= MAX_CHARS or asks(sentence) or holds_secret(sentence):
         return False
     return bool(marks(sentence)) and not _patterns().uncertain.search(fold(sentence))
 
 
 def is_refusal(text: str) -> bool:
-    """Whether `text`, a complete answer of the agent, only states that it could not answer."""
+    """Return whether `text`, a complete answer of the agent, only states that it could not answer."""
     text = text.strip()
     if _patterns().offline.match(text):
         return True

@@ -59,7 +59,7 @@ CJK_RUN = lazy_re(f"[{CJK}]+")
 
 
 def index_text(text: str) -> str:
-    """The text stored in the keyword index for `text`, mostly `text` itself.
+    """Return the text stored in the keyword index for `text`, mostly `text` itself.
 
     CJK runs become alternating characters and pairs (`abc`: `a ab b bc c`), so that a phrase in the same form
     still matches. The parts of camelCase words and the joined form of `wi-fi` are appended, so that nothing separates
@@ -77,7 +77,7 @@ def index_text(text: str) -> str:
 
 
 def spread_text(text: str) -> str:
-    """`text` in plain forms with spread CJK runs, like `index_text` but without the appended forms.
+    """Return `text` in plain forms with spread CJK runs, like `index_text` but without the appended forms.
 
     In double quotes this is the FTS5 phrase that finds `text`.
     """
@@ -107,7 +107,7 @@ def camel_parts(word: str) -> list[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words indexed for `text`, in lower case and index order, before stemming."""
+    """Return the words indexed for `text`, in lower case and index order, before stemming."""
     indexed = index_text(text)
     if indexed.isascii():
         return _TOKEN.findall(indexed.lower())
@@ -140,7 +140,7 @@ def tokens_of(text: str) -> Iterator[Token]:
 
 
 def fts_quote(token: str) -> str:
-    """`token` as an FTS5 string without operators: a word, or several as a phrase."""
+    """Return `token` as an FTS5 string without operators: a word, or several as a phrase."""
     return '"' + token.replace('"', '""').replace("\0", " ") + '"'
 
 
@@ -159,7 +159,7 @@ def _compose(match: re.Match[str]) -> str:
 
 
 def _fold(token: str) -> str:
-    """`token` folded like unicode61: lower case, and Latin letters (no others) without accents."""
+    """Return `token` folded like unicode61: lower case, and Latin letters (no others) without accents."""
     if token.isascii():
         return token.lower()
     if CJK_RUN.fullmatch(token):

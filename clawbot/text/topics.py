@@ -78,7 +78,7 @@ def topics(texts: Iterable[str], most: int = 3) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """The runs of letters, digits and their marks in `text`, in lower case."""
+    """Return the runs of letters, digits and their marks in `text`, in lower case."""
     shown: list[str] = []
     for char in _INVISIBLE.sub("", unicodedata.normalize("NFKC", text).lower()):
         kind = unicodedata.category(char)
@@ -107,11 +107,11 @@ class _Seen:
         self._counts.update(dict.fromkeys(chinese).keys())
 
     def shown(self, key: str) -> str:
-        """The first spelling of the word."""
+        """Return the first spelling of the word."""
         return self._written.get(key, key)
 
     def scores(self) -> Mapping[str, float]:
-        """The relevance of each word, in order of first use."""
+        """Return the relevance of each word, in order of first use."""
         counts, first = dict(self._counts), {key: float(number) for number, key in enumerate(self._counts)}
         for part, count in _repeated(self._clauses).items():
             counts[part] = max(count, counts.get(part, 0))
@@ -121,21 +121,21 @@ class _Seen:
         return {key: self.weight(key) * (1 + math.log(counts[key])) for key in sorted(counts, key=first.__getitem__)}
 
     def weight(self, key: str) -> float:
-        """The general rarity of a word."""
+        """Return the general rarity of a word."""
         if _CHINESE.match(key):
             return _RARE if len(key) <= _LONG_HAN else _COMMON
         return _COMMON if key in COMMON or self._written[key] in COMMON else _RARE
 
 
 def _without_names(found: re.Match[str]) -> str:
-    """A run without whitespace, unless it is a URL, a path, or a file name."""
+    """Return a run without whitespace, unless it is a URL, a path, or a file name."""
     bare = found[0].strip(_EDGES)
     is_name = sum(map(bare.count, "./\\@")) > 1 or _FILE.fullmatch(bare)
     return " " if is_name else found[0]
 
 
 def _words_in(text: str) -> tuple[list[str], list[str]]:
-    """The words of `text` except stop words, and its Chinese runs between them."""
+    """Return the words of `text` except stop words, and its Chinese runs between them."""
     english: list[str] = []
     chinese: list[str] = []
     for word in words(text):
@@ -148,14 +148,14 @@ def _words_in(text: str) -> tuple[list[str], list[str]]:
 
 
 def _content(run: str) -> str:
-    """A Chinese run without a leading function word; "" for a single character."""
+    """Return a Chinese run without a leading function word; "" for a single character."""
     if len(run) > 2 and run[0] in CHINESE_LEADING:
         run = run[1:]
     return run if len(run) > 1 else ""
 
 
 def _repeated(clauses: Sequence[Sequence[str]]) -> dict[str, int]:
-    """The parts of Chinese runs that recur in several texts, with the number of texts; without those inside an
+    """Return the parts of Chinese runs that recur in several texts, with the number of texts; without those inside an
     equally frequent longer one."""
     counts: Counter[str] = Counter()
     for runs in clauses:

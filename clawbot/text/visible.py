@@ -67,7 +67,7 @@ class Unwritten(NamedTuple):
 
 
 def visible(text: str, *, one_line: bool = False, blanks: bool = True) -> str:
-    """`text` with a sign for whatever could not be seen.
+    """Return `text` with a sign for whatever could not be seen.
 
     Line breaks remain, unless all is put on `one_line`. With `blanks`, spaces are counted where they are many or end a
     line; without, they remain.
@@ -106,15 +106,13 @@ def visible_name(name: str) -> str:
 
 
 def reveal(shown: str) -> str:
-    """The text that `visible` showed as `shown`.
+    """Return the text that `visible` showed as `shown`.
 
     Raises ValueError with a text for the user where a bracket belongs to no sign.
     """
     rest = _SIGN.sub("", shown)
     if OPEN in rest or CLOSE in rest:
-        raise ValueError(
-            f"{OPEN} and {CLOSE} enclose signs only, such as {OPEN}U+200D{CLOSE} and {OPEN}3×tab{CLOSE}."
-        )
+        raise ValueError(f"{OPEN} and {CLOSE} enclose signs only, such as {OPEN}U+200D{CLOSE} and {OPEN}3×tab{CLOSE}.")
     return _SIGN.sub(_revealed, shown)
 
 
@@ -131,7 +129,7 @@ def split_spans(shown: str) -> Iterator[VisibleSpan]:
 
 
 def is_odd(character: str) -> bool:
-    """Whether `character` could not be seen, or be taken for another one or for a sign, at any position."""
+    """Return whether `character` could not be seen, or be taken for another one or for a sign, at any position."""
     return character != " " and (unicodedata.category(character)[0] in "CZ" or _UNSEEN.match(character) is not None)
 
 
@@ -180,7 +178,7 @@ SCANNED = 10_000  # characters of a text that may be of any length
 
 
 def one_line(text: str, limit: int = TITLE_CHARS) -> str:
-    """`text` on one line, with signs for what could not be seen.
+    """Return `text` on one line, with signs for what could not be seen.
 
     Where that takes more than `limit` characters, the line ends with the number of characters that `text` has. No sign
     is cut in two.
@@ -201,15 +199,15 @@ def one_line(text: str, limit: int = TITLE_CHARS) -> str:
 
 
 def title_of(name: str, subject: object = "") -> str:
-    """`name subject` on one line, from a call's arguments that nobody has checked yet."""
+    """Return `name subject` on one line, from a call's arguments that nobody has checked yet."""
     return one_line(f"{name} {subject}" if subject else name)
 
 
 def messages(count: int) -> str:
-    """`1 message`, `48 messages`."""
+    """Return `1 message`, `48 messages`."""
     return ngettext("{n:,} message", "{n:,} messages", count).format(n=count)
 
 
 def were_not_sent(count: int) -> str:
-    """`1 message was not sent`, `48 messages were not sent`."""
+    """Return `1 message was not sent`, `48 messages were not sent`."""
     return ngettext("{n:,} message was not sent", "{n:,} messages were not sent", count).format(n=count)

@@ -29,7 +29,7 @@ async def handle(event: AgentBootstrap) -> None:
 
 
 def patterns_in(settings: Mapping[str, Any]) -> list[str]:
-    """The globs of the settings, in order; each key holds one or a list."""
+    """Return the globs of the settings, in order; each key holds one or a list."""
     values = [settings.get(key) or [] for key in SETTINGS]
     lists = [[value] if isinstance(value, str) else value for value in values]
     return [str(pattern) for patterns in lists for pattern in patterns]

@@ -37,7 +37,7 @@ def append(path: Path, line: bytes) -> None:
 
 
 def _appended(path: Path, line: bytes) -> bool:
-    """Whether `line` was written; False if `path` is another file now."""
+    """Return whether `line` was written; False if `path` is another file now."""
     handle = os.open(path, _FLAGS, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -57,7 +57,7 @@ def _appended(path: Path, line: bytes) -> bool:
 
 
 def _is_at(path: Path, state: os.stat_result) -> bool:
-    """Whether the open file with `state` is still at `path`."""
+    """Return whether the open file with `state` is still at `path`."""
     try:
         return os.path.samestat(path.stat(), state)
     except FileNotFoundError:

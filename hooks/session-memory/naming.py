@@ -37,7 +37,7 @@ _RESERVED = re.compile(r"con|prn|aux|nul|(?:com|lpt)\d")
 
 
 def fallback(texts: Iterable[str], at: datetime) -> str:
-    """A name from the user's texts: up to three words, else the time `at` as HHMM."""
+    """Return a name from the user's texts: up to three words, else the time `at` as HHMM."""
     return sanitise(" ".join(topics(texts))) or f"{at:%H%M}"
 
 
@@ -53,7 +53,7 @@ def sanitise(text: str) -> str:
 
 
 def conversation(texts: Sequence[str]) -> str:
-    """The user's texts, shortened for the model; the agent's are long and rarely name the subject."""
+    """Return the user's texts, shortened for the model; the agent's are long and rarely name the subject."""
     room = max(_MIN_OF_TEXT, PROMPT_CHARS // max(1, len(texts)))
     shown = [f"user: {text[:room]}" for text in texts]
     size = sum(map(len, shown))
@@ -62,13 +62,13 @@ def conversation(texts: Sequence[str]) -> str:
 
 
 def prompt(text: str) -> str:
-    """The question to the model about `text`. Tags inside it can't end the quote."""
+    """Return the question to the model about `text`. Tags inside it can't end the quote."""
     quoted = re.sub(r"<(?=/?conversation)", "‹", text, flags=re.IGNORECASE)
     return f"{INSTRUCTIONS}\n\n<conversation>\n{quoted}\n</conversation>"
 
 
 def name_in(answer: str, text: str) -> str:
-    """The name in a model's answer to `prompt(text)`, sanitised; "" if there is none.
+    """Return the name in a model's answer to `prompt(text)`, sanitised; "" if there is none.
 
     Surrounding text is ignored: a name may follow a colon, be quoted, or have its own line. Refusals, errors, sentences
     and the prompt's own words are not names, nor is anything that reveals a secret.
@@ -92,7 +92,7 @@ def _candidates(answer: str) -> Iterator[str]:
 
 
 def _is_name(text: str) -> bool:
-    """Whether `text` is short, not a sentence, no word twice, and not a word for "no name"."""
+    """Return whether `text` is short, not a sentence, no word twice, and not a word for "no name"."""
     parts = words(text)
     slug = "-".join(parts)
     is_long = len(text) > _MAX_CHARS or len(parts) > _MAX_WORDS or _han(text) > _MAX_HAN
@@ -103,17 +103,17 @@ def _is_name(text: str) -> bool:
 
 
 def _han(text: str) -> int:
-    """The number of Chinese characters."""
+    """Return the number of Chinese characters."""
     return sum(unicodedata.name(char, "").startswith(("CJK", "IDEOGRAPHIC")) for char in text if not char.isascii())
 
 
 def _is_echo(slug: str, text: str) -> bool:
-    """Whether `slug` consists of the prompt's own words and not of the conversation's."""
+    """Return whether `slug` consists of the prompt's own words and not of the conversation's."""
     own = f"-{'-'.join(words(INSTRUCTIONS))}-"
     spoken = "-".join(words(text))
     return f"-{slug}-" in own and not all(part in spoken for part in slug.split("-"))
 
 
 def _names_mark(slug: str, text: str) -> bool:
-    """Whether `slug` contains the words of the mark that replaced a secret in `text`."""
+    """Return whether `slug` contains the words of the mark that replaced a secret in `text`."""
     return LEFT_OUT in text and f"-{'-'.join(words(LEFT_OUT))}-" in f"-{slug}-"

@@ -35,7 +35,7 @@ class Span(NamedTuple):
 
 
 def local(timestamp: int, zone: tzinfo | None) -> datetime | None:
-    """`timestamp` (milliseconds since the epoch) in `zone`; None if it is out of range."""
+    """Return `timestamp` (milliseconds since the epoch) in `zone`; None if it is out of range."""
     try:
         return datetime.fromtimestamp(timestamp / 1000, zone) if timestamp > 0 else None
     except (OverflowError, ValueError, OSError):
@@ -58,7 +58,7 @@ def title(span: Span, zone: str) -> str:
 
 
 def render(span: Span, zone: str, facts: Mapping[str, str], texts: Sequence[Text]) -> str:
-    """The note of a conversation at `span`: `facts` by label, then `texts`, oldest first."""
+    """Return the note of a conversation at `span`: `facts` by label, then `texts`, oldest first."""
     lines = [
         f"# {clean_line(title(span, zone))}",
         "",
@@ -71,13 +71,13 @@ def render(span: Span, zone: str, facts: Mapping[str, str], texts: Sequence[Text
 
 
 def clean(text: str) -> str:
-    """`text` without invisible characters, outer whitespace and lone surrogates, with LF line breaks."""
+    """Return `text` without invisible characters, outer whitespace and lone surrogates, with LF line breaks."""
     text = safe(text).encode("utf-8", "replace").decode("utf-8")
     return "\n".join(line if line.strip() else "" for line in text.split("\n")).strip()
 
 
 def _stamps(texts: Iterable[Text], day: date) -> Iterator[str]:
-    """The stamp of each text: the time, preceded by the date where it changes (from `day`)."""
+    """Yield the stamp of each text: the time, preceded by the date where it changes (from `day`)."""
     for text in texts:
         if text.at is None:
             yield ""

@@ -73,7 +73,7 @@ def carry(
 
 
 def quoted_in(summary: str) -> tuple[str, list[str]]:
-    """The model's own part of `summary`, and the messages quoted in it."""
+    """Return the model's own part of `summary`, and the messages quoted in it."""
     lines = summary.split("\n")
     end = next((at for at, line in enumerate(lines) if line in (LAST_HEADING, FILES_HEADING)), len(lines))
     messages: list[list[str]] = [[]]
@@ -99,7 +99,7 @@ class FileLists(Struct, frozen=True):
     modified: tuple[str, ...] = ()
 
     def as_details(self) -> dict[str, list[str]]:
-        """The form in which a compaction entry keeps them."""
+        """Return the form in which a compaction entry keeps them."""
         return {"readFiles": list(self.read), "modifiedFiles": list(self.modified)}
 
 
@@ -123,7 +123,7 @@ def file_lists(messages: Iterable[Message], details: Any = None) -> FileLists:
 
 
 def show_files(lists: FileLists, most: int, count: Callable[[str], int]) -> str:
-    """The section that lists them, in at most `most` tokens by `count`; "" without files or room."""
+    """Return the section that lists them, in at most `most` tokens by `count`; "" without files or room."""
     for share in (len(lists.read) + len(lists.modified), 40, 15, 5, 2):
         lines = [_files_line("Changed", lists.modified, share), _files_line("Read", lists.read, share)]
         text = "\n".join([FILES_HEADING, "", *filter(None, lines)])
@@ -164,7 +164,7 @@ def wanted_identifiers(messages: Iterable[Message], max_tokens: int, count: Call
 
 
 def missing_identifiers(wanted: Iterable[str], text: str) -> list[str]:
-    """The `wanted` names that `text` lacks."""
+    """Return the `wanted` names that `text` lacks."""
     return [name for name in wanted if name not in text]
 
 
@@ -186,7 +186,7 @@ def _prose_of(message: UserMessage | AssistantMessage) -> str:
 
 
 def _names(text: str) -> list[str]:
-    """The names in a message, last first: combined, they are in conversation order."""
+    """Return the names in a message, last first: combined, they are in conversation order."""
     found: dict[str, None] = {}
     for full in text.split("\n"):
         line = full[:LINE_CHARS]

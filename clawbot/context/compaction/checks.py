@@ -69,7 +69,7 @@ def junk(text: str, source: str, *, cut_off: bool = False) -> str:
 
 
 def _stems(text: str) -> set[str]:
-    """The words of `text` by their beginning, since forms of a word differ at the end."""
+    """Return the words of `text` by their beginning, since forms of a word differ at the end."""
     return {word[:5] for word in _WORD.findall(text.lower())}
 
 
@@ -95,7 +95,7 @@ def _unwrapped(answer: str) -> str:
 
 
 def is_no_summary(answer: str, *, headed: bool = False) -> str:
-    """Why `answer` can't replace a conversation; "" if it can. `headed`: not without one of the headings."""
+    """Return why `answer` can't replace a conversation; "" if it can. `headed`: not without one of the headings."""
     text = _unwrapped(answer)
     opening, sections = parse(text)
     if any(section.title in SECTIONS and not _left_open(section) for section in sections):
@@ -108,7 +108,7 @@ def is_no_summary(answer: str, *, headed: bool = False) -> str:
 
 
 def problems(answer: str, wanted: Sequence[str], *, split: bool = False, cut_off: bool = False) -> list[str]:
-    """The problems of `answer`, as feedback for the model: missing, empty or repeated sections, missing names of
+    """Return the problems of `answer`, as feedback for the model: missing, empty or repeated sections, missing names of
     `wanted`, truncation. Empty if it is good."""
     if reason := is_no_summary(answer):
         return [f"It was no summary: {reason}."]
@@ -143,11 +143,11 @@ def mend(answer: str, wanted: Sequence[str], *, split: bool = False) -> str:
 
 
 def _left_open(section: SummarySection) -> bool:
-    """Whether nothing was filled in."""
+    """Return whether nothing was filled in."""
     return all(line.strip(" -*") in ("", "...", "…") for line in section.lines)
 
 
 def _is_informative(section: SummarySection) -> bool:
-    """Whether it holds more than a note that there is nothing."""
+    """Return whether it holds more than a note that there is nothing."""
     nothing = {"", "none", "n/a", "…", *words_in("nothing")}
     return not all(line.strip(" -*().").lower() in nothing for line in section.lines)

@@ -63,12 +63,12 @@ def choose_cut(found: Situation) -> Cut | None:
 
 
 def is_inflated(measure: Measure) -> bool:
-    """Whether the provider counts far more than we do: its own prompt, or another model's figures."""
+    """Return whether the provider counts far more than we do: its own prompt, or another model's figures."""
     return measure.used > measure.counted * INFLATED
 
 
 def _kept(found: Situation) -> int:
-    """The number of tokens to keep unchanged."""
+    """Return the number of tokens to keep unchanged."""
     spoken = sum(found.tokens[found.first :])
     if found.trigger == "manual":
         return min(found.budget.keep_recent, spoken // BY_HAND)
@@ -123,7 +123,7 @@ def find_cut(
     prefer: int | None = None,
     keep_at_most: int = 0,
 ) -> Cut | None:
-    """The cut that keeps about `keep` tokens; None if everything fits in `keep`, or no item before `last` can be
+    """Return the cut that keeps about `keep` tokens; None if everything fits in `keep`, or no item before `last` can be
     removed.
 
     `tokens` are those of each item. The items before `first` (an earlier summary) are always removed and don't count.
@@ -148,7 +148,7 @@ def find_cut(
 
 
 def valid_cuts(items: Sequence[ContextItem], first: int) -> list[int]:
-    """The indexes of `items` after `first` that don't separate a call from its result."""
+    """Return the indexes of `items` after `first` that don't separate a call from its result."""
     inside = _inside_pairs(items)
     return [
         index
@@ -175,7 +175,7 @@ def _inside_pairs(items: Sequence[ContextItem]) -> list[bool]:
 
 
 def _split_turn(items: Sequence[ContextItem], first: int, index: int) -> int | None:
-    """The index of the user message of the turn that contains `index` in its middle."""
+    """Return the index of the user message of the turn that contains `index` in its middle."""
     if isinstance(items[index].message, UserMessage | BashExecutionMessage):
         return None
     return next((at for at in range(index - 1, first - 1, -1) if isinstance(items[at].message, UserMessage)), None)

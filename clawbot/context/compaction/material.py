@@ -62,11 +62,11 @@ class Material(Struct, frozen=True):
         return "\n\n".join(lines)
 
     def is_split(self, stop: int) -> bool:
-        """Whether the texts before the index `stop` end in the middle of a turn."""
+        """Return whether the texts before the index `stop` end in the middle of a turn."""
         return self.unfinished is not None and self.unfinished < stop
 
     def names(self, stop: int) -> list[str]:
-        """The wanted names of the texts before the index `stop`."""
+        """Return the wanted names of the texts before the index `stop`."""
         return [name for name, index in self.wanted if index < stop]
 
 
@@ -131,12 +131,12 @@ class SizedText(Struct, frozen=True):
 
 
 def stage_budget(window: int, answer: int, overhead: int) -> int:
-    """The tokens of conversation that fit into one call besides the answer and the overhead."""
+    """Return the tokens of conversation that fit into one call besides the answer and the overhead."""
     return max(MIN_STAGE, int((window - answer - overhead) / SAFETY))
 
 
 def parts_of(texts: Iterable[str], stage: int, count: Callable[[str], int]) -> list[SizedText]:
-    """`texts` with their tokens by `count`. One longer than half a stage is truncated to that. Blocks."""
+    """Return `texts` with their tokens by `count`. One longer than half a stage is truncated to that. Blocks."""
     return [_part(text, stage // 2, count) for text in texts]
 
 

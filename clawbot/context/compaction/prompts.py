@@ -76,7 +76,7 @@ class SummarySection(Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[str, list[SummarySection]]:
-    """The text before the first section, and the sections of `text`, each title once, in order.
+    """Return the text before the first section, and the sections of `text`, each title once, in order.
 
     Tolerant: depth, case, numbering and emphasis of headings are ignored, as is a trailing colon. An unknown heading
     deeper than its section is text.
@@ -98,7 +98,7 @@ def parse(text: str) -> tuple[str, list[SummarySection]]:
 
 
 def folded(opening: str, sections: Sequence[SummarySection]) -> list[SummarySection]:
-    """`sections` with the leading text under `Progress`."""
+    """Return `sections` with the leading text under `Progress`."""
     if not opening:
         return list(sections)
     progress = next((section for section in sections if section.title == PROGRESS), SummarySection(PROGRESS, ()))
@@ -113,7 +113,7 @@ def known(title: str) -> str | None:
 
 
 def render(sections: Iterable[SummarySection]) -> str:
-    """The sections as Markdown, ours first and in their order, the others before the turn in progress."""
+    """Return the sections as Markdown, ours first and in their order, the others before the turn in progress."""
     order = {name: number for number, name in enumerate(SECTIONS)} | {TURN: len(SECTIONS) + 1}
     ordered = sorted(sections, key=lambda section: order.get(section.title, len(SECTIONS)))
     return "\n\n".join(f"## {section.title}\n{_body(section)}" for section in ordered)
@@ -124,7 +124,7 @@ def _body(section: SummarySection) -> str:
 
 
 def _heading(line: str, depth: int) -> tuple[str, int, str] | None:
-    """The title and depth of a heading line, and the text after it on the same line."""
+    """Return the title and depth of a heading line, and the text after it on the same line."""
     if (found := _HEADING.match(line)) is not None:
         name, marks = known(found["title"]), len(found["marks"])
         return (
@@ -162,7 +162,7 @@ def _shortened(text: str, room: int, count: Callable[[str], int]) -> str:
 
 
 def _shares(sizes: Sequence[int], room: int) -> list[int]:
-    """The allocation of `room`: small `sizes` get all they need, the others equal shares."""
+    """Return the allocation of `room`: small `sizes` get all they need, the others equal shares."""
     shares = [0] * len(sizes)
     left = len(sizes)
     for index in sorted(range(len(sizes)), key=lambda index: sizes[index]):
@@ -173,7 +173,7 @@ def _shares(sizes: Sequence[int], room: int) -> list[int]:
 
 
 def _kept(section: SummarySection, room: int, count: Callable[[str], int]) -> list[str]:
-    """The lines of a section within `room` tokens, with a mark for omitted ones."""
+    """Return the lines of a section within `room` tokens, with a mark for omitted ones."""
     lines = [line for line in section.lines if line.strip()]
     front = section.title in _FRONT
     room -= count("- [...]\n")
@@ -283,7 +283,7 @@ class Task(Struct, frozen=True, kw_only=True):
 
 
 def prompt_for(task: Task) -> str:
-    """The user message for `task`."""
+    """Return the user message for `task`."""
     language = IN_CHINESE if task.chinese else ""
     rules = RULES.format(language=language, tokens=task.tokens, words=max(task.tokens * 7 // 10, 1))
     focus = neutral(head_and_tail(" ".join(task.focus.split()), FOCUS_CHARS))
@@ -301,7 +301,7 @@ def prompt_for(task: Task) -> str:
 
 
 def _given(task: Task) -> tuple[str, ...]:
-    """The conversation, and the summary of what came before it, as text."""
+    """Return the conversation, and the summary of what came before it, as text."""
     if task.behind:
         return ()
     previous = f"<previous-summary>\n{neutral(task.previous)}\n</previous-summary>" if task.previous else ""
@@ -309,7 +309,7 @@ def _given(task: Task) -> tuple[str, ...]:
 
 
 def skeleton(*, split: bool) -> str:
-    """The headings of the answer, each with a placeholder."""
+    """Return the headings of the answer, each with a placeholder."""
     return "\n\n".join(f"## {name}\n- ..." for name in ([*SECTIONS, TURN] if split else SECTIONS))
 
 
@@ -338,12 +338,12 @@ def serialise(message: Message) -> str:
 
 
 def neutral(text: str) -> str:
-    """`text` without anything similar to the surrounding tags."""
+    """Return `text` without anything similar to the surrounding tags."""
     return _TAG.sub("&lt;", text)
 
 
 def _labelled(label: str, text: str) -> str:
-    """`text` under `label`; inner lines like labels are marked, so that a file can't speak as the user."""
+    """Return `text` under `label`; inner lines like labels are marked, so that a file can't speak as the user."""
     return f"{label}: {_LABEL.sub('› ', neutral(text.strip()))}" if text.strip() else ""
 
 

@@ -120,7 +120,7 @@ class MilvusBackend(FileBackend):
         return self.connection.problem or (f"words only: {fallback.reason}" if fallback is not None else "")
 
     async def probe(self, *, deep: bool = True) -> str:
-        """`deep` connects, and makes what is missing there. Raises ClawbotError."""
+        """Return `deep` connects, and makes what is missing there. Raises ClawbotError."""
         await self._handle.open()
         if deep:
             await self.connection.open()
@@ -206,7 +206,7 @@ class MilvusBackend(FileBackend):
         return not syncing.done() or syncing.result().busy
 
     async def _ranked(self, collections: Collections, request: SearchRequest, asked: QueryVectors) -> Ranked:
-        """The results, ordered by a model if the settings ask for it. Raises MilvusError."""
+        """Return the results, ordered by a model if the settings ask for it. Raises MilvusError."""
         ranking = await on_thread(lambda: self._rank(collections, request, asked))
         if self._rerank is not None and request.queries:
             ranked = await reranked(self._rerank, request.queries, ranking)
@@ -214,7 +214,7 @@ class MilvusBackend(FileBackend):
         return await on_thread(lambda: self._there(ranking.results()))
 
     def _there(self, found: Ranked) -> Ranked:
-        """`found` without files of this machine that were deleted since. Blocks."""
+        """Return `found` without files of this machine that were deleted since. Blocks."""
         holdings = self._snapshot.holdings.values() if self._snapshot is not None else ()
         own = {each.claim.path for each in holdings if each.claim.owner == self.connection.owner}
         gone = self._library.gone([hit for hit in found.hits if hit.path in own])
@@ -240,7 +240,7 @@ class MilvusBackend(FileBackend):
         return self._engine.rank(search, self._library.describe)
 
     def _current(self, collections: Collections) -> Snapshot:
-        """The files of all machines, not older than the setting allows. Blocks. Raises MilvusError."""
+        """Return the files of all machines, not older than the setting allows. Blocks. Raises MilvusError."""
         from clawbot.plugins.milvus.reader import Snapshot
 
         now, before = self._context.clock.monotonic(), self._snapshot
@@ -261,7 +261,7 @@ class MilvusBackend(FileBackend):
             self.on_progress(progress)
 
     def _is_stale(self, snapshot: Snapshot) -> bool | None:
-        """Whether files have certainly changed since the last sync, by any process of this machine. Blocks."""
+        """Return whether files have certainly changed since the last sync, by any process of this machine. Blocks."""
         if self._library.is_stale() is None:
             mine = (each.claim for each in snapshot.holdings.values() if each.claim.owner == self.connection.owner)
             self._library.remember({claim.path: claim.version for claim in mine if claim.version is not None})

@@ -90,7 +90,7 @@ class Collections:
         self.dimensions = 0
 
     def dimensions_there(self) -> int | None:
-        """The size of the vectors of the collection; None if there is none yet. Raises MilvusError."""
+        """Return the size of the vectors of the collection; None if there is none yet. Raises MilvusError."""
         with _errors("find the collection"):
             if not self._client.has_collection(self.passages_name, timeout=READ_SECONDS):
                 return None
@@ -129,7 +129,7 @@ class Collections:
     def claims(
         self, agents: Collection[str], *, owner: str | None = None, paths: Sequence[str] | None = None, strong: bool
     ) -> list[Claim]:
-        """The claims of `agents`: all, or those of one owner, or of some paths. Raises MilvusError."""
+        """Return the claims of `agents`: all, or those of one owner, or of some paths. Raises MilvusError."""
         conditions = [f"owner == {quoted(owner)}"] if owner is not None else []
         if paths is not None:
             conditions.append(one_of("path", paths))
@@ -170,7 +170,7 @@ class Collections:
         return [passage for passage in found if passage.agent in agents]
 
     def hybrid(self, agents: Collection[str], wanted: Candidates, *, strong: bool) -> list[int]:
-        """The ids of the candidates, fused there. Raises MilvusError."""
+        """Return the ids of the candidates, fused there. Raises MilvusError."""
         where = within(agents, f"source == {quoted(wanted.source)}", *wanted.conditions)
         with _errors("search"):
             asked = [_request(wanted.words, "sparse", wanted.most, where)] if wanted.words else []
@@ -292,7 +292,7 @@ class Collections:
 
 
 def connect(uri: str, token: str, seconds: float) -> Any:
-    """A MilvusClient for `uri`, connected within `seconds`. Raises MilvusError."""
+    """Return a MilvusClient for `uri`, connected within `seconds`. Raises MilvusError."""
     # Deferred: importing pymilvus takes seconds, and few have it.
     try:
         from pymilvus import MilvusClient

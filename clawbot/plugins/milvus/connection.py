@@ -55,7 +55,7 @@ class LiteUser:
         self._users: int | None = None
 
     def address(self) -> str:
-        """The URI of the server, started if there is none. Blocks. Raises MilvusError."""
+        """Return the URI of the server, started if there is none. Blocks. Raises MilvusError."""
         try:
             return self._served()
         except OSError as error:
@@ -98,7 +98,7 @@ class LiteUser:
         return side_file(self._database, ".log")
 
     def _may_use(self) -> bool:
-        """Whether this process is counted among the users: not while a server is ending."""
+        """Return whether this process is counted among the users: not while a server is ending."""
         if self._users is None:
             return False
         with contextlib.suppress(OSError):
@@ -116,7 +116,7 @@ class LiteUser:
         return path
 
     def _has_no_server(self) -> bool:
-        """Whether no process owns the database: none has been started, or it has died."""
+        """Return whether no process owns the database: none has been started, or it has died."""
         owner = os.open(side_file(self._database, OWNER), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
         try:
             return try_lock(owner)
@@ -200,7 +200,7 @@ class Connection:
         self._opening = asyncio.Lock()
 
     async def open(self) -> Collections:
-        """The collections, connected. Raises ClawbotError."""
+        """Return the collections, connected. Raises ClawbotError."""
         async with self._opening:
             if self._collections is None:
                 try:

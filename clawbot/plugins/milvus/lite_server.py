@@ -90,7 +90,7 @@ def _answering(database: Path, address: str) -> Iterator[threading.Event]:
 
 
 def one_writer(servicer: T) -> T:
-    """`servicer`, which lets one change in at a time: whatever is not known to read. Readers don't wait."""
+    """Return `servicer`, which lets one change in at a time: whatever is not known to read. Readers don't wait."""
     writing = threading.Lock()
 
     def serialised(answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:

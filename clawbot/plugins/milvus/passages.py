@@ -85,7 +85,7 @@ class StoredPassage(Struct, frozen=True):
 
 
 def collection_name(prefix: str, identity: Identity) -> str:
-    """The collection of one way to cut, index and embed. Vectors of two models never meet."""
+    """Return the collection of one way to cut, index and embed. Vectors of two models never meet."""
     parts = (LAYOUT, *identity.text_part, *(identity.vector_part if identity.vectors else ()))
     digest = blake2b(msgspec.json.encode(parts), digest_size=6).hexdigest()
     return f"{prefix}_{digest}"
@@ -154,7 +154,7 @@ def speaker_of(passage: ChunkRecord) -> str:
 
 
 def storable(text: str) -> str:
-    """`text` without lone surrogates, cut to what a field holds."""
+    """Return `text` without lone surrogates, cut to what a field holds."""
     if text.isascii() and len(text) <= MAX_TEXT_BYTES:
         return text
     return text.encode("utf-8", "replace")[:MAX_TEXT_BYTES].decode("utf-8", "ignore")
@@ -176,7 +176,7 @@ def _term(word: str) -> str:
 
 
 def word_of(term: str) -> str:
-    """The word that `terms_of` wrote as `term`; for a long one the term itself."""
+    """Return the word that `terms_of` wrote as `term`; for a long one the term itself."""
     try:
         return bytes.fromhex(term[1:]).decode() if term[:1] == "x" and len(term) > 1 else term
     except ValueError:
@@ -184,19 +184,19 @@ def word_of(term: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` as a string of a filter expression."""
+    """Return `text` as a string of a filter expression."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def within(agents: Iterable[str], *conditions: str) -> str:
-    """The filter for what `agents` hold, and all of `conditions`. Every query has it: the agent is the fence."""
+    """Return the filter for what `agents` hold, and all of `conditions`. Every query has it: the agent is the fence."""
     names = ", ".join(quoted(agent) for agent in sorted(set(agents)))
     return " and ".join((f"agent in [{names}]", *conditions))
 
 
 def one_of(field: str, values: Iterable[int] | Iterable[str]) -> str:
-    """The condition that `field` has one of `values`."""
+    """Return the condition that `field` has one of `values`."""
     return f"{field} in [{', '.join(quoted(each) if isinstance(each, str) else str(each) for each in values)}]"
 
 
@@ -255,7 +255,7 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 def begun(claim: Claim, blocks: Sequence[int], at: int) -> Claim:
-    """`claim` before the missing ones of `blocks` are written."""
+    """Return `claim` before the missing ones of `blocks` are written."""
     pending = tuple(dict.fromkeys((*claim.pending, *(each for each in blocks if each not in claim.blocks))))
     dropped = tuple(each for each in claim.dropped if each not in blocks)
     return msgspec.structs.replace(claim, pending=pending, dropped=dropped, at=at)
@@ -271,24 +271,24 @@ def settled(claim: Claim, version: Version | None, at: int) -> Claim:
 
 
 def forgotten(claim: Claim, at: int) -> Claim:
-    """`claim` after its dropped blocks were deleted."""
+    """Return `claim` after its dropped blocks were deleted."""
     return msgspec.structs.replace(claim, dropped=(), at=at)
 
 
 def deletable(claim: Claim, others: Iterable[Claim]) -> frozenset[int]:
-    """The dropped blocks of `claim` that none of `others`, the claims of its path, needs."""
+    """Return the dropped blocks of `claim` that none of `others`, the claims of its path, needs."""
     needed = frozenset[int]().union(*(other.needs for other in others if other.id != claim.id))
     return frozenset(claim.dropped) - needed
 
 
 def contested(claim: Claim, others: Iterable[Claim]) -> frozenset[int]:
-    """The pending blocks of `claim` that another owner may be deleting now: they are written again later."""
+    """Return the pending blocks of `claim` that another owner may be deleting now: they are written again later."""
     dropped = frozenset[int]().union(*(other.dropped for other in others if other.id != claim.id))
     return frozenset(claim.pending) & dropped
 
 
 def encode_claim(claim: Claim) -> Mapping[str, Any]:
-    """The row of `claim`."""
+    """Return the row of `claim`."""
     version = claim.version
     plain = None if version is None else msgspec.to_builtins(msgspec.structs.replace(version, blocks=()))
     packed = [b85encode(_packed(each)).decode() for each in (claim.blocks, claim.pending, claim.dropped)]
@@ -299,7 +299,7 @@ def encode_claim(claim: Claim) -> Mapping[str, Any]:
 
 
 def decode_claim(row: Mapping[str, Any]) -> Claim:
-    """The claim of a row. Raises ValueError for one that can't be."""
+    """Return the claim of a row. Raises ValueError for one that can't be."""
     plain, *packed = msgspec.json.decode(row["body"])
     blocks, pending, dropped = (_unpacked(b85decode(each)) for each in packed)
     version = None
@@ -310,7 +310,7 @@ def decode_claim(row: Mapping[str, Any]) -> Claim:
 
 
 def fits(claim: Claim) -> bool:
-    """Whether the claim fits into a row."""
+    """Return whether the claim fits into a row."""
     total = len(claim.blocks) + len(claim.pending) + len(claim.dropped)
     return total <= 2 * MAX_BLOCKS and len(str(encode_claim(claim)["body"])) <= MAX_TEXT_BYTES
 

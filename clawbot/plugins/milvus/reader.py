@@ -243,7 +243,7 @@ class PassageReader:
         return [int(one) for (one,) in self._found(sql, (match, *id_range, limit))]
 
     def frequency(self, match: str, found: int) -> int:
-        """`found` among the candidates, scaled by how rare the rarest term of `match` is in the collection."""
+        """Return `found` among the candidates, scaled by how rare the rarest term of `match` is in the collection."""
         terms = [term for term in _terms_of_match(match) if self._rarities.get(term)]
         if not found or not terms or "*" in match:
             return found
@@ -359,7 +359,7 @@ def _indexed(row: StoredPassage) -> str:
 
 
 def _terms(questions: Sequence[Question]) -> list[str]:
-    """The terms of all wordings: first those of the questions themselves, then those of other words for them."""
+    """Return the terms of all wordings: first those of the questions themselves, then those of other words for them."""
     own = [each.match for question in questions for each in question.wanted]
     others = [other.match for question in questions for each in question.wanted for other in each.others]
     found = (term for match in (*own, *others) if "*" not in match for term in _terms_of_match(match))

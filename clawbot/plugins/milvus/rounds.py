@@ -111,7 +111,7 @@ class Rounds:
             log.warning("the memory in Milvus could not be brought up to date: %s", error)
 
     async def _writer(self) -> ClaimWriter:
-        """The writer, which no other process of this machine has. Raises ClawbotError."""
+        """Return the writer, which no other process of this machine has. Raises ClawbotError."""
         collections = await self._connection.open()
         await on_thread(self._acquire)
         names = (self._context.agent_id, self._connection.owner)
@@ -225,7 +225,7 @@ class Rounds:
 
 
 def _as_lists(data: bytes, count: int, dimensions: int) -> Sequence[Sequence[float]]:
-    """The rows of float32 `data`; zeros for texts without meaning."""
+    """Return the rows of float32 `data`; zeros for texts without meaning."""
     # Deferred: numpy.
     from clawbot.memory.arrays import numpy
 

@@ -148,7 +148,7 @@ class ClaimWriter:
         return changes
 
     def missing(self, changes: Sequence[Change], *, again: bool = False) -> list[Missing]:
-        """The blocks of `changes` that nobody has written; with `again` all. Raises MilvusError."""
+        """Return the blocks of `changes` that nobody has written; with `again` all. Raises MilvusError."""
         wanted = [Missing(change, block) for change in changes for block in change.blocks]
         if again or not wanted:
             return wanted
@@ -191,7 +191,7 @@ class ClaimWriter:
             self.known[claim.path] = claim
 
     def unfinished(self) -> list[Claim]:
-        """The claims whose deletions were cut off."""
+        """Return the claims whose deletions were cut off."""
         return [claim for claim in self.known.values() if claim.dropped and not claim.pending]
 
     def verify(self, *, fix: bool) -> tuple[VerifyReport, list[FileState]]:
@@ -267,7 +267,7 @@ class ClaimWriter:
         return found
 
     def _must_wait(self, claim: Claim, others: Sequence[Claim]) -> bool:
-        """Whether another machine deletes blocks of `claim`; not for longer than it can need."""
+        """Return whether another machine deletes blocks of `claim`; not for longer than it can need."""
         met = contested(claim, others)
         now = self._clock.monotonic()
         since = [self._contested.setdefault(block, now) for block in met]

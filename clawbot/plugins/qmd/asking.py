@@ -38,7 +38,7 @@ class Line(Struct, frozen=True):
 
 
 def word_lines(questions: Sequence[str]) -> list[Line]:
-    """The lines that find any word of `questions`; the first one, which counts double, wants all words together.
+    """Return the lines that find any word of `questions`; the first one, which counts double, wants all words together.
 
     qmd joins the words of a line with AND, so that an unchanged question finds nothing.
     """
@@ -60,7 +60,7 @@ def _spelled(term: Term) -> str:
 
 
 def arguments_of(mode: SearchMode, questions: Sequence[str], names: Sequence[str], limit: int) -> list[str]:
-    """The arguments of one call of qmd; empty for a question without a meaningful word."""
+    """Return the arguments of one call of qmd; empty for a question without a meaningful word."""
     options = ["--json", "-n", str(limit), *(part for name in names for part in ("-c", name))]
     if mode != "search":
         # One line, and no sign at its beginning that is an operator.
@@ -108,7 +108,7 @@ class QmdServer:
     async def search(
         self, mode: SearchMode, questions: Sequence[str], names: Sequence[str], limit: int
     ) -> bytes | None:
-        """The results as JSON; None if there is no such server, or it fails."""
+        """Return the results as JSON; None if there is no such server, or it fails."""
         if not await self._is_there():
             return None
         lines = word_lines(questions) if mode == "search" else []
@@ -125,7 +125,7 @@ class QmdServer:
             return None
 
     async def _is_there(self) -> bool:
-        """Whether it serves exactly this index: another one may run on the same port."""
+        """Return whether it serves exactly this index: another one may run on the same port."""
         if self._clock.monotonic() < self._check_at:
             return self.serves
         self._check_at = self._clock.monotonic() + CHECK_AGAIN
@@ -169,7 +169,7 @@ class Asker(Struct, frozen=True):
     seconds: float
 
     async def ask(self, questions: Sequence[str], names: Sequence[str], limit: int) -> list[QmdAnswer]:
-        """The results, best first. Raises QmdError."""
+        """Return the results, best first. Raises QmdError."""
         arguments = arguments_of(self.mode, questions, names, limit)
         if not arguments or not names:
             return []

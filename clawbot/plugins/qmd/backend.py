@@ -95,7 +95,7 @@ class QmdBackend(FileBackend):
         return self._paths.index.exists()
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The best results, after waiting for a pending update for half a second (`query.wait_for_writes`).
+        """Return the best results, after waiting for a pending update for half a second (`query.wait_for_writes`).
 
         An index that does not exist yet is built first. Raises QmdError.
         """
@@ -224,7 +224,7 @@ class QmdBackend(FileBackend):
     # -- answers -----------------------------------------------------------------------------------------------------
 
     def _hits(self, request: SearchRequest, answers: list[QmdAnswer]) -> Iterator[Hit]:
-        """The results of `answers` whose lines are in the files now. Blocks."""
+        """Yield the results of `answers` whose lines are in the files now. Blocks."""
         exported = {
             export_name(path): path for path in read_manifest(self._paths).files if path.startswith("sessions/")
         }
@@ -248,7 +248,7 @@ class QmdBackend(FileBackend):
         return answer.score * (self._context.agent.memory_search.query.transcript_weight if is_session else 1.0)
 
     def _document(self, answer: QmdAnswer, exported: dict[str, str]) -> Document | None:
-        """The file of a result, as it is now; None for what is no memory file, or gone."""
+        """Return the file of a result, as it is now; None for what is no memory file, or gone."""
         target = located(answer, self._collections)
         if target is None:
             return None
@@ -313,7 +313,7 @@ def best_line(text: str, terms: Sequence[Term], reported: int) -> int:
 
 
 def _hit(document: Document, best: int, score: float, most: int) -> Hit | None:
-    """The lines of `document` around `best`, at most `most` characters; None if there is nothing in them."""
+    """Return the lines of `document` around `best`, at most `most` characters; None if there is nothing in them."""
     lines = document.text.split("\n")
     first, last = max(best - LINES_BEFORE, 1), min(best + LINES_AFTER, len(lines))
     while first < best and (not lines[first - 1].strip() or len("\n".join(lines[first - 1 : best])) > most):
@@ -327,7 +327,7 @@ def _hit(document: Document, best: int, score: float, most: int) -> Hit | None:
 
 
 def _in_file(hit: Hit, document: Document) -> Hit:
-    """`hit` with the line numbers of the file behind the document."""
+    """Return `hit` with the line numbers of the file behind the document."""
     numbers = document.line_numbers
     if numbers is None:
         return hit
@@ -336,7 +336,7 @@ def _in_file(hit: Hit, document: Document) -> Hit:
 
 
 def _is_dated(document: Document, line: int, request: SearchRequest) -> bool:
-    """Whether the line `line` is of a day that the request allows."""
+    """Return whether the line `line` is of a day that the request allows."""
     if request.after is None and request.before is None:
         return True
     number = document.line_numbers[line - 1] if document.line_numbers is not None else line

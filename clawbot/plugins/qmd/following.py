@@ -177,7 +177,7 @@ class QmdFollower:
         return make_plan(self._kept(listing.files), manifest.files, listing.hidden), manifest
 
     def _kept(self, files: tuple[FileState, ...]) -> list[FileState]:
-        """The files without transcripts that are too old."""
+        """Return the files without transcripts that are too old."""
         days = self._settings.sessions.retention_days
         if days is None:
             return list(files)

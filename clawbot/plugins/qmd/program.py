@@ -77,7 +77,7 @@ class QmdPaths(Struct, frozen=True):
 
 
 def own_environment(environ: Mapping[str, str], paths: QmdPaths, program: Path) -> dict[str, str]:
-    """The environment of qmd: named variables of `environ` alone, since the others may hold secrets.
+    """Return the environment of qmd: named variables of `environ` alone, since the others may hold secrets.
 
     The folder of `program` comes first on its PATH: an npm installation next to it may hold its own node.
     """
@@ -137,7 +137,7 @@ class QmdProgram:
 
 
 def _too_old(program: Path) -> QmdError | None:
-    """The error for a qmd that npm installed and that is older than MIN_VERSION; None for others. Blocks."""
+    """Return the error for a qmd that npm installed and that is older than MIN_VERSION; None for others. Blocks."""
     for folder in program.resolve().parents:
         if folder.parts[-2:] != ("@tobilu", "qmd"):
             continue
@@ -153,7 +153,7 @@ def _too_old(program: Path) -> QmdError | None:
 
 
 async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, str]) -> QmdError:
-    """Why it failed: Node is asked for its version, since an old one is the usual cause."""
+    """Return why it failed: Node is asked for its version, since an old one is the usual cause."""
     output = clean_line(_gist(errors.decode(errors="replace").splitlines()), _SHOWN)
     ended = f"qmd {verb} was ended by signal {-code}" if code < 0 else f"qmd {verb} exited with {code}"
     reason = f"{ended}{f': {output}' if output else ''}".rstrip(".") + "."
@@ -168,7 +168,7 @@ async def _failure(verb: str, code: int, errors: bytes, environment: dict[str, s
 
 
 def _gist(lines: Sequence[str]) -> str:
-    """The line of `lines` that names the error; else the last one."""
+    """Return the line of `lines` that names the error; else the last one."""
     filled = [line for line in lines if line.strip()]
     named = [line for line in filled if re.match(r"\s*\w*Error\b", line)]
     return (named or filled or [""])[-1]
@@ -252,7 +252,7 @@ class Collection(Struct, frozen=True):
 def collections_of(
     agent_id: str, workspace: Path, extra: Sequence[ExtraPath], exports: Path, sources: Sequence[Source]
 ) -> tuple[Collection, ...]:
-    """The collections of an agent. Their names are safe for a shell and a path, and no two are equal.
+    """Return the collections of an agent. Their names are safe for a shell and a path, and no two are equal.
 
     `exports` is the folder of its exported transcripts. Blocks: an extra path may be a file or a folder.
     """
@@ -291,12 +291,12 @@ class QmdAnswer(Struct, frozen=True):
 
 
 def decode_answers(output: bytes) -> list[QmdAnswer]:
-    """The results that `qmd … --json` prints. Raises msgspec.DecodeError for anything else."""
+    """Return the results that `qmd … --json` prints. Raises msgspec.DecodeError for anything else."""
     return msgspec.json.decode(output, type=list[QmdAnswer])
 
 
 def located(answer: QmdAnswer, collections: Sequence[Collection]) -> tuple[Collection, str] | None:
-    """The collection and the absolute path of a result; None for what is outside its collection."""
+    """Return the collection and the absolute path of a result; None for what is outside its collection."""
     found = _URI.fullmatch(answer.file)
     collection = next((one for one in collections if found is not None and one.name == found["name"]), None)
     if found is None or collection is None:
@@ -306,5 +306,5 @@ def located(answer: QmdAnswer, collections: Sequence[Collection]) -> tuple[Colle
 
 
 def export_name(path: str) -> str:
-    """The file name of an exported transcript, or part of one, with the path `path` in results."""
+    """Return the file name of an exported transcript, or part of one, with the path `path` in results."""
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=12).hexdigest() + ".md"

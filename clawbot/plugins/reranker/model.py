@@ -70,7 +70,7 @@ def rerank_prompt(queries: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def parse_order(answer: str, count: int) -> list[int] | None:
-    """The order (from 0) of `count` texts in a model's `answer`; None if it contains no number.
+    """Return the order (from 0) of `count` texts in a model's `answer`; None if it contains no number.
 
     Numbers may be in any list or sentence; repeated and invalid ones are ignored.
     """

@@ -120,7 +120,7 @@ class OnnxReranker:
         return ""
 
     async def _within(self, seconds: float) -> Scorer:
-        """The model, loaded within `seconds`; loading goes on afterwards. Raises RerankError."""
+        """Return the model, loaded within `seconds`; loading goes on afterwards. Raises RerankError."""
         if self._scorer is not None and (self._running is None or self._running.done()):
             return self._scorer
         if self._failed is not None and time.monotonic() < self._retry_at:
@@ -137,7 +137,7 @@ class OnnxReranker:
         return self._scorer
 
     def _begin(self, work: Callable[[], Any]) -> asyncio.Future[Any]:
-        """`work` on a thread of its own, which does not keep the program from ending."""
+        """Return `work` on a thread of its own, which does not keep the program from ending."""
         done: Future[Any] = Future()
         done.set_running_or_notify_cancel()
 
@@ -271,7 +271,7 @@ class Scorer:
         return inputs
 
     def _tried(self, path: Path) -> bool:
-        """Whether the model scores pairs, not makes vectors. Raises RerankError, also for a run without end."""
+        """Return whether the model scores pairs, not makes vectors. Raises RerankError, also for a run without end."""
         run = Run()
         ending = threading.Timer(TRY_SECONDS, run.stop)
         ending.daemon = True
@@ -376,7 +376,7 @@ def _tokenizer(content: bytes, path: Path) -> Any:
 
 
 def _read(path: Path, largest: int, sha256: str | None) -> bytes:
-    """The content of a file, which is then what was checked. Raises RerankError."""
+    """Return the content of a file, which is then what was checked. Raises RerankError."""
     try:
         if path.stat().st_size > largest:
             raise RerankError(f"{path} has more than {largest >> 20:,} MiB.", hint=_CHECK)
@@ -395,7 +395,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _again(error: RerankError | None) -> RerankError:
-    """The same without the earlier traceback, which would grow with every search."""
+    """Return the same without the earlier traceback, which would grow with every search."""
     return RerankError(error.message, hint=error.hint) if error is not None else RerankError("It can't be loaded.")
 
 

@@ -120,7 +120,7 @@ class Agents:
             return room
 
     def _door(self, key: str) -> asyncio.Lock:
-        """The lock of one conversation, the same as long as anybody has it."""
+        """Return the lock of one conversation, the same as long as anybody has it."""
         return self._doors.setdefault(key, asyncio.Lock())
 
     async def _open(self, services: SharedServices, key: str | None) -> Room:

@@ -34,17 +34,17 @@ class RefusalError(Exception):
 
 
 def as_json(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """`value` (plain data or structs) as JSON."""
+    """Return `value` (plain data or structs) as JSON."""
     return web.Response(body=msgspec.json.encode(value), status=status, content_type=JSON, headers=headers)
 
 
 def invalid(message: str) -> RefusalError:
-    """A request that makes no sense."""
+    """Return a request that makes no sense."""
     return RefusalError(400, "invalid_request", message)
 
 
 async def body_of(request: web.Request, most: int = BODY_BYTES) -> bytes:
-    """The body of `request`, at most so many bytes. Raises RefusalError: 400, 408 if it does not arrive in time,
+    """Return the body of `request`, at most so many bytes. Raises RefusalError: 400, 408 if it does not arrive in time,
     413."""
     too_large = RefusalError(413, "too_large", f"The body is larger than {most >> 10:,} KiB.")
     if (request.content_length or 0) > most:
@@ -61,7 +61,7 @@ async def body_of(request: web.Request, most: int = BODY_BYTES) -> bytes:
 
 
 async def json_body(request: web.Request) -> dict[str, Any]:
-    """The body of `request`, a JSON object. Raises RefusalError as `body_of` does."""
+    """Return the body of `request`, a JSON object. Raises RefusalError as `body_of` does."""
     try:
         value = msgspec.json.decode(await body_of(request))
     except (ValueError, RecursionError):

@@ -239,7 +239,7 @@ def _no_agent(agent_id: str) -> RefusalError:
 
 
 def _refused(error: ClawbotError, agent_id: str) -> RefusalError:
-    """The answer when a conversation can't be opened because of `error`."""
+    """Return the answer when a conversation can't be opened because of `error`."""
     match error:
         case BusyError():
             return RefusalError(503, "busy", error.message, retry_after=1)
@@ -338,7 +338,7 @@ class _Turn:
         return {SESSION_HEADER: key if ":" in short_name(key) else short_name(key)}
 
     async def _begun(self) -> web.StreamResponse:
-        """The response, begun at the first word: what fails before has a status of its own."""
+        """Return the response, begun at the first word: what fails before has a status of its own."""
         if self._response is None:
             headers = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", **self._headers}
             self._response = response = web.StreamResponse(headers=headers)

@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, *, host: str | None, port: int | None, web: b
 
 
 def _screen_arguments(chosen: Mapping[str, Any]) -> list[str]:
-    """The same choices as arguments of `clawbot chat`."""
+    """Return the same choices as arguments of `clawbot chat`."""
     named = {f"--{name.removesuffix('_file')}": value for name, value in chosen.items()}
     return [word for name, value in named.items() if value is not None for word in (name, str(value))]
 

@@ -58,7 +58,7 @@ class Buckets:
         return 0
 
     def wait(self, address: str) -> int:
-        """The full seconds until the next one is allowed, 0 for now. Takes nothing."""
+        """Return the full seconds until the next one is allowed, 0 for now. Takes nothing."""
         left = self._now(address)
         return 0 if left is None or left >= 1.0 else math.ceil((1.0 - left) / self._rate)
 
@@ -76,7 +76,7 @@ class Buckets:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host`, a name or an address, is this machine alone."""
+    """Return whether `host`, a name or an address, is this machine alone."""
     if host == "localhost":
         return True
     try:
@@ -86,7 +86,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_of(header: str) -> str:
-    """The host in a Host header, without its port and brackets; empty if it is none."""
+    """Return the host in a Host header, without its port and brackets; empty if it is none."""
     found = _HOST.fullmatch(header)
     return (found["name"] or found["address"]).lower().removesuffix(".") if found else ""
 
@@ -105,7 +105,7 @@ def may_be_called(header: str, hosts: list[str]) -> bool:
 
 
 def may_come_from(origin: str, host: str, origins: list[str]) -> bool:
-    """Whether a browser may call from the page `origin`: one of `origins`, or the server's own at `host`."""
+    """Return whether a browser may call from the page `origin`: one of `origins`, or the server's own at `host`."""
     return origin in origins or (origin.startswith(("http://", "https://")) and origin.partition("//")[2] == host)
 
 
@@ -236,6 +236,6 @@ class Gate:
 
 
 def _route(request: web.Request) -> str:
-    """The pattern that `request` met: text of clients must not become names of figures."""
+    """Return the pattern that `request` met: text of clients must not become names of figures."""
     resource = request.match_info.route.resource
     return resource.canonical if resource is not None else "other"

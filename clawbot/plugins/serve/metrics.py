@@ -28,7 +28,7 @@ class Metrics:
         counts[next((at for at, bound in enumerate(BUCKETS) if seconds <= bound), len(BUCKETS))] += 1
 
     def text(self, gauges: Mapping[str, float]) -> str:
-        """All figures; `gauges` are those of the moment, by name without prefix."""
+        """Return all figures; `gauges` are those of the moment, by name without prefix."""
         return "\n".join([*self._counters(), *self._durations(), *_gauges(gauges)]) + "\n"
 
     def _counters(self) -> Iterator[str]:

@@ -162,7 +162,7 @@ class _TurnedAway(asyncio.Protocol):
 
 
 def _http_log() -> logging.Logger:
-    """The log of aiohttp's server, without requests that are no HTTP: they are answered, and would fill it."""
+    """Return the log of aiohttp's server, without requests that are no HTTP: they are answered, and would fill it."""
     logger = logging.getLogger("clawbot.plugins.serve.http")
     logger.addFilter(_is_ours)
     return logger

@@ -144,7 +144,7 @@ class Call(Struct, frozen=True):
 
 
 def read_call(body: Mapping[str, Any], default_agent: str) -> Call:
-    """The call in the body of a request. Raises RefusalError."""
+    """Return the call in the body of a request. Raises RefusalError."""
     name = _text(body, "tool") or _text(body, "name")
     if not name:
         raise invalid("`tool` is missing: the name of the tool to call.")
@@ -186,12 +186,12 @@ def _text(body: Mapping[str, Any], name: str) -> str:
 
 
 def is_denied(name: str, settings: ServeToolSettings) -> bool:
-    """Whether the server denies the tool `name` to all sessions."""
+    """Return whether the server denies the tool `name` to all sessions."""
     return name in settings.deny or ((name in DENIED or name.startswith(PREFIX)) and name not in settings.allow)
 
 
 def with_action(spec: ToolSpec, call: Call) -> dict[str, Any]:
-    """The arguments, with `action` in them if the tool knows one and they lack it."""
+    """Return the arguments, with `action` in them if the tool knows one and they lack it."""
     knows = "action" in spec.parameters.get("properties", {})
     return {"action": call.action} | call.arguments if call.action and knows else call.arguments
 
@@ -233,7 +233,7 @@ class ToolsRoute:
         return as_json(answer)
 
     async def _run(self, call: Call) -> dict[str, Any]:
-        """The body of the answer. Raises RefusalError."""
+        """Return the body of the answer. Raises RefusalError."""
         services, toolbox = await self._toolbox(call)
         spec = next((each for each in toolbox.specs if each.name == call.tool), None)
         if spec is None or is_denied(call.tool, self._settings):
@@ -251,7 +251,7 @@ class ToolsRoute:
         return {"ok": True, "result": _result(outcome)}
 
     async def _toolbox(self, call: Call) -> tuple[SharedServices, Toolbox]:
-        """The tools that the session of `call` has in a chat."""
+        """Return the tools that the session of `call` has in a chat."""
         try:
             services = await self._agents.services(call.agent_id)
         except ClawbotError as error:

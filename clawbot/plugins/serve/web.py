@@ -65,7 +65,7 @@ ASK = "The token of this server (<code>clawbot serve token</code>):"
 
 
 def screen_command(arguments: Sequence[str]) -> str:
-    """The shell command of one screen: `clawbot chat` with `arguments`. What it prints otherwise is in its log:
+    """Return the shell command of one screen: `clawbot chat` with `arguments`. What it prints otherwise is in its log:
     here it would be taken for a part of the picture, or for words of the server."""
     return f"exec {shlex.join([sys.executable, '-P', '-m', 'clawbot', 'chat', *arguments])} 2>/dev/null"
 
@@ -109,7 +109,7 @@ class WebScreens:
         self._gate.open_routes |= {PAGE, LOGIN, SOCKET, STATIC}
 
     async def page(self, request: web.Request) -> web.Response:
-        """The page with the screen; to the login without a cookie."""
+        """Return the page with the screen; to the login without a cookie."""
         if not await self._knows(request):
             raise web.HTTPSeeOther(LOGIN)
         nonce = secrets.token_urlsafe(16)
@@ -167,7 +167,7 @@ class WebScreens:
         await asyncio.gather(*(socket.close() for socket in list(self._sockets)), return_exceptions=True)
 
     async def _knows(self, request: web.Request) -> bool:
-        """Whether the cookie is that of a login with the token as it is now."""
+        """Return whether the cookie is that of a login with the token as it is now."""
         token = self._logins.get(request.cookies.get(COOKIE, ""))
         return token is not None and await self._gate.accepts(token)
 
@@ -204,7 +204,7 @@ async def _pass_on(socket: web.WebSocketResponse, screen: AppService) -> None:
 
 
 def _html(body: str, nonce: str = "", *, status: int = 200) -> web.Response:
-    """A page that loads nothing from elsewhere and is in no other page's frame."""
+    """Return a page that loads nothing from elsewhere and is in no other page's frame."""
     scripts = f"'self' 'nonce-{nonce}'" if nonce else "'none'"
     policy = (
         f"default-src 'none'; script-src {scripts}; style-src 'self' 'unsafe-inline'; font-src 'self'; "
