@@ -74,7 +74,7 @@ async def test_a_look_that_fails_is_told_and_the_timer_goes_on(caplog: pytest.Lo
     await looks.reach(2)
     await timer.stop()
     assert {str(error) for error in told} == {"torn"}
-    assert "a look at the schedule failed" in caplog.text
+    assert "a check of the schedule failed" in caplog.text
 
 
 @pytest.mark.parametrize("steps", range(5))

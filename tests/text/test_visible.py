@@ -93,7 +93,7 @@ def test_nothing_unseen_is_left_and_one_line_is_one_line(text: str) -> None:
 
 @pytest.mark.parametrize("shown", ["⟦", "a⟧", "⟦U+200⟧", "⟦0×tab⟧", "⟦U+110000⟧", "⟦space"])
 def test_a_bracket_without_a_sign_can_not_be_read_back(shown: str) -> None:
-    with pytest.raises(ValueError, match="around signs only"):
+    with pytest.raises(ValueError, match="enclose signs only"):
         reveal(shown)
 
 
