@@ -24,7 +24,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
-from clawbot.context.bent import bent_places
+from clawbot.context.bent import bent_paths
 from clawbot.context.workspace import seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
@@ -143,7 +143,7 @@ class SharedServices:
         )
         self.memory = self.memories.own
         self.hooks = self._make_hooks()
-        self.skills = SkillShelf(self.paths, self.loaded.settings.skills, self.workspace, self.agent_settings.skills)
+        self.skills = SkillCatalog(self.paths, self.loaded.settings.skills, self.workspace, self.agent_settings.skills)
         self.mcp = self._make_mcp()
         self.background: Background | None = None
         self._started = False

@@ -77,9 +77,9 @@ def toolbox(
 
 def _skill_tools(services: SharedServices) -> tuple[AnyTool, ...]:
     """The search in skills where there are more than a few: the prompt may have no room for them. Blocks."""
-    if len(services.skills.look()) <= FEW_SKILLS:
+    if len(services.skills.scan()) <= FEW_SKILLS:
         return ()
-    return (SkillsSearchTool(services.skills.look, lambda skill: shown_path(skill, services.workspace, Path.home())),)
+    return (SkillsSearchTool(services.skills.scan, lambda skill: shown_path(skill, services.workspace, Path.home())),)
 
 
 def _attachments(services: SharedServices) -> Attachments:

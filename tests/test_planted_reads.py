@@ -35,7 +35,7 @@ from clawbot.importing.habits import _notes_in, _text
 from clawbot.memory.documents.indexed_text import count_notes
 from clawbot.memory.documents.memory_files import MemoryDocuments, UnreadableDocumentError
 from clawbot.runtime import Runtime, RuntimeOptions
-from clawbot.skills.discovery import SkillShelf
+from clawbot.skills.discovery import SkillCatalog
 from clawbot.tools.workspace_files import list_workspace_files, read_workspace_file
 from tests.test_planted_links import _at_step, _plant, _put, _swapper, shut
 

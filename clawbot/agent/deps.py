@@ -136,7 +136,7 @@ class AgentDeps(Struct, frozen=True):
     front: FrontEnd = FrontEnd()
     memory: MemoryAccess = MemoryAccess()
     rules: SessionRules = SessionRules()
-    skills: SkillShelf | None = None
+    skills: SkillCatalog | None = None
     hooks: Dispatcher | None = None
 
     @property

@@ -39,7 +39,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extensions.manifest import ManifestError
 from clawbot.files import unreported
 from clawbot.messages import TextBlock
-from clawbot.skills.discovery import FoundSkill, SkillShelf
+from clawbot.skills.discovery import FoundSkill, SkillCatalog
 from clawbot.skills.manifest import SKILL_FILE, SkillText
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
@@ -98,7 +98,7 @@ class PromptBuilder:
         compact = window < COMPACT_BELOW
         known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
         tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
-        skills = await asyncio.to_thread(deps.skills.look) if deps.skills is not None else ()
+        skills = await asyncio.to_thread(deps.skills.scan) if deps.skills is not None else ()
         listed = await asyncio.to_thread(self._skills, skills, window, said)
         if _SEARCHED not in listed:
             tools = tuple(tool for tool in tools if tool.name != SKILLS_SEARCH)
@@ -120,7 +120,7 @@ class PromptBuilder:
             subagent=privacy.kind == "sub",
         )
         if report is not None:
-            told = deps.skills.told_file if deps.skills else None
+            told = deps.skills.notified_file if deps.skills else None
             forms = await asyncio.to_thread(unreported, told, form_notices(skills), inputs.now) if told else ()
             self._report_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), report)
         return Built(build_system_prompt(inputs), inputs)
@@ -163,10 +163,10 @@ class PromptBuilder:
         self._reported = set(now)
 
 
-def called(shelf: SkillShelf, name: str, words: str, room: int) -> TextBlock:
+def called(shelf: SkillCatalog, name: str, words: str, room: int) -> TextBlock:
     """The text of the skill `name` for a message that calls it with `words`, in `room` characters at most. Raises
     ClawbotError where it can't be used. Blocks."""
-    skill = FoundSkill.named(shelf.look(), name)
+    skill = FoundSkill.named(shelf.scan(), name)
     try:
         if reason := skill.reason(_):
             raise ManifestError(reason)

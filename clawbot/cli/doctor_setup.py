@@ -42,7 +42,7 @@ from clawbot.llm.models import find_models, skipped_fallbacks
 from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo, RetryPart
 from clawbot.llm.providers import KEYS, local_server
 from clawbot.llm.worker_reuse import reusable_worker
-from clawbot.local_model.shelf import LOCAL
+from clawbot.local_model.store import LOCAL
 from clawbot.mcp.client import MISSING, McpClient
 from clawbot.messages import ToolSpec, UserMessage
 from clawbot.tools.sandbox.bwrap import Backend, Missing, probe

@@ -56,7 +56,7 @@ from clawbot.llm.providers import LLAMA_CPP, OLLAMA, is_known, is_vendors_own, l
 from clawbot.llm.scripted import ScriptEngine, load_script
 from clawbot.llm.scripted.engine import ScriptModel
 from clawbot.llm.servers import LocalModel, ServerConsent
-from clawbot.local_model.keeper import acquire_keeper, release_keeper
+from clawbot.local_model.process import acquire_process, release_process
 from clawbot.local_model.register import Running
 from clawbot.local_model.store import LOCAL
 from clawbot.text.interface import _
@@ -363,7 +363,7 @@ class ServedModel:
         self.info = info
         self._file = file
         self._connect = connect
-        self._keeper = acquire_keeper(paths, file)
+        self._keeper = acquire_process(paths, file)
         self._server: Running | None = None
         self._model: LiteLLMModel | None = None
 
@@ -440,4 +440,4 @@ class ServedModel:
             if model is not None:
                 await model.aclose()
         finally:
-            await release_keeper(self._file)
+            await release_process(self._file)

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from clawbot.deadline import deadline
 from clawbot.llm import worker_reuse
 from clawbot.llm.frames import CallFailed, CancelCall, Ended, Logged, Report, Request, WorkerReady, report_decoder
-from clawbot.worker_pipe import LONGEST_LINE, WorkerProcess, module_command
+from clawbot.worker_pipe import MAX_LINE, WorkerProcess, module_command
 
 CANCEL_SECONDS = 3.0
 """How long the worker may take to close a connection; then it is killed, which closes it for sure."""

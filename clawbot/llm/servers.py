@@ -28,7 +28,7 @@ from clawbot.llm.providers import (
     local_server,
 )
 from clawbot.local_model.register import answers, read_running
-from clawbot.local_model.shelf import LOCAL
+from clawbot.local_model.store import LOCAL
 from clawbot.text.interface import N_
 from clawbot.text.numbers import whole_number
 

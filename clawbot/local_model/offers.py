@@ -11,11 +11,11 @@ from clawbot import extras
 from clawbot.config.paths import Paths
 from clawbot.errors import ClawbotError
 from clawbot.local_model.gguf import shown_size
-from clawbot.local_model.keeper import EXTRA, LocalModelError, demand_installed
 from clawbot.local_model.machine import total_memory
+from clawbot.local_model.process import EXTRA, LocalModelError, demand_installed
 from clawbot.local_model.pull import pull, source_for
 from clawbot.local_model.register import read_running
-from clawbot.local_model.shelf import LocalOffer, Shelf
+from clawbot.local_model.store import LocalOffer, ModelStore
 from clawbot.text.interface import _
 
 
@@ -24,7 +24,7 @@ class LocalModels:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        self._shelf = Shelf(paths.models)
+        self._store = ModelStore(paths.models)
 
     @property
     def problem(self) -> str:
@@ -45,9 +45,9 @@ class LocalModels:
         return await asyncio.to_thread(self._offers)
 
     def _offers(self) -> list[LocalOffer]:
-        here = self._shelf.files()
+        here = self._store.files()
         served = [running.name for running in read_running(self._paths.local_file) if running.name not in here]
-        return [*(LocalOffer(name, True, _("is served here")) for name in served), *self._shelf.offers(total_memory())]
+        return [*(LocalOffer(name, True, _("is served here")) for name in served), *self._store.offers(total_memory())]
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
         if any(each.here and each.name == name for each in await self.offers()):
@@ -69,7 +69,7 @@ class LocalModels:
             # The program may end while a server says nothing: then the loop is gone.
             with contextlib.suppress(RuntimeError):
                 try:
-                    pull(source_for(name, self._shelf), self._shelf, seen)
+                    pull(source_for(name, self._store), self._store, seen)
                 except (ClawbotError, OSError) as error:
                     loop.call_soon_threadsafe(settle, error)
                 else:

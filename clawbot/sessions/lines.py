@@ -250,6 +250,6 @@ def _set_aside(path: Path, partial: bytes) -> Path:
     """Store `partial` in a side file of `path`, unless a crash has already left one."""
     for number in range(1, MAX_SIDE_FILES):
         side = path.with_name(f"{path.name}.partial" if number == 1 else f"{path.name}.partial.{number}")
-        if create_whole(side, partial) or side.read_bytes() == partial:
+        if create_complete(side, partial) or side.read_bytes() == partial:
             return side
     raise OSError(errno.EEXIST, "too many side files of partial ends", str(path))

@@ -145,7 +145,7 @@ def spoken_part(path: Path, start: int = 0, end: int | None = None) -> SpokenPar
             if (own := text if text == message.text.strip() else _REFERENCE.sub("", text).strip())
         ]
         numbers = line_numbers(source, (at.offset for at, _, _ in kept), first)
-        clean, _ = clean_talk(text for _, _, text in kept)
+        clean, _ = clean_session(text for _, _, text in kept)
         spoken = (
             _spoken(at.entry, message, numbers[at.offset], line)
             for (at, message, _), text in zip(kept, clean, strict=True)
@@ -320,7 +320,7 @@ class UserWords:
 
 def _clean(texts: Sequence[SaidText], known: Collection[str]) -> tuple[list[SaidText], frozenset[str]]:
     """`texts` with secrets redacted, and all secrets, including the `known` ones."""
-    clean, secrets = clean_talk((text.text for text in texts), known)
+    clean, secrets = clean_session((text.text for text in texts), known)
     return [structs.replace(text, text=redacted) for text, redacted in zip(texts, clean, strict=True)], secrets
 
 

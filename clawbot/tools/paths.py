@@ -189,7 +189,7 @@ class Bounds:
                 finally:
                     os.close(folder)
                 room -= walk.visited
-                if not walk.is_whole:
+                if not walk.is_complete:
                     return frozenset({(0, 0)})
         return frozenset(twins)
 

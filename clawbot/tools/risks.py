@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
-from clawbot.text.visible import pieces, visible
+from clawbot.text.visible import split_spans, visible
 from clawbot.tools.paths import is_within, mentions_secret
 from clawbot.tools.protocol import Risk
 from clawbot.tools.shell_calls import CALLS, INNER, git_options, given_texts, known_programs, program_name, unwrapped
@@ -74,7 +74,7 @@ HARMLESS_DEVICE = lazy_re(r"/dev/(?:null|zero|stdout|stderr|stdin|tty|full|fd/\d
 def risks_of(command: str, workspace: Path) -> tuple[str, ...]:
     """What `command`, which starts in `workspace`, seems to do, the worst first; empty when it seems to read only."""
     found = set(_RiskFinder(str(workspace)).at(command))
-    if any(part.kind == "odd" for part in pieces(visible(command))):
+    if any(part.kind == "odd" for part in split_spans(visible(command))):
         found.add(Risk.UNSEEN)
     if ALIKE.search(command):
         found.add(Risk.ALIKE)

@@ -321,7 +321,7 @@ def check_readable(command: str) -> None:
         return
     octal = "".join(f"\\{byte:03o}" for byte in found.character.encode("utf-8", "surrogatepass"))
     raise ToolError(
-        f"Not run: {found.name} at character {found.place} of `command`. Control and invisible characters are never "
+        f"Not run: {found.name} at character {found.position} of `command`. Control and invisible characters are never "
         f"run, since nobody can read them before they approve. Leave it out, or have it made: printf '{octal}'."
     )
 

@@ -53,6 +53,6 @@ def test_packages_add_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert run(root, ["hi"]).output == "hi there\n"
     told = " ".join(run(root, ["--help"]).output.split())
     assert " hi Say hi. lost `clawbot lost` can't be used: acme_noun:lost of the package acme_noun " in told
-    assert " one acme_noun:command is no click command serve " in told
+    assert " one acme_noun:one is no click command serve " in told
     assert "hi there" not in run(root, ["chat", "--help"]).output
     assert "`clawbot lost` can't be used: acme_noun:lost" in run(root, ["lost"]).output

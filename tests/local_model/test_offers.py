@@ -10,9 +10,9 @@ import pytest
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.errors import ClawbotError
-from clawbot.local_model import shelf
+from clawbot.local_model import store
 from clawbot.local_model.offers import LocalModels
-from clawbot.local_model.shelf import Offer
+from clawbot.local_model.store import Offer
 from tests.local_model.hosts import SMALL, FileHost, serving, small_model
 
 

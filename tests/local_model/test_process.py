@@ -29,7 +29,6 @@ from clawbot.llm.factory import ServedModel, open_model
 from clawbot.llm.models import find_models
 from clawbot.llm.protocol import ChatModel, ChatRequest, FinalPart, LoadingPart, RetryPart, StreamPart
 from clawbot.llm.servers import find_local
-from clawbot.local_model import keeper as keeping
 from clawbot.local_model import machine, register
 from clawbot.local_model import process as serving
 from clawbot.local_model.machine import free_cores, usable_cores

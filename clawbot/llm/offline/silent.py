@@ -49,7 +49,7 @@ NOTHING = "(none)"
 TITLE_WORDS, TITLE_CHARS, TITLE_HAN = 7, 48, 16
 _CLAUSES = lazy_re(r"[,;:]\s|[，；：、]")
 _EDGES = ' \t.,:;!?()[]{}<>"*_`#。，！？：；“”「」《》'
-_STOP_WORDS = STOP_WORDS | TALKING
+_STOP_WORDS = STOP_WORDS | CHAT_WORDS
 _LEADING = lazy_re(
     f"^(?:{'|'.join((*CHINESE_STOP_PHRASES, *sorted(CHINESE_CHAT_WORDS, key=len, reverse=True)))}"
     f"|{pattern_in('address')})"

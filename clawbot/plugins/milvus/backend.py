@@ -41,7 +41,6 @@ from clawbot.memory.values import (
     SyncReport,
     VerifyReport,
 )
-from clawbot.plugins.milvus.blocks import Version
 from clawbot.plugins.milvus.collections import Collections, MilvusError
 from clawbot.plugins.milvus.connection import Connection, on_thread
 from clawbot.plugins.milvus.passages import Version

@@ -48,7 +48,6 @@ from clawbot.plugins.milvus.passages import (
     terms_of,
     word_of,
 )
-from clawbot.plugins.milvus.collections import Candidates, Collections
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 
 if TYPE_CHECKING:

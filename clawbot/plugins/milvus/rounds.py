@@ -19,7 +19,6 @@ from clawbot.memory.embeddings.embedding_text import chunk_embedding_text
 from clawbot.memory.store.errors import BusyIndexError
 from clawbot.memory.store.locks import WriterLock
 from clawbot.memory.values import Progress, SyncReport, VerifyReport
-from clawbot.plugins.milvus.blocks import as_rows
 from clawbot.plugins.milvus.collections import Collections, MilvusError
 from clawbot.plugins.milvus.connection import Connection, on_thread
 from clawbot.plugins.milvus.passages import as_rows

@@ -37,7 +37,6 @@ from clawbot.plugins.milvus.passages import (
     settled,
     speaker_of,
 )
-from clawbot.plugins.milvus.collections import Collections
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings

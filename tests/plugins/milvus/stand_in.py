@@ -20,7 +20,6 @@ from clawbot.memory.embeddings.embedder_handle import EmbedderHandle
 from clawbot.memory.embeddings.protocol import Embedder
 from clawbot.memory.values import SearchRequest
 from clawbot.plugins.milvus.backend import MilvusBackend
-from clawbot.plugins.milvus.blocks import Claim, StoredChunk, decode_claim, encode_claim
 from clawbot.plugins.milvus.collections import Candidates, MilvusError
 from clawbot.plugins.milvus.connection import Connection
 from clawbot.plugins.milvus.passages import Claim, StoredPassage, decode_claim, encode_claim
