@@ -137,13 +137,17 @@ class KeyMap:
 
     def __init__(self, changes: Mapping[str, Sequence[str]] | None = None) -> None:
         self.changes = dict(changes or {})
+        self._first: dict[str, str] = {}
 
     def keys(self, name: str) -> Sequence[str]:
         return self.changes.get(name, BY_NAME[name].keys)
 
     def first(self, name: str) -> str:
         """Return the first key of the action `name`, as it is shown; "" when it has none."""
-        return next((shown_key(key) for key in self.keys(name)), "")
+        if name not in self._first:
+            keys = self.keys(name)
+            self._first[name] = shown_key(keys[0]) if keys else ""
+        return self._first[name]
 
     def shown(self, name: str) -> str:
         """Return all keys of the action `name`, as they are shown."""

@@ -56,11 +56,11 @@ def languages_of(text: str) -> frozenset[Language]:
     """
     if not text.isascii() and (scripts := _by_script(text)):
         return scripts
-    found = [word.lower() for word in _WORD.findall(text)]
-    votes: dict[Language, int] = {"en": sum(word in _ENGLISH for word in found)}
+    found, accents = [word.lower() for word in _WORD.findall(text)], set(text.lower())
+    votes: dict[Language, int] = {"en": len([word for word in found if word in _ENGLISH])}
     for language, usual in FUNCTION_WORDS.items():
-        votes[language] = sum(word in usual for word in found)
-        votes[language] += any(letter in text.lower() for letter in table(language, "forms")["accents"])
+        votes[language] = len([word for word in found if word in usual])
+        votes[language] += not accents.isdisjoint(table(language, "forms")["accents"])
     most = max(votes.values())
     return frozenset(language for language, count in votes.items() if count == most)
 

@@ -15,8 +15,8 @@ _BASE = 3  # shorter ones are not base forms: "being" is not from "bee"
 
 def _pairs(table: str) -> Mapping[str, str]:
     """Parse `ending:replacement …`, longest ending first."""
-    pairs = (pair.split(":") for pair in table.split())
-    return dict(sorted(((ending, other) for ending, other in pairs), key=lambda pair: -len(pair[0])))
+    pairs = dict([pair.split(":") for pair in table.split()])
+    return {ending: pairs[ending] for ending in sorted(pairs, key=len, reverse=True)}
 
 
 _MENDED = _pairs("at:ate bl:ble iz:ize")
@@ -57,7 +57,7 @@ def bases(word: str) -> list[str]:
             found += [rest, rest + "e"]
             if rest[-1:] == rest[-2:-1]:
                 found.append(rest[:-1])
-    return [word, *(base for base in found[1:] if len(base) >= _BASE)]
+    return [word, *[base for base in found[1:] if len(base) >= _BASE]]
 
 
 def _without_plural(word: str) -> str:

@@ -7,7 +7,7 @@ nothing of a name adds nothing.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -36,15 +36,20 @@ def table(language: Language, name: str = "words") -> Mapping[str, Any]:
 
 def text_in(name: str, *languages: Language) -> str:
     """Return the text `name` of `languages` (all by default), without anything between them."""
-    return "".join(table(language).get(name, "") for language in languages or LANGUAGES)
+    return "".join([table(language).get(name, "") for language in languages or LANGUAGES])
 
 
 def words_in(name: str, *languages: Language) -> frozenset[str]:
     """Return the words of the list `name` in `languages` (all by default)."""
-    return frozenset(word for language in languages or LANGUAGES for word in table(language).get(name, "").split())
+    return frozenset(" ".join([table(language).get(name, "") for language in languages or LANGUAGES]).split())
 
 
 def pattern_in(name: str, *languages: Language) -> str:
     """Return the pattern `name` of `languages` (all by default): its lines are alternatives."""
-    lines = (table(language, "patterns").get(name, "").splitlines() for language in languages or LANGUAGES)
-    return "|".join(line for each in lines for line in each)
+    found = [table(language, "patterns").get(name, "") for language in languages or LANGUAGES]
+    return "|".join([line for lines in found for line in lines.splitlines()])
+
+
+def longest_first(words: Iterable[str]) -> list[str]:
+    """Return `words` sorted by length, and those of one length alphabetically: the order for a pattern of them."""
+    return sorted(sorted(words), key=len, reverse=True)

@@ -211,7 +211,7 @@ def concept(line: str) -> Concept:
 
 def _in_turn(sides: list[list[str]]) -> tuple[str, ...]:
     """The words of both languages alternately, so that a limit favours neither."""
-    return tuple(word for pair in zip_longest(*sides) for word in pair if word is not None)
+    return tuple([word for pair in zip_longest(*sides) for word in pair if word is not None])
 
 
 @lru_cache(maxsize=1)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal
 
-from clawbot.languages.tables import text_in, words_in
+from clawbot.languages.tables import longest_first, text_in, words_in
 from clawbot.text.patterns import lazy_re
 
 Language = Literal["en", "zh"]
@@ -82,7 +82,7 @@ SHARED_STOP_WORDS = words_in("shared_stop_words")
 NAMES_LIKE_STOP_WORDS = words_in("names_like_stop_words", "en")
 """Stop words that are names in this spelling, except at the start of a sentence."""
 
-CHINESE_STOP_PHRASES = tuple(sorted(words_in("stop_phrases"), key=lambda phrase: (-len(phrase), phrase)))
+CHINESE_STOP_PHRASES = tuple(longest_first(words_in("stop_phrases")))
 """Phrases removed from a run wherever they occur, longest first: none of them occurs inside a longer word."""
 
 CJK_PARTICLES = frozenset(text_in("particles"))

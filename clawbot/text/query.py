@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from clawbot.languages.tables import longest_first
 from clawbot.text.language import (
     CALENDAR_WORDS,
     CHINESE_KEPT,
@@ -186,7 +187,7 @@ ONE_OF_MANY = 0.4
 
 
 _STOP_PHRASE = lazy_re("|".join(CHINESE_STOP_PHRASES))
-_KEPT_WORD = lazy_re("|".join(sorted(CHINESE_KEPT, key=lambda word: (-len(word), word))))
+_KEPT_WORD = lazy_re("|".join(longest_first(CHINESE_KEPT)))
 _HIRAGANA, _HAN = lazy_re(f"[{HIRAGANA}]"), lazy_re(f"[{IDEOGRAPHS}]")
 
 

@@ -142,12 +142,12 @@ def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool
     if typing:
         return tuple((_(key), _(text)) for key, text in SHELL_KEYS[typing])
     lines = READING_KEYS if reading else BUSY_KEYS if busy else IDLE_KEYS
-    found = ((" ".join(_key(keys, name) for name in names.split()), _(text)) for names, text in lines)
-    return tuple((key, text.format(mode=_(MODE_NAMES[mode]))) for key, text in found if key.strip())
-
-
-def _key(keys: KeyMap, name: str) -> str:
-    return keys.first(name) if name in BY_NAME else name
+    found: list[tuple[str, str]] = []
+    for names, text in lines:
+        key = " ".join([keys.first(name) if name in BY_NAME else name for name in names.split()])
+        if key.strip():
+            found.append((key, _(text).format(mode=_(MODE_NAMES[mode]))))
+    return tuple(found)
 
 
 def gauge_of(settings: Settings, status: RuntimeStatus) -> Gauge:

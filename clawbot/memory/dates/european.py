@@ -266,11 +266,11 @@ def _hint() -> str:
     behind_lead = rf"[ -](?:{'|'.join(_SHARED)}|{year})\b"
     groups: dict[str, list[str]] = {}
     for beginning in (
-        *(rf"{word}\b" for word in sorted({*months, *_DAY_WORDS})),
-        *(rf"{word}s?\b" for word in WEEKDAY_NUMBERS),
-        *(f"{word} " for word in sorted(seasons)),
+        *[rf"{word}\b" for word in sorted({*months, *_DAY_WORDS})],
+        *[rf"{word}s?\b" for word in WEEKDAY_NUMBERS],
+        *[f"{word} " for word in sorted(seasons)],
         *_LISTS["beginnings"],
-        *(word + behind_lead for word in lead.split("|")),
+        *[word + behind_lead for word in lead.split("|")],
     ):
         groups.setdefault(beginning[0], []).append(beginning[1:])
     words = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in groups.items())

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from clawbot.languages.tables import longest_first
 from clawbot.text.patterns import lazy_re
 
 Precision = Literal["day", "week", "month", "year"]
@@ -65,7 +66,7 @@ class Context(Struct, frozen=True):
 
 def any_of(words: Iterable[str]) -> str:
     """A pattern of any of `words`, the longest first."""
-    return f"(?:{'|'.join(sorted(words, key=lambda word: (-len(word), word)))})"
+    return f"(?:{'|'.join(longest_first(words))})"
 
 
 def day(when: date) -> Period:

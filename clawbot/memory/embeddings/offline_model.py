@@ -135,7 +135,7 @@ class WeightTable:
         rows = [self._row.unpack_from(self._map, self.offset + token * size) for token in tokens]
         totals = [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * self.dimensions
         length = math.hypot(*totals) or 1.0
-        return struct.pack(f"<{self.dimensions}f", *(total / length for total in totals))
+        return struct.pack(f"<{self.dimensions}f", *[total / length for total in totals])
 
 
 def _shape(content: mmap.mmap) -> tuple[int, int, int]:
