@@ -45,7 +45,7 @@ def check(file: Path | None, as_json: bool) -> None:
         loaded = load_settings(paths, config_file=file)
     except ConfigError as error:
         if as_json:
-            problems = [problem._asdict() for problem in error.problems]
+            problems = [{"place": each.position, "key": each.key, "text": each.text} for each in error.problems]
             print_json({"ok": False, "problems": problems, "notices": []})
         for line in () if as_json else [error] if error.hint else error.problems:
             echo_error(str(line))

@@ -219,7 +219,7 @@ class LineAppender:
             self.append(b"")
 
     def cut_off(self, start: int) -> Path:
-        """Move everything from byte `start` into a side file `<name>.partial`, and return its path. The side file is on
+        """Move everything from byte `start` into a side file `<name>.torn`, and return its path. The side file is on
         disk before the transcript is truncated. Raises SessionStoreError; nothing is lost then."""
         partial = os.pread(self._descriptor, self.size - start, start)
         with store_errors("cut the partial end off", self.path):
@@ -249,7 +249,7 @@ class LineAppender:
 def _set_aside(path: Path, partial: bytes) -> Path:
     """Store `partial` in a side file of `path`, unless a crash has already left one."""
     for number in range(1, MAX_SIDE_FILES):
-        side = path.with_name(f"{path.name}.partial" if number == 1 else f"{path.name}.partial.{number}")
+        side = path.with_name(f"{path.name}.torn" if number == 1 else f"{path.name}.torn.{number}")
         if create_complete(side, partial) or side.read_bytes() == partial:
             return side
     raise OSError(errno.EEXIST, "too many side files of partial ends", str(path))
