@@ -38,7 +38,7 @@ class EmbedderHandle:
         self._retry_at = 0.0
 
     async def open(self) -> Embedder | None:
-        """The embedder. None if no vectors are wanted or available: `problem` then says why."""
+        """The embedder. None if no vectors are wanted or available: `problem` is the reason."""
         if self._opening is not None:
             async with self._opening:
                 await self._open()

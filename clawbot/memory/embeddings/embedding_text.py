@@ -1,4 +1,4 @@
-"""The text that is embedded: for the offline model only meaningful words, for other models the whole text."""
+"""The text that is embedded: for the offline model only meaningful words, for other models the full text."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SPEAKER = lazy_re(
     r"(?P<name>[^\W\d_][^\n:：*<>|/，。,!?！？]{0,39}?)\s*[*_>]{0,3}(?::[*_]{0,3}(?=\s)|：)\s*"
 )
 WORD_EDGES = ".,!?;:()[]{}\"'“”‘’*_`~<>"
-_MOST_REMEMBERED = 50_000
+_MAX_REMEMBERED = 50_000
 _LONGEST_REMEMBERED = 40
 UNDER_HEADINGS: frozenset[ChunkKind] = frozenset({"item", "table"})
 """Chunks that mean little without their heading."""
 
 
 def split_speaker(text: str) -> tuple[str | None, str]:
-    """The speaker of `text`, a chunk of dialogue (`Anna: …`), and the speech; None and the whole text without a
+    """The speaker of `text`, a chunk of dialogue (`Anna: …`), and the speech; None and the full text without a
     name."""
     found = _SPEAKER.match(text)
     return (found["name"], text[found.end() :]) if found else (None, text)
@@ -52,13 +52,13 @@ def chunk_embedding_text(text: str, kind: ChunkKind, above: str, *, remote: bool
         text = split_speaker(text)[1]
     elif kind == "heading":
         text = heading_name(text)
-    said = _telling_words(text) or text
-    return f"{name} {said}" if name else said
+    meaningful = _meaningful_words(text) or text
+    return f"{name} {meaningful}" if name else meaningful
 
 
 def query_embedding_text(text: str, *, remote: bool) -> str:
     """The text to embed for a query, reduced like chunks."""
-    return text if remote else _telling_words(text) or text
+    return text if remote else _meaningful_words(text) or text
 
 
 class Remembered(dict[str, int], ABC):
@@ -67,7 +67,7 @@ class Remembered(dict[str, int], ABC):
     def __missing__(self, word: str) -> int:
         judged = self.judge(word)
         if len(word) <= _LONGEST_REMEMBERED:
-            if len(self) >= _MOST_REMEMBERED:
+            if len(self) >= _MAX_REMEMBERED:
                 self.clear()
             self[word] = judged
         return judged
@@ -77,16 +77,16 @@ class Remembered(dict[str, int], ABC):
         """The property of a new word: a truth value, or flags."""
 
 
-class _Telling(Remembered):
+class _Meaningful(Remembered):
     """Whether a word is meaningful."""
 
     def judge(self, word: str) -> bool:
         return word.lower().strip(WORD_EDGES).replace("'", "").replace("’", "") not in STOP_WORDS
 
 
-_telling = _Telling()
+_meaningful = _Meaningful()
 
 
-def _telling_words(text: str) -> str:
+def _meaningful_words(text: str) -> str:
     words = text.split()
-    return " ".join(compress(words, map(_telling.__getitem__, words)))
+    return " ".join(compress(words, map(_meaningful.__getitem__, words)))

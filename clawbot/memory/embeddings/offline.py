@@ -46,13 +46,13 @@ class _Parts(Struct, frozen=True):
 
 def find_offline() -> OfflineFiles | None:
     """The files of the offline model; None if they can't be used, see `offline_problem`. Blocks."""
-    found = _look()
+    found = _resolve()
     return found if isinstance(found, OfflineFiles) else None
 
 
 def offline_problem() -> str:
     """Why `find_offline` returns None, as a sentence; else empty. Blocks."""
-    found = _look()
+    found = _resolve()
     return found if isinstance(found, str) else ""
 
 
@@ -62,7 +62,7 @@ def is_frequent_word(word: str) -> bool:
     return files is not None and _load(files).bpe.has_word(word)
 
 
-def _look() -> OfflineFiles | str:
+def _resolve() -> OfflineFiles | str:
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         return f"The package {_PACKAGE}, which holds the offline vectors, is not installed."
@@ -105,12 +105,12 @@ class OfflineEmbedder:
             rows = []
             for batch in _batches(texts):
                 rows.append(await asyncio.to_thread(self._many, parts, batch))
-                self._stay()
+                self._retain()
         return Vectors(parts.table.dimensions, b"".join(rows))
 
     async def aclose(self) -> None:
         """Free the memory."""
-        self._stay(over=True)
+        self._retain(over=True)
         self._pool = None
 
     def _many(self, parts: _Parts, texts: Sequence[str]) -> bytes:
@@ -123,7 +123,7 @@ class OfflineEmbedder:
             self._pool = pool
             return rows
 
-    def _stay(self, *, over: bool = False) -> None:
+    def _retain(self, *, over: bool = False) -> None:
         """Keep the pool for `IDLE_SECONDS` from now, or drop it."""
         if self._idle is not None:
             self._idle.cancel()

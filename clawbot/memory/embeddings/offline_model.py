@@ -86,7 +86,7 @@ class Bpe:
     def _merged(self, parts: list[str]) -> list[str]:
         ids = self._ids
         last = self._behind
-        # The token of each part with the next one; only the two beside a merged pair change.
+        # The token of each part with the next one; only the two next to a merged pair change.
         ranks = [ids.get(left + right, last) for left, right in pairwise(parts)]
         while ranks and (least := min(ranks)) < last:
             at = ranks.index(least)
@@ -112,7 +112,7 @@ _HALF_BYTES = 2
 
 
 class BrokenWeightsError(ValueError):
-    """A weights file without a table of 16-bit floats; the text says why."""
+    """A weights file without a table of 16-bit floats; the text is the reason."""
 
 
 class WeightTable:
@@ -167,7 +167,7 @@ _GROUP = 256
 _SLICE = 4096
 """Rows of a long text summed in one step."""
 _PART = "\0"
-"""Prefix of the keys of word parts; other keys are whole words."""
+"""Prefix of the keys of word parts; other keys are entire words."""
 _FIGURE = lazy_re(r"\d")
 _FIGURE_OR_HAN = lazy_re(rf"[\d{HAN}]")
 
@@ -184,51 +184,51 @@ class WordPool:
         )
         self._dimensions = table.dimensions
         self._sums: Floats = np.empty((_FIRST_ROWS, table.dimensions), np.float32)
-        self._places: dict[str, int] = {}
+        self._positions: dict[str, int] = {}
         self._passing: list[str] = []
         self._encoded = _Encoded(bpe)
 
     def embed(self, texts: Sequence[str]) -> bytes:
         """One unit row of little-endian float32 per text; zeros for a text without words. Blocks."""
         self._forget_passing()
-        known = len(self._places)
-        places: list[int] = []
+        known = len(self._positions)
+        positions: list[int] = []
         counts: list[int] = []
         fresh: list[str] = []
-        place_of = self._places.__getitem__
+        position_of = self._positions.__getitem__
         for text in texts:
             try:
-                found = list(map(place_of, text.split()))
+                found = list(map(position_of, text.split()))
             except KeyError:
-                found = self._places_of(text, fresh)
-            places += found
+                found = self._positions_of(text, fresh)
+            positions += found
             counts.append(len(found))
         if fresh:
             self._add(fresh, known)
-        rows = self._pooled(self._sums, places, counts)
+        rows = self._pooled(self._sums, positions, counts)
         np = numpy()
         lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
         lengths[lengths == 0] = 1
         rows /= lengths[:, None]
         return rows.astype("<f4", copy=False).tobytes()
 
-    def _places_of(self, text: str, fresh: list[str]) -> list[int]:
+    def _positions_of(self, text: str, fresh: list[str]) -> list[int]:
         """The positions of the sums of the words of `text`; new words are added to `fresh`."""
-        known = self._places
+        known = self._positions
         get = known.get
-        places = []
+        positions = []
         for word in text.split():
-            place = get(word)
-            if place is not None:
-                places.append(place)
+            position = get(word)
+            if position is not None:
+                positions.append(position)
                 continue
             for key in _keys(word):
-                place = get(key)
-                if place is None:
-                    place = known[key] = len(known)
+                position = get(key)
+                if position is None:
+                    position = known[key] = len(known)
                     fresh.append(key)
-                places.append(place)
-        return places
+                positions.append(position)
+        return positions
 
     def _add(self, fresh: list[str], known: int) -> None:
         """Sum the words `fresh`, with positions after the `known` ones."""
@@ -252,16 +252,16 @@ class WordPool:
     def _forget_passing(self) -> None:
         """Drop the words of the last call beyond the cache size."""
         for key in self._passing:
-            del self._places[key]
+            del self._positions[key]
         self._passing = []
 
-    def _pooled(self, table: Floats | Halves, places: list[int], counts: list[int]) -> Floats:
-        """The sums of the rows of `table` at `places`, `counts[i]` of them for row i: `(len(counts), d)`.
+    def _pooled(self, table: Floats | Halves, positions: list[int], counts: list[int]) -> Floats:
+        """The sums of the rows of `table` at `positions`, `counts[i]` of them for row i: `(len(counts), d)`.
 
         Rows of equal count are summed together: five times as fast as `np.add.reduceat`.
         """
         np = numpy()
-        at = np.array(places, np.int32)
+        at = np.array(positions, np.int32)
         sizes = np.array(counts, np.int64)
         starts = np.cumsum(sizes) - sizes
         order = np.argsort(sizes, kind="stable")

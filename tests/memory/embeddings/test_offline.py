@@ -154,7 +154,7 @@ def test_words_beyond_what_is_kept_are_right_and_forgotten(
     for _ in range(3):
         pool.embed([f"new{'abcdefghij'[number // 10]}{'abcdefghij'[number % 10]}" for number in range(50)])
         assert pool.embed(TEXTS[:2]) == plain
-    assert len(pool._places) < 50 < MAX_WORDS
+    assert len(pool._positions) < 50 < MAX_WORDS
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_numbers_that_never_come_again_take_no_room(bpe: Bpe, table: WeightTable
     held = []
     for start in (0, 1_000):
         pool.embed([f"turn {form.format(n=n)} is over" for n in range(start, start + 1_000)])
-        held.append(len(pool._places))
+        held.append(len(pool._positions))
     assert held[1] - held[0] < 50 < 1_000
 
 
