@@ -409,7 +409,7 @@ async def _memory(host: AgentHost, argument: str) -> CommandResult:
     found = await host.deps.memory.index.search(SearchRequest(queries=(argument,)))
     lines: list[str] = []
     for hit in found.hits:
-        where = f"{hit.path}:{hit.start_line}" if hit.said is None else f"{hit.place}, {hit.said.at:%Y-%m-%d %H:%M}"
+        where = f"{hit.path}:{hit.start_line}" if hit.said is None else f"{hit.location}, {hit.said.at:%Y-%m-%d %H:%M}"
         more = f" ({and_more(hit.more)})" if hit.more else ""
         lines.append(f"- **{where}** {' '.join(hit.snippet.split())}{more}")
     notes = [f"_{note}_" for note in found.warnings]

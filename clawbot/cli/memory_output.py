@@ -63,7 +63,7 @@ def _location(hit: Hit) -> str:
     if hit.said is None:
         return f"{hit.path}:{hit.start_line}-{hit.end_line}"
     who = "You" if hit.said.who == "user" else hit.said.by or "Clawbot"
-    return f"{hit.place} ({who}, {hit.said.at:%Y-%m-%d %H:%M})"
+    return f"{hit.location} ({who}, {hit.said.at:%Y-%m-%d %H:%M})"
 
 
 def search_remarks(result: SearchResult) -> Iterator[str]:

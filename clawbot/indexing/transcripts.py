@@ -16,7 +16,7 @@ from clawbot.clock import moment_of
 from clawbot.memory.documents.days import DayMark
 from clawbot.memory.documents.memory_files import UNSETTLED, Document, UnreadableDocumentError
 from clawbot.memory.documents.walking import FileState, Listing, is_missing
-from clawbot.memory.values import TRANSCRIPTS, Hit, Issue, SaidBy, Source, part_path, split_part
+from clawbot.memory.values import TRANSCRIPTS, Hit, Issue, MessageRef, Source, part_path, split_part
 from clawbot.sessions.folder import TranscriptFile, file_state, list_transcripts
 from clawbot.sessions.forgotten import FILE_NAME as FORGOTTEN_FILE
 from clawbot.sessions.forgotten import read_forgotten
@@ -129,7 +129,7 @@ class TranscriptDocuments:
             end_line=before + hit.end_line,
             line=before + hit.line,
             snippet="\n".join(line for line in hit.snippet.split("\n") if line.strip() and not _DAY.fullmatch(line)),
-            said=SaidBy(speaker.entry, speaker.who, moment_of(speaker.timestamp, self._zone), speaker.by)
+            said=MessageRef(speaker.entry, speaker.who, moment_of(speaker.timestamp, self._zone), speaker.by)
             if speaker
             else None,
         )

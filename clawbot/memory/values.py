@@ -73,7 +73,7 @@ Origin = Literal["file", "user", "agent"]
 """Who wrote a text: the author of a file; the user or the agent in a conversation. Tool output is not indexed."""
 
 
-class SaidBy(Struct, frozen=True, omit_defaults=True):
+class MessageRef(Struct, frozen=True, omit_defaults=True):
     """The speaker and time of a message: the entry `entry` of a transcript, at `at` in the user's zone. `by` is the
     other program whose assistant spoke."""
 
@@ -98,7 +98,7 @@ class Hit(Struct, frozen=True, rename="camel"):
     snippet: str
     source: Source
     line: int = 0
-    said: SaidBy | None = None
+    said: MessageRef | None = None
     origin: Origin = "file"
     earlier: bool = False
     more: More | None = None
@@ -109,7 +109,7 @@ class Hit(Struct, frozen=True, rename="camel"):
         return math.floor(self.score * 1_000 + 1e-6) / 1_000
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Its location for people and models: `path#L12-L20`, for transcripts `sessions/….jsonl#entry`."""
         if self.said is not None:
             return f"{self.path}#{self.said.entry}"

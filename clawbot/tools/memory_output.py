@@ -173,7 +173,7 @@ def _result(shown: Shown, *, cite: bool) -> dict[str, Any]:
         found["said"] = {"who": spoken.who, "at": spoken.at.isoformat(timespec="minutes"), "entry": spoken.entry}
         found["said"] |= {"by": well_formed(spoken.by)} if spoken.by else {}
     if cite:
-        found["citation"] = well_formed(hit.place)
+        found["citation"] = well_formed(hit.location)
     if hit.earlier:
         found["earlier"] = True
     if hit.more is not None:

@@ -149,7 +149,7 @@ async def test_a_backend_of_a_package_searches_and_reads(paths: Paths) -> None:
     backend = opened(paths, "grep")
     backend.start()
     [hit] = (await backend.search(ASKED)).hits
-    assert (hit.place, hit.snippet) == ("MEMORY.md#L1", "- the proxy moved to port 8443")
+    assert (hit.location, hit.snippet) == ("MEMORY.md#L1", "- the proxy moved to port 8443")
     assert (await backend.read("MEMORY.md", 1, 1)).text == hit.snippet
     assert await backend.text("MEMORY.md") == f"{hit.snippet}\n"
     assert (await backend.status()).details == {"color": "auto"}

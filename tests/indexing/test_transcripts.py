@@ -196,7 +196,7 @@ async def test_of_a_long_talk_only_its_growth_is_read_and_embedded(tmp_path: Pat
         [hit, *_] = (await find(index, "walrus")).hits
         assert (hit.path, hit.line) == (f"sessions/{path.name}", path.read_bytes().count(b"\n"))
         assert hit.said is not None
-        assert (hit.said.who, hit.place) == ("user", f"sessions/{path.name}#{hit.said.entry}")
+        assert (hit.said.who, hit.location) == ("user", f"sessions/{path.name}#{hit.said.entry}")
         assert hit.said.entry in path.read_text().splitlines()[hit.line - 1]
         assert not any("tooloutput" in hit.snippet for hit in (await find(index, "tooloutput7")).hits)
         assert (await index.verify()).clean

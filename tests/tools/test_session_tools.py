@@ -13,7 +13,7 @@ import pytest
 
 from clawbot.context.privacy import privacy_of
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Hit, SaidBy, SearchResult
+from clawbot.memory.values import Hit, MessageRef, SearchResult
 from clawbot.sessions.transcript import Transcript
 from clawbot.tools.memory import AgentMemory
 from clawbot.tools.protocol import ToolOutcome
@@ -32,7 +32,7 @@ HIT = Hit(
     "User: 我的狗叫布鲁诺",
     "sessions",
     3,
-    SaidBy("0000000a", "user", datetime(2026, 11, 20, tzinfo=UTC)),
+    MessageRef("0000000a", "user", datetime(2026, 11, 20, tzinfo=UTC)),
 )
 NOW_OPEN = "sessions/now.jsonl"
 

@@ -38,7 +38,7 @@ from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ModelInfo
 from clawbot.llm.providers import Provider
 from clawbot.local_model.store import LocalOffer
-from clawbot.memory.values import EVERY_SOURCE, Hit, Progress, SaidBy, SearchResult, Source
+from clawbot.memory.values import EVERY_SOURCE, Hit, MessageRef, Progress, SearchResult, Source
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.scheduling.jobs import Job
 from clawbot.sessions.conversation import HistoryItem
@@ -196,7 +196,7 @@ def hit(path: str, line: int, snippet: str, score: float = 0.5, *, last: int = 0
 
 def told(session: str, snippet: str, score: float = 0.5, entry: str = "0000000a") -> Hit:
     """A place in a conversation that a search finds, said by the user an hour ago."""
-    said = SaidBy(entry, "user", NOW - timedelta(hours=1))
+    said = MessageRef(entry, "user", NOW - timedelta(hours=1))
     return Hit(f"sessions/{session}.jsonl", 4, 4, score, snippet, "sessions", 4, said)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from clawbot.memory.search.engine import JoinedRanking
 from clawbot.memory.search.protocols import Budget, Ranked
-from clawbot.memory.values import Hit, SaidBy
+from clawbot.memory.values import Hit, MessageRef
 from clawbot.tools.memory_output import fit
 
 BUDGET = Budget(6, 200, 0.05)
@@ -34,7 +34,7 @@ def note(score: float, text: str) -> Hit:
 
 
 def spoken(score: float, text: str, day: int = 20) -> Hit:
-    said = SaidBy("e", "user", datetime(2026, 11, day, 12, tzinfo=UTC))
+    said = MessageRef("e", "user", datetime(2026, 11, day, 12, tzinfo=UTC))
     return Hit("sessions/a.jsonl", 1, 1, score, text, "sessions", 1, said)
 
 

@@ -265,7 +265,7 @@ def test_a_reordered_line_is_filtered_by_the_score_it_shows(
     def results(least: float) -> dict[str, float]:
         request = SearchRequest(queries=("proxy port certificate",), min_score=least)
         search = Search(ways.reader, request, (None,), ways.settings, TODAY, ways.matrix)
-        return {hit.place: hit.score for hit in ways.engine.rank(search).results(order).hits}
+        return {hit.location: hit.score for hit in ways.engine.rank(search).results(order).hits}
 
     ways = Searcher(ways.reader, weights=_narrow())
     everything = results(0.0)

@@ -144,4 +144,4 @@ async def ask(memory: SelfHealingBackend, *questions: str, **bounds: Any) -> Sea
 
 def places(found: SearchResult) -> Sequence[str]:
     """Where the results are."""
-    return [hit.place for hit in found.hits]
+    return [hit.location for hit in found.hits]

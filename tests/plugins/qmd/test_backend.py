@@ -35,7 +35,7 @@ async def test_a_search_indexes_asks_and_reads_the_lines_from_the_file(machine: 
     memory = machine.memory()
     found = await ask(memory)
     [hit] = found.hits
-    assert (hit.place, hit.line, hit.score) == ("MEMORY.md#L3-L4", 3, 0.8)
+    assert (hit.location, hit.line, hit.score) == ("MEMORY.md#L3-L4", 3, 0.8)
     assert hit.snippet == "- the proxy moved to port 8443\n- 喜欢乌龙茶"
     assert (found.mode, found.provider, found.model, found.fallback) == ("fts-only", "qmd", "qmd", None)
     assert [call.partition(" ")[0] for call in machine.calls] == ["update", "search"]
