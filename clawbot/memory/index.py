@@ -243,7 +243,7 @@ def _hidden_warnings(issues: Sequence[Issue]) -> Iterator[str]:
     for issue in issues[:MAX_WARNINGS]:
         yield f"{issue.path} could not be read ({issue.text}): its last known version is searched."
     if len(issues) > MAX_WARNINGS:
-        yield f"{len(issues) - MAX_WARNINGS:,} more places could not be read."
+        yield f"{len(issues) - MAX_WARNINGS:,} more paths could not be read."
 
 
 class Holdings(Struct, frozen=True):

@@ -83,8 +83,8 @@ class Lexicon:
         words. At most PER_WORD per word; if there are more than IN_ALL, each word keeps its best ones.
         """
         matches = tuple(dict.fromkeys(self._matches(fold(text))))
-        said = {match.source for match in matches}
-        groups = [self._others(match, said) for match in matches]
+        sources = {match.source for match in matches}
+        groups = [self._others(match, sources) for match in matches]
         ranked = chain.from_iterable(zip_longest(*groups))
         kept: dict[str, Expansion] = {}
         for expansion in ranked:
@@ -112,7 +112,7 @@ class Lexicon:
         return {_FIRST_WORD.split(line, 1)[0]: number for number, line in enumerate(self._lines)}
 
     def concepts_in(self, text: str) -> Iterator[tuple[str, list[int]]]:
-        """The words and phrases of `text` that stand for concepts, and the numbers of these."""
+        """The words and phrases of `text` that name concepts, and the numbers of these."""
         for match in dict.fromkeys(self._matches(fold(text))):
             numbers = (self._first[match.word], *self._further.get(match.word, ()))
             yield match.source, [n for n in numbers if match.word in map(plain, concept(self._lines[n]).words)]
@@ -121,7 +121,7 @@ class Lexicon:
         """The words for a concept in English and Chinese."""
         return [(word, "en" if word.isascii() else "zh") for word in concept(self._lines[number]).words]
 
-    def _others(self, match: Match, said: set[str]) -> list[Expansion]:
+    def _others(self, match: Match, sources: set[str]) -> list[Expansion]:
         equal: list[str] = [match.word]
         broader: list[str] = []
         narrower: list[str] = []
@@ -135,7 +135,7 @@ class Lexicon:
         kinds = dict.fromkeys(equal, False) | {word: True for word in broader if word not in equal}
         for word in narrower:
             kinds.setdefault(word, False)
-        others = [Expansion(match.source, word, kind) for word, kind in kinds.items() if plain(word) not in said]
+        others = [Expansion(match.source, word, kind) for word, kind in kinds.items() if plain(word) not in sources]
         return others[:PER_WORD]
 
     def _matches(self, text: str) -> Iterator[Match]:

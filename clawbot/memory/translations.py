@@ -82,7 +82,7 @@ class Translations:
         return any(base in self._single for base in bases_of(word, self.language))
 
     def concepts_in(self, text: str) -> Iterator[tuple[str, Sequence[int]]]:
-        """The words and phrases of `text` (case-folded, see `fold`) that stand for concepts, and the numbers of these;
+        """The words and phrases of `text` (case-folded, see `fold`) that name concepts, and the numbers of these;
         for a phrase also its words."""
         if self.language in INFLECTED:
             yield from self._latin(_WORD.findall(text))
@@ -192,7 +192,7 @@ class Thesaurus:
         return (*synonyms, *tuple(found.values())[:IN_ALL])
 
     def _spoken(self, text: str, folded: str) -> frozenset[Language]:
-        """The languages to look the words of `text` up in."""
+        """The languages in which to look up the words of `text`."""
         spoken = languages_of(text)
         if "zh" in spoken and "ja" not in self._notes.languages:
             return spoken - {"ja"}
@@ -230,7 +230,7 @@ class Thesaurus:
     def _without_foreign(
         self, text: str, foreign: Sequence[tuple[str, Sequence[int]]], spoken: frozenset[Language]
     ) -> str:
-        """`text` without the words of another language, which may look like English ones."""
+        """`text` without the words of another language, which may resemble English ones."""
         if "en" in spoken or not spoken & {*INFLECTED}:
             return text
         sources = {word for source, _ in foreign for word in source.split()}
@@ -267,8 +267,8 @@ class Thesaurus:
         if " " in word:
             return (word,) if all(map(self._notes.has, word.split())) else ()
         # What is also an English word would be found in English notes.
-        looks = without_accents(word)
-        if "en" in self._notes.languages and (looks in STOP_WORDS or self._lexicon.knows(looks)):
+        plain_word = without_accents(word)
+        if "en" in self._notes.languages and (plain_word in STOP_WORDS or self._lexicon.knows(plain_word)):
             return ()
         return self._notes.forms(word, language)
 
@@ -279,7 +279,7 @@ def _is_of(word: str, languages: frozenset[Language]) -> bool:
 
 
 def compounds_in(text: str) -> list[str]:
-    """The parts of the German compounds in `text`: the index gets them too, or only whole compounds were found."""
+    """The parts of the German compounds in `text`: the index gets them too, or only entire compounds were found."""
     return [part for word in _LONG_WORD.findall(text) for part in _parts_of(word)]
 
 

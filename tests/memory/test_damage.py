@@ -380,7 +380,7 @@ async def test_many_places_that_cannot_be_looked_at_are_summed_up(
         assert len(found.hits) == 6
         assert len(found.warnings) == 4
         assert found.warnings[0].startswith("memory/0 could not be read (it can't be read: Input/output error)")
-        assert found.warnings[-1] == "3 more places could not be read."
+        assert found.warnings[-1] == "3 more paths could not be read."
 
 
 async def test_files_that_could_not_be_read_are_in_the_status_of_a_later_process(house: House) -> None:

@@ -244,7 +244,7 @@ class Walk:
             return
         self._seen.add(identity)
         if not path.isascii() and (other := self._named.setdefault(composed(path), path)) != path:
-            text = "another file has a name that looks the same, in another Unicode form: rename one of the two"
+            text = "another file has the same name in another Unicode form: rename one of the two"
             self._issues += [Issue(printable(each), text) for each in (other, path)]
         if found.st_size > MAX_FILE_BYTES:
             self.report(path, f"it is larger than {MAX_FILE_BYTES >> 20} MB and not indexed")

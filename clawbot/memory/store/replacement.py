@@ -35,7 +35,7 @@ def publish(path: Path) -> None:
 
     The caller holds the writer's lock and has closed its connections to both. Readers keep their open files, and see
     the new index at their next snapshot. Raises BusyIndexError if a reader does not finish in time (the new index then
-    stays, to be published later), StoreError.
+    remains, to be published later), StoreError.
     """
     building = building_path(path)
     if not building.exists():
