@@ -648,7 +648,7 @@ async def test_a_name_that_was_written_in_another_form_of_unicode_is_still_there
 async def test_a_look_at_files_that_hangs_holds_up_no_answer(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     house.write("memory/a.md", "alpha")
     go_on = threading.Event()
-    monkeypatch.setattr(searcher, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(searcher, "CHECK_SECONDS", 0.01)
 
     def hang(self: Library, hits: Sequence[Hit]) -> frozenset[str]:
         go_on.wait(100)

@@ -14,11 +14,11 @@ from msgspec import structs
 
 from clawbot.languages.tables import pattern_in, text_in, words_in
 from clawbot.memory.chunking.chunks import Chunk, chunk
-from clawbot.memory.dates import TIME_WORDS, says_yesterday, without_marks
+from clawbot.memory.dates import TIME_WORDS, means_yesterday, without_marks
 from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, speakers_of
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.embeddings.embedding_text import UNDER_HEADINGS, WORD_EDGES, Remembered, split_speaker
-from clawbot.memory.store.records import CJK, DATED, NUMBERED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, ChunkRecord
+from clawbot.memory.store.records import BY_AGENT, BY_USER, CJK, DATED, NUMBERED, QUESTION, ChunkRecord
 from clawbot.memory.translations import compounds_in
 from clawbot.text.language import CJK as CJK_CHARACTERS
 from clawbot.text.tokens import index_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clawbot.config.schema_memory import MemorySearchSettings
 
 
-_FLAGS = {"user": SAID_BY_USER, "assistant": SAID_BY_AGENT}
+_FLAGS = {"user": BY_USER, "assistant": BY_AGENT}
 # The speaker marks of transcripts.
 _USER, _AGENT = "User: ", "Assistant: "
 
@@ -43,8 +43,8 @@ def origins_of(document: Document) -> Sequence[int]:
 
 def _origin_of(line: str) -> int:
     if line.startswith(_USER):
-        return SAID_BY_USER
-    return SAID_BY_AGENT if line.startswith(_AGENT) else 0
+        return BY_USER
+    return BY_AGENT if line.startswith(_AGENT) else 0
 
 
 _CJK = re.compile(f"[{CJK_CHARACTERS}]")
@@ -141,7 +141,7 @@ def _flags(text: str) -> int:
         flags |= CJK
         if not flags & DATED and (_CHINESE_TIME.search(text) or (_NOT_CHINESE.search(text) and _TIME.search(text))):
             flags |= DATED
-    elif ("hier" in text or "Hier" in text) and says_yesterday(text):
+    elif ("hier" in text or "Hier" in text) and means_yesterday(text):
         flags |= DATED
     return flags
 

@@ -1,6 +1,6 @@
 """Finds dates in text, absolute and relative, in English, Chinese, German, Spanish, French, Japanese and Korean."""
 
-from clawbot.memory.dates.european import TIME_WORDS, says_yesterday, without_marks
+from clawbot.memory.dates.european import TIME_WORDS, means_yesterday, without_marks
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import DateRange, Precision, Prefer
 
@@ -10,6 +10,6 @@ __all__ = [
     "Precision",
     "Prefer",
     "dates_in",
-    "says_yesterday",
+    "means_yesterday",
     "without_marks",
 ]

@@ -86,7 +86,7 @@ class _Eastern:
         return self._part(month, match.groupdict().get("p"))
 
     def _part(self, month: Period, part: str | None) -> Period:
-        """The beginning, middle or end of a month; the whole of it without `part`."""
+        """The beginning, middle or end of a month; all of it without `part`."""
         match self._parts_of_month.get(part or ""):
             case "start":
                 return Period(month.start, month.start.replace(day=10), "week")
@@ -123,7 +123,7 @@ class _Eastern:
 
     def beside(self, match: re.Match[str], context: Context) -> Period:
         """A weekday counted from the reference."""
-        return ranges.weekday_beside(context.reference, self._weekdays[match["w"]], self._offsets[match["q"]])
+        return ranges.adjacent_weekday(context.reference, self._weekdays[match["w"]], self._offsets[match["q"]])
 
     def weekday(self, match: re.Match[str], context: Context) -> Period:
         weekday = self._weekdays[match["w"]]

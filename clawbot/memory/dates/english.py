@@ -63,7 +63,7 @@ _BEFORE_A_DAY = frozenset({"on", "by", "since", "until", "till", "from"})
 _BEFORE_A_MONTH = frozenset(
     {"in", "since", "until", "till", "during", "throughout", "between", "late", "early", "mid", "last", "next"}
 )
-_LOOK_BACK = 8
+_LOOKBEHIND = 8
 _NAME_BEHIND = re.compile(" [A-Z]")
 _LAST_WORD = re.compile(r"([^\W\d_]+) *$")
 
@@ -71,8 +71,8 @@ _LAST_WORD = re.compile(r"([^\W\d_]+) *$")
 def _day_of_month(match: re.Match[str], context: Context) -> Period | None:
     """7 May 2023, May 7th, 7-9 May."""
     name = match["m"]
-    says_more = match["th"] or match["y"] or name[0].isupper() or _word_before(match) in _BEFORE_A_DAY
-    if name.lower() in ALSO_WORDS and not says_more:
+    is_sure = match["th"] or match["y"] or name[0].isupper() or _word_before(match) in _BEFORE_A_DAY
+    if name.lower() in ALSO_WORDS and not is_sure:
         return None
     month, first, year = month_number(name), int(match["d"]), match["y"]
     start = ranges.day(date(int(year), month, first)) if year else ranges.day_near(month, first, context)
@@ -81,7 +81,7 @@ def _day_of_month(match: re.Match[str], context: Context) -> Period | None:
 
 
 def _word_before(match: re.Match[str]) -> str:
-    word = _LAST_WORD.search(match.string, max(0, match.start() - _LOOK_BACK), match.start())
+    word = _LAST_WORD.search(match.string, max(0, match.start() - _LOOKBEHIND), match.start())
     return word[1].lower() if word else ""
 
 
@@ -98,7 +98,7 @@ def _month_alone(match: re.Match[str], context: Context) -> Period | None:
     if match["y"]:
         return ranges.month(int(match["y"]), month)
     if before in ("last", "this", "next"):
-        return ranges.month_beside(month, context, offset_named(before))
+        return ranges.adjacent_month(month, context, offset_named(before))
     return ranges.month_near(month, context)
 
 
@@ -142,7 +142,7 @@ def _relative(match: re.Match[str], context: Context) -> Period | None:
     # "He last sat there": a short form of a weekday has a capital.
     if not word.lower().endswith("day") and not word[0].isupper():
         return None
-    return ranges.weekday_beside(context.reference, weekday_number(word), offset)
+    return ranges.adjacent_weekday(context.reference, weekday_number(word), offset)
 
 
 def _weekday_of_week(match: re.Match[str], context: Context) -> Period:
@@ -164,7 +164,7 @@ def _weekend_alone(_: re.Match[str], context: Context) -> Period:
 
 
 def _beside(match: re.Match[str], context: Context) -> Period | None:
-    """The Sunday before 25 May 2023, the week before last; without a date, beside the reference."""
+    """The Sunday before 25 May 2023, the week before last; without a date, next to the reference."""
     when, step = context.reference, -1 if match["way"].lower() == "before" else 1
     anchor = match["anchor"] or ""
     if anchor.lower() == "last":
@@ -178,9 +178,9 @@ def _beside(match: re.Match[str], context: Context) -> Period | None:
         return ranges.unit_of(when, unit, step)
     number = weekday_number(match["u"])
     if step > 0:
-        return ranges.weekday_beside(when, number, 1)
-    nearest = ranges.weekday_beside(when, number, -1)
-    return nearest if step == -1 else ranges.weekday_beside(nearest.start, number, -1)
+        return ranges.adjacent_weekday(when, number, 1)
+    nearest = ranges.adjacent_weekday(when, number, -1)
+    return nearest if step == -1 else ranges.adjacent_weekday(nearest.start, number, -1)
 
 
 def _counted(match: re.Match[str], context: Context) -> Period | None:

@@ -60,7 +60,7 @@ def may_name_a_date(lower: str) -> bool:
     return not _CUES.isdisjoint(words) or any(word[0].isdecimal() for word in words)
 
 
-def says_yesterday(text: str) -> bool:
+def means_yesterday(text: str) -> bool:
     """Whether "hier" in `text` is French."""
     languages = languages_of(text)
     return "fr" in languages and "de" not in languages
@@ -76,7 +76,7 @@ _UNITS: dict[str, Unit] = {
 _WAYS_BACK = frozenset({"vor", "antes", "avant"})
 _NAMES_A_DATE = lazy_re(_TABLE.parts["NAMES_A_DATE"], re.IGNORECASE)
 _SENTENCE = lazy_re(r"(?:^|[.:!?\n])\W*$")
-_LOOK_BACK = 14
+_LOOKBEHIND = 14
 
 
 def _may_be(context: Context, *languages: Language) -> bool:
@@ -123,7 +123,7 @@ def _day_of_month(match: re.Match[str], context: Context) -> Period | None:
 
 def _dotted(match: re.Match[str], context: Context) -> Period | None:
     """12.3., 12.03., 12.3.25: German, and no version or section."""
-    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    before = match.string[max(0, match.start() - _LOOKBEHIND) : match.start()]
     if not (
         _NAMES_A_DATE.search(before)
         or (match["mn"][0] == "0" and _may_be(context, "de"))
@@ -159,7 +159,7 @@ def _beside(match: re.Match[str], context: Context) -> Period | None:
     weekday = WEEKDAY_NUMBERS.get(match["one"].lower())
     if weekday is None:
         return ranges.unit_of(when, _unit(match["one"]), step)
-    return ranges.weekday_beside(when, weekday, step)
+    return ranges.adjacent_weekday(when, weekday, step)
 
 
 def _month_of_year(match: re.Match[str], _: Context) -> Period:
@@ -179,7 +179,7 @@ def _day_word(match: re.Match[str], context: Context) -> Period | None:
     """Gestern, heute Morgen, pasado mañana, hier soir."""
     word = match["w"].lower()
     # "Hier" is German for here; "der Morgen" is the morning.
-    if not _is_ours(context) or (word == "hier" and not says_yesterday(context.text)):
+    if not _is_ours(context) or (word == "hier" and not means_yesterday(context.text)):
         return None
     if word == "morgen" and match["w"][0].isupper() and not _SENTENCE.search(match.string[: match.start()]):
         return None
@@ -214,10 +214,10 @@ def _relative(match: re.Match[str], context: Context) -> Period | None:
     if season := _SEASONS.get(word):
         return ranges.season_of(context.reference, season, offset)
     if month := MONTH_NUMBERS.get(word):
-        return ranges.month_beside(month, context, offset)
+        return ranges.adjacent_month(month, context, offset)
     if (weekday := WEEKDAY_NUMBERS.get(word)) is None:
         return ranges.unit_of(context.reference, _unit(word), offset)
-    nearest = ranges.weekday_beside(context.reference, weekday, offset)
+    nearest = ranges.adjacent_weekday(context.reference, weekday, offset)
     return ranges.days_from(nearest.start, 7 * (offset - (offset > 0) + (offset < 0)))
 
 
@@ -273,7 +273,7 @@ def _hint() -> str:
         *[word + behind_lead for word in lead.split("|")],
     ):
         groups.setdefault(beginning[0], []).append(beginning[1:])
-    words = "|".join(f"{letter}(?:{'|'.join(rests)})" for letter, rests in groups.items())
+    words = "|".join(f"{letter}(?:{'|'.join(endings)})" for letter, endings in groups.items())
     english = "|".join(sorted(_ENGLISH_MONTHS - {"may"}))
     # "5 November" is English as well.
     numbers = rf"\d\d?(?:(?:\.|er|[ºo°]) ?{of}?| {of})(?:{english})\b|\d\d?\. ?(?:\d\d?\.|kw|kalenderw)"

@@ -48,7 +48,7 @@ _MONTH_FIRST = lazy_re(r"[a-z]+_(?:US|PH|CN|TW|JP|KR)\b|(?:zh|ja|ko)\b", re.IGNO
 
 class Named(Struct, frozen=True):
     """The days that a text is named by, and the `rest` of it, behind them or else before them. `period` is None if its
-    day and month can't be told apart; `is_ambiguous` also where an order told them."""
+    day and month can't be distinguished; `is_ambiguous` also where an order resolved them."""
 
     period: Period | None
     rest: str = ""
@@ -108,13 +108,13 @@ def order_in(name: str) -> Order | None:
 
 
 def is_ambiguous(name: str) -> bool:
-    """Whether the name of a note has a day and a month that can't be told apart: 03-04-2026."""
+    """Whether the name of a note has a day and a month that can't be distinguished: 03-04-2026."""
     found = _YEAR_LAST.search(name)
     return found is not None and found[1] != found[3] and max(int(found[1]), int(found[3])) <= _MONTHS
 
 
 def order_of_locale(environment: Mapping[str, str]) -> Order | None:
-    """The order of the locale, in the order of POSIX; None if that names no place."""
+    """The order of the locale, in the order of POSIX; None if that names no territory."""
     wanted = next(filter(None, map(environment.get, ("LC_ALL", "LC_TIME", "LANG"))), "").partition(".")[0]
     if wanted in ("", "C", "POSIX", "en"):
         return None
@@ -122,7 +122,7 @@ def order_of_locale(environment: Mapping[str, str]) -> Order | None:
 
 
 def weekday_or_time(rest: str) -> bool:
-    """Whether what follows the day in a name only says it again: `-Saturday`, ` (Sat)`."""
+    """Whether what follows the day in a name only repeats it: `-Saturday`, ` (Sat)`."""
     plain = without_marks(plain_forms(rest)).strip(" -_.,()[]")
     match = _WEEKDAY.match(plain)
     return match is not None and match.end() == len(plain)

@@ -46,7 +46,7 @@ class Period(Struct, frozen=True):
 class DateRange(Struct, frozen=True):
     """A date named in a text: the days from `start` to `end`, inclusive.
 
-    `text` is the wording; `precision` says how exactly it names the days: "last week" is seven days with the precision
+    `text` is the wording; `precision` is how exactly it names the days: "last week" is seven days with the precision
     week.
     """
 
@@ -57,7 +57,7 @@ class DateRange(Struct, frozen=True):
 
 
 class Context(Struct, frozen=True):
-    """The reference of relative dates, and the whole text as it is written."""
+    """The reference of relative dates, and the complete text as it is written."""
 
     reference: date
     prefer: Prefer
@@ -124,7 +124,7 @@ def quarter_of(when: date, offset: int = 0) -> Period:
 
 
 def year(number: int) -> Period:
-    """A whole year."""
+    """A full year."""
     return Period(date(number, 1, 1), date(number, 12, 31), "year")
 
 
@@ -176,7 +176,7 @@ def month_near(number: int, context: Context) -> Period:
     return pick([month(each, number) for each in _years_around(context, 1)], context)
 
 
-def month_beside(number: int, context: Context, offset: int) -> Period:
+def adjacent_month(number: int, context: Context, offset: int) -> Period:
     """The last (-1), this (0) or next (1) month of that number: last May may be of this year."""
     when = context.reference
     is_this_year = not offset or number * offset > when.month * offset
@@ -209,7 +209,7 @@ def weekend_near(context: Context) -> Period:
     return pick([weekend_of(context.reference, offset) for offset in (-1, 0, 1)], context)
 
 
-def weekday_beside(when: date, weekday: int, offset: int) -> Period:
+def adjacent_weekday(when: date, weekday: int, offset: int) -> Period:
     """The last (below 0) `weekday` before `when`, that of its week (0), or the first one after it."""
     if not offset:
         return weekday_of(when, weekday)
@@ -285,7 +285,7 @@ class FoundDate(Struct, frozen=True):
 
 
 class Grammar:
-    """The rules of one language, tried in order at each place near a hint."""
+    """The rules of one language, tried in order at each position near a hint."""
 
     def __init__(self, rules: Sequence[DateRule], *, hint: str, start: str, reach: int) -> None:
         """`hint` matches in the lower-case form of every date, at most `reach` characters after its start; `start`
@@ -346,7 +346,7 @@ _PART = re.compile(r"\{(~?)([A-Z]\w*)\}")
 class LanguageTable:
     """The words, patterns and rules of dates in a language, as in a TOML table.
 
-    In a pattern {NAME} stands for an earlier part, or for any of the words NAME, and {~NAME} for a part without its
+    A pattern includes by {NAME} an earlier part, or any of the words NAME, and by {~NAME} a part without its
     named groups; a long pattern is a list. A rule finds its `days` by the function of that name, or is not a date.
     """
 
@@ -357,7 +357,7 @@ class LanguageTable:
             self.parts[part] = self._filled(pattern)
 
     def words(self, name: str) -> dict[str, Any]:
-        """What each word of the table `name` stands for: a number, or a name; empty if there is no such table."""
+        """The meaning of each word of the table `name`: a number, or a name; empty if there is no such table."""
         found: dict[str, Any] = {}
         for meaning, words in self.table["words"].get(name, {}).items():
             is_number = meaning.removeprefix("-").isdecimal()

@@ -1,4 +1,4 @@
-"""Leaves repetition out of what a search found: of lines that say the same the newest one takes their place."""
+"""Removes repetition from the results of a search: the newest of equal lines replaces the others."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ def without_repetition(
     words: Set[str],
     days: Sequence[DateRange],
 ) -> RankedLines:
-    """`ranked` with each text once, and what each stands for. `words` and `days` are those of the question: its numbers
-    and single days are asked for, and where it names days, the best of equal lines is kept. Blocks."""
+    """`ranked` with each text once, and the others that it represents. `words` and `days` are of the question: its
+    numbers and single days are asked for, and where it names days, the best of equal lines is kept. Blocks."""
     rows = {row.id: row for row in reader.rows({each for number in ranked.ids for each in (number, number + 1)})}
     known = [at for at, number in enumerate(ranked.ids) if number in rows]
     above = _headings(reader, [rows[ranked.ids[at]] for at in known])
     exact = {each.start for each in days if each.start == each.end}
     lines: dict[int, Line] = {}
-    said: set[tuple[str, date | None]] = set()
+    seen: set[tuple[str, date | None]] = set()
     for at in known:
         row = rows[ranked.ids[at]]
         file, below = files[file_of(row.id)], rows.get(row.id + 1)
         day = file.day_at(row.id - id_of(file.id, 0))
-        # A heading alone says little: it stands for the line below it.
+        # A heading alone means little: it represents the line below it.
         text = f"{row.text}\n{below.text}" if row.kind == "heading" and below else row.text
-        # One of a day or a time alone says what the line below it says: they are one place.
-        place = row.id + 1 if below and wording_of(text).words == wording_of(below.text).words else row.id
+        # One of a day or a time alone has the meaning of the line below it: they are one position.
+        position = row.id + 1 if below and wording_of(text).words == wording_of(below.text).words else row.id
         about = "" if file.source == "sessions" else f"{_about(file.path)} {above.get(row.heading or -1, '')}"
         # Which number it is does not matter: of many nearly equal lines only one is examined.
         mark = day if day in exact or (row.flags & DATED and _is_relative(_DIGITS.sub("3", text))) else None
-        # A fork of a conversation holds what was said in it: it was said once.
-        if file.source != "sessions" or (text, day) not in said:
-            lines[at] = Line(text, day, about, mark, ranked.scores[at], place)
-            said.add((text, day))
+        # A fork of a conversation repeats the messages of its parent: they count once.
+        if file.source != "sessions" or (text, day) not in seen:
+            lines[at] = Line(text, day, about, mark, ranked.scores[at], position)
+            seen.add((text, day))
     ats = list(lines)
     kept = fold(list(lines.values()), {*words, *exact}, newest=not days)
     return RankedLines(
@@ -85,7 +85,7 @@ def folded_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 @functools.lru_cache(8_192)
 def _about(path: str) -> str:
-    """What the names of a note and its folders say, besides days."""
+    """The subject by the names of a note and its folders, without days."""
     *folders, name = path.removeprefix("memory/").rpartition(".")[0].split("/")
     found = named(name, at_end=True)
     rest = name if found is None else "" if weekday_or_time(found.rest) else found.rest

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 Describe = Callable[[Sequence[Hit]], Sequence[Hit]]
 """Adds speaker and time to hits of transcripts. May block."""
 
-TALKS_SHARE = 3
+TRANSCRIPT_SHARE = 3
 """While enough notes match, one in this many results may come from a transcript."""
 
 LINES = "lines"
@@ -50,12 +50,12 @@ PROFILE_GROUP = "clawbot.rankings"
 VECTOR_WEIGHT, TEXT_WEIGHT = 0.7, 0.3
 """The weights of vectors and words; other settings count by how they differ from these."""
 
-LEAST_SCORE = 0.35
+MIN_SCORE = 0.35
 """The minimum score of the profile classic."""
 
 LINE_RESULTS, CLASSIC_RESULTS = 24, 6
-"""Results of a search in each profile, unless it says otherwise. Lines are short: their characters are the limit, and
-`query.max_results` counts in proportion."""
+"""Default number of results in each profile. Lines are short: their characters are the limit, and `query.max_results`
+counts in proportion."""
 
 # A transcript hit with this share of its words in one note is redundant: the session's note quotes it.
 _SAME_WORDS = 0.8
@@ -65,10 +65,10 @@ class JoinedRanking:
     """A `Ranking` of notes and transcripts; the scores of transcripts are multiplied by `weight` (0 to 1)."""
 
     def __init__(
-        self, notes: Ranking | None, talks: Ranking, weight: float, budget: Budget, describe: Describe = tuple
+        self, notes: Ranking | None, transcripts: Ranking, weight: float, budget: Budget, describe: Describe = tuple
     ) -> None:
         self._notes = notes
-        self._talks = talks
+        self._transcripts = transcripts
         self._weight = weight
         self._budget = budget
         self._describe = describe
@@ -76,30 +76,30 @@ class JoinedRanking:
 
     def texts(self, count: int) -> list[str]:
         """The first texts of both, at most `count`."""
-        said = self._talks.texts(count if self._notes is None else count // TALKS_SHARE)
-        noted = [] if self._notes is None else self._notes.texts(count - len(said))
+        spoken = self._transcripts.texts(count if self._notes is None else count // TRANSCRIPT_SHARE)
+        noted = [] if self._notes is None else self._notes.texts(count - len(spoken))
         self._noted = len(noted)
-        return [*noted, *said]
+        return [*noted, *spoken]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
         """The best of both by score, within the budget. Blocks."""
-        talks = self._talks.results(self._part(order, of_notes=False))
-        told = self._describe(talks.hits)
-        weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 3)) for hit in told)
-        said = [hit for hit in weighed if hit.score >= self._budget.score]
+        found = self._transcripts.results(self._part(order, of_notes=False))
+        described = self._describe(found.hits)
+        weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 3)) for hit in described)
+        spoken = [hit for hit in weighed if hit.score >= self._budget.score]
         if self._notes is None:
-            return Ranked(tuple(_fitting(said, self._budget)), talks.partial, talks.warnings)
+            return Ranked(tuple(_fitting(spoken, self._budget)), found.partial, found.warnings)
         notes = self._notes.results(self._part(order, of_notes=True))
         known = [token_set(hit.snippet) for hit in notes.hits]
-        new = [hit for hit in without_copies(said) if not _is_known(token_set(hit.snippet), known)]
+        new = [hit for hit in without_copies(spoken) if not _is_known(token_set(hit.snippet), known)]
         results = self._budget.results
-        room = max(results // TALKS_SHARE, 1, results - len(notes.hits))
+        room = max(results // TRANSCRIPT_SHARE, 1, results - len(notes.hits))
         parts = (notes.hits, new[:room])
         # By the highest score from each hit on: both lists keep their order where it is not that of the scores.
         ranked = [(max(hit.score for hit in part[at:]), hit) for part in parts for at, hit in enumerate(part)]
         joined = [hit for _, hit in sorted(ranked, key=lambda each: -each[0])]
         hits = tuple(_fitting(joined, self._budget)) if new else notes.hits
-        return Ranked(hits, notes.partial or talks.partial, tuple(dict.fromkeys((*notes.warnings, *talks.warnings))))
+        return Ranked(hits, notes.partial or found.partial, tuple(dict.fromkeys((*notes.warnings, *found.warnings))))
 
     def _part(self, order: Sequence[int] | None, *, of_notes: bool) -> Sequence[int] | None:
         if order is None:
@@ -109,8 +109,8 @@ class JoinedRanking:
         return [number - self._noted for number in order if number >= self._noted]
 
 
-def _is_known(said: frozenset[str], notes: Sequence[frozenset[str]]) -> bool:
-    return any(len(said & note) >= _SAME_WORDS * len(said) for note in notes)
+def _is_known(tokens: frozenset[str], notes: Sequence[frozenset[str]]) -> bool:
+    return any(len(tokens & note) >= _SAME_WORDS * len(tokens) for note in notes)
 
 
 def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
@@ -193,17 +193,17 @@ class SearchEngine:
         request = search.request
         budget = budget_of(request, search.settings)
         with search.reader.snapshot():
-            talks_of = self._sources.part(search.reader.files(), "sessions")[0]
-            has_talks = "sessions" in request.sources and bool(talks_of)
+            in_sessions = self._sources.part(search.reader.files(), "sessions")[0]
+            has_transcripts = "sessions" in request.sources and bool(in_sessions)
             notes = self._rank_source(search, "memory", budget) if "memory" in request.sources else None
-            if notes is None or has_talks:
-                weight = self._talk_weight(search) if notes else 1.0
-                talks = self._rank_source(search, "sessions", budget)
-                notes = JoinedRanking(notes, talks, weight, budget, describe)
+            if notes is None or has_transcripts:
+                weight = self._transcript_weight(search) if notes else 1.0
+                transcripts = self._rank_source(search, "sessions", budget)
+                notes = JoinedRanking(notes, transcripts, weight, budget, describe)
             self._was_asked = True
             return notes
 
-    def _talk_weight(self, search: Search) -> float:
+    def _transcript_weight(self, search: Search) -> float:
         """The factor on the scores of transcripts, on the scale of the profile."""
         query = search.settings.query
         if search.settings.profile == "classic":
@@ -270,7 +270,7 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
     # The profile classic limits results, not characters, unless requested.
     chars = request.max_chars or (None if is_classic else query.max_chars)
     stated = query.min_score if request.min_score is None else request.min_score
-    score = stated if stated is not None else LEAST_SCORE if is_classic else 0.0
+    score = stated if stated is not None else MIN_SCORE if is_classic else 0.0
     usual = query.max_results or CLASSIC_RESULTS
     usual = usual if is_classic else usual * LINE_RESULTS // CLASSIC_RESULTS
     most, stated_most = max(1, usual), max(1, request.max_results or usual)

@@ -13,7 +13,7 @@ from clawbot.memory.dates import DateRange, dates_in
 from clawbot.memory.search.question import RAREST, Matches, Question
 from clawbot.memory.search.scope import ChunkSpan, spans_of, within
 from clawbot.memory.search.table import LineTable
-from clawbot.memory.store.records import DATED, NUMBERED, QUESTION, SAID_BY_AGENT, SAID_BY_USER, FileRow
+from clawbot.memory.store.records import BY_AGENT, BY_USER, DATED, NUMBERED, QUESTION, FileRow
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import LineWeights
@@ -28,7 +28,7 @@ _SOLE = 3
 class Wording(Struct):
     """One wording of the question, with its unit vector (float32 `(d,)`) if it is to be used.
 
-    A search fills in where each of `question.wanted` was found, as far as time allowed; and where it looks only at a
+    A search fills in where each of `question.wanted` was found, as far as time allowed; and where it scans only a
     part of the lines, what words their `notes` have altogether, `(f,)` by the number of the note.
     """
 
@@ -42,19 +42,19 @@ class Support(Struct, frozen=True):
     """The evidence for each line apart from vectors.
 
     Each array is `(n,)` for the n lines of a table. `total` is the sum of all features. `around` sums the rarities of
-    the words found in the line and its neighbours, `words` those in its whole section if that is more; `whole` is the
-    sum for all words of the question.
+    the words found in the line and its neighbours, `words` those in its entire section if that is more; `possible` is
+    the sum for all words of the question.
     """
 
     total: Floats
     around: Floats
     words: Floats
-    whole: float
+    possible: float
 
     @property
     def share(self) -> Floats:
         """The share of the question's words (0 to 1) that each line has with its neighbours: `(n,)`."""
-        found: Floats = self.around / numpy().float32(self.whole or 1.0)
+        found: Floats = self.around / numpy().float32(self.possible or 1.0)
         return found
 
 
@@ -65,8 +65,7 @@ def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weight
     found = features(table, wording, files, weights)
     for name, values in found.items():
         total += np.float32(getattr(weights, name)) * values
-    whole = whole_of(wording)
-    return Support(total, found["term"], np.maximum(found["term"], found["section"]), whole)
+    return Support(total, found["term"], np.maximum(found["term"], found["section"]), total_rarity(wording))
 
 
 def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> dict[str, Floats]:
@@ -75,7 +74,7 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
     question, columns = wording.question, table.columns
     words = _weigh_words(table, wording, weights.window)
     asks = (columns.flags & QUESTION) > 0
-    before = table.beside(-1)
+    before = table.neighbours(-1)
     named = np.isin(columns.speaker, list(question.speakers))
     near = np.zeros(len(table.section_names), np.bool_)
     near[table.section[named]] = True
@@ -93,18 +92,18 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
         "question": asks,
         "answer": np.append(words.own * asks, np.float32(0))[before],
         "heading": columns.is_heading,
-        "by_user": (columns.flags & SAID_BY_USER) > 0,
-        "by_agent": (columns.flags & SAID_BY_AGENT) > 0,
+        "by_user": (columns.flags & BY_USER) > 0,
+        "by_agent": (columns.flags & BY_AGENT) > 0,
     }
 
 
 def _together(around: Floats, wording: Wording) -> Floats:
     """The square of each line's share of the question's words: `(n,)`. A single word is not together with another."""
-    share: Floats = around / numpy().float32(whole_of(wording) or 1.0)
+    share: Floats = around / numpy().float32(total_rarity(wording) or 1.0)
     return share**2 if len(wording.matches) > 1 else share * 0
 
 
-def whole_of(wording: Wording) -> float:
+def total_rarity(wording: Wording) -> float:
     """The sum of the rarities of all words."""
     return sum(each.rarity for each in wording.matches)
 
@@ -126,18 +125,18 @@ def _weigh_words(table: LineTable, wording: Wording, window: Sequence[tuple[int,
     sections: Floats = np.zeros(len(table.section_names), np.float32)
     notes: Floats = np.zeros(table.notes, np.float32)
     for each in wording.matches:
-        places, values = each.within(table.ids)
+        positions, values = each.within(table.ids)
         values = values * np.float32(each.rarity)
-        own[places] += values
+        own[positions] += values
         # The best position in the window counts, so each word needs its own column; one more for what is outside.
         best: Floats = np.zeros(len(table) + 1, np.float32)
         for distance, weight in window:
             # The line that has this one at `distance` is equally far on the other side.
-            beside = table.beside(-distance)[places] if distance else places
-            best[beside] = np.maximum(best[beside], np.float32(weight) * values)
+            others = table.neighbours(-distance)[positions] if distance else positions
+            best[others] = np.maximum(best[others], np.float32(weight) * values)
         around += best[:-1]
-        sections += _best_of_sections(table, each, places, values)
-        notes += best_of(table.note[places], values, table.notes)
+        sections += _best_of_sections(table, each, positions, values)
+        notes += best_of(table.note[positions], values, table.notes)
     return _Words(own, around, sections, notes if wording.notes is None else wording.notes)
 
 
@@ -146,19 +145,19 @@ def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
     np = numpy()
     found: Floats = np.zeros(len(table), np.float32)
     names = len(wording.question.speakers) + len(wording.question.days)
-    whole = whole_of(wording) + RAREST * names
+    total = total_rarity(wording) + RAREST * names
     for each in wording.matches:
         if is_rare(each, rare):
-            places, values = each.within(table.ids)
-            found[places[values >= 1]] += np.float32(each.rarity / whole)
+            positions, values = each.within(table.ids)
+            found[positions[values >= 1]] += np.float32(each.rarity / total)
     return found**_SOLE
 
 
-def _best_of_sections(table: LineTable, match: Matches, places: Ids, values: Floats) -> Floats:
+def _best_of_sections(table: LineTable, match: Matches, positions: Ids, values: Floats) -> Floats:
     """The match of each section with one word: that of its best line or its heading, `(s,)`."""
     np = numpy()
-    best = best_of(table.section[places], values, len(table.section_names))
-    if not table.is_whole:
+    best = best_of(table.section[positions], values, len(table.section_names))
+    if not table.is_complete:
         order = np.argsort(table.section_names)
         headings, found = match.within(table.section_names[order])
         best[order[headings]] = np.maximum(best[order[headings]], found * np.float32(match.rarity))
@@ -186,7 +185,7 @@ def best_of_notes(notes: Ids, values: Floats) -> Floats:
 
 def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> float:
     """The score of a perfect line; results show scores as shares of this."""
-    words = whole_of(wording)
+    words = total_rarity(wording)
     best = (weights.term + weights.section + weights.note) * max(words, RAREST) + weights.together
     best += weights.exact * sum(each.rarity for each in wording.matches if is_rare(each, weights.rare)) / (words or 1.0)
     best += weights.meaning + weights.note_meaning + weights.echo if has_vector else 0.0
@@ -194,7 +193,7 @@ def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> flo
     best += weights.day if wording.question.days else 0.0
     best += weights.when if wording.question.asks_when else 0.0
     best += weights.number if wording.question.asks_number else 0.0
-    # A wording without a vector beside one with a vector, and words have no weight.
+    # A wording without a vector next to one with a vector, and words have no weight.
     return best or 1.0
 
 
@@ -217,19 +216,19 @@ def with_nearest(wanted: Sequence[DateRange], files: Iterable[FileRow]) -> tuple
         if each.precision != "day" or each.start in known:
             continue
         near = [day for day in known if abs((day - each.start).days) <= _A_WEEK]
-        beside = {
+        nearest = {
             *sorted(day for day in near if day < each.start)[-1:],
             *sorted(day for day in near if day > each.start)[:1],
         }
-        found += [DateRange(day, day, each.text, "day") for day in sorted(beside)]
+        found += [DateRange(day, day, each.text, "day") for day in sorted(nearest)]
     return tuple(found)
 
 
 def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:
     """Whether a line written on `day` names one of the wanted periods about as precisely as the question."""
     return any(
-        said.start <= each.end and each.start <= said.end and _days(said) <= max(_days(each), _A_WEEK)
-        for said in dates_in(text, day)
+        period.start <= each.end and each.start <= period.end and _days(period) <= max(_days(each), _A_WEEK)
+        for period in dates_in(text, day)
         for each in wanted
     )
 

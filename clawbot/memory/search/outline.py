@@ -1,5 +1,5 @@
-"""All lines of an index in memory, without their text: kept from search to search, and read again where files have
-changed. They lie in parts, so that a change copies one of them, and a pass over all lines stays in the CPU cache."""
+"""All lines of an index in memory, without their text: cached between searches, read again where files have changed.
+They are split into parts, so that a change copies one of them, and a pass over all lines fits the CPU cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clawbot.memory.arrays import Floats, Ids
 
 _LONG = 200
-"""Lines of a section from which on only those near a good one are read: a talk without headings is one section."""
+"""In sections from this length on only lines near a good one are read: a text without headings is one section."""
 
 _NEAR = 5
 """So many on either side: as far as words and neighbours count, with their own neighbours."""
@@ -50,7 +50,7 @@ class Part:
         note = np.cumsum(begins, dtype=np.int32) - np.int32(1)
         self.note_of_section: Ids = note[self.section_starts[:-1]]
         self.flow = np.where(columns.flowing, self.section, note + np.int32(self.sections))
-        self._placed: dict[int, tuple[Ids, slice, Ids]] = {}
+        self._located: dict[int, tuple[Ids, slice, Ids]] = {}
 
     def __len__(self) -> int:
         return len(self.columns.ids)
@@ -59,7 +59,7 @@ class Part:
     def first_id(self) -> int:
         return int(self.columns.ids[0])
 
-    def places(self, ids: Ids) -> Ids:
+    def positions(self, ids: Ids) -> Ids:
         """The positions of ascending `ids` `(m,)`, which are lines of it: `(m,)`.
 
         Files have all their chunks from the first on, so only the files are looked up: a tenth of the time.
@@ -72,7 +72,7 @@ class Part:
     def spread(self, stretches: Sequence[Ids], values: Floats) -> Floats:
         """`values` `(m,)` of the ids in ascending `stretches`, together `(m,)`, by position, 0 for other lines: `(n,)`.
 
-        Where a stretch lies is kept while it is the same array.
+        The position of a stretch is cached while it is the same array.
         """
         found: Floats = numpy().zeros(len(self), numpy().float32)
         first, last = self.first_id, int(self.columns.ids[-1])
@@ -80,28 +80,28 @@ class Part:
         start = 0
         for ids in stretches:
             if len(ids) and ids[0] <= last and ids[-1] >= first:
-                _, inside, places = kept[id(ids)] = self._place(ids)
-                found[places] = values[start : start + len(ids)][inside]
+                _, inside, positions = kept[id(ids)] = self._locate(ids)
+                found[positions] = values[start : start + len(ids)][inside]
             start += len(ids)
-        self._placed = kept
+        self._located = kept
         return found
 
-    def _place(self, ids: Ids) -> tuple[Ids, slice, Ids]:
+    def _locate(self, ids: Ids) -> tuple[Ids, slice, Ids]:
         """Which of the ascending `ids` are lines of it, and their positions."""
-        placed = self._placed.get(id(ids))
-        if placed is None:
+        located = self._located.get(id(ids))
+        if located is None:
             inside = slice(*numpy().searchsorted(ids, [self.first_id, self.columns.ids[-1] + 1]).tolist())
-            placed = ids, inside, self.places(ids[inside]).astype(numpy().int32)
-        return placed
+            located = ids, inside, self.positions(ids[inside]).astype(numpy().int32)
+        return located
 
-    def around(self, places: Ids) -> Ids:
-        """The positions of all lines in the sections of `places`, ascending; in a long section of those near one."""
+    def around(self, positions: Ids) -> Ids:
+        """The positions of all lines in the sections of `positions`, ascending; in a long section of those near one."""
         np = numpy()
-        sections = self.section[places]
+        sections = self.section[positions]
         starts, ends = self.section_starts[sections], self.section_starts[sections + 1]
         is_long = ends - starts > _LONG
-        starts = np.where(is_long, np.maximum(starts, places - _NEAR), starts)
-        ends = np.where(is_long, np.minimum(ends, places + _NEAR + 1), ends)
+        starts = np.where(is_long, np.maximum(starts, positions - _NEAR), starts)
+        ends = np.where(is_long, np.minimum(ends, positions + _NEAR + 1), ends)
         order = np.argsort(starts, kind="stable")
         starts, ends = starts[order], ends[order]
         # Overlapping stretches follow each other: none begins before the end of those before.
@@ -114,7 +114,7 @@ class Part:
 
 
 class Outline:
-    """The lines of one source by position, from 0: its `parts`, each with whole files, by their ids. `starts` are the
+    """The lines of one source by position, from 0: its `parts`, each of complete files, by their ids. `starts` are the
     positions of their first lines, `(p,)`, and behind them the number of lines. Immutable."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
@@ -137,21 +137,21 @@ class Outline:
 
     def updated(self, reader: ChunkReader, changed: Iterable[int]) -> Outline:
         """The lines with those of `changed` files as they are now."""
-        places: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for number in sorted(changed):
-            place = int(numpy().searchsorted(self._firsts, id_of(number, 0), side="right"))
-            places.setdefault(max(0, place - 1), []).append(number)
+            position = int(numpy().searchsorted(self._firsts, id_of(number, 0), side="right"))
+            positions.setdefault(max(0, position - 1), []).append(number)
         parts: list[Part] = []
-        for place in range(max(1, len(self.parts))):
-            part = self.parts[place] if self.parts else Part(Columns.of(()))
-            parts += _spliced(part, places[place], reader) if place in places else [part]
+        for position in range(max(1, len(self.parts))):
+            part = self.parts[position] if self.parts else Part(Columns.of(()))
+            parts += _spliced(part, positions[position], reader) if position in positions else [part]
         return Outline([part for part in parts if len(part)])
 
     @property
     def table(self) -> LineTable:
-        """The same as a table, for few enough lines to look at each."""
+        """The same as a table, for few enough lines to check each."""
         if self._table is None:
-            self._table = LineTable(self.columns, is_whole=True)
+            self._table = LineTable(self.columns, is_complete=True)
         return self._table
 
     @property
@@ -171,17 +171,17 @@ class Outline:
 def _spliced(part: Part, changed: Sequence[int], reader: ChunkReader) -> Iterator[Part]:
     """`part` with the files `changed` as they are now, or several if it has become too long."""
     np = numpy()
-    pieces: list[Columns] = []
+    slices: list[Columns] = []
     done = 0
     files, columns = reader.files(), part.columns
     for number in changed:
         bounds = id_of(number, 0), id_of(number + 1, 0)
         first, end = np.searchsorted(columns.ids, bounds).tolist()
-        pieces.append(columns.part(slice(done, first)))
+        slices.append(columns.part(slice(done, first)))
         if number in files:
-            pieces.append(Columns.read(reader, bounds))
+            slices.append(Columns.read(reader, bounds))
         done = end
-    joined = Columns.joined([*pieces, columns.part(slice(done, None))])
+    joined = Columns.joined([*slices, columns.part(slice(done, None))])
     first = 0
     while first < len(joined.ids):
         end = len(joined.ids)

@@ -64,8 +64,7 @@ class ChunkReader(Protocol):
         """The speakers of dialogue, by the number used in chunks."""
 
     def changed_since(self, generation: int) -> Collection[int] | None:
-        """The files that changed after an earlier generation, the removed ones included; None if that can't be
-        told."""
+        """The files that changed after an earlier generation, removed ones included; None if unknown."""
 
     def postings(self, match: str, limit: int, id_range: IdRange) -> Sequence[int] | Ids:
         """The first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`."""
@@ -108,7 +107,7 @@ class Matrix(Protocol):
     @property
     def ids(self) -> Sequence[Ids]: ...
 
-    def places(self, ids: Ids) -> tuple[Ids, Bools]:
+    def positions(self, ids: Ids) -> tuple[Ids, Bools]:
         """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
 
     def scores(self, vector: bytes) -> Floats:
@@ -122,7 +121,7 @@ class Budget(Struct, frozen=True):
     """The limits of a search: number of `results`, total `chars` (None: no limit), minimum `score`, and whether the
     user or the model states that.
 
-    `usual` are the results and characters of a search that says nothing about them (None: no limit): what is beyond
+    `usual` are the results and characters of a search that sets none (None: no limit): what is beyond
     follows behind these, and changes nothing of them.
     """
 

@@ -86,7 +86,7 @@ def understand(
     guessed: Collection[str] = (),
 ) -> Question:
     """Parse the question `text`. `speakers` are those of the index; relative dates count from `today`. `guessed` are
-    the words, in lower case, that took the place of misspelt ones.
+    the words, in lower case, that replaced misspelt ones.
 
     With `prefix`, a word at the very end also matches longer words.
     """
@@ -116,13 +116,13 @@ def _without(text: str, wordings: Iterable[str]) -> str:
 
 def _named(text: str, speakers: Mapping[int, str], terms: Sequence[Term]) -> tuple[list[int], list[Term]]:
     """The speakers that the question names, and the terms that are not their names."""
-    said = {term.text for term in terms if term.kind != "cjk"}
+    words = {term.text for term in terms if term.kind != "cjk"}
     lower = text.lower()
     named: list[int] = []
     names: set[str] = set()
     for number, name in speakers.items():
         first = name.lower().split()[:1]
-        if first and (first[0] in said or (_is_cjk(name) and name.lower() in lower)):
+        if first and (first[0] in words or (_is_cjk(name) and name.lower() in lower)):
             named.append(number)
             names.add(first[0])
     return named, [term for term in terms if not any(_is_of(term, name) for name in names)]
@@ -141,7 +141,7 @@ def _wanted(term: Term, expansions: Sequence[Expansion], weights: LineWeights, *
     others = [
         Alternative(_match_of_any(each.forms or (each.word,)), _weight_of(each, weights))
         for each in expansions
-        if _stands_for(term, each.source)
+        if _is_part_of(term, each.source)
     ]
     weight = term.weight if is_sure else term.weight * weights.misspelt
     return WantedWord(term.match, weight, tuple(each for each in others if each.match != term.match))
@@ -173,7 +173,7 @@ def _with_longer(wanted: WantedWord, begun: str, weights: LineWeights) -> Wanted
     return msgspec.structs.replace(wanted, others=(*wanted.others, *longer))
 
 
-def _stands_for(term: Term, source: str) -> bool:
+def _is_part_of(term: Term, source: str) -> bool:
     """Whether `term` is part of `source`, a phrase known to the thesaurus."""
     if term.kind == "cjk":
         return term.text in source
@@ -212,14 +212,14 @@ class Matches(Struct, frozen=True):
         np = numpy()
         if not len(ids):
             return np.zeros(0, np.int64), self.values[:0]
-        places = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
-        known = ids[places] == self.ids
-        return places[known], self.values[known]
+        positions = np.minimum(np.searchsorted(ids, self.ids), len(ids) - 1)
+        known = ids[positions] == self.ids
+        return positions[known], self.values[known]
 
 
 class WordFinder:
-    """Looks up words among `total` chunks; `postings` is called once per FTS5 expression. `frequency` says in how many
-    chunks one with so many postings occurs, where these are not all."""
+    """Looks up words among `total` chunks; `postings` is called once per FTS5 expression. `frequency` returns the
+    number of chunks in which one with so many postings occurs, where these are not all."""
 
     def __init__(
         self,
@@ -256,8 +256,8 @@ class WordFinder:
         ids = distinct(np.concatenate([ids for ids, _ in groups]))
         values = np.zeros(len(ids), np.float32)
         for some, weight in groups:
-            places = np.searchsorted(ids, some)
-            values[places] = np.maximum(values[places], weight)
+            positions = np.searchsorted(ids, some)
+            values[positions] = np.maximum(values[positions], weight)
         return Matches(ids, values, rarity * wanted.weight)
 
     def _ids(self, match: str) -> Ids:

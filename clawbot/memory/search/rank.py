@@ -34,7 +34,7 @@ from clawbot.memory.search.vector_scores import (
     cosines_of,
     line_vectors,
     nearest,
-    places_of_best,
+    positions_of_best,
     rough_vector_scores,
 )
 from clawbot.memory.store.records import DATED, ORDINAL_BITS, file_of, id_of
@@ -68,10 +68,10 @@ _MODELS = 3
 _COMMON = 5
 
 
-def words_say(support: Support, least: float) -> Bools:
+def word_matches(support: Support, least: float) -> Bools:
     """Which lines match by words, `(n,)`: the words in or around them are rare enough in total, or at least half of the
     question. With a `least` of 0 any word matches."""
-    found: Bools = (support.words > 0) & ((support.words >= least) | (support.words >= _HALF * support.whole))
+    found: Bools = (support.words > 0) & ((support.words >= least) | (support.words >= _HALF * support.possible))
     return found
 
 
@@ -98,8 +98,8 @@ def _sample(scope: FileScope) -> Ids:
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0
     wanted = distinct(np.linspace(0, total - 1, min(_SAMPLE, total)).astype(np.int64))
-    places = np.searchsorted(ends, wanted, side="right")
-    found: Ids = id_of(files[places], 0) + wanted - (ends - counts)[places]
+    positions = np.searchsorted(ends, wanted, side="right")
+    found: Ids = id_of(files[positions], 0) + wanted - (ends - counts)[positions]
     return found
 
 
@@ -118,7 +118,7 @@ class LineSource(Struct, frozen=True):
 
 
 class RankedLines(Struct, frozen=True):
-    """Ids of lines, best first, with their scores (0 to 1), telling words (by number), and what each stands for.
+    """Ids of lines, best first, with their scores (0 to 1), distinctive words (by number), and repetitions.
     `partial`: time ran out."""
 
     ids: Sequence[int]
@@ -134,7 +134,7 @@ class RankedLines(Struct, frozen=True):
 
 
 class _Evidence(Struct):
-    """The evidence for one wording: word features for the whole table, rough cosines of each line alone where its
+    """The evidence for one wording: word features for the entire table, rough cosines of each line alone where its
     vector is in memory, cosines for the lines to rank."""
 
     wording: Wording
@@ -143,7 +143,7 @@ class _Evidence(Struct):
     near: VectorScores | None = None
 
 
-def _telling_words(wordings: Sequence[Wording], table: LineTable, places: Ids) -> list[frozenset[int]]:
+def _distinctive_words(wordings: Sequence[Wording], table: LineTable, positions: Ids) -> list[frozenset[int]]:
     """Which rare words, names and numbers of `wordings` each line or its heading has, then all its headings."""
     found = [
         match.ids
@@ -151,12 +151,12 @@ def _telling_words(wordings: Sequence[Wording], table: LineTable, places: Ids) -
         for word, match in zip(question.wanted, matches, strict=False)
         if match.rarity >= RAREST / 2 or word.match in question.names or any(map(str.isdigit, word.match))
     ]
-    ids, above = table.ids[places], table.section_names[table.section[places]]
+    ids, above = table.ids[positions], table.section_names[table.section[positions]]
     headings = table.ids[table.columns.is_heading]
     titled = [headings[are_among(headings, each)] >> ORDINAL_BITS for each in found]
     has = [are_among(ids, each) | are_among(above, each) for each in found]
     has += [near | are_among(ids >> ORDINAL_BITS, files) for near, files in zip(has, titled, strict=True)]
-    return [frozenset(at for at, which in enumerate(has) if which[place]) for place in range(len(ids))]
+    return [frozenset(at for at, which in enumerate(has) if which[position]) for position in range(len(ids))]
 
 
 class LineRanking:
@@ -171,43 +171,43 @@ class LineRanking:
     def rank(self, wordings: Sequence[Wording]) -> RankedLines:
         """The best lines for any of `wordings`; a line counts by its best wording."""
         np = numpy()
-        partial = self._look_up(wordings)
-        table, places, rough = self._table(wordings)
+        partial = self._find_words(wordings)
+        table, positions, rough = self._table(wordings)
         files = self._scope.files.values()
         found = [
             _Evidence(each, support(table, each, files, self._weights), near)
             for each, near in zip(wordings, rough, strict=True)
         ]
-        if places is None:
-            places = self._promising(table, found)
+        if positions is None:
+            positions = self._promising(table, found)
         partial = partial or self._should_stop()
-        vectors = None if partial or not len(places) else self._look_near(table, places, found)
-        if not self._fits(places, found) and not self._stands_out(found):
+        vectors = None if partial or not len(positions) else self._add_cosines(table, positions, found)
+        if not self._fits(positions, found) and not self._is_outstanding(found):
             return RankedLines((), (), partial)
-        scores, alone = self._scores(table, places, found, vectors)
-        says = self._has_evidence(table, wordings)[places] & ~table.columns.is_heading[places]
-        says |= alone >= self._weights.least_score
-        places, scores = places[says], scores[says]
-        order = np.lexsort((places, -scores))[: self._weights.promising]
-        places, scores = places[order], np.clip(scores[order], 0, 1)
-        asked = _telling_words(wordings, table, places)
-        return RankedLines(table.ids[places].tolist(), scores.tolist(), partial, asked)
+        scores, alone = self._scores(table, positions, found, vectors)
+        matches = self._has_evidence(table, wordings)[positions] & ~table.columns.is_heading[positions]
+        matches |= alone >= self._weights.least_score
+        positions, scores = positions[matches], scores[matches]
+        order = np.lexsort((positions, -scores))[: self._weights.promising]
+        positions, scores = positions[order], np.clip(scores[order], 0, 1)
+        asked = _distinctive_words(wordings, table, positions)
+        return RankedLines(table.ids[positions].tolist(), scores.tolist(), partial, asked)
 
     def _table(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids | None, Sequence[VectorScores | None]]:
-        """The lines to look at, the positions of those to rank (None: the promising ones), and for each wording the
+        """The candidate lines, the positions of those to rank (None: the promising ones), and for each wording the
         rough cosines of the lines."""
         matrix, outline, table = self._lines.matrix, self._lines.outline, self._lines.table
         scores = [None if matrix is None or each.vector is None else matrix.scores(each.vector) for each in wordings]
         if outline is not None:
             near = [None if matrix is None or each is None else (matrix.ids, each) for each in scores]
-            table = LineTable(shortlist(outline, self._scope, wordings, near, self._weights), is_whole=True)
+            table = LineTable(shortlist(outline, self._scope, wordings, near, self._weights), is_complete=True)
         if table is None:
             return *self._neighbourhood(wordings), [None] * len(wordings)
         rough = [None if matrix is None or each is None else cosines_of(table.ids, matrix, each) for each in scores]
         return table, None, rough
 
-    def _look_up(self, wordings: Sequence[Wording]) -> bool:
-        """Find the words; returns whether time ran out before all were found, or before the vectors."""
+    def _find_words(self, wordings: Sequence[Wording]) -> bool:
+        """Find the words. Return whether time ran out before all were found, or before the vectors."""
         limit = max(self._weights.postings, self._scope.chunks // _COMMON)
         reader = self._lines.reader
         finder = WordFinder(
@@ -221,28 +221,28 @@ class LineRanking:
             each.vector = None if partial else each.vector
         return partial
 
-    def _look_near(self, table: LineTable, places: Ids, found: Sequence[_Evidence]) -> LineVectors | None:
-        """Fill in the cosines of the wordings that have a vector; returns the vectors of the lines, if any has."""
+    def _add_cosines(self, table: LineTable, positions: Ids, found: Sequence[_Evidence]) -> LineVectors | None:
+        """Set the cosines of the wordings that have a vector. Return the vectors of the lines, if any has one."""
         asked = [each for each in found if each.wording.vector is not None]
         if not asked:
             return None
         dimensions = len(asked[0].wording.vector or b"") // FLOAT_BYTES
-        vectors = line_vectors(table, places, self._lines.vectors, dimensions)
+        vectors = line_vectors(table, positions, self._lines.vectors, dimensions)
         for each in asked:
             each.near = vectors.scores(each.wording.vector or b"")
         return vectors
 
-    def _fits(self, places: Ids, found: Sequence[_Evidence]) -> bool:
+    def _fits(self, positions: Ids, found: Sequence[_Evidence]) -> bool:
         """Whether any line matches one of the wordings by words or day."""
         for each in found:
             question = each.wording.question
             # The rarity of a word is unknown while it is being typed.
             least = 0.0 if question.unfinished else self._weights.least_words
-            if words_say(each.support, least)[places].any() or len(self._by_day(question)):
+            if word_matches(each.support, least)[positions].any() or len(self._by_day(question)):
                 return True
         return False
 
-    def _stands_out(self, found: Sequence[_Evidence]) -> bool:
+    def _is_outstanding(self, found: Sequence[_Evidence]) -> bool:
         """Whether any line is nearer to one of the wordings than by chance."""
         for each in found:
             if each.near is not None and each.wording.vector is not None:
@@ -254,7 +254,7 @@ class LineRanking:
         return False
 
     def _promising(self, table: LineTable, found: Sequence[_Evidence]) -> Ids:
-        """Positions of the lines to score exactly, out of the whole index."""
+        """Positions of the lines to score exactly, out of the entire index."""
         np = numpy()
         best: Floats = np.full(len(table), -np.inf, np.float32)
         for each in found:
@@ -267,7 +267,7 @@ class LineRanking:
         if all(each.wording.vector is None for each in found):
             is_inside &= self._has_evidence(table, [each.wording for each in found])
         inside: Ids = np.flatnonzero(is_inside)
-        promising: Ids = np.sort(inside[places_of_best(best[inside], self._weights.promising)])
+        promising: Ids = np.sort(inside[positions_of_best(best[inside], self._weights.promising)])
         return promising
 
     def _has_evidence(self, table: LineTable, wordings: Sequence[Wording]) -> Bools:
@@ -284,44 +284,44 @@ class LineRanking:
         return found
 
     def _scores(
-        self, table: LineTable, places: Ids, found: Sequence[_Evidence], vectors: LineVectors | None
+        self, table: LineTable, positions: Ids, found: Sequence[_Evidence], vectors: LineVectors | None
     ) -> tuple[Floats, Floats]:
-        """The score of each of `places` as a share of a perfect line's; and that of the line alone, without what the
-        others of its note and the best lines say for it."""
+        """The score of each of `positions` as a share of a perfect line's; and that of the line alone, without the
+        evidence from its note and the best lines."""
         np = numpy()
         weights = self._weights
-        alone, best = np.full((2, len(places)), -np.inf, np.float32)
+        alone, best = np.full((2, len(positions)), -np.inf, np.float32)
         largest = 0.0
         for each in found:
             words, near = each.support, each.near
             scale = scale_of(each.wording, weights, has_vector=near is not None)
-            total = words.total[places] + weights.day * self._days(table, places, each.wording)
+            total = words.total[positions] + weights.day * self._days(table, positions, each.wording)
             if near is not None:
-                total = total + weights.meaning * near.guessed(words.share[places])
+                total = total + weights.meaning * near.guessed(words.share[positions])
             np.maximum(alone, total / scale, out=alone)
             if near is not None:
-                total = total + weights.note_meaning * best_of_notes(table.note[places], near.own)
+                total = total + weights.note_meaning * best_of_notes(table.note[positions], near.own)
             np.maximum(best, total / scale, out=best)
             largest = max(largest, scale)
         if vectors is not None and not any(each.wording.question.unfinished for each in found):
             best = best + np.float32(weights.echo / largest) * vectors.echo(alone, _MODELS)
         return best, alone
 
-    def _days(self, table: LineTable, places: Ids, wording: Wording) -> Floats:
-        """1 for lines that mention a day of the question, unless their whole file is of that day."""
+    def _days(self, table: LineTable, positions: Ids, wording: Wording) -> Floats:
+        """1 for lines that mention a day of the question, unless their entire file is of that day."""
         np = numpy()
-        found: Floats = np.zeros(len(places), np.float32)
+        found: Floats = np.zeros(len(positions), np.float32)
         days = wording.question.days
         if not days:
             return found
-        dated = np.flatnonzero(table.columns.flags[places] & DATED)
-        rows = {row.id: row for row in self._lines.reader.rows(table.ids[places[dated]].tolist())}
-        for place in dated.tolist():
-            row = rows.get(int(table.ids[places[place]]))
+        dated = np.flatnonzero(table.columns.flags[positions] & DATED)
+        rows = {row.id: row for row in self._lines.reader.rows(table.ids[positions[dated]].tolist())}
+        for position in dated.tolist():
+            row = rows.get(int(table.ids[positions[position]]))
             file = self._scope.files[file_of(row.id)] if row else None
             day = file.day_at(row.id - id_of(file.id, 0)) if row and file else None
             if row and day and not is_of_days(day, days):
-                found[place] = speaks_of(row.text, day, days)
+                found[position] = speaks_of(row.text, day, days)
         return found
 
     def _neighbourhood(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids]:
@@ -339,7 +339,7 @@ class LineRanking:
         table = LineTable(Columns.of(self._lines.reader.lines(around.tolist())))
         is_near = np.append(are_among(table.ids, near), False)
         for distance in (-1, 1):
-            is_near[:-1] |= is_near[table.beside(distance)] if len(table) else False
+            is_near[:-1] |= is_near[table.neighbours(distance)] if len(table) else False
         is_near[:-1] &= self._scope.holds(table.ids)
         return table, np.flatnonzero(is_near)
 
@@ -351,7 +351,7 @@ class LineRanking:
         inside = self._scope.holds(ids)
         lines = distinct(ids[inside])
         sums = np.bincount(np.searchsorted(lines, ids[inside]), values[inside], len(lines))
-        best: Ids = lines[places_of_best(sums, self._weights.by_words)]
+        best: Ids = lines[positions_of_best(sums, self._weights.by_words)]
         return best
 
     def _by_day(self, question: Question) -> Ids:

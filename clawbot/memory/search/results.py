@@ -63,40 +63,40 @@ class _Page(Struct):
     spent: int = 0
 
     def add(self, line: ResultLine, rank: int) -> bool:
-        """Add `line` if there is room for it and for what lies between it and an adjacent range."""
+        """Add `line` if there is room for it and for the gap between it and an adjacent range."""
         alone = Range(line.row.id, self._end(line), rank)
         number, reach = line.row.id, 1 + self.weights.gap
         near = [each for each in self.ranges if each.first - reach <= number <= each.last + reach]
-        beside = [each for each in near if self._touches(each, line)]
+        adjacent = [each for each in near if self._touches(each, line)]
         grown = alone
-        if beside:
+        if adjacent:
             grown = Range(
-                min(alone.first, *(each.first for each in beside)),
-                max(alone.last, *(each.last for each in beside)),
+                min(alone.first, *(each.first for each in adjacent)),
+                max(alone.last, *(each.last for each in adjacent)),
                 rank,
             )
-            if not self._may_grow(grown, beside):
-                beside, grown = [], alone
+            if not self._may_grow(grown, adjacent):
+                adjacent, grown = [], alone
         is_shown_already = _is_front_matter(line.row) and number + 1 in self.taken
-        if not beside and (is_shown_already or len(self.ranges) >= self.count):
+        if not adjacent and (is_shown_already or len(self.ranges) >= self.count):
             return False
-        size, room = self._size(grown) - sum(map(self._size, beside)), self.chars - self.spent
+        size, room = self._size(grown) - sum(map(self._size, adjacent)), self.chars - self.spent
         if size > room:
             is_worth_it = rank == 0 or (self.cuts and room >= self.weights.range_chars)
-            if beside or not is_worth_it:
+            if adjacent or not is_worth_it:
                 return False
             size = grown.chars = room
         self.spent += size
         self.taken.update(range(grown.first, grown.last + 1))
-        if beside:
-            grown.rank = min(each.rank for each in beside)
-            self.ranges = [each for each in self.ranges if each not in beside]
+        if adjacent:
+            grown.rank = min(each.rank for each in adjacent)
+            self.ranges = [each for each in self.ranges if each not in adjacent]
         self.ranges.append(grown)
         return True
 
     def _end(self, line: ResultLine) -> int:
         """The last chunk to include with `line`: for a heading the next one, for front matter what the note begins
-        with, since alone they say little."""
+        with, since alone they mean little."""
         below = self.lines.get(line.row.id + 1)
         if below is None or below.row.id in self.taken:
             return line.row.id
@@ -148,8 +148,8 @@ def build_ranges(
     )
     spent = 0
     for kind, page_chars, page_count, cuts in pages:
-        room, places = min(page_chars, chars) - spent, min(page_count, count) - len(shown) - len(more)
-        page = _Page(lines, weights, room, places, cuts, taken)
+        room, free = min(page_chars, chars) - spent, min(page_count, count) - len(shown) - len(more)
+        page = _Page(lines, weights, room, free, cuts, taken)
         rest = [(rank, number) for rank, number in rest if number not in taken and not page.add(lines[number], rank)]
         kind.extend(page.ranges)
         spent += page.spent
@@ -159,7 +159,7 @@ def build_ranges(
 _FRONT, _BACK = "… ", " …"
 _LEAST = 40
 """Characters below which ellipses would be longer than the text."""
-_MOST_PLACES = 500
+_MAX_MATCHES = 500
 _SHORTEST_STEM = 3
 _LONGEST_ENDING = 3
 
@@ -185,7 +185,7 @@ def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
     if len(text) <= chars:
         return text
     before = chars // 4
-    span = _fullest(sorted(_places(text, words)), chars - before - len(_FRONT + _BACK))
+    span = _fullest(sorted(_matches(text, words)), chars - before - len(_FRONT + _BACK))
     if chars < _LEAST:
         return text[span.first : span.first + chars]
     start = 0
@@ -218,16 +218,16 @@ def _end(text: str, least: int, most: int) -> int:
     return most
 
 
-def _places(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
+def _matches(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
     """The matches of the words: start, end, and index of the word."""
     lower = text.lower()
     is_plain = len(lower) == len(text) and not _HIDDEN.search(text)
     for number, word in enumerate(dict.fromkeys(words)):
         for begun in _spellings(plain_forms(word)):
             found = _found(lower, begun) if is_plain else _found_apart(text, begun)
-            places = [(start, end, number) for start, end in islice(found, _MOST_PLACES)]
-            yield from places
-            if places:
+            matches = [(start, end, number) for start, end in islice(found, _MAX_MATCHES)]
+            yield from matches
+            if matches:
                 break
 
 
@@ -255,25 +255,25 @@ def _found_apart(text: str, begun: str) -> Iterator[tuple[int, int]]:
             yield each.span()
 
 
-def _fullest(places: Sequence[tuple[int, int, int]], reach: int) -> _Span:
+def _fullest(matches: Sequence[tuple[int, int, int]], reach: int) -> _Span:
     """The stretch of at most `reach` characters with the most different words, the first of several."""
     best, most = _Span(0, 0), 0
     inside: Counter[int] = Counter()
     first = 0
-    for last, (_, end, word) in enumerate(places):
+    for last, (_, end, word) in enumerate(matches):
         inside[word] += 1
-        while first < last and end - places[first][0] > reach:
-            gone = places[first][2]
+        while first < last and end - matches[first][0] > reach:
+            gone = matches[first][2]
             inside[gone] -= 1
             if not inside[gone]:
                 del inside[gone]
             first += 1
         if len(inside) > most:
-            best, most = _Span(places[first][0], end), len(inside)
+            best, most = _Span(matches[first][0], end), len(inside)
     return best
 
 
-_MOST_BLANK = 2
+_MAX_BLANK = 2
 
 
 _COMPARED = 24
@@ -282,7 +282,7 @@ _COMPARED = 24
 
 class LineResults(Struct, frozen=True):
     """A `Ranking` of lines. `lines` are the ranked ones and those between them, by id; `words` are those of the
-    question, `misspelt` those that were replaced, with what took their place. `names_days`: it asks for days, which
+    question, `misspelt` the misspelt ones with their replacements. `names_days`: it asks for days, which
     may be earlier ones. Scores are on the scale of `mode`."""
 
     ranked: RankedLines
@@ -303,11 +303,11 @@ class LineResults(Struct, frozen=True):
         """The results: ranges of lines within the budget, each with its best line's own score, whatever the order.
         Those below the minimum score are left out."""
         shares = dict(zip(self.ranked.ids, self.ranked.scores, strict=True))
-        places = reordered(len(shares), order)
-        in_time = newest_first([self._statement(place) for place in places[: 0 if self.names_days else _COMPARED]])
-        earlier = {self.ranked.ids[places[at]] for at in in_time.earlier}
-        places[: len(in_time.order)] = [places[at] for at in in_time.order]
-        ids = [self.ranked.ids[place] for place in places]
+        positions = reordered(len(shares), order)
+        in_time = newest_first(list(map(self._statement, positions[: 0 if self.names_days else _COMPARED])))
+        earlier = {self.ranked.ids[positions[at]] for at in in_time.earlier}
+        positions[: len(in_time.order)] = [positions[at] for at in in_time.order]
+        ids = [self.ranked.ids[position] for position in positions]
         ranges = build_ranges(ids, self.lines, self.budget, self.weights)
         more = dict(zip(self.ranked.ids, self.ranked.more, strict=False))
         hits: list[Hit] = []
@@ -324,12 +324,12 @@ class LineResults(Struct, frozen=True):
             hit = replace(hit, more=max(repeated, key=lambda same: same.count, default=None))
             left -= len(hit.snippet)
             hits.append(replace(hit, earlier=True) if ids[each.rank] in earlier else hit)
-        told = also_searched(self.misspelt, (hit.snippet for hit in hits))
-        return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *told))
+        notices = also_searched(self.misspelt, (hit.snippet for hit in hits))
+        return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *notices))
 
-    def _statement(self, place: int) -> Statement:
-        file = self.files[file_of(number := self.ranked.ids[place])]
-        return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)), self.ranked.asked[place])
+    def _statement(self, at: int) -> Statement:
+        file = self.files[file_of(number := self.ranked.ids[at])]
+        return Statement(self.lines[number].row.text, file.day_at(number - id_of(file.id, 0)), self.ranked.asked[at])
 
     def _hit(self, found: Range, best: ChunkRow, score: float, chars: int) -> Hit:
         rows = [self.lines[number].row for number in range(found.first, found.last + 1)]
@@ -347,8 +347,8 @@ def read_lines(reader: ChunkReader, ids: Sequence[int], gap: int) -> dict[int, R
     around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
     rows = reader.rows(sorted(around))
     table = LineTable(Columns.of(rows))
-    places = zip(rows, table.section.tolist(), table.columns.flowing.tolist(), strict=True)
-    return {row.id: ResultLine(row, section, flowing) for row, section, flowing in places}
+    columns = zip(rows, table.section.tolist(), table.columns.flowing.tolist(), strict=True)
+    return {row.id: ResultLine(row, section, flowing) for row, section, flowing in columns}
 
 
 def joined(rows: Sequence[ChunkRow], source: Source) -> str:
@@ -358,7 +358,7 @@ def joined(rows: Sequence[ChunkRow], source: Source) -> str:
     for before, row in pairwise(rows):
         blank = row.start_line - last_line(before) - 1
         if blank >= 0 or source == "sessions":
-            text += "\n" * (1 + max(0, min(blank, _MOST_BLANK))) + row.text
+            text += "\n" * (1 + max(0, min(blank, _MAX_BLANK))) + row.text
         else:
             text += (" " if text[-1:].isascii() else "") + row.text
     return text

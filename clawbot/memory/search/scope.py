@@ -38,15 +38,15 @@ def spans_of(files: Iterable[FileRow], fits: Callable[[date], bool]) -> list[Chu
 
 
 def within(ids: Ids, spans: Iterable[ChunkSpan]) -> Bools:
-    """Which of the chunks `ids` `(n,)` lie in `spans`, in any order: `(n,)`."""
+    """Which of the chunks `ids` `(n,)` are in `spans`, in any order: `(n,)`."""
     np = numpy()
     ordered = sorted((span.first, span.last) for span in spans)
     if not ordered:
         nothing: Bools = np.zeros(len(ids), np.bool_)
         return nothing
     bounds = np.array(ordered, np.int64)
-    place = np.searchsorted(bounds[:, 0], ids, side="right") - 1
-    inside: Bools = (place >= 0) & (ids <= bounds[place, 1])
+    at = np.searchsorted(bounds[:, 0], ids, side="right") - 1
+    inside: Bools = (at >= 0) & (ids <= bounds[at, 1])
     return inside
 
 
@@ -59,26 +59,26 @@ _WILD = frozenset("*?[{")
 class FileScope(Struct, frozen=True):
     """The `files` that may answer, by id, all of one source, which has `chunks` chunks with ids in `id_range`.
 
-    `is_whole`: these are all files of the source; `is_alone`: the index has no other source. `spans` are the chunks
+    `is_complete`: these are all files of the source; `is_alone`: the index has no other source. `spans` are the chunks
     that may answer, None: all of these files.
     """
 
     files: Mapping[int, FileRow]
     id_range: IdRange
-    is_whole: bool
+    is_complete: bool
     is_alone: bool
     chunks: int
     spans: Sequence[ChunkSpan] | None = None
 
     @property
     def narrowed(self) -> Collection[int] | None:
-        """The ids of the files, unless they are the whole index."""
-        return None if self.is_whole and self.is_alone else self.files.keys()
+        """The ids of the files, unless they are the entire index."""
+        return None if self.is_complete and self.is_alone else self.files.keys()
 
     def holds(self, ids: Ids) -> Bools:
         """Which of the chunks `ids` `(n,)` belong to these files: `(n,)`."""
         np = numpy()
-        if self.is_whole:
+        if self.is_complete:
             in_range: Bools = (ids >= self.id_range[0]) & (ids < self.id_range[1])
             return in_range
         if self.spans is not None:
@@ -89,7 +89,7 @@ class FileScope(Struct, frozen=True):
     def few_chunks(self) -> Ids:
         """All chunks if these files are a small part of the index; else none."""
         np = numpy()
-        is_few = not self.is_whole and sum(file.chunks for file in self.files.values()) <= FEW_CHUNKS
+        is_few = not self.is_complete and sum(file.chunks for file in self.files.values()) <= FEW_CHUNKS
         files = [np.arange(file.chunks) + id_of(number, 0) for number, file in self.files.items() if is_few]
         chunks: Ids = np.concatenate([np.zeros(0, np.int64), *files])
         return chunks
@@ -121,29 +121,29 @@ def scope_of(
     of_source, chunks = (sources or Sources()).part(files, source)
     every, id_range, is_alone = len(of_source), id_range_of(source), len(of_source) == len(files)
     try:
-        placed = _placed(of_source, request)
+        matching = _matching(of_source, request)
     except GlobError as error:
         return FileScope({}, id_range, False, is_alone, chunks), (f"Nothing can be found: {error}",)
-    warnings = _warnings(placed, request.after, request.before)
+    warnings = _warnings(matching, request.after, request.before)
     if request.after is None and request.before is None:
-        return FileScope(placed, id_range, len(placed) == every, is_alone, chunks), warnings
+        return FileScope(matching, id_range, len(matching) == every, is_alone, chunks), warnings
     first, last = request.after or date.min, request.before or date.max
-    spans = spans_of(placed.values(), lambda day: first <= day <= last)
-    kept = {file_of(span.first): placed[file_of(span.first)] for span in spans}
+    spans = spans_of(matching.values(), lambda day: first <= day <= last)
+    kept = {file_of(span.first): matching[file_of(span.first)] for span in spans}
     return FileScope(kept, id_range, False, is_alone, chunks, spans), warnings
 
 
-def _placed(files: Mapping[int, FileRow], request: SearchRequest) -> Mapping[int, FileRow]:
-    """The files of the requested path: as spelled, else those whose paths look the same. Raises GlobError."""
+def _matching(files: Mapping[int, FileRow], request: SearchRequest) -> Mapping[int, FileRow]:
+    """The files of the requested path: as spelled, else those whose paths are displayed the same. Raises GlobError."""
     if not request.path and request.without is None:
         return files
     paths = {number: split_part(file.path)[0] for number, file in files.items()}
     allowed = {number: file for number, file in files.items() if paths[number] != request.without}
     if not (wanted := request.path):
         return allowed
-    placed = {number: file for number, file in allowed.items() if is_under(paths[number], wanted)}
-    if placed or wanted.isascii():
-        return placed
+    matching = {number: file for number, file in allowed.items() if is_under(paths[number], wanted)}
+    if matching or wanted.isascii():
+        return matching
     alike = composed(wanted)
     return {number: file for number, file in allowed.items() if is_under(composed(paths[number]), alike)}
 

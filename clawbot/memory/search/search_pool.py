@@ -63,13 +63,13 @@ class QueryVectors(Struct, frozen=True):
 class QueryEmbedder:
     """Embeds queries with a handle. Belongs to the event loop.
 
-    One query at a time continues in the background. Meanwhile the provider is considered slow, and other queries are
+    One query at a time continues in the background. Until then the provider is considered slow, and other queries are
     answered without waiting. `on_arrival` is called when late vectors arrive: repeating the query then uses them at
     once.
     """
 
     def __init__(self, handle: EmbedderHandle, timeout: float, *, patient: bool = False) -> None:
-        """`timeout` is the time limit of a whole search in seconds; with `patient` all of it is spent waiting for the
+        """`timeout` is the time limit of an entire search in seconds; with `patient` all of it is spent waiting for the
         provider."""
         self.on_arrival: Callable[[], None] | None = None
         self._handle = handle

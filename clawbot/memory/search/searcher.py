@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class OwnThreads:
-    """Runs work that may hang, such as a look at a dead mount, on threads that nobody waits for. The last one that
+    """Runs work that may hang, such as a check of a dead mount, on threads that nobody waits for. The last one that
     became free is kept for the next work: starting one stops the event loop until it runs. Belongs to one event loop.
     """
 
@@ -85,12 +85,12 @@ def _begin_thread() -> SimpleQueue[Callable[[], None] | None]:
     jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def work_off() -> None:
-        # The event loop was closed meanwhile: nobody will send more work.
+        # The event loop was closed in between: nobody will send more work.
         with contextlib.suppress(RuntimeError):
             while (job := jobs.get()) is not None:
                 job()
 
-    threading.Thread(target=work_off, name="memory-look", daemon=True).start()
+    threading.Thread(target=work_off, name="memory-check", daemon=True).start()
     return jobs
 
 
@@ -156,7 +156,7 @@ FEW_PENDING = 50
 LEAST_SCAN_SECONDS = 0.1
 """Minimum time for a scan even if a search must not wait for writes: otherwise every search would miss some."""
 
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 """Time limit for checking that the quoted files still exist."""
 
 PATIENT_SECONDS = 10.0
@@ -252,7 +252,7 @@ class Searcher:
         return ticket.text.result() is not None or self._sync.busy
 
     async def _has_nothing_old(self) -> bool:
-        """Whether the index was never complete: missing results would then say nothing."""
+        """Whether the index was never complete: missing results would then mean nothing."""
         try:
             return await self._pool.read(lambda reader: reader.last_sync) is None
         except (MissingIndexError, DamagedIndexError):
@@ -338,12 +338,12 @@ class Searcher:
         """The `hits` whose file still exists, if that can be checked in time."""
         if not hits:
             return hits
-        look = self._threads.run(lambda: self._context.library.gone(hits))
-        await asyncio.wait([look], timeout=LOOK_SECONDS)
-        if not look.done():
-            look.add_done_callback(lambda late: late.exception())
+        check = self._threads.run(lambda: self._context.library.gone(hits))
+        await asyncio.wait([check], timeout=CHECK_SECONDS)
+        if not check.done():
+            check.add_done_callback(lambda late: late.exception())
             return hits
-        gone = frozenset() if look.exception() is not None else look.result()
+        gone = frozenset() if check.exception() is not None else check.result()
         return tuple(hit for hit in hits if hit.path not in gone)
 
     def _warnings(self, *, late: bool) -> Iterator[str]:
@@ -358,7 +358,7 @@ class Searcher:
         elif late:
             yield _late(progress, busy=sync.busy)
         if sync.pending > FEW_PENDING and self._handle.provider != "none":
-            yield f"{sync.pending:,} pieces have no vector yet and are only found by their words."
+            yield f"{sync.pending:,} passages have no vector yet and are only found by their words."
 
 
 def search_mode(*, with_vectors: bool, hybrid: bool) -> Mode:

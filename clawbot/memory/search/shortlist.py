@@ -1,4 +1,4 @@
-"""Chooses the lines of a large index that are worth an exact look: by the words in them and in their sections, their
+"""Chooses the lines of a large index that are worth an exact check: by the words in them and in their sections, their
 day, who speaks, and roughly by meaning. A few passes over all lines, 15 ms for a million."""
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from clawbot.memory.arrays import distinct, numpy
-from clawbot.memory.search.features import Wording, best_of, chunks_of_days, is_rare, scale_of, whole_of
+from clawbot.memory.search.features import Wording, best_of, chunks_of_days, is_rare, scale_of, total_rarity
 from clawbot.memory.search.outline import Outline, Part
 from clawbot.memory.search.question import Matches
 from clawbot.memory.search.scope import ChunkSpan, FileScope
 from clawbot.memory.search.table import Columns
-from clawbot.memory.search.vector_scores import places_of_best
+from clawbot.memory.search.vector_scores import positions_of_best
 from clawbot.memory.store.records import DATED, NUMBERED
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from clawbot.memory.arrays import Bools, Floats, Ids
 
 WORTH_CHOOSING = 16_384
-"""With at most this many lines each one is looked at exactly."""
+"""With at most this many lines each one is scored exactly."""
 
 _FEWEST, _BEST, _SHARE = 1_000, 4_000, 50
-"""Lines whose sections are looked at: one of fifty, within these bounds. The ten best of a million are then nearly
-those of a look at every line."""
+"""Lines whose sections are checked: one of fifty, within these bounds. The ten best of a million are then nearly
+those of a check of every line."""
 
 _SURE = 0.7
 """How much of a rough cosine counts: its error is half of what cosines differ by."""
 
 _FEW = 60_000
-"""Lines with a word up to which their neighbours count as well: the word says little otherwise."""
+"""Lines with a word up to which their neighbours count as well: the word means little otherwise."""
 
 
 class _Asked(Struct, frozen=True):
@@ -48,10 +48,10 @@ class _Asked(Struct, frozen=True):
 
 
 class _Found(Struct, frozen=True):
-    """The matches of one word in a part: their `places` there, and `values`, `(m,)`; `few`: the word is in few lines of
-    the whole outline."""
+    """The matches of one word in a part: their `positions` there, and `values`, `(m,)`; `few`: the word is in few lines
+    of the complete outline."""
 
-    places: Ids
+    positions: Ids
     values: Floats
     rarity: float
     few: bool
@@ -72,12 +72,12 @@ def shortlist(
     best: Floats = np.empty(len(outline), np.float32)
     notes: list[list[Floats]] = []
     for number, (part, *here) in enumerate(zip(outline.parts, *found, strict=True)):
-        places = slice(*outline.starts[number : number + 2].tolist())
-        best[places], noted = _best_in(part, asked, here, weights)
+        positions = slice(*outline.starts[number : number + 2].tolist())
+        best[positions], noted = _best_in(part, asked, here, weights)
         notes.append(noted)
-    if not scope.is_whole:
+    if not scope.is_complete:
         best[~scope.holds(outline.ids)] = -np.inf
-    top = places_of_best(best, min(_BEST, max(_FEWEST, len(outline) // _SHARE)))
+    top = positions_of_best(best, min(_BEST, max(_FEWEST, len(outline) // _SHARE)))
     chosen = distinct(np.concatenate([top, *_seeds(outline, wordings, found, weights)]))
     lines = _around(outline, chosen[best[chosen] > -np.inf])
     for at, wording in enumerate(wordings):
@@ -98,8 +98,8 @@ def _matches_in_parts(outline: Outline, wording: Wording) -> list[list[_Found]]:
     for match in wording.matches:
         few = len(match.ids) <= _FEW
         for here, part, (first, end) in zip(found, outline.parts, pairwise(outline.cuts(match.ids)), strict=True):
-            places = part.places(match.ids[first:end])
-            here.append(_Found(places, match.values[first:end], match.rarity, few))
+            positions = part.positions(match.ids[first:end])
+            here.append(_Found(positions, match.values[first:end], match.rarity, few))
     return found
 
 
@@ -110,7 +110,7 @@ def _seeds(
     for wording, parts in zip(wordings, found, strict=True):
         for at, match in enumerate(wording.matches):
             if is_rare(match, weights.rare):
-                yield from (here[at].places + start for here, start in zip(parts, outline.starts, strict=False))
+                yield from (here[at].positions + start for here, start in zip(parts, outline.starts, strict=False))
 
 
 def _around(outline: Outline, chosen: Ids) -> list[Ids]:
@@ -136,8 +136,8 @@ def _reduce(
         is_chosen[chosen] = True
         of_notes.append(noted[distinct(part.note_of_section[part.section[chosen]])])
         for at, match in enumerate(here):
-            which = is_chosen[match.places]
-            ids[at].append(part.columns.ids[match.places[which]])
+            which = is_chosen[match.positions]
+            ids[at].append(part.columns.ids[match.positions[which]])
             values[at].append(match.values[which])
     wording.notes = np.concatenate(of_notes)
     wording.matches = [
@@ -174,13 +174,13 @@ def _total(part: Part, asked: _Asked, found: Sequence[_Found], weights: LineWeig
     notes: Floats = np.zeros(part.notes, np.float32)
     around, other = np.zeros((2, len(part)), np.float32)
     for match in found:
-        places, values = match.places, match.values * np.float32(match.rarity)
-        flowing = part.columns.flowing[places]
-        around[places] += values
-        other[places[~flowing]] += np.float32(weights.section) * values[~flowing]
+        positions, values = match.positions, match.values * np.float32(match.rarity)
+        flowing = part.columns.flowing[positions]
+        around[positions] += values
+        other[positions[~flowing]] += np.float32(weights.section) * values[~flowing]
         if match.few:
-            _add_beside(part, places[flowing], values[flowing], weights, around)
-        numbers = part.section[places]
+            _add_adjacent(part, positions[flowing], values[flowing], weights, around)
+        numbers = part.section[positions]
         sections += best_of(numbers, values, len(sections))
         notes += best_of(part.note_of_section[numbers], values, len(notes))
     if wording.question.speakers:
@@ -191,7 +191,7 @@ def _total(part: Part, asked: _Asked, found: Sequence[_Found], weights: LineWeig
     total += other
     if len(wording.matches) > 1:
         # The square of the share of all words, and the words themselves, in one.
-        other = around * np.float32(weights.together / (whole_of(wording) or 1.0) ** 2)
+        other = around * np.float32(weights.together / (total_rarity(wording) or 1.0) ** 2)
         other += np.float32(weights.term)
         around *= other
     else:
@@ -201,20 +201,20 @@ def _total(part: Part, asked: _Asked, found: Sequence[_Found], weights: LineWeig
     return total, notes
 
 
-def _add_beside(part: Part, places: Ids, values: Floats, weights: LineWeights, out: Floats) -> None:
-    """Add to `out` `(n,)` what the lines beside the flowing ones at `places` `(m,)` have of a word there, which counts
-    `values` `(m,)`."""
+def _add_adjacent(part: Part, positions: Ids, values: Floats, weights: LineWeights, out: Floats) -> None:
+    """Add to `out` `(n,)` the weight of a word for the neighbours of the flowing lines at `positions` `(m,)`, where it
+    counts `values` `(m,)`."""
     np = numpy()
-    numbers = part.section[places]
+    numbers = part.section[positions]
     for distance, weight in weights.window:
         if distance:
-            others = np.clip(places - distance, 0, len(part) - 1)
-            good = (part.flow[others] == numbers) & (others == places - distance)
+            others = np.clip(positions - distance, 0, len(part) - 1)
+            good = (part.flow[others] == numbers) & (others == positions - distance)
             out[others[good]] += np.float32(weight) * values[good]
 
 
 def _add_speakers(part: Part, wording: Wording, weights: LineWeights, out: Floats) -> None:
-    """Add to `out` `(n,)` that somebody whom the question names says a line, or speaks in its section."""
+    """Add to `out` `(n,)` that a speaker named in the question wrote a line, or speaks in its section."""
     np = numpy()
     named = np.isin(part.columns.speaker, list(wording.question.speakers))
     out[named] += np.float32(weights.speaker)

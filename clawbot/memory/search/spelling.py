@@ -34,17 +34,17 @@ SCRIPTS: dict[Language, tuple[str, str]] = {
     "ja": ("\u3041", "\u3100"),
     "ko": ("\uac00", "\ud7a4"),
 }
-"""The characters that tell a language, up to but without the last one."""
+"""The characters that identify a language, up to but without the last one."""
 
 FREQUENT: dict[Language, tuple[str, ...]] = {
     "de": ("und", "nicht", "ist", "mit", "für", "auf", "der", "das", "ein", "wir", "zu", "den"),
     "es": ("el", "los", "las", "con", "por", "para", "una", "del", "que", "muy", "está", "es"),
     "fr": ("les", "pour", "avec", "est", "une", "dans", "des", "du", "sur", "pas", "nous", "et"),
 }
-"""Frequent words that tell a language."""
+"""Frequent words that identify a language."""
 
 _ENOUGH = 2
-_MOST_FORMS = 200
+_MAX_FORMS = 200
 _SAME = 2
 LAST = "\U0010ffff"
 """Behind every character of a stem."""
@@ -93,7 +93,7 @@ class IndexWords:
         return stemmed in self._reader.stems_between(stemmed, stemmed + LAST, 1)
 
     def _from(self, beginning: str) -> Sequence[str]:
-        return self._reader.stems_between(beginning, beginning + LAST, _MOST_FORMS)
+        return self._reader.stems_between(beginning, beginning + LAST, _MAX_FORMS)
 
 
 def _beginnings(stems: Iterable[str]) -> Iterator[str]:
@@ -165,7 +165,7 @@ _ENDINGS = ("", "s", "es", "e", "ed", "d", "ing", "y", "er", "n", "en")
 
 class Corrected(Struct, frozen=True):
     """A question with the words that it may mean instead of misspelt ones, and for each of these, in lower case, the
-    words that took its place."""
+    words that replaced it."""
 
     text: str
     words: Mapping[str, Sequence[str]] = {}
@@ -211,8 +211,8 @@ class Spelling:
         """The words that `word` may mean, the likeliest first: at most MOST. Words that only notes have are stems.
 
         A slip is a missing, additional or wrong letter, or two in the wrong order (Damerau, 1964); the first letter is
-        taken as right, but not its place. Of short words see `_short`. Blocks: a few milliseconds for 30,000 different
-        words, and once as long as it takes to read them.
+        taken as right, but not its position. Of short words see `_short`. Blocks: a few milliseconds for 30,000
+        different words, and once as long as it takes to read them.
         """
         spelled = "".join(words_of(word))
         if len(spelled) < SHORTEST_OF_ALL or not spelled.isalpha() or spelled in names or self._is_word(spelled):
@@ -225,7 +225,7 @@ class Spelling:
                 self._stems, self._known = reader.stems(_SHORTEST_STEM), {}
                 self._generation = generation
             if spelled not in self._known:
-                # Without the words of the notes nothing can be told.
+                # Without the words of the notes nothing can be decided.
                 self._known[spelled] = self._nearest(spelled, names) if self._stems else ()
             return self._known[spelled]
 
@@ -276,20 +276,20 @@ def _nearest(word: str, stems: Sequence[str], usual: Sequence[str]) -> tuple[str
     most = 2 if len(word) >= LONG else 1
     root = stem(word)
     found: dict[str, tuple[int, int, int]] = {}
-    for known, slips, place in extract_iter(word, usual, scorer=OSA.distance, score_cutoff=most):
-        found.setdefault(known, (slips, slips, place))
+    for known, slips, index in extract_iter(word, usual, scorer=OSA.distance, score_cutoff=most):
+        found.setdefault(known, (slips, slips, index))
     written = {stem(known): known for known in found}
     for spelled in {word, root}:
-        for known, _, place in extract_iter(spelled, stems, scorer=OSA.distance, score_cutoff=most + 2):
+        for known, _, index in extract_iter(spelled, stems, scorer=OSA.distance, score_cutoff=most + 2):
             slips = min(OSA.distance(root, known), *(OSA.distance(word, known + ending) for ending in _ENDINGS))
             if slips <= most:
-                # What a note says is likelier than what it might.
-                found[written.get(known, known)] = (slips, OSA.distance(word, known), place - len(stems))
+                # A word of a note is likelier than a usual one.
+                found[written.get(known, known)] = (slips, OSA.distance(word, known), index - len(stems))
     return tuple(sorted(found, key=lambda known: found[known]))
 
 
 def also_searched(corrected: Mapping[str, Sequence[str]], texts: Iterable[str]) -> tuple[str, ...]:
-    """What to tell about `corrected` words (as typed, with the words searched instead): those that occur in `texts`,
+    """Return notices about `corrected` words (as typed, with the words searched instead): those that occur in `texts`,
     the results."""
     wanted = {stem(meant): typed for typed, words in corrected.items() for meant in words}
     found: dict[str, str] = {}

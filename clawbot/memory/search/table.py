@@ -1,4 +1,4 @@
-"""Lines as columns in id order, without their text: the candidates of a search, or a whole index in memory."""
+"""Lines as columns in id order, without their text: the candidates of a search, or an entire index in memory."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Columns(Struct, frozen=True):
 
 
 def _flowing(ids: Ids, kinds: Kinds) -> Bools:
-    """Whether each line flows. Items below something said belong to it."""
+    """Whether each line flows. Items below a line of dialogue belong to it."""
     np = numpy()
     follows = np.zeros(len(ids), np.bool_)
     follows[1:] = (kinds[1:] == _NUMBERS["item"]) & (ids[1:] == ids[:-1] + 1)
@@ -114,20 +114,20 @@ class LineTable:
     """Lines by position, from 0. `section` numbers the text under one heading, `section_names` are the headings' ids;
     `note` numbers the `notes` files.
 
-    `is_whole`: these are all lines of the index.
+    `is_complete`: these are all lines of the index.
     """
 
-    def __init__(self, known: Columns, *, is_whole: bool = False) -> None:
+    def __init__(self, known: Columns, *, is_complete: bool = False) -> None:
         np = numpy()
         self.columns = known
-        self.is_whole = is_whole
+        self.is_complete = is_complete
         names, is_first = known.sections()
         self.section_names: Ids = names[is_first]
         self.section: Ids = np.cumsum(is_first) - 1
         self.note: Ids = np.zeros(len(names), np.int64)
         np.cumsum(np.diff(known.ids >> ORDINAL_BITS) != 0, out=self.note[1:])
         self.notes = int(self.note[-1]) + 1 if len(names) else 0
-        self._beside: dict[int, Ids] = {}
+        self._cached: dict[int, Ids] = {}
 
     def __len__(self) -> int:
         return len(self.columns.ids)
@@ -136,13 +136,13 @@ class LineTable:
     def ids(self) -> Ids:
         return self.columns.ids
 
-    def beside(self, distance: int) -> Ids:
+    def neighbours(self, distance: int) -> Ids:
         """For each line the position of the one `distance` lines further, `(n,)`; n if that is not a neighbour."""
-        if distance not in self._beside:
-            self._beside[distance] = self._neighbours(distance)
-        return self._beside[distance]
+        if distance not in self._cached:
+            self._cached[distance] = self._shifted(distance)
+        return self._cached[distance]
 
-    def _neighbours(self, distance: int) -> Ids:
+    def _shifted(self, distance: int) -> Ids:
         """All lines between two candidates are present, so the difference of positions equals that of ids."""
         np = numpy()
         count, near = len(self), abs(distance)
@@ -150,9 +150,9 @@ class LineTable:
         first, second = slice(0, max(0, count - near)), slice(near, None)
         good = (self.ids[second] - self.ids[first] == near) & (self.section[second] == self.section[first])
         good &= self.columns.flowing[second] & self.columns.flowing[first]
-        places = np.flatnonzero(good)
+        positions = np.flatnonzero(good)
         if distance > 0:
-            found[places] = places + near
+            found[positions] = positions + near
         else:
-            found[places + near] = places
+            found[positions + near] = positions
         return found

@@ -33,7 +33,7 @@ _MARKER = lazy_re(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?")
 
 
 class Statement(Struct, frozen=True):
-    """A line, the day that it was written for, None if unknown, and which telling words of the question it has."""
+    """A line, the day that it was written for, None if unknown, and which distinctive words of the question it has."""
 
     text: str
     day: date | None
@@ -48,7 +48,7 @@ class InTime(Struct, frozen=True):
 
 
 def newest_first(statements: Sequence[Statement]) -> InTime:
-    """Put the newest statement about a thing in the place of the best one, if it has its words of the question."""
+    """Put the newest statement about a thing at the position of the best one, if it has its words of the question."""
     topics = [_topic(each) for each in statements]
     order, earlier = list(range(len(statements))), set[int]()
     # Lines without a word of the question are no answers, unless all are found by their meaning alone.
@@ -87,10 +87,10 @@ def _is_alike(old: _Topic, new: _Topic) -> bool:
 
 
 def _topic(statement: Statement) -> _Topic:
-    topic, said = _Topic(set(), set(), set()), statement.text
-    if statement.day is None or len(said) > LONGEST or said.startswith("#") or said.endswith(("?", "？")):
+    topic, line = _Topic(set(), set(), set()), statement.text
+    if statement.day is None or len(line) > LONGEST or line.startswith("#") or line.endswith(("?", "？")):
         return topic
-    text = plain_forms(said)
+    text = plain_forms(line)
     start = end = found.end() if (found := _MARKER.match(text)) else 0
     words = list(token_pattern("" if text.isascii() else CJK).finditer(text, start))
     last, is_after_name = max((each.start() for each in words if each[0][0].isdigit()), default=0), True

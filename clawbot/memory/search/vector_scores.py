@@ -39,15 +39,15 @@ class AllVectors(Struct, frozen=True):
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
         """Those of `ids` that have a vector, ascending `(m,)`, and their vectors `(m, d)`."""
         np = numpy()
-        places = np.flatnonzero(are_among(self.chunks, ids))
-        return self.chunks[places], self.unit_rows[places]
+        positions = np.flatnonzero(are_among(self.chunks, ids))
+        return self.chunks[positions], self.unit_rows[positions]
 
     @property
     def ids(self) -> Sequence[Ids]:
         """The ids, as one stretch."""
         return [self.chunks]
 
-    def places(self, ids: Ids) -> tuple[Ids, Bools]:
+    def positions(self, ids: Ids) -> tuple[Ids, Bools]:
         """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
         return positions_in(self.ids, ids)
 
@@ -84,8 +84,8 @@ def cosines_of(ids: Ids, matrix: Matrix, scores: Floats) -> VectorScores:
     """The `scores` of the rows of `matrix` `(m,)` for the lines `ids` `(n,)`, ascending; 0 for those without a row."""
     np = numpy()
     found: Floats = np.zeros(len(ids), np.float32)
-    places, known = matrix.places(ids)
-    found[known] = scores[places[known]]
+    positions, known = matrix.positions(ids)
+    found[known] = scores[positions[known]]
     return VectorScores(found, found, known)
 
 
@@ -99,9 +99,9 @@ def rough_vector_scores(table: LineTable, alone: VectorScores) -> VectorScores:
     total, count = own[:-1].copy(), has[:-1].copy()
     own[:-1][table.columns.is_heading] = has[:-1][table.columns.is_heading] = 0
     for distance in _WINDOW:
-        beside = table.beside(distance)
-        total += own[beside]
-        count += has[beside]
+        others = table.neighbours(distance)
+        total += own[others]
+        count += has[others]
     around: Floats = total / np.sqrt(np.maximum(count + _ALIKE * count * (count - 1), 1))
     return VectorScores(around, own[:-1], is_known)
 
@@ -125,22 +125,22 @@ class LineVectors(Struct, frozen=True):
     def echo(self, scores: Floats, count: int) -> Floats:
         """The cosine of each line and the mean of the `count` lines with the highest `scores` `(n,)`: `(n,)`."""
         np = numpy()
-        best = np.sort(places_of_best(scores, count))
+        best = np.sort(positions_of_best(scores, count))
         mean = np.maximum(scores[best], 0) @ self.own[best]
         length = float(np.linalg.norm(mean))
         found: Floats = self.own @ (mean / length if length else mean)
         return found
 
 
-def line_vectors(table: LineTable, places: Ids, read: ReadVectors, dimensions: int) -> LineVectors:
-    """The vectors of the lines at `places` `(n,)`. Blocks."""
+def line_vectors(table: LineTable, positions: Ids, read: ReadVectors, dimensions: int) -> LineVectors:
+    """The vectors of the lines at `positions` `(n,)`. Blocks."""
     np = numpy()
     # Headings are often times and dates: their vectors would only blur those of the lines below.
     is_heading = np.append(table.columns.is_heading, False)
-    groups = [places]
+    groups = [positions]
     for distance in _WINDOW:
-        beside = table.beside(distance)[places]
-        groups.append(np.where(is_heading[beside], len(table), beside))
+        others = table.neighbours(distance)[positions]
+        groups.append(np.where(is_heading[others], len(table), others))
     needed = distinct(np.concatenate(groups))
     needed = needed[needed < len(table)]
     ids, rows = read(table.ids[needed])
@@ -149,14 +149,14 @@ def line_vectors(table: LineTable, places: Ids, read: ReadVectors, dimensions: i
     padded: Floats = np.zeros((len(ids) + 1, dimensions), np.float32)
     if rows.shape[1] == dimensions:
         padded[:-1] = rows
-    own: Floats = padded[local[places]]
+    own: Floats = padded[local[positions]]
     around = own.copy()
     for group in groups[1:]:
         around += padded[local[group]]
-    return LineVectors(own, around, local[places] < len(ids))
+    return LineVectors(own, around, local[positions] < len(ids))
 
 
-def places_of_best(scores: Floats, count: int) -> Ids:
+def positions_of_best(scores: Floats, count: int) -> Ids:
     """The positions of the `count` highest of `scores` `(n,)`, unordered: at most `(count,)`."""
     np = numpy()
     if len(scores) <= count:
@@ -164,11 +164,11 @@ def places_of_best(scores: Floats, count: int) -> Ids:
         return every
     among: Ids = np.arange(len(scores))
     if len(scores) > _STRETCH * count:
-        # They lie in as many stretches, those with the highest maxima: a fifth of the time for a million.
-        whole = len(scores) // _STRETCH
-        maxima = scores[: whole * _STRETCH].reshape(whole, _STRETCH).max(axis=1)
-        stretches = np.sort(places_of_best(maxima, count))
+        # They are in as many stretches, those with the highest maxima: a fifth of the time for a million.
+        full = len(scores) // _STRETCH
+        maxima = scores[: full * _STRETCH].reshape(full, _STRETCH).max(axis=1)
+        stretches = np.sort(positions_of_best(maxima, count))
         among = (stretches[:, None] * _STRETCH + np.arange(_STRETCH)).ravel()
-        among = np.append(among, np.arange(whole * _STRETCH, len(scores)))
+        among = np.append(among, np.arange(full * _STRETCH, len(scores)))
     best: Ids = among[np.argpartition(-scores[among], count)[:count]]
     return best

@@ -127,7 +127,7 @@ class VectorMatrix:
                 _estimate(block.signs, asked, cosines, out[first:end])
         return out
 
-    def places(self, ids: Ids) -> tuple[Ids, Bools]:
+    def positions(self, ids: Ids) -> tuple[Ids, Bools]:
         """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
         return positions_in(self.ids, ids)
 
@@ -135,34 +135,34 @@ class VectorMatrix:
         """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
         np = numpy()
         wanted = distinct(np.asarray(ids, np.int64))
-        places, there = self.places(wanted)
-        wanted, places = wanted[there], places[there]
+        positions, there = self.positions(wanted)
+        wanted, positions = wanted[there], positions[there]
         width = plane_bytes(self._dimensions)
         codes: Planes = np.empty((len(wanted), PLANES * width), np.uint8)
-        bounds = np.searchsorted(places, self._starts)
+        bounds = np.searchsorted(positions, self._starts)
         for block, start, (first, end) in zip(
             self._blocks, self._starts.tolist(), pairwise(bounds.tolist()), strict=False
         ):
             if first < end:
-                codes[first:end] = block.packed(places[first:end] - start, width)
+                codes[first:end] = block.packed(positions[first:end] - start, width)
         return wanted, unit_rows(*levels_of(codes, self._dimensions))
 
     def _with(self, changed: Iterable[int], reader: IndexReader) -> list[_Block]:
         """The blocks, with the current vectors of `changed` files."""
         np = numpy()
         firsts = [file_of(int(block.ids[0])) for block in self._blocks]
-        places: dict[int, list[int]] = {}
+        positions: dict[int, list[int]] = {}
         for file_id in sorted(changed):
-            places.setdefault(max(0, bisect_right(firsts, file_id) - 1), []).append(file_id)
-        blocks = {place: [block] for place, block in enumerate(self._blocks)}
-        for place, files in places.items():
+            positions.setdefault(max(0, bisect_right(firsts, file_id) - 1), []).append(file_id)
+        blocks = {position: [block] for position, block in enumerate(self._blocks)}
+        for position, files in positions.items():
             found = (reader.codes((id_of(one, 0), id_of(one + 1, 0))) or [] for one in files)
             parts = [_block(stored, reader.dimensions) for stored in found if stored]
             if self._blocks:
-                block = self._blocks[place]
+                block = self._blocks[position]
                 parts.append(block.chosen(~np.isin(block.ids >> ORDINAL_BITS, files)))
-            blocks[place] = _joined([part for part in parts if len(part.ids)])
-        return [block for place in sorted(blocks) for block in blocks[place]]
+            blocks[position] = _joined([part for part in parts if len(part.ids)])
+        return [block for position in sorted(blocks) for block in blocks[position]]
 
 
 def _fits(rows: int, dimensions: int) -> bool:

@@ -21,7 +21,7 @@ KINDS: tuple[ChunkKind, ...] = ("prose", "dialogue", "item", "code", "heading", 
 QUESTION, DATED, CJK = 1, 2, 4
 """Bits of `flags`: a question; words of date or time; Chinese, Japanese or Korean."""
 
-SAID_BY_USER, SAID_BY_AGENT = 8, 16
+BY_USER, BY_AGENT = 8, 16
 """Bits of `flags`: of the user, of the agent; neither for text written in a file."""
 
 NUMBERED = 32
@@ -54,9 +54,9 @@ def id_range_of(source: Source) -> IdRange:
 
 def origin_of(flags: int) -> Origin:
     """The origin of a chunk; the agent if both spoke."""
-    if flags & SAID_BY_AGENT:
+    if flags & BY_AGENT:
         return "agent"
-    return "user" if flags & SAID_BY_USER else "file"
+    return "user" if flags & BY_USER else "file"
 
 
 def id_of(file_id: int, ordinal: int) -> int:

@@ -212,7 +212,7 @@ class PassageReader:
 
     def _conditions(self, scope: FileScope) -> tuple[str, ...]:
         """Return the conditions of a narrowed scope."""
-        if scope.is_whole:
+        if scope.is_complete:
             return ()
         blocks = [block for number in scope.files for block in self._snapshot.holdings[number].blocks]
         return (one_of("block", blocks),) if len(blocks) <= MAX_NAMED_BLOCKS else ()

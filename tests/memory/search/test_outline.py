@@ -47,9 +47,9 @@ def test_neighbours_are_lines_of_one_section_that_flow(tmp_path: Path) -> None:
     nowhere = len(table)
     assert nowhere == 8
     # Heading, Anna, Ben, two items that Ben lists, heading, text; then the other file.
-    assert table.beside(1).tolist() == [1, 2, 3, 4, nowhere, 6, nowhere, nowhere]
-    assert table.beside(-1).tolist() == [nowhere, 0, 1, 2, 3, nowhere, 5, nowhere]
-    assert table.beside(2).tolist()[0] == 2
+    assert table.neighbours(1).tolist() == [1, 2, 3, 4, nowhere, 6, nowhere, nowhere]
+    assert table.neighbours(-1).tolist() == [nowhere, 0, 1, 2, 3, nowhere, 5, nowhere]
+    assert table.neighbours(2).tolist()[0] == 2
     assert table.section.tolist() == [0, 0, 0, 0, 0, 1, 1, 2]
 
 
@@ -84,7 +84,7 @@ def test_after_any_changes_it_is_as_if_read_anew(tmp_path: Path, monkeypatch: py
         for name in Columns.__struct_fields__:
             assert getattr(changed.columns, name).tolist() == getattr(anew.columns, name).tolist()
         for part in changed.parts:
-            assert part.places(part.columns.ids).tolist() == list(range(len(part)))
+            assert part.positions(part.columns.ids).tolist() == list(range(len(part)))
         assert [each.tolist() for each in (changed.starts, changed.columns.ids)] == [
             [0, *np.cumsum([len(part) for part in changed.parts])],
             sorted(changed.columns.ids.tolist()),
