@@ -33,8 +33,8 @@ _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VE
 
 
 def distinct(ids: Ids) -> Ids:
-    """The different `ids` `(n,)`, ascending: `(m,)`. numpy's own function hashes them, which takes ten times as long
-    for ids that are nearly sorted."""
+    """Return the different `ids` `(n,)`, ascending: `(m,)`. numpy's own function hashes them, which takes ten times as
+    long for ids that are nearly sorted."""
     np = numpy()
     ordered = np.sort(ids)
     is_new = np.ones(len(ordered), np.bool_)
@@ -44,8 +44,8 @@ def distinct(ids: Ids) -> Ids:
 
 
 def are_among(ids: Ids, wanted: Ids) -> Bools:
-    """Which of `ids` `(n,)` are one of `wanted` `(m,)`, both in any order: `(n,)`. For large numbers that are far apart
-    numpy's own function loads its masked arrays, which takes a command 10 ms."""
+    """Return which of `ids` `(n,)` are one of `wanted` `(m,)`, both in any order: `(n,)`. For large numbers that are
+    far apart numpy's own function loads its masked arrays, which takes a command 10 ms."""
     np = numpy()
     found: Bools = np.zeros(len(ids), np.bool_)
     if len(wanted):
@@ -56,8 +56,8 @@ def are_among(ids: Ids, wanted: Ids) -> Bools:
 
 
 def positions_in(stretches: Sequence[Ids], ids: Ids) -> tuple[Ids, Bools]:
-    """The position of each of the ascending `ids` `(m,)` in the concatenated `stretches`, ascending as well, and which
-    are in them: both `(m,)`."""
+    """Return the position of each of the ascending `ids` `(m,)` in the concatenated `stretches`, ascending as well, and
+    which are in them: both `(m,)`."""
     np = numpy()
     positions, there = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.bool_)
     start = 0

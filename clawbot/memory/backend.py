@@ -123,7 +123,7 @@ class MemoryBackend(Protocol):
         """Check whether everything configured is available; returns `problem`. `deep` may ask a server."""
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The best results; `building` is called with the progress of an index that must be built first.
+        """Return the best results; `building` is called with the progress of an index that must be built first.
 
         Any text is a valid query; one without meaningful words has no results. Raises IndexUnavailableError.
         """
@@ -135,7 +135,7 @@ class MemoryBackend(Protocol):
         """
 
     async def text(self, path: str) -> str:
-        """The complete text of a memory file as on disk; empty for a missing file.
+        """Return the complete text of a memory file as on disk; empty for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
@@ -239,7 +239,7 @@ def read_excerpt(
 
 
 def _fitting(lines: list[str]) -> int:
-    """The number of leading lines within MAX_CHARS; at least one."""
+    """Return the number of leading lines within MAX_CHARS; at least one."""
     size = 0
     for number, line in enumerate(lines):
         size += len(line) + 1

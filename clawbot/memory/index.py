@@ -93,7 +93,7 @@ class MemoryIndex(FileBackend):
         return self._context.db.exists()
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The best results. Any text is a valid query; one without meaningful words has no results.
+        """Return the best results. Any text is a valid query; one without meaningful words has no results.
 
         Waits up to `query.wait_for_writes` for earlier writes, and adds a warning if that was not enough; after
         `query.timeout` it returns what it has. If not long-lived, it waits just as long for the embedding provider and
@@ -117,7 +117,7 @@ class MemoryIndex(FileBackend):
         return result
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """The content and condition of the index; `deep` also sends one word to the embedding provider."""
+        """Return the content and condition of the index; `deep` also sends one word to the embedding provider."""
         await self._handle.open()
         holdings, issues = await self._holdings()
         scan = await self._pool.off_loop(lambda: Scan.of(self._context))
@@ -202,7 +202,7 @@ class MemoryIndex(FileBackend):
         return tuple(found)
 
     async def _holdings(self) -> tuple[Holdings, tuple[Issue, ...]]:
-        """The content of the index. If it can't be read, it is examined; damage becomes an issue."""
+        """Return the content of the index. If it can't be read, it is examined; damage becomes an issue."""
         issues: tuple[Issue, ...] = ()
         try:
             return await self._pool.read(Holdings.of), issues
@@ -292,7 +292,7 @@ class Scan(Struct, frozen=True):
 
 
 def describe(context: IndexContext, handle: EmbedderHandle, holdings: Holdings, scan: Scan) -> IndexStatus:
-    """The status of an index, without what only the running process knows."""
+    """Return the status of an index, without what only the running process knows."""
     settings, total, identity = context.settings, holdings.total, holdings.identity
     embedder, kept = handle.embedder, settings.cache
     details = BuiltinDetails(

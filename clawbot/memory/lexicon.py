@@ -73,7 +73,7 @@ class Lexicon:
 
     @staticmethod
     def load() -> Lexicon:
-        """The shipped thesaurus, read once per process. Blocks."""
+        """Return the shipped thesaurus, read once per process. Blocks."""
         return _shipped()
 
     def expand(self, text: str) -> tuple[Expansion, ...]:
@@ -93,11 +93,11 @@ class Lexicon:
         return tuple(expansion for group in groups for expansion in group if kept.get(expansion.word) is expansion)
 
     def knows(self, word: str) -> bool:
-        """Whether `word` (case-folded) is a word of an entry, or of a phrase among them."""
+        """Return whether `word` (case-folded) is a word of an entry, or of a phrase among them."""
         return word in self.words()
 
     def words(self) -> Set[str]:
-        """The words of all entries, those of phrases each."""
+        """Return the words of all entries, those of phrases each."""
         if not self._words:
             self._words = set(" ".join(self._first).split())
         return self._words
@@ -112,13 +112,13 @@ class Lexicon:
         return {_FIRST_WORD.split(line, 1)[0]: number for number, line in enumerate(self._lines)}
 
     def concepts_in(self, text: str) -> Iterator[tuple[str, list[int]]]:
-        """The words and phrases of `text` that name concepts, and the numbers of these."""
+        """Yield the words and phrases of `text` that name concepts, and the numbers of these."""
         for match in dict.fromkeys(self._matches(fold(text))):
             numbers = (self._first[match.word], *self._further.get(match.word, ()))
             yield match.source, [n for n in numbers if match.word in map(plain, concept(self._lines[n]).words)]
 
     def words_of(self, number: int) -> list[tuple[str, Language]]:
-        """The words for a concept in English and Chinese."""
+        """Return the words for a concept in English and Chinese."""
         return [(word, "en" if word.isascii() else "zh") for word in concept(self._lines[number]).words]
 
     def _others(self, match: Match, sources: set[str]) -> list[Expansion]:
@@ -156,7 +156,7 @@ class Lexicon:
                 at = token.end()
 
     def _parts(self, phrase: str) -> Iterator[Match]:
-        """The words of a Chinese phrase: the notes may have them apart."""
+        """Yield the words of a Chinese phrase: the notes may have them apart."""
         at = 0
         while at < len(phrase):
             part = self._chinese(phrase, at, len(phrase) - 1)
@@ -165,7 +165,7 @@ class Lexicon:
             at += len(part) or 1
 
     def _chinese(self, text: str, at: int, longest: int) -> str:
-        """The longest word with Chinese characters at `at`; some begin with a Latin letter."""
+        """Return the longest word with Chinese characters at `at`; some begin with a Latin letter."""
         for length in range(min(longest, len(text) - at), 0, -1):
             word = text[at : at + length]
             if word in self._first and not word.isascii():
@@ -173,7 +173,7 @@ class Lexicon:
         return ""
 
     def _phrase(self, text: str, first: re.Match[str]) -> tuple[Match, int] | None:
-        """The longest English phrase that begins at the token `first`, and its end."""
+        """Return the longest English phrase that begins at the token `first`, and its end."""
         tokens = [first]
         while len(tokens) < PHRASE_WORDS:
             gap = tokens[-1].end()
@@ -210,7 +210,7 @@ def concept(line: str) -> Concept:
 
 
 def _in_turn(sides: list[list[str]]) -> tuple[str, ...]:
-    """The words of both languages alternately, so that a limit favours neither."""
+    """Return the words of both languages alternately, so that a limit favours neither."""
     return tuple([word for pair in zip_longest(*sides) for word in pair if word is not None])
 
 

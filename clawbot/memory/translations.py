@@ -44,13 +44,13 @@ class NoteWords(Protocol):
         """The languages of the notes."""
 
     def forms(self, word: str, language: Language) -> Sequence[str]:
-        """The stems of the notes that are forms of the dictionary form `word`; empty if there are none."""
+        """Return the stems of the notes that are forms of the dictionary form `word`; empty if there are none."""
 
     def variants(self, word: str, language: Language) -> Sequence[str]:
-        """The stems of the notes that are other forms of `word`, which may be any form."""
+        """Return the stems of the notes that are other forms of `word`, which may be any form."""
 
     def has(self, word: str) -> bool:
-        """Whether a note has the word `word` (in lower case), in an English form of it."""
+        """Return whether a note has the word `word` (in lower case), in an English form of it."""
 
 
 class Translations:
@@ -68,21 +68,21 @@ class Translations:
     @staticmethod
     @cache
     def load(language: Language) -> Translations:
-        """The shipped file of `language`, read once per process. Blocks."""
+        """Return the shipped file of `language`, read once per process. Blocks."""
         file = path_of(language, "thesaurus.txt")
         return Translations(file.read_text(encoding="utf-8"), language, Lexicon.load().numbers)
 
     def words(self, number: int) -> tuple[str, ...]:
-        """The words for a concept in their dictionary form, the most usual first."""
+        """Return the words for a concept in their dictionary form, the most usual first."""
         line = self._lines.get(number, "")
         return tuple(line.split(", ")) if line else ()
 
     def knows(self, word: str) -> bool:
-        """Whether `word`, in one of its forms, is a word of the language."""
+        """Return whether `word`, in one of its forms, is a word of the language."""
         return any(base in self._single for base in bases_of(word, self.language))
 
     def concepts_in(self, text: str) -> Iterator[tuple[str, Sequence[int]]]:
-        """The words and phrases of `text` (case-folded, see `fold`) that name concepts, and the numbers of these;
+        """Yield the words and phrases of `text` (case-folded, see `fold`) that name concepts, and the numbers of these;
         for a phrase also its words."""
         if self.language in INFLECTED:
             yield from self._latin(_WORD.findall(text))
@@ -192,7 +192,7 @@ class Thesaurus:
         return (*synonyms, *tuple(found.values())[:IN_ALL])
 
     def _spoken(self, text: str, folded: str) -> frozenset[Language]:
-        """The languages in which to look up the words of `text`."""
+        """Return the languages in which to look up the words of `text`."""
         spoken = languages_of(text)
         if "zh" in spoken and "ja" not in self._notes.languages:
             return spoken - {"ja"}
@@ -217,7 +217,7 @@ class Thesaurus:
                 yield source, [at for at in numbers if self._lexicon.words_of(at)[0][0] not in STOP_WORDS]
 
     def _inflected(self, text: str, spoken: frozenset[Language]) -> Iterator[Expansion]:
-        """The words of `text` in the other forms that the notes have."""
+        """Yield the words of `text` in the other forms that the notes have."""
         for language in spoken & {"en", *INFLECTED} & self._notes.languages:
             usual = STOP_WORDS if language == "en" else FUNCTION_WORDS[language] | FOREIGN_STOP_WORDS
             for word in dict.fromkeys(_WORD.findall(text)):
@@ -238,7 +238,7 @@ class Thesaurus:
         return " ".join(word for word in _WORD.findall(text) if word not in sources and word not in usual)
 
     def _translated(self, source: str, numbers: Sequence[int], foreign: set[str]) -> Iterator[Expansion]:
-        """The words of the notes for the concepts `numbers`, those of each concept and language in turn."""
+        """Yield the words of the notes for the concepts `numbers`, those of each concept and language in turn."""
         lists = [self._words(number, language) for number in numbers for language in TRANSLATED]
         if source in foreign:
             lists += [self._lexicon.words_of(number) for number in numbers]
@@ -274,7 +274,7 @@ class Thesaurus:
 
 
 def _is_of(word: str, languages: frozenset[Language]) -> bool:
-    """Whether notes in `languages` may have a word of the thesaurus; any notes may have English ones."""
+    """Return whether notes in `languages` may have a word of the thesaurus; any notes may have English ones."""
     return word.isascii() or bool(languages & {"zh", "ja"})
 
 

@@ -330,11 +330,11 @@ def part_path(path: str, number: int) -> str:
 
 
 def session_of(path: str) -> str:
-    """The id of the session with the transcript `path`."""
+    """Return the id of the session with the transcript `path`."""
     return path.rpartition("/")[2].partition(".")[0]
 
 
 def split_part(path: str) -> tuple[str, int]:
-    """The document that `path` is a part of, and the part's number; 0 if there are no parts."""
+    """Return the document that `path` is a part of, and the part's number; 0 if there are no parts."""
     found = _PART.fullmatch(path)
     return (found["path"], int(found["number"])) if found else (path, 0)

@@ -22,7 +22,7 @@ NOTHING = SearchResult((), "fts-only", "none", "")
 
 
 def is_in_scope(request: SearchRequest, hit: Hit) -> bool:
-    """Whether `request` allows `hit`, by its source and path alone. Pure."""
+    """Return whether `request` allows `hit`, by its source and path alone. Pure."""
     path = split_part(hit.path)[0]
     if hit.source not in request.sources or path == request.without:
         return False
@@ -71,7 +71,7 @@ class ScopeGuard:
         return replace(sound, hits=tuple(_cut(hits[:most], request.max_chars or self._max_chars)))
 
     def _transcripts(self) -> frozenset[str]:
-        """The paths of the transcripts."""
+        """Return the paths of the transcripts."""
         source = self._sources.get("sessions")
         return frozenset(split_part(state.path)[0] for state in source.list().files) if source else frozenset()
 

@@ -48,7 +48,7 @@ class BackendPool:
         self._making = threading.Lock()  # apart, since the event loop takes the other one
 
     def take(self, key: Hashable, make: Callable[[], MemoryBackend]) -> Shared:
-        """The backend of `key`, made if there is none. Blocks; raises what `make` raises."""
+        """Return the backend of `key`, made if there is none. Blocks; raises what `make` raises."""
         with self._making:
             shared = self._open.get(key) or Shared(make())
             with self._lock:

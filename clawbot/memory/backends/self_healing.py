@@ -286,7 +286,7 @@ class SelfHealingBackend(MemoryBackend):
     # -- calls with a fallback ---------------------------------------------------------------------------------------
 
     async def _ask(self, verb: str, work: Work[T], instead: Work[T] | None = None, *, limit: float | None = None) -> T:
-        """The answer of the primary, else that of the builtin index. Raises ClawbotError."""
+        """Return the answer of the primary, else that of the builtin index. Raises ClawbotError."""
         if self._closed:
             raise IndexUnavailableError("The memory is closed.")
         self._health = self._health.met(self._around.conversations())
@@ -333,7 +333,7 @@ class SelfHealingBackend(MemoryBackend):
         return self._builtin
 
     async def _opened(self, attempt: int) -> Shared:
-        """The instance `attempt` of the primary. Raises what opening it raises."""
+        """Return the instance `attempt` of the primary. Raises what opening it raises."""
         if self._opening is None:
             self._opened_for = attempt
             self._opening = self._spawn(self._open())

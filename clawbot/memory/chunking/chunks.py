@@ -66,7 +66,7 @@ def _packed(segments: Iterable[Segment], size: int, carried: int) -> Iterator[li
 
 
 def _carried(segments: list[Segment], chars: int) -> list[Segment]:
-    """The shortest tail of segments with at least `chars` characters."""
+    """Return the shortest tail of segments with at least `chars` characters."""
     total, first = 0, len(segments)
     while first > 0 and total < chars:
         first -= 1
@@ -142,7 +142,7 @@ def paragraph_cuts(lines: Sequence[str], start: int, end: int, limit: int = LONG
 
 
 def line_groups(lines: Sequence[str], start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """The lines from `start` to before `end` in groups of at most `limit` characters, or single longer lines."""
+    """Yield the lines from `start` to before `end` in groups of at most `limit` characters, or single longer lines."""
     first, size = start, 0
     for number in range(start, end):
         length = len(lines[number]) + 1
@@ -167,7 +167,7 @@ def _kind(line: str, *, is_speech: bool, inside: Literal["prose", "dialogue"]) -
 
 
 def _speaker(line: str) -> str | None:
-    """The speaker of the line, if it has the form of speech."""
+    """Return the speaker of the line, if it has the form of speech."""
     found = _SPEAKER.match(line)
     if found is None:
         return None
@@ -176,7 +176,7 @@ def _speaker(line: str) -> str | None:
 
 
 def _is_dialogue(speakers: Sequence[str | None]) -> bool:
-    """Whether the lines of a paragraph are speech, rather than prose with colons.
+    """Return whether the lines of a paragraph are speech, rather than prose with colons.
 
     Names start with a capital, are of a script without capitals, or those of a chat with a model; if every line has
     one, any word counts.
@@ -187,7 +187,7 @@ def _is_dialogue(speakers: Sequence[str | None]) -> bool:
 
 
 def _are_independent(lines: Sequence[str]) -> bool:
-    """Whether each line is complete in itself rather than part of wrapped text."""
+    """Return whether each line is complete in itself rather than part of wrapped text."""
     if any(len(line) > _WIDEST_WRAP or _columns(line) > _WIDEST_WRAP for line in lines):
         return True
     inner = lines[:-1]
@@ -241,7 +241,7 @@ class _Part(Struct, gc=False):
 
 
 def chunk(text: str, settings: MemorySearchSettings) -> list[Chunk]:
-    """The chunks of `text` in the profile of the settings."""
+    """Return the chunks of `text` in the profile of the settings."""
     if settings.profile == "classic":
         return chunk_classic(text, settings.chunking.tokens, settings.chunking.overlap)
     return chunk_lines(text, Limits(settings.chunking.piece_chars, settings.chunking.code_chars))
@@ -295,7 +295,7 @@ def _slice_end(line: str, start: int, end: int) -> int:
 
 
 def document_lines(text: str) -> list[str]:
-    """The lines of `text`, split only at LF, as line numbers count. A final line break starts no new line."""
+    """Return the lines of `text`, split only at LF, as line numbers count. A final line break starts no new line."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -33,7 +33,7 @@ _USER, _AGENT = "User: ", "Assistant: "
 
 
 def origins_of(document: Document) -> Sequence[int]:
-    """The origin flag of each line of `document`, 0 for written text; empty if nobody speaks."""
+    """Return the origin flag of each line of `document`, 0 for written text; empty if nobody speaks."""
     if document.state.source == "sessions":
         return [_origin_of(line) for line in document.text.split("\n")]
     if is_session_note(document.text):
@@ -69,7 +69,7 @@ _ENOUGH_GERMAN = 3
 
 
 def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkRecord]:
-    """The chunks of `document` in the configured profile, in order. Line numbers are those of the file.
+    """Return the chunks of `document` in the configured profile, in order. Line numbers are those of the file.
 
     Lines excluded by `indexed_text` are in no chunk. A chunk starts with its text, also the first one.
     """
@@ -157,7 +157,7 @@ _FLAGGED_PARTS = frozenset(" ".join((*_TIME_NAMES, *TIME_WORDS, *_NUMBER_NAMES))
 
 
 def _may_have_flags(text: str) -> bool:
-    """Whether a word of `text` may have flags: a test that costs a third of asking for each word."""
+    """Return whether a word of `text` may have flags: a test that costs a third of asking for each word."""
     if not text.isascii():
         return True
     parts = text.translate(_PARTS).lower()

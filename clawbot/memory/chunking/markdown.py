@@ -53,7 +53,7 @@ class Block(Struct, gc=False):
 
 
 def blocks_of(lines: Sequence[str]) -> list[Block]:
-    """The blocks of a file in order, each starting at another line. They contain no blank lines.
+    """Return the blocks of a file in order, each starting at another line. They contain no blank lines.
 
     Lines that the parser rejects (nested too deeply) become paragraphs. Sections of nothing but items and paragraphs,
     which are most of the notes, are read without the parser. Blocks: 10 ms for a megabyte.
@@ -94,8 +94,8 @@ PlainLine = tuple[PlainKind, int]
 
 
 def _plain_lines(lines: Sequence[str], start: int, end: int) -> list[PlainLine] | None:
-    """The lines of a section, if they are nothing but its heading, items, code between fences, and paragraphs without
-    indentation; None if the parser has to decide."""
+    """Return the lines of a section, if they are nothing but its heading, items, code between fences, and paragraphs
+    without indentation; None if the parser has to decide."""
     found: list[PlainLine] = []
     # Where the markers and the texts of the items begin that are open at this line, outermost first.
     items: list[tuple[int, int]] = []
@@ -131,7 +131,7 @@ def _plain_lines(lines: Sequence[str], start: int, end: int) -> list[PlainLine] 
 
 @cache
 def _closing(length: int) -> re.Pattern[str]:
-    """The end of code that began with `length` backticks."""
+    """Return the pattern of the end of code that began with `length` backticks."""
     return re.compile(rf"[ ]{{0,3}}`{{{length},}}[ \t\r]*$")
 
 
@@ -264,7 +264,7 @@ def _paragraphs(lines: Sequence[str], start: int, end: int, headings: tuple[str,
 
 
 def _front_matter(lines: Sequence[str]) -> int:
-    """The number of lines of YAML front matter, including its fences; 0 without any."""
+    """Return the number of lines of YAML front matter, including its fences; 0 without any."""
     if len(lines) < 2 or not _MATTER_START.fullmatch(lines[0]) or not _MATTER_KEY.match(lines[1]):
         return 0
     for number, line in enumerate(lines[1:_MATTER_LINES], start=2):

@@ -57,7 +57,7 @@ _ENDS = frozenset(".!?。！？")
 
 
 def block_parser(deepest: int) -> MarkdownIt:
-    """A CommonMark parser with tables, for blocks only: without link definitions and inline parsing.
+    """Return a CommonMark parser with tables, for blocks only: without link definitions and inline parsing.
 
     Nesting beyond `deepest` levels (a list has two) is ignored.
     """
@@ -119,7 +119,7 @@ def _text(state: StateBlock, start: int, end: int) -> bool:
 
 
 def _is_underlined(state: StateBlock, start: int, end: int) -> bool:
-    """Whether the line may be a heading underlined by the next line.
+    """Return whether the line may be a heading underlined by the next line.
 
     CommonMark accepts entire paragraphs. In notes these are usually text above a rule, and must not become the heading
     of everything below.

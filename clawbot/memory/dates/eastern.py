@@ -42,7 +42,7 @@ class _Eastern:
         )  # fmt: skip
 
     def _number(self, text: str) -> int:
-        """A number up to 99, in digits or characters."""
+        """Return a number up to 99, in digits or characters."""
         number: int | None = whole_number(text)
         if number is None and (number := self._numbers.get(text)) is None:
             tens, ten, ones = text.rpartition(self._table.parts["TEN"])

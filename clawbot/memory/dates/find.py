@@ -70,7 +70,7 @@ _CACHED_CHARS = 1_000
 
 
 def dates_in(text: str, reference: date, *, prefer: Prefer = "nearest") -> tuple[DateRange, ...]:
-    """The dates named in `text`, in order, each period once.
+    """Return the dates named in `text`, in order, each period once.
 
     Relative ones count from `reference`: today for a question, the note's date for a line of a note. `prefer` resolves
     a month or weekday without a year or week: `past` for questions, `nearest` for notes. Never fails; impossible dates
@@ -104,7 +104,7 @@ _cached = lru_cache(maxsize=4_096)(_dates_in)
 
 
 def _grammars(text: str) -> tuple[Grammar, ...]:
-    """The grammars that read `text` as it is."""
+    """Return the grammars that read `text` as it is."""
     if text.isascii():
         return NUMERIC, ENGLISH
     if _HANGUL.search(text):
@@ -119,7 +119,7 @@ def _lower(text: str) -> str:
 
 
 def _without_overlaps(found: Iterable[FoundDate]) -> list[FoundDate]:
-    """The longest of overlapping dates, in text order."""
+    """Return the longest of overlapping dates, in text order."""
     kept: list[FoundDate] = []
     for each in sorted(found, key=lambda one: (one.start, -one.end)):
         if not kept or each.start >= kept[-1].end:

@@ -100,7 +100,7 @@ def named_path(path: str, order: Order | None = None) -> Named | None:
 
 
 def order_in(name: str) -> Order | None:
-    """The order that the name of a note shows: 25-04-2026 has the day first."""
+    """Return the order that the name of a note shows: 25-04-2026 has the day first."""
     found = _YEAR_LAST.search(name)
     first, second = (int(found[1]), int(found[3])) if found else (0, 0)
     is_shown = 0 < min(first, second) <= _MONTHS < max(first, second) <= 31
@@ -108,13 +108,13 @@ def order_in(name: str) -> Order | None:
 
 
 def is_ambiguous(name: str) -> bool:
-    """Whether the name of a note has a day and a month that can't be distinguished: 03-04-2026."""
+    """Return whether the name of a note has a day and a month that can't be distinguished: 03-04-2026."""
     found = _YEAR_LAST.search(name)
     return found is not None and found[1] != found[3] and max(int(found[1]), int(found[3])) <= _MONTHS
 
 
 def order_of_locale(environment: Mapping[str, str]) -> Order | None:
-    """The order of the locale, in the order of POSIX; None if that names no territory."""
+    """Return the order of the locale, in the order of POSIX; None if that names no territory."""
     wanted = next(filter(None, map(environment.get, ("LC_ALL", "LC_TIME", "LANG"))), "").partition(".")[0]
     if wanted in ("", "C", "POSIX", "en"):
         return None
@@ -122,7 +122,7 @@ def order_of_locale(environment: Mapping[str, str]) -> Order | None:
 
 
 def weekday_or_time(rest: str) -> bool:
-    """Whether what follows the day in a name only repeats it: `-Saturday`, ` (Sat)`."""
+    """Return whether what follows the day in a name only repeats it: `-Saturday`, ` (Sat)`."""
     plain = without_marks(plain_forms(rest)).strip(" -_.,()[]")
     match = _WEEKDAY.match(plain)
     return match is not None and match.end() == len(plain)
@@ -146,7 +146,7 @@ def _patterns(where: Literal["begins", "ends", "path"]) -> tuple[re.Pattern[str]
 
 
 def _read(match: re.Match[str], order: Order | None) -> Named | None:
-    """The period of a match; None for an impossible one, such as 31 February."""
+    """Return the period of a match; None for an impossible one, such as 31 February."""
     groups = {name.rstrip("2"): text for name, text in match.groupdict().items() if text}
     is_ambiguous = False
     if "a" in groups:
@@ -162,7 +162,7 @@ def _read(match: re.Match[str], order: Order | None) -> Named | None:
 
 
 def _period(groups: Mapping[str, str]) -> Period:
-    """The days of a match, by its groups. Raises ValueError for impossible ones."""
+    """Return the days of a match, by its groups. Raises ValueError for impossible ones."""
     year, name = int(groups["y"]), groups.get("n", "").lower()
     if "w" in groups:
         monday = date.fromisocalendar(year, int(groups["w"]), 1)

@@ -65,7 +65,7 @@ class Context(Struct, frozen=True):
 
 
 def any_of(words: Iterable[str]) -> str:
-    """A pattern of any of `words`, the longest first."""
+    """Return a pattern of any of `words`, the longest first."""
     return f"(?:{'|'.join(longest_first(words))})"
 
 
@@ -75,18 +75,18 @@ def day(when: date) -> Period:
 
 
 def days_from(when: date, count: int) -> Period:
-    """The day `count` days after `when`, before it when negative."""
+    """Return the day `count` days after `when`, before it when negative."""
     return day(when + timedelta(days=count))
 
 
 def week_of(when: date, offset: int = 0) -> Period:
-    """The week of `when`, `offset` weeks later."""
+    """Return the week of `when`, `offset` weeks later."""
     monday = when + timedelta(days=7 * offset - when.weekday())
     return Period(monday, monday + timedelta(days=6), "week")
 
 
 def weekend_of(when: date, offset: int = 0) -> Period:
-    """The weekend of the week of `when`, `offset` weeks later, with the precision of a day."""
+    """Return the weekend of the week of `when`, `offset` weeks later, with the precision of a day."""
     saturday = week_of(when, offset).start + timedelta(days=_WEEKEND)
     return Period(saturday, saturday + timedelta(days=1), "day")
 
@@ -97,12 +97,12 @@ def weekday_of(when: date, weekday: int, offset: int = 0) -> Period:
 
 
 def month(year: int, number: int) -> Period:
-    """A month of a year."""
+    """Return a month of a year."""
     return Period(date(year, number, 1), date(year, number, calendar.monthrange(year, number)[1]), "month")
 
 
 def month_of(when: date, offset: int = 0) -> Period:
-    """The month of `when`, `offset` months later."""
+    """Return the month of `when`, `offset` months later."""
     index = when.year * 12 + when.month - 1 + offset
     return month(index // 12, index % 12 + 1)
 
@@ -113,12 +113,12 @@ def months(first: Period, last: Period) -> Period:
 
 
 def quarter(year: int, number: int) -> Period:
-    """A quarter of a year, 1 to 4."""
+    """Return a quarter of a year, 1 to 4."""
     return months(month(year, 3 * number - 2), month(year, 3 * number))
 
 
 def quarter_of(when: date, offset: int = 0) -> Period:
-    """The quarter of `when`, `offset` quarters later."""
+    """Return the quarter of `when`, `offset` quarters later."""
     index = when.year * 4 + (when.month - 1) // 3 + offset
     return quarter(index // 4, index % 4 + 1)
 
@@ -129,7 +129,7 @@ def year(number: int) -> Period:
 
 
 def unit_of(when: date, unit: Unit, offset: int) -> Period:
-    """The day, week, month … of `when`, `offset` of them later."""
+    """Return the day, week, month … of `when`, `offset` of them later."""
     match unit:
         case "day":
             return days_from(when, offset)
@@ -158,13 +158,13 @@ def away(when: date, unit: Unit, count: int | None, step: int) -> Period:
 
 
 def last_of(when: date, unit: Unit, count: int) -> Period:
-    """The last `count` days, weeks … up to `when`; the next ones when negative."""
+    """Return the last `count` days, weeks … up to `when`; the next ones when negative."""
     edges = when, _back(when, unit, count)
     return Period(min(edges), max(edges), _precision(unit))
 
 
 def pick(candidates: list[Period], context: Context) -> Period:
-    """The candidate that a text without a year means."""
+    """Return the candidate that a text without a year means."""
     reference = context.reference
     if context.prefer == "past" and (past := [period for period in candidates if period.start <= reference]):
         return max(past, key=lambda period: period.start)
@@ -172,19 +172,19 @@ def pick(candidates: list[Period], context: Context) -> Period:
 
 
 def month_near(number: int, context: Context) -> Period:
-    """A month without a year."""
+    """Return a month without a year."""
     return pick([month(each, number) for each in _years_around(context, 1)], context)
 
 
 def adjacent_month(number: int, context: Context, offset: int) -> Period:
-    """The last (-1), this (0) or next (1) month of that number: last May may be of this year."""
+    """Return the last (-1), this (0) or next (1) month of that number: last May may be of this year."""
     when = context.reference
     is_this_year = not offset or number * offset > when.month * offset
     return month(when.year if is_this_year else when.year + offset, number)
 
 
 def week_near(number: int, context: Context) -> Period:
-    """A calendar week without a year. Raises ValueError for an impossible one."""
+    """Return a calendar week without a year. Raises ValueError for an impossible one."""
     years = _years_around(context, 1)
     return pick([week_of(date.fromisocalendar(each, number, 1)) for each in years if number <= _weeks(each)], context)
 
@@ -200,17 +200,17 @@ def day_near(number: int, day_of_month: int, context: Context) -> Period:
 
 
 def weekday_near(weekday: int, context: Context) -> Period:
-    """A weekday without "last" or "next": today counts."""
+    """Return a weekday without "last" or "next": today counts."""
     return pick([weekday_of(context.reference, weekday, offset) for offset in (-1, 0, 1)], context)
 
 
 def weekend_near(context: Context) -> Period:
-    """A weekend without "last" or "next"."""
+    """Return a weekend without "last" or "next"."""
     return pick([weekend_of(context.reference, offset) for offset in (-1, 0, 1)], context)
 
 
 def adjacent_weekday(when: date, weekday: int, offset: int) -> Period:
-    """The last (below 0) `weekday` before `when`, that of its week (0), or the first one after it."""
+    """Return the last (below 0) `weekday` before `when`, that of its week (0), or the first one after it."""
     if not offset:
         return weekday_of(when, weekday)
     if offset < 0:
@@ -219,13 +219,13 @@ def adjacent_weekday(when: date, weekday: int, offset: int) -> Period:
 
 
 def season(number: int, name: str) -> Period:
-    """A season (of the north) of a year; winter begins in December of it."""
+    """Return a season (of the north) of a year; winter begins in December of it."""
     first = _SEASONS[name]
     return months(month(number, first), month_of(date(number, first, 1), 2))
 
 
 def season_of(when: date, name: str, offset: int) -> Period:
-    """The last (-1), this (0) or next (1) season of a name: last summer is over, next summer has not begun."""
+    """Return the last (-1), this (0) or next (1) season of a name: last summer is over, next summer has not begun."""
     seasons = [season(when.year + each, name) for each in (-2, -1, 0, 1, 2)]
     if offset < 0:
         return max((each for each in seasons if each.end < when), key=lambda each: each.start)
@@ -235,7 +235,7 @@ def season_of(when: date, name: str, offset: int) -> Period:
 
 
 def _weeks(number: int) -> int:
-    """The calendar weeks of a year."""
+    """Return the calendar weeks of a year."""
     return date(number, 12, 28).isocalendar().week
 
 
@@ -248,7 +248,7 @@ def _back(when: date, unit: Unit, count: int) -> date:
 
 
 def _precision(unit: Unit) -> Precision:
-    """The precision of a count of days, weeks …"""
+    """Return the precision of a count of days, weeks …"""
     exact: dict[Unit, Precision] = {"day": "day", "week": "week", "weekend": "week", "year": "year"}
     return exact.get(unit, "month")
 
@@ -294,7 +294,7 @@ class Grammar:
         self._rules = {rule.name: rule for rule in rules}
 
     def find(self, text: str, lower: str, context: Context) -> Iterator[FoundDate]:
-        """The dates of `text` without overlaps; `lower` is `text` in lower case, of the same length."""
+        """Yield the dates of `text` without overlaps; `lower` is `text` in lower case, of the same length."""
         at = 0
         for hint in self._hints(lower):
             for start in self._starts(text, max(at, hint.start() - self._reach), hint.start() + 1):
@@ -322,7 +322,7 @@ class Grammar:
         return re.compile("|".join(alternatives), re.IGNORECASE).match
 
     def _resolve(self, match: re.Match[str], context: Context) -> tuple[Period | None, int]:
-        """The days of a match, and the position to continue from."""
+        """Return the days of a match, and the position to continue from."""
         rule = self._rules[str(match.lastgroup)]
         inner = _compiled(rule.pattern).match(match.string, match.start())
         if rule.resolve is None or inner is None:
@@ -357,7 +357,7 @@ class LanguageTable:
             self.parts[part] = self._filled(pattern)
 
     def words(self, name: str) -> dict[str, Any]:
-        """The meaning of each word of the table `name`: a number, or a name; empty if there is no such table."""
+        """Return the meaning of each word of the table `name`: a number, or a name; empty if there is no such table."""
         found: dict[str, Any] = {}
         for meaning, words in self.table["words"].get(name, {}).items():
             is_number = meaning.removeprefix("-").isdecimal()
@@ -365,7 +365,7 @@ class LanguageTable:
         return found
 
     def grammar(self, *resolvers: Resolve, hint: str = "") -> Grammar:
-        """The grammar of the table, with its own `hint` or this one."""
+        """Return the grammar of the table, with its own `hint` or this one."""
         known = {each.__name__.removeprefix("_"): each for each in resolvers}
         table = self.table["grammar"]
         rules = [

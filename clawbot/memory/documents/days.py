@@ -62,7 +62,7 @@ def date_of(path: str) -> date | None:
 
 
 def named_by(path: str, text: str, order: Order | None = None, zone: tzinfo | None = None) -> Named | None:
-    """The days of the note at `path`, relative to the folder of all notes. `order` is that of ambiguous days; a
+    """Return the days of the note at `path`, relative to the folder of all notes. `order` is that of ambiguous days; a
     moment in UTC is of its day in `zone` (None: the machine's)."""
     return next(filter(None, _namings(path, text, order, zone)), None)
 
@@ -97,13 +97,13 @@ def _value(found: re.Match[str] | None, order: Order | None, zone: tzinfo | None
 
 
 def day_of(path: str, text: str) -> date | None:
-    """The day of the note: the last one, if it is of several."""
+    """Return the day of the note: the last one, if it is of several."""
     found = named_by(path, text)
     return found.period.end if found and found.period else None
 
 
 def days_in(period: Period) -> tuple[date, ...]:
-    """All days of `period`."""
+    """Return all days of `period`."""
     return tuple(period.start + timedelta(days=number) for number in range((period.end - period.start).days + 1))
 
 
@@ -164,7 +164,7 @@ class _DayReader:
 
 
 def _day_of_heading(heading: str) -> date | None:
-    """The day at the start of a heading, optionally after a weekday."""
+    """Return the day at the start of a heading, optionally after a weekday."""
     found = named(heading, "month" if "/" in heading else None)
     is_day = found is not None and found.period is not None and found.period.precision == "day"
     return found.period.start if is_day and found and found.period else None

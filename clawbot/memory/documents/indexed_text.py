@@ -45,12 +45,12 @@ _REFERENCE = lazy_re(r"\[quoted: [^\]\n]*\]\s*$")
 
 
 def is_session_note(text: str) -> bool:
-    """Whether `text`, a memory file, is the note of an ended session."""
+    """Return whether `text`, a memory file, is the note of an ended session."""
     return _ID.search(text[:_HEAD_CHARS].partition("\n## ")[0]) is not None
 
 
 def speakers_of(lines: Sequence[str]) -> Iterator[str]:
-    """The speaker of each line of a session note: `user`, `assistant`, or "" outside the conversation."""
+    """Yield the speaker of each line of a session note: `user`, `assistant`, or "" outside the conversation."""
     who = ""
     for line in lines:
         if speaker := _SPEAKER.match(line):
@@ -61,7 +61,7 @@ def speakers_of(lines: Sequence[str]) -> Iterator[str]:
 
 
 def lines_of_its_own(lines: Sequence[str]) -> Iterator[int]:
-    """The numbers (from 0) of lines of a session note that contain nothing about the user or the world."""
+    """Yield the numbers (from 0) of lines of a session note that contain nothing about the user or the world."""
     number = 0
     while number < len(lines):
         speaker = _SPEAKER.match(lines[number])
@@ -83,7 +83,7 @@ def lines_of_its_own(lines: Sequence[str]) -> Iterator[int]:
 
 
 def _repeated(block: Sequence[str]) -> Iterator[int]:
-    """The agent's lines that are refusals or quotes of notes."""
+    """Yield the agent's lines that are refusals or quotes of notes."""
     if is_refusal("\n".join(block)):
         yield from range(len(block))
         return
@@ -107,7 +107,7 @@ _HEADING = lazy_re(r"[ \t]{0,3}#{1,6}(?:[ \t]|$)")
 
 
 def indexed_text(document: Document) -> str:
-    """The text of `document` with blank lines in place of excluded ones. Blocks at the first template."""
+    """Return the text of `document` with blank lines in place of excluded ones. Blocks at the first template."""
     text = document.text
     if document.state.source != "memory":
         return text
@@ -124,7 +124,7 @@ def indexed_text(document: Document) -> str:
 
 @cache
 def indexing_rule() -> str:
-    """The version of the rule and the templates: an index depends on both."""
+    """Return the version of the rule and the templates: an index depends on both."""
     digest = hashlib.blake2b(digest_size=4)
     for name, lines in sorted(_templates().items()):
         digest.update("\n".join([name, *sorted(lines)]).encode())
@@ -133,7 +133,7 @@ def indexing_rule() -> str:
 
 @cache
 def _templates() -> dict[str, frozenset[str]]:
-    """The normalised lines of each template, by name."""
+    """Return the normalised lines of each template, by name."""
     try:
         files = sorted(shipped(_TEMPLATE).glob("*.md"))
         return {file.name.casefold(): frozenset(map(str.strip, file.read_text("utf-8").split("\n"))) for file in files}
@@ -156,7 +156,7 @@ def _edited(lines: Sequence[str], template: frozenset[str]) -> list[str]:
 
 
 def count_notes(workspace: Path) -> int:
-    """The number of notes below memory/, within a bounded walk, plus MEMORY.md if it was edited.
+    """Return the number of notes below memory/, within a bounded walk, plus MEMORY.md if it was edited.
 
     Blocks. Unreadable folders count as empty: a figure must not fail a turn.
     """
@@ -172,7 +172,7 @@ def _is_hidden(path: str) -> bool:
 
 
 def _has_indexed_line(documents: MemoryDocuments) -> bool:
-    """Whether MEMORY.md has an indexed line."""
+    """Return whether MEMORY.md has an indexed line."""
     for name in ROOT_FILES:
         with contextlib.suppress(UnreadableDocumentError):
             document = documents.read(FileState(name, documents.source, 0, 0))

@@ -226,8 +226,8 @@ class KeptListing:
         return listing
 
     def _begun_watch(self) -> FolderWatch | None:
-        """The watch, without earlier events; None at the first listing of a process, which may be its only one, and
-        where the system offers none."""
+        """Return the watch, without earlier events; None at the first listing of a process, which may be its only one,
+        and where the system offers none."""
         if not self._watches or self._walks == 1:
             return None
         with contextlib.suppress(OSError):
@@ -248,7 +248,7 @@ class KeptListing:
         )
 
     def _matters(self, path: Path, *, is_folder: bool) -> bool:
-        """Whether a change of `path` may change the listing: also by a link, symbolic or hard."""
+        """Return whether a change of `path` may change the listing: also by a link, symbolic or hard."""
         if (owned := self._owns(path)) or is_folder:
             return owned
         try:

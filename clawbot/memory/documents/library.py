@@ -70,7 +70,7 @@ def make_plan(listed: Iterable[FileState], known: Mapping[str, Known], hidden: C
 
 
 def is_stale(plan: Plan, known: Mapping[str, Known]) -> bool:
-    """Whether files have certainly changed; those read too soon after they were written don't count."""
+    """Return whether files have certainly changed; those read too soon after they were written don't count."""
     if plan.added or plan.removed:
         return True
     for state in plan.changed:
@@ -95,7 +95,7 @@ def groups(states: Iterable[FileState], max_bytes: int, max_files: int) -> Itera
 
 
 def _joined(listings: Sequence[Listing]) -> Listing:
-    """All of them as one; a single one is itself."""
+    """Return all of them as one; a single one is itself."""
     if len(listings) == 1:
         return listings[0]
     files, issues = ([each for listing in listings for each in getattr(listing, part)] for part in ("files", "issues"))
@@ -142,7 +142,7 @@ class Library:
         self._known = known
 
     def is_stale(self, *, surely: bool = False) -> bool | None:
-        """Whether files may have changed since the last sync; None if unknown.
+        """Return whether files may have changed since the last sync; None if unknown.
 
         `surely`: have certainly changed. Unreadable files that did not change don't count.
         """
@@ -172,7 +172,7 @@ class Library:
         return plan
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None if it is gone or can't be read, which is recorded as an issue."""
+        """Return the document; None if it is gone or can't be read, which is recorded as an issue."""
         source = next(source for source in self.sources if source.source == state.source)
         try:
             return source.read(state)
@@ -186,7 +186,7 @@ class Library:
         return tuple(sources[hit.source].describe(hit) if hit.source in sources else hit for hit in hits)
 
     def gone(self, hits: Sequence[Hit]) -> frozenset[str]:
-        """The paths of those `hits` whose file was deleted."""
+        """Return the paths of those `hits` whose file was deleted."""
         sources = {source.source: source for source in self.sources}
         found = {(hit.source, hit.path) for hit in hits if hit.source in sources}
         return frozenset(path for source, path in found if sources[source].is_gone(path))

@@ -104,23 +104,23 @@ class DocumentSource(Protocol):
         """The name of the source."""
 
     def list(self) -> Listing:
-        """The current documents. Never raises for a single file; a missing folder is an issue."""
+        """Return the current documents. Never raises for a single file; a missing folder is an issue."""
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None if it was deleted since. Raises UnreadableDocumentError."""
+        """Return the document; None if it was deleted since. Raises UnreadableDocumentError."""
 
     def describe(self, hit: Hit) -> Hit:
         """`hit`, found in one of its documents, as shown in results."""
 
     def is_gone(self, path: str) -> bool:
-        """Whether the document `path` was deleted. False while the folder of all documents is missing or inaccessible,
-        for example an unmounted disk."""
+        """Return whether the document `path` was deleted. False while the folder of all documents is missing or
+        inaccessible, for example an unmounted disk."""
 
     def watched(self) -> tuple[Path, ...]:
-        """The existing folders to watch; ask again after a change that `owns` accepts."""
+        """Return the existing folders to watch; ask again after a change that `owns` accepts."""
 
     def owns(self, path: Path) -> bool:
-        """Whether a change of this absolute path may matter."""
+        """Return whether a change of this absolute path may matter."""
 
 
 class MemoryDocuments:
@@ -158,7 +158,7 @@ class MemoryDocuments:
         return "memory"
 
     def list(self) -> Listing:
-        """All current memory files: MEMORY.md, memory.md, memory/, then the extra paths in order. Blocks."""
+        """Return all current memory files: MEMORY.md, memory.md, memory/, then the extra paths in order. Blocks."""
         listing = self._listings.get()
         if listing is not self._marked_listing[0]:
             orders: dict[str, set[Order]] = {}
@@ -187,7 +187,7 @@ class MemoryDocuments:
         return walk
 
     def read(self, state: FileState) -> Document | None:
-        """The document; None if it was deleted since. Blocks. Raises UnreadableDocumentError."""
+        """Return the document; None if it was deleted since. Blocks. Raises UnreadableDocumentError."""
         absolute = self._absolute(state.path)
         root = self._root_of(absolute)
         content = read_content(root or Root(absolute, state.path, base=self._workspace), absolute, state.path)
@@ -201,7 +201,7 @@ class MemoryDocuments:
         return Document(read, content.text, content.digest, period.end if period else None, days=marks)
 
     def ambiguous(self) -> tuple[AmbiguousDay, ...]:
-        """The notes whose names leave the day and the month ambiguous. Blocks."""
+        """Return the notes whose names leave the day and the month ambiguous. Blocks."""
         found = []
         for state in self.list().files:
             if is_ambiguous(state.path):
@@ -213,7 +213,7 @@ class MemoryDocuments:
         return tuple(found)
 
     def _inside(self, root: Root | None, absolute: str) -> str:
-        """The path below its root, whose own name and location mean nothing for its notes."""
+        """Return the path below its root, whose own name and location mean nothing for its notes."""
         is_folder = root is not None and _is_within(root.absolute, absolute)
         return absolute[len(root.absolute) :].strip("/") if root and is_folder else Path(absolute).name
 
@@ -222,7 +222,7 @@ class MemoryDocuments:
         return self._shown_order(path) or order_of_locale(os.environ)
 
     def _shown_order(self, path: str) -> Order | None:
-        """The order that names show in the folder of `path`, or in one above it."""
+        """Return the order that names show in the folder of `path`, or in one above it."""
         folder = path
         while folder := folder.rpartition("/")[0]:
             if len(shown := self._orders.get(folder, ())) == 1:
@@ -240,22 +240,22 @@ class MemoryDocuments:
         return hit
 
     def is_gone(self, path: str) -> bool:
-        """Whether the file with the result path `path` was deleted. Blocks: at most two stats."""
+        """Return whether the file with the result path `path` was deleted. Blocks: at most two stats."""
         absolute = self._absolute(path)
         root = self._root_of(absolute)
         above = root.absolute if root is not None and root.configured else self._workspace
         return is_missing(on_disk(absolute)) and not is_missing(above)
 
     def read_path(self, path: str) -> Document | None:
-        """The memory file requested as `path`; None if it does not exist. Blocks.
+        """Return the memory file requested as `path`; None if it does not exist. Blocks.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
         return self.read(FileState(self._shown(str(self.locate(path))), self.source, 0, 0))
 
     def locate(self, path: str) -> Path:
-        """The actual or future location of the memory file `path`: relative to the workspace, absolute, or with `~`.
-        Blocks.
+        """Return the actual or future location of the memory file `path`: relative to the workspace, absolute, or with
+        `~`. Blocks.
 
         If it does not exist, one whose name is the same in another Unicode form is used (see `on_disk`).
 
@@ -285,7 +285,7 @@ class MemoryDocuments:
         return Path(absolute)
 
     def watched(self) -> tuple[Path, ...]:
-        """The workspace, memory/ and the extra folders, if they exist. Blocks.
+        """Return the workspace, memory/ and the extra folders, if they exist. Blocks.
 
         The workspace needs no recursive watch: the relevant subfolders are listed themselves.
         """
@@ -294,7 +294,7 @@ class MemoryDocuments:
         return tuple(folder for folder in dict.fromkeys([Path(self._workspace), *folders]) if not why_no_folder(folder))
 
     def owns(self, path: Path) -> bool:
-        """Whether a change of `path` may matter: a memory file, or a folder of them. At most one lstat."""
+        """Return whether a change of `path` may matter: a memory file, or a folder of them. At most one lstat."""
         absolute = os.path.normpath(path)
         if self._root_of(absolute) is not None:
             return True
@@ -328,7 +328,7 @@ class MemoryDocuments:
         return "" if relative == "." else relative
 
     def _root_of(self, absolute: str) -> Root | None:
-        """The root that lists the file `absolute`, or would if it existed; None if there is none."""
+        """Return the root that lists the file `absolute`, or would if it existed; None if there is none."""
         for root in self._roots:
             if absolute == root.absolute and is_markdown(absolute):
                 return root
@@ -352,7 +352,7 @@ def _is_within(folder: str, path: str) -> bool:
 
 
 def _mode(path: str | Path) -> int:
-    """The file mode of `path`, without following links; 0 if it does not or cannot exist."""
+    """Return the file mode of `path`, without following links; 0 if it does not or cannot exist."""
     try:
         return os.lstat(path).st_mode
     except (OSError, ValueError):
@@ -369,7 +369,7 @@ class Content(Struct, frozen=True):
 
 
 def read_content(root: Root, absolute: str, shown: str) -> Content | None:
-    """The content of the file `absolute` of `root`, called `shown` in errors; None if it does not exist. Blocks.
+    """Return the content of the file `absolute` of `root`, called `shown` in errors; None if it does not exist. Blocks.
 
     A byte order mark selects UTF-16 and is removed; CRLF becomes LF and NUL becomes U+FFFD, with as many lines.
     If the file was written so recently that another write could leave the time unchanged, `mtime_ns` is UNSETTLED.

@@ -83,25 +83,25 @@ class Root(Struct, frozen=True):
     base: str = ""
 
     def reached(self, absolute: str) -> tuple[GuardedFolder, str]:
-        """The folder to reach `absolute` through (the root, the folder that holds it, or below it), and the path in
-        there."""
+        """Return the folder to reach `absolute` through (the root, the folder that holds it, or below it), and the path
+        in there."""
         base = self.base or (self.absolute if f"{absolute}/".startswith(f"{self.absolute}/") else absolute)
         return GuardedFolder(Path(base), real=base == self.absolute), os.path.relpath(absolute, base)
 
     def entry(self, absolute: str) -> tuple[GuardedFolder, Path]:
-        """The folder to reach the file `absolute` through, and its path in there."""
+        """Return the folder to reach the file `absolute` through, and its path in there."""
         folder, name = os.path.split(absolute)
         files, inside = self.reached(folder)
         return files, Path(inside, name)
 
     def wants(self, inside: str) -> bool:
-        """Whether the file at `inside` (its path below the root, with "/") is listed."""
+        """Return whether the file at `inside` (its path below the root, with "/") is listed."""
         if not self.enters(inside.split("/")):
             return False
         return is_markdown(inside) if self.pattern is None else self.pattern.fits(inside)
 
     def enters(self, names: Iterable[str]) -> bool:
-        """Whether folders and files of these names are considered."""
+        """Return whether folders and files of these names are considered."""
         return self.shows_hidden or not any(name.startswith(".") for name in names)
 
 
@@ -125,7 +125,7 @@ class Walk:
         self._visited = 0
 
     def listing(self) -> Listing:
-        """The listing so far."""
+        """Return the listing so far."""
         issues = self._issues[:MAX_ISSUES]
         if len(self._issues) > MAX_ISSUES:
             issues.append(Issue("", f"{len(self._issues) - MAX_ISSUES:,} more files could not be taken"))
@@ -253,12 +253,12 @@ class Walk:
 
 
 def is_markdown(path: str) -> bool:
-    """Whether the file name has a suffix of notes."""
+    """Return whether the file name has a suffix of notes."""
     return path.lower().endswith(SUFFIXES)
 
 
 def change_time(found: os.stat_result) -> int:
-    """The time of the last change, in nanoseconds.
+    """Return the time of the last change, in nanoseconds.
 
     This is the ctime: the mtime can be set back (`touch -d`, `rsync -t`, unpacked archives), which hides a change of
     equal size.
@@ -267,7 +267,7 @@ def change_time(found: os.stat_result) -> int:
 
 
 def file_identity(path: str | Path) -> tuple[int, int] | None:
-    """The device and inode of `path`, following links; None if it is gone. Blocks."""
+    """Return the device and inode of `path`, following links; None if it is gone. Blocks."""
     try:
         found = Path(path).stat()
     except OSError:
@@ -284,7 +284,7 @@ def why_no_folder(path: Path) -> str:
 
 
 def is_hidden(path: str, hidden: Iterable[str]) -> bool:
-    """Whether the file `path` is in one of the unreadable paths of a listing."""
+    """Return whether the file `path` is in one of the unreadable paths of a listing."""
     return any(
         path == folder or path.startswith(f"{folder}/") if folder else not path.startswith("../") for folder in hidden
     )
@@ -296,7 +296,7 @@ def printable(path: str) -> str:
 
 
 def _is_gone(error: OSError) -> bool:
-    """Whether the error means that the path no longer exists, or is a link."""
+    """Return whether the error means that the path no longer exists, or is a link."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno == errno.ELOOP
 
 
@@ -313,7 +313,7 @@ def _no_file(is_link: bool) -> str:
 
 
 def is_missing(path: str | Path) -> bool:
-    """Whether nothing exists at `path`; false if that is unknown. Blocks."""
+    """Return whether nothing exists at `path`; false if that is unknown. Blocks."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):

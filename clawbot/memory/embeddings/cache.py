@@ -39,7 +39,7 @@ class CacheTable(Protocol):
     """Vectors on disk: rows are float32 bytes. Both methods block and may be called from any thread, one at a time."""
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The cached rows by hash."""
+        """Return the cached rows by hash."""
 
     def put_many(self, identity: str, rows: Mapping[bytes, bytes]) -> None:
         """Store rows by hash."""

@@ -38,7 +38,7 @@ class EmbedderHandle:
         self._retry_at = 0.0
 
     async def open(self) -> Embedder | None:
-        """The embedder. None if no vectors are wanted or available: `problem` is the reason."""
+        """Return the embedder. None if no vectors are wanted or available: `problem` is the reason."""
         if self._opening is not None:
             async with self._opening:
                 await self._open()
@@ -111,7 +111,7 @@ class EmbedderHandle:
         return vectors
 
     async def sample(self) -> Vectors:
-        """The vector of a text that is never cached, from the current model. Raises EmbeddingError."""
+        """Return the vector of a text that is never cached, from the current model. Raises EmbeddingError."""
         return await self.embed([f"now: {self._clock.now().isoformat()}"], "query")
 
     def failed(self, reason: str) -> None:

@@ -28,14 +28,14 @@ UNDER_HEADINGS: frozenset[ChunkKind] = frozenset({"item", "table"})
 
 
 def split_speaker(text: str) -> tuple[str | None, str]:
-    """The speaker of `text`, a chunk of dialogue (`Anna: …`), and the speech; None and the full text without a
+    """Return the speaker of `text`, a chunk of dialogue (`Anna: …`), and the speech; None and the full text without a
     name."""
     found = _SPEAKER.match(text)
     return (found["name"], text[found.end() :]) if found else (None, text)
 
 
 def heading_name(text: str) -> str:
-    """The text of a heading without its marks."""
+    """Return the text of a heading without its marks."""
     return text.split("\n", 1)[0].strip("# \t")
 
 
@@ -57,7 +57,7 @@ def chunk_embedding_text(text: str, kind: ChunkKind, above: str, *, remote: bool
 
 
 def query_embedding_text(text: str, *, remote: bool) -> str:
-    """The text to embed for a query, reduced like chunks."""
+    """Return the text to embed for a query, reduced like chunks."""
     return text if remote else _meaningful_words(text) or text
 
 
@@ -74,7 +74,7 @@ class Remembered(dict[str, int], ABC):
 
     @abstractmethod
     def judge(self, word: str) -> int:
-        """The property of a new word: a truth value, or flags."""
+        """Return the property of a new word: a truth value, or flags."""
 
 
 class _Meaningful(Remembered):

@@ -45,7 +45,7 @@ class _Parts(Struct, frozen=True):
 
 
 def find_offline() -> OfflineFiles | None:
-    """The files of the offline model; None if they can't be used, see `offline_problem`. Blocks."""
+    """Return the files of the offline model; None if they can't be used, see `offline_problem`. Blocks."""
     found = _resolve()
     return found if isinstance(found, OfflineFiles) else None
 
@@ -57,7 +57,7 @@ def offline_problem() -> str:
 
 
 def is_frequent_word(word: str) -> bool:
-    """Whether `word`, in lower case, is frequent in English text; False without the offline model. Blocks."""
+    """Return whether `word`, in lower case, is frequent in English text; False without the offline model. Blocks."""
     files = find_offline()
     return files is not None and _load(files).bpe.has_word(word)
 

@@ -39,7 +39,7 @@ _ASCII_ATOM = lazy_re(r"▁?[^\W\d_]+|\d|▁?(?:[^\w▁]|_)+|▁+|.", re.DOTALL)
 
 
 def atoms_of(word: str) -> list[str]:
-    """The parts of `word` (text without spaces) to encode separately; the first begins with WORD_START."""
+    """Return the parts of `word` (text without spaces) to encode separately; the first begins with WORD_START."""
     pattern = _ASCII_ATOM if word.isascii() else _ATOM
     return [
         atom[start : start + LONGEST_RUN]
@@ -71,15 +71,15 @@ class Bpe:
         self._bytes = [vocabulary[f"<0x{byte:02X}>"] for byte in range(256)]
 
     def has_word(self, word: str) -> bool:
-        """Whether `word` is one token: the words that are frequent in any text are."""
+        """Return whether `word` is one token: the words that are frequent in any text are."""
         return WORD_START + word in self._ids
 
     def text(self, text: str) -> list[int]:
-        """The tokens of `text`; any run of whitespace counts as one space."""
+        """Return the tokens of `text`; any run of whitespace counts as one space."""
         return [token for word in text.split() for atom in atoms_of(word) for token in self.atom(atom)]
 
     def atom(self, atom: str) -> list[int]:
-        """The tokens of a word part; characters missing from the vocabulary become their bytes."""
+        """Return the tokens of a word part; characters missing from the vocabulary become their bytes."""
         parts = [atom] if atom in self._ids else self._merged(list(atom))
         return [token for part in parts for token in self._tokens(part)]
 
@@ -130,7 +130,7 @@ class WeightTable:
         self._row = struct.Struct(f"<{self.dimensions}e")
 
     def unit_sum(self, tokens: Sequence[int]) -> bytes:
-        """The normalised sum of the rows of `tokens`, as little-endian float32 bytes; zeros for no tokens."""
+        """Return the normalised sum of the rows of `tokens`, as little-endian float32 bytes; zeros for no tokens."""
         size = self._row.size
         rows = [self._row.unpack_from(self._map, self.offset + token * size) for token in tokens]
         totals = [sum(column) for column in zip(*rows, strict=True)] if rows else [0.0] * self.dimensions
@@ -213,7 +213,7 @@ class WordPool:
         return rows.astype("<f4", copy=False).tobytes()
 
     def _positions_of(self, text: str, fresh: list[str]) -> list[int]:
-        """The positions of the sums of the words of `text`; new words are added to `fresh`."""
+        """Return the positions of the sums of the words of `text`; new words are added to `fresh`."""
         known = self._positions
         get = known.get
         positions = []
@@ -256,7 +256,7 @@ class WordPool:
         self._passing = []
 
     def _pooled(self, table: Floats | Halves, positions: list[int], counts: list[int]) -> Floats:
-        """The sums of the rows of `table` at `positions`, `counts[i]` of them for row i: `(len(counts), d)`.
+        """Return the sums of the rows of `table` at `positions`, `counts[i]` of them for row i: `(len(counts), d)`.
 
         Rows of equal count are summed together: five times as fast as `np.add.reduceat`.
         """

@@ -71,7 +71,7 @@ def without_repetition(
 
 @functools.lru_cache(4_096)
 def _is_relative(text: str) -> bool:
-    """Whether `text` names a day by that of its note, such as "yesterday"; not by a weekday alone."""
+    """Return whether `text` names a day by that of its note, such as "yesterday"; not by a weekday alone."""
     pairs = zip(dates_in(text, _A_DAY), dates_in(text, _A_WEEK_LATER), strict=False)
     return any(one.start != other.start and {*wording_of(one.text).words} - {"on"} for one, other in pairs)
 
@@ -85,7 +85,7 @@ def folded_hits(hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 @functools.lru_cache(8_192)
 def _about(path: str) -> str:
-    """The subject by the names of a note and its folders, without days."""
+    """Return the subject by the names of a note and its folders, without days."""
     *folders, name = path.removeprefix("memory/").rpartition(".")[0].split("/")
     found = named(name, at_end=True)
     rest = name if found is None else "" if weekday_or_time(found.rest) else found.rest
@@ -93,7 +93,7 @@ def _about(path: str) -> str:
 
 
 def _headings(reader: ChunkReader, rows: Sequence[ChunkRow]) -> dict[int, str]:
-    """The text of each heading above lines, with those above it, by its id."""
+    """Return the text of each heading above lines, with those above it, by its id."""
     found: dict[int, ChunkRow] = {}
     wanted = {row.heading for row in rows if row.heading is not None}
     while wanted and (new := reader.rows(wanted)):
@@ -107,7 +107,7 @@ def _headings(reader: ChunkReader, rows: Sequence[ChunkRow]) -> dict[int, str]:
 
 
 def token_set(text: str) -> frozenset[str]:
-    """The tokens by which texts are compared: words, and CJK characters and their pairs."""
+    """Return the tokens by which texts are compared: words, and CJK characters and their pairs."""
     lower = text.lower()
     found = set(_LATIN.findall(lower))
     for run in CJK_RUN.findall(lower):

@@ -75,14 +75,14 @@ class JoinedRanking:
         self._noted = 0
 
     def texts(self, count: int) -> list[str]:
-        """The first texts of both, at most `count`."""
+        """Return the first texts of both, at most `count`."""
         spoken = self._transcripts.texts(count if self._notes is None else count // TRANSCRIPT_SHARE)
         noted = [] if self._notes is None else self._notes.texts(count - len(spoken))
         self._noted = len(noted)
         return [*noted, *spoken]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The best of both by score, within the budget. Blocks."""
+        """Return the best of both by score, within the budget. Blocks."""
         found = self._transcripts.results(self._part(order, of_notes=False))
         described = self._describe(found.hits)
         weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 3)) for hit in described)
@@ -114,7 +114,7 @@ def _is_known(tokens: frozenset[str], notes: Sequence[frozenset[str]]) -> bool:
 
 
 def _fitting(hits: Sequence[Hit], budget: Budget) -> Iterator[Hit]:
-    """The first hits that fit the budget together; at least one."""
+    """Yield the first hits that fit the budget together; at least one."""
     left = budget.chars or sys.maxsize
     count = 0
     for hit in hits:
@@ -185,7 +185,7 @@ class SearchEngine:
             self._outlines.outline(reader, id_range_of(source))
 
     def rank(self, search: Search, describe: Describe = tuple) -> Ranking:
-        """The results of a search, best first. Blocks; deterministic for the same index and search.
+        """Return the results of a search, best first. Blocks; deterministic for the same index and search.
 
         Notes and transcripts are ranked separately and then joined; `describe` adds speaker and time to hits of
         transcripts.
@@ -204,14 +204,14 @@ class SearchEngine:
             return notes
 
     def _transcript_weight(self, search: Search) -> float:
-        """The factor on the scores of transcripts, on the scale of the profile."""
+        """Return the factor on the scores of transcripts, on the scale of the profile."""
         query = search.settings.query
         if search.settings.profile == "classic":
             return query.transcript_weight
         return on_scale(query.transcript_weight, mode_of(query.hybrid, has_vectors=any(search.vectors)))
 
     def _rank_source(self, search: Search, source: Source, budget: Budget) -> Ranking:
-        """The ranking of one source. Blocks."""
+        """Return the ranking of one source. Blocks."""
         reader, request, settings = search.reader, search.request, search.settings
         queries, vectors = request.queries[:MAX_QUERIES], search.vectors[:MAX_QUERIES]
         scope, warnings = scope_of(reader.files(), source, request, self._sources)
@@ -264,7 +264,7 @@ class SearchEngine:
 
 
 def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
-    """The limits of a search: from the request, else from the settings, else the profile's default."""
+    """Return the limits of a search: from the request, else from the settings, else the profile's default."""
     query = settings.query
     is_classic = settings.profile == "classic"
     # The profile classic limits results, not characters, unless requested.
@@ -278,7 +278,7 @@ def budget_of(request: SearchRequest, settings: MemorySearchSettings) -> Budget:
 
 
 def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
-    """The weights of vectors and words, which sum to 1."""
+    """Return the weights of vectors and words, which sum to 1."""
     vector = VECTOR_WEIGHT if hybrid.vector_weight is None else hybrid.vector_weight
     text = TEXT_WEIGHT if hybrid.text_weight is None else hybrid.text_weight
     total = vector + text
@@ -297,7 +297,7 @@ _BY_WORDS = ("term", "exact", "section", "note", "together", "answer")
 
 
 def weighed(query: QuerySettings, *, has_vectors: bool) -> LineWeights:
-    """The line weights, scaled by the configured weights of vectors and words; 0.7 and 0.3 leave them unchanged.
+    """Return the line weights, scaled by the configured weights of vectors and words; 0.7 and 0.3 leave them unchanged.
 
     Without vectors there is nothing to balance.
     """

@@ -59,7 +59,7 @@ class Support(Struct, frozen=True):
 
 
 def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> Support:
-    """The evidence apart from vectors for each line of `table`, whose lines belong to `files`."""
+    """Return the evidence apart from vectors for each line of `table`, whose lines belong to `files`."""
     np = numpy()
     total: Floats = np.zeros(len(table), np.float32)
     found = features(table, wording, files, weights)
@@ -104,7 +104,7 @@ def _together(around: Floats, wording: Wording) -> Floats:
 
 
 def total_rarity(wording: Wording) -> float:
-    """The sum of the rarities of all words."""
+    """Return the sum of the rarities of all words."""
     return sum(each.rarity for each in wording.matches)
 
 
@@ -141,7 +141,7 @@ def _weigh_words(table: LineTable, wording: Wording, window: Sequence[tuple[int,
 
 
 def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
-    """The share of the question that each line contains as rare words in their original form: `(n,)`."""
+    """Return the share of the question that each line contains as rare words in their original form: `(n,)`."""
     np = numpy()
     found: Floats = np.zeros(len(table), np.float32)
     names = len(wording.question.speakers) + len(wording.question.days)
@@ -154,7 +154,7 @@ def _exact(table: LineTable, wording: Wording, rare: float) -> Floats:
 
 
 def _best_of_sections(table: LineTable, match: Matches, positions: Ids, values: Floats) -> Floats:
-    """The match of each section with one word: that of its best line or its heading, `(s,)`."""
+    """Return the match of each section with one word: that of its best line or its heading, `(s,)`."""
     np = numpy()
     best = best_of(table.section[positions], values, len(table.section_names))
     if not table.is_complete:
@@ -184,7 +184,7 @@ def best_of_notes(notes: Ids, values: Floats) -> Floats:
 
 
 def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> float:
-    """The score of a perfect line; results show scores as shares of this."""
+    """Return the score of a perfect line; results show scores as shares of this."""
     words = total_rarity(wording)
     best = (weights.term + weights.section + weights.note) * max(words, RAREST) + weights.together
     best += weights.exact * sum(each.rarity for each in wording.matches if is_rare(each, weights.rare)) / (words or 1.0)
@@ -198,12 +198,12 @@ def scale_of(wording: Wording, weights: LineWeights, *, has_vector: bool) -> flo
 
 
 def is_rare(found: Matches, least: float) -> bool:
-    """Whether this word distinguishes lines: it is found, with at least this rarity."""
+    """Return whether this word distinguishes lines: it is found, with at least this rarity."""
     return len(found.ids) > 0 and found.rarity >= least
 
 
 def is_of_days(day: date, wanted: Sequence[DateRange]) -> bool:
-    """Whether `day` is in one of the periods."""
+    """Return whether `day` is in one of the periods."""
     return any(each.start <= day <= each.end for each in wanted)
 
 
@@ -225,7 +225,7 @@ def with_nearest(wanted: Sequence[DateRange], files: Iterable[FileRow]) -> tuple
 
 
 def speaks_of(text: str, day: date, wanted: Sequence[DateRange]) -> bool:
-    """Whether a line written on `day` names one of the wanted periods about as precisely as the question."""
+    """Return whether a line written on `day` names one of the wanted periods about as precisely as the question."""
     return any(
         period.start <= each.end and each.start <= period.end and _days(period) <= max(_days(each), _A_WEEK)
         for period in dates_in(text, day)
@@ -238,5 +238,5 @@ def _days(period: DateRange) -> int:
 
 
 def chunks_of_days(files: Iterable[FileRow], wanted: Sequence[DateRange]) -> list[ChunkSpan]:
-    """The chunks of `files` dated in one of the periods."""
+    """Return the chunks of `files` dated in one of the periods."""
     return spans_of(files, lambda day: is_of_days(day, wanted)) if wanted else []

@@ -60,7 +60,7 @@ class Part:
         return int(self.columns.ids[0])
 
     def positions(self, ids: Ids) -> Ids:
-        """The positions of ascending `ids` `(m,)`, which are lines of it: `(m,)`.
+        """Return the positions of ascending `ids` `(m,)`, which are lines of it: `(m,)`.
 
         Files have all their chunks from the first on, so only the files are looked up: a tenth of the time.
         """
@@ -87,7 +87,7 @@ class Part:
         return found
 
     def _locate(self, ids: Ids) -> tuple[Ids, slice, Ids]:
-        """Which of the ascending `ids` are lines of it, and their positions."""
+        """Return which of the ascending `ids` are lines of it, and their positions."""
         located = self._located.get(id(ids))
         if located is None:
             inside = slice(*numpy().searchsorted(ids, [self.first_id, self.columns.ids[-1] + 1]).tolist())
@@ -129,14 +129,14 @@ class Outline:
 
     @classmethod
     def read(cls, reader: ChunkReader, id_range: IdRange) -> Outline:
-        """All lines of `id_range`, a source."""
+        """Return all lines of `id_range`, a source."""
         first, end = map(file_of, id_range)
         files = (file for file in reader.files().values() if first <= file.id < end)
         columns = (Columns.read(reader, bounds) for bounds in ranges_of(files, _PART_LINES))
         return cls([Part(each) for each in columns if len(each.ids)])
 
     def updated(self, reader: ChunkReader, changed: Iterable[int]) -> Outline:
-        """The lines with those of `changed` files as they are now."""
+        """Return the lines with those of `changed` files as they are now."""
         positions: dict[int, list[int]] = {}
         for number in sorted(changed):
             position = int(numpy().searchsorted(self._firsts, id_of(number, 0), side="right"))
@@ -202,8 +202,8 @@ class OutlineCache:
         self._outlines: dict[IdRange, Outline] = {}
 
     def outline(self, reader: ChunkReader, id_range: IdRange) -> Outline | None:
-        """All lines of `id_range`, a source, in the reader's snapshot; None while another thread reads them, or has
-        read later ones.
+        """Return all lines of `id_range`, a source, in the reader's snapshot; None while another thread reads them, or
+        has read later ones.
 
         Blocks: half a second for a million lines the first time, later some milliseconds.
         """

@@ -40,7 +40,7 @@ ReadVectors = Callable[["Ids"], tuple["Ids", "Floats"]]
 
 
 def never() -> bool:
-    """A search without a deadline."""
+    """Return a search without a deadline."""
     return False
 
 
@@ -58,16 +58,16 @@ class ChunkReader(Protocol):
         """Changes with everything that a search may find."""
 
     def files(self) -> Mapping[int, FileRow]:
-        """The files by their id."""
+        """Return the files by their id."""
 
     def speakers(self) -> Mapping[int, str]:
-        """The speakers of dialogue, by the number used in chunks."""
+        """Return the speakers of dialogue, by the number used in chunks."""
 
     def changed_since(self, generation: int) -> Collection[int] | None:
-        """The files that changed after an earlier generation, removed ones included; None if unknown."""
+        """Return the files that changed after an earlier generation, removed ones included; None if unknown."""
 
     def postings(self, match: str, limit: int, id_range: IdRange) -> Sequence[int] | Ids:
-        """The first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`."""
+        """Return the first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`."""
 
     def frequency(self, match: str, found: int) -> int:
         """In how many chunks `match` occurs, where `postings` gave `found`."""
@@ -76,7 +76,7 @@ class ChunkReader(Protocol):
         """The stems of at least `shortest` characters, the most frequent first: what a misspelt word may mean."""
 
     def stems_between(self, first: str, end: str, limit: int) -> Sequence[str]:
-        """The first `limit` stems, in order, from `first` on and before `end`."""
+        """Return the first `limit` stems, in order, from `first` on and before `end`."""
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None) -> Sequence[tuple[int, float]]:
         """The `limit` best matches of `match` (only in `file_ids`, if given), with their bm25: lower is better."""
@@ -85,17 +85,17 @@ class ChunkReader(Protocol):
         """The `limit` chunks (only in `file_ids`, if given) nearest to a unit vector, with their cosine, best first."""
 
     def rows(self, ids: Collection[int]) -> Sequence[ChunkRow]:
-        """The existing chunks in `ids`, by id."""
+        """Return the existing chunks in `ids`, by id."""
 
     def lines(self, ids: Collection[int]) -> Sequence[LineRow]:
-        """The existing chunks in `ids`, by id, without their text."""
+        """Return the existing chunks in `ids`, by id, without their text."""
 
     def columns(self, id_range: IdRange) -> tuple[list[int], ...]:
-        """All chunks in `id_range`, by id: ids, ordinals of their headings (-1 without one), speakers (-1), numbers of
-        their kinds, flags."""
+        """Return all chunks in `id_range`, by id: ids, ordinals of their headings (-1 without one), speakers (-1),
+        numbers of their kinds, flags."""
 
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
-        """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
+        """Return the ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
 
     def all_vectors(self, id_range: IdRange) -> tuple[Ids, Floats]:
         """The ids in `id_range` that have a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
@@ -108,10 +108,10 @@ class Matrix(Protocol):
     def ids(self) -> Sequence[Ids]: ...
 
     def positions(self, ids: Ids) -> tuple[Ids, Bools]:
-        """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
+        """Return the row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
 
     def scores(self, vector: bytes) -> Floats:
-        """The cosine of each row with a unit vector `(d,)`, or an estimate: `(n,)`."""
+        """Return the cosine of each row with a unit vector `(d,)`, or an estimate: `(n,)`."""
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
         """Like `IndexReader.vectors`."""
@@ -145,14 +145,14 @@ class Ranking(Protocol):
     """Ranked candidates before they become results: a reranker may reorder them."""
 
     def texts(self, count: int) -> list[str]:
-        """The texts of the first `count`."""
+        """Return the texts of the first `count`."""
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The results. `order` lists the positions (from 0) to put first; the others follow in their order."""
+        """Return the results. `order` lists the positions (from 0) to put first; the others follow in their order."""
 
 
 def reordered(count: int, order: Sequence[int] | None) -> list[int]:
-    """The numbers 0 to `count` - 1, those of `order` first; invalid and repeated numbers are ignored."""
+    """Return the numbers 0 to `count` - 1, those of `order` first; invalid and repeated numbers are ignored."""
     first = dict.fromkeys(number for number in order or () if 0 <= number < count)
     return [*first, *(number for number in range(count) if number not in first)]
 

@@ -115,7 +115,7 @@ def _without(text: str, wordings: Iterable[str]) -> str:
 
 
 def _named(text: str, speakers: Mapping[int, str], terms: Sequence[Term]) -> tuple[list[int], list[Term]]:
-    """The speakers that the question names, and the terms that are not their names."""
+    """Return the speakers that the question names, and the terms that are not their names."""
     words = {term.text for term in terms if term.kind != "cjk"}
     lower = text.lower()
     named: list[int] = []
@@ -156,7 +156,7 @@ def _weight_of(expansion: Expansion, weights: LineWeights) -> float:
 
 
 def _begun(text: str) -> str:
-    """The word being typed at the end of `text`; empty if there is none."""
+    """Return the word being typed at the end of `text`; empty if there is none."""
     found = _LAST_WORD.search(plain_forms(text))
     return found[0].lower() if found else ""
 
@@ -174,7 +174,7 @@ def _with_longer(wanted: WantedWord, begun: str, weights: LineWeights) -> Wanted
 
 
 def _is_part_of(term: Term, source: str) -> bool:
-    """Whether `term` is part of `source`, a phrase known to the thesaurus."""
+    """Return whether `term` is part of `source`, a phrase known to the thesaurus."""
     if term.kind == "cjk":
         return term.text in source
     text = term.text.casefold()
@@ -187,7 +187,7 @@ def _match_of_any(words: Sequence[str]) -> str:
 
 
 def _match_of(word: str) -> str:
-    """The FTS5 expression of a thesaurus word. For Chinese, the pairs at its ends include the neighbouring
+    """Return the FTS5 expression of a thesaurus word. For Chinese, the pairs at its ends include the neighbouring
     characters."""
     spread = spread_text(word).split()
     if len(spread) > 1 and _is_cjk(word):
@@ -208,7 +208,7 @@ class Matches(Struct, frozen=True):
     rarity: float
 
     def within(self, ids: Ids) -> tuple[Ids, Floats]:
-        """The positions in the ascending `ids` where it is found, `(m,)`, and how well, `(m,)`."""
+        """Return the positions in the ascending `ids` where it is found, `(m,)`, and how well, `(m,)`."""
         np = numpy()
         if not len(ids):
             return np.zeros(0, np.int64), self.values[:0]
@@ -233,7 +233,7 @@ class WordFinder:
         self._known: dict[str, Ids] = {}
 
     def find(self, wanted: Sequence[WantedWord], should_stop: StopCheck) -> tuple[list[Matches], bool]:
-        """The matches of each word, and whether `should_stop` ended the lookup early. Blocks."""
+        """Return the matches of each word, and whether `should_stop` ended the lookup early. Blocks."""
         found: list[Matches] = []
         for each in wanted:
             if should_stop():

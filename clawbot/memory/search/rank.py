@@ -76,7 +76,7 @@ def word_matches(support: Support, least: float) -> Bools:
 
 
 def least_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations: float) -> float:
-    """The cosine above which a line is nearer to a question than by chance: the mean over a sample of lines plus
+    """Return the cosine above which a line is nearer to a question than by chance: the mean over a sample of lines plus
     `deviations` standard deviations. Blocks.
 
     It depends on the question and the model.
@@ -113,7 +113,7 @@ class LineSource(Struct, frozen=True):
     outline: Outline | None = None
 
     def vectors(self, ids: Ids) -> tuple[Ids, Floats]:
-        """The ids of those that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
+        """Return the ids of those that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
         return self.reader.vectors(ids.tolist()) if self.matrix is None else self.matrix.rows(ids)
 
 
@@ -128,7 +128,7 @@ class RankedLines(Struct, frozen=True):
     more: Sequence[More | None] = ()
 
     def first(self, count: int) -> RankedLines:
-        """The best `count` of them."""
+        """Return the best `count` of them."""
         lists = (self.ids[:count], self.scores[:count], self.partial, self.asked[:count], self.more[:count])
         return RankedLines(*lists)
 
@@ -169,7 +169,7 @@ class LineRanking:
         self._should_stop = should_stop
 
     def rank(self, wordings: Sequence[Wording]) -> RankedLines:
-        """The best lines for any of `wordings`; a line counts by its best wording."""
+        """Return the best lines for any of `wordings`; a line counts by its best wording."""
         np = numpy()
         partial = self._find_words(wordings)
         table, positions, rough = self._table(wordings)
@@ -233,7 +233,7 @@ class LineRanking:
         return vectors
 
     def _fits(self, positions: Ids, found: Sequence[_Evidence]) -> bool:
-        """Whether any line matches one of the wordings by words or day."""
+        """Return whether any line matches one of the wordings by words or day."""
         for each in found:
             question = each.wording.question
             # The rarity of a word is unknown while it is being typed.
@@ -243,7 +243,7 @@ class LineRanking:
         return False
 
     def _is_outstanding(self, found: Sequence[_Evidence]) -> bool:
-        """Whether any line is nearer to one of the wordings than by chance."""
+        """Return whether any line is nearer to one of the wordings than by chance."""
         for each in found:
             if each.near is not None and each.wording.vector is not None:
                 least = least_cosine(
@@ -286,8 +286,8 @@ class LineRanking:
     def _scores(
         self, table: LineTable, positions: Ids, found: Sequence[_Evidence], vectors: LineVectors | None
     ) -> tuple[Floats, Floats]:
-        """The score of each of `positions` as a share of a perfect line's; and that of the line alone, without the
-        evidence from its note and the best lines."""
+        """Return the score of each of `positions` as a share of a perfect line's; and that of the line alone, without
+        the evidence from its note and the best lines."""
         np = numpy()
         weights = self._weights
         alone, best = np.full((2, len(positions)), -np.inf, np.float32)
@@ -325,7 +325,7 @@ class LineRanking:
         return found
 
     def _neighbourhood(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids]:
-        """The candidate lines with their neighbours, and the positions of those to rank."""
+        """Return the candidate lines with their neighbours, and the positions of those to rank."""
         np = numpy()
         seeds: list[Ids] = [self._scope.few_chunks()]
         for each in wordings:
@@ -344,7 +344,7 @@ class LineRanking:
         return table, np.flatnonzero(is_near)
 
     def _by_words(self, found: Sequence[Matches]) -> Ids:
-        """The lines that contain the most of the question."""
+        """Return the lines that contain the most of the question."""
         np = numpy()
         ids = np.concatenate([np.zeros(0, np.int64), *(each.ids for each in found)])
         values = np.concatenate([np.zeros(0, np.float32), *(each.values * each.rarity for each in found)])
@@ -355,7 +355,7 @@ class LineRanking:
         return best
 
     def _by_day(self, question: Question) -> Ids:
-        """The first few hundred lines of files of the question's days."""
+        """Return the first few hundred lines of files of the question's days."""
         np = numpy()
         ids: list[int] = []
         for span in chunks_of_days(self._scope.files.values(), question.days):

@@ -95,8 +95,8 @@ class _Page(Struct):
         return True
 
     def _end(self, line: ResultLine) -> int:
-        """The last chunk to include with `line`: for a heading the next one, for front matter what the note begins
-        with, since alone they mean little."""
+        """Return the last chunk to include with `line`: for a heading the next one, for front matter what the note
+        begins with, since alone they mean little."""
         below = self.lines.get(line.row.id + 1)
         if below is None or below.row.id in self.taken:
             return line.row.id
@@ -127,7 +127,7 @@ def _is_front_matter(row: ChunkRow) -> bool:
 def build_ranges(
     ranked: Sequence[int], lines: Mapping[int, ResultLine], budget: Budget, weights: LineWeights
 ) -> list[Range]:
-    """The ranges of the `ranked` line ids (best first), within the budget.
+    """Return the ranges of the `ranked` line ids (best first), within the budget.
 
     The first page has few results, so that they can include their context; the second adds more, up to what is usual;
     the third, for those who ask for more, follows behind. Ranges of the first two are ordered by their best line. The
@@ -201,7 +201,7 @@ def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
 
 
 def _start(text: str, start: int, match: int) -> int:
-    """The start of a sentence, else of a word, from `start` on but not after `match`."""
+    """Return the start of a sentence, else of a word, from `start` on but not after `match`."""
     for border in (_SENTENCE, _BLANK):
         found = border.search(text, start, match)
         if found:
@@ -210,7 +210,7 @@ def _start(text: str, start: int, match: int) -> int:
 
 
 def _end(text: str, least: int, most: int) -> int:
-    """The end of a sentence, else of a word: as late as possible between `least` and `most`."""
+    """Return the end of a sentence, else of a word: as late as possible between `least` and `most`."""
     for border in (_SENTENCE, _BLANK):
         ends = [found.end() for found in border.finditer(text, min(least, most), most)]
         if ends:
@@ -219,7 +219,7 @@ def _end(text: str, least: int, most: int) -> int:
 
 
 def _matches(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
-    """The matches of the words: start, end, and index of the word."""
+    """Yield the matches of the words: start, end, and index of the word."""
     lower = text.lower()
     is_plain = len(lower) == len(text) and not _HIDDEN.search(text)
     for number, word in enumerate(dict.fromkeys(words)):
@@ -232,7 +232,7 @@ def _matches(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
 
 
 def _spellings(word: str) -> tuple[str, ...]:
-    """The word and its possible stem."""
+    """Return the word and its possible stem."""
     stem = word[: max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING)]
     return (word, stem) if word.isascii() and word.isalpha() and stem != word else (word,)
 
@@ -248,7 +248,7 @@ def _found(lower: str, begun: str) -> Iterator[tuple[int, int]]:
 
 
 def _found_apart(text: str, begun: str) -> Iterator[tuple[int, int]]:
-    """The same in a text with invisible characters."""
+    """Yield the same in a text with invisible characters."""
     spelled = f"[{INVISIBLE}]*".join(map(re.escape, begun))
     for each in re.finditer(spelled, text, re.IGNORECASE):
         if not (begun[:1].isascii() and each.start() and _LETTER.match(text, each.start() - 1)):
@@ -256,7 +256,7 @@ def _found_apart(text: str, begun: str) -> Iterator[tuple[int, int]]:
 
 
 def _fullest(matches: Sequence[tuple[int, int, int]], reach: int) -> _Span:
-    """The stretch of at most `reach` characters with the most different words, the first of several."""
+    """Return the stretch of at most `reach` characters with the most different words, the first of several."""
     best, most = _Span(0, 0), 0
     inside: Counter[int] = Counter()
     first = 0
@@ -300,8 +300,8 @@ class LineResults(Struct, frozen=True):
         return [self.lines[number].row.text for number in self.ranked.ids[:count]]
 
     def results(self, order: Sequence[int] | None = None) -> Ranked:
-        """The results: ranges of lines within the budget, each with its best line's own score, whatever the order.
-        Those below the minimum score are left out."""
+        """Return the results: ranges of lines within the budget, each with its best line's own score, whatever the
+        order. Those below the minimum score are left out."""
         shares = dict(zip(self.ranked.ids, self.ranked.scores, strict=True))
         positions = reordered(len(shares), order)
         in_time = newest_first(list(map(self._statement, positions[: 0 if self.names_days else _COMPARED])))
@@ -343,7 +343,7 @@ class LineResults(Struct, frozen=True):
 
 
 def read_lines(reader: ChunkReader, ids: Sequence[int], gap: int) -> dict[int, ResultLine]:
-    """The lines of `ids` and up to `gap` neighbours of each, by id. Blocks."""
+    """Return the lines of `ids` and up to `gap` neighbours of each, by id. Blocks."""
     around = {number + distance for number in ids for distance in range(-gap, gap + 1)}
     rows = reader.rows(sorted(around))
     table = LineTable(Columns.of(rows))
@@ -352,8 +352,8 @@ def read_lines(reader: ChunkReader, ids: Sequence[int], gap: int) -> dict[int, R
 
 
 def joined(rows: Sequence[ChunkRow], source: Source) -> str:
-    """The text of adjacent chunks, with the blank lines between them. Chunks of a note on the same line are slices of
-    it; those of a transcript are lines of one message."""
+    """Return the text of adjacent chunks, with the blank lines between them. Chunks of a note on the same line are
+    slices of it; those of a transcript are lines of one message."""
     text = rows[0].text
     for before, row in pairwise(rows):
         blank = row.start_line - last_line(before) - 1
@@ -365,5 +365,5 @@ def joined(rows: Sequence[ChunkRow], source: Source) -> str:
 
 
 def last_line(row: ChunkRow) -> int:
-    """The last line of a chunk without trailing blank ones."""
+    """Return the last line of a chunk without trailing blank ones."""
     return min(row.end_line, row.start_line + row.text.count("\n"))

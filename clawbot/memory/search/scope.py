@@ -28,7 +28,7 @@ class ChunkSpan(Struct, frozen=True):
 
 
 def spans_of(files: Iterable[FileRow], fits: Callable[[date], bool]) -> list[ChunkSpan]:
-    """The chunks of `files` dated with a day that `fits`, in file order."""
+    """Return the chunks of `files` dated with a day that `fits`, in file order."""
     found: list[ChunkSpan] = []
     for file in files:
         for run, following in pairwise((*file.runs, DayRun(file.chunks, ()))):
@@ -38,7 +38,7 @@ def spans_of(files: Iterable[FileRow], fits: Callable[[date], bool]) -> list[Chu
 
 
 def within(ids: Ids, spans: Iterable[ChunkSpan]) -> Bools:
-    """Which of the chunks `ids` `(n,)` are in `spans`, in any order: `(n,)`."""
+    """Return which of the chunks `ids` `(n,)` are in `spans`, in any order: `(n,)`."""
     np = numpy()
     ordered = sorted((span.first, span.last) for span in spans)
     if not ordered:
@@ -76,7 +76,7 @@ class FileScope(Struct, frozen=True):
         return None if self.is_complete and self.is_alone else self.files.keys()
 
     def holds(self, ids: Ids) -> Bools:
-        """Which of the chunks `ids` `(n,)` belong to these files: `(n,)`."""
+        """Return which of the chunks `ids` `(n,)` belong to these files: `(n,)`."""
         np = numpy()
         if self.is_complete:
             in_range: Bools = (ids >= self.id_range[0]) & (ids < self.id_range[1])
@@ -87,7 +87,7 @@ class FileScope(Struct, frozen=True):
         return inside
 
     def few_chunks(self) -> Ids:
-        """All chunks if these files are a small part of the index; else none."""
+        """Return all chunks if these files are a small part of the index; else none."""
         np = numpy()
         is_few = not self.is_complete and sum(file.chunks for file in self.files.values()) <= FEW_CHUNKS
         files = [np.arange(file.chunks) + id_of(number, 0) for number, file in self.files.items() if is_few]
@@ -104,7 +104,7 @@ class Sources(threading.local):
         self._parts: dict[Source, tuple[Mapping[int, FileRow], int]] = {}
 
     def part(self, files: Mapping[int, FileRow], source: Source) -> tuple[Mapping[int, FileRow], int]:
-        """The `files` of `source` and the number of their chunks."""
+        """Return the `files` of `source` and the number of their chunks."""
         if files is not self._files:
             self._files, self._parts = files, {}
         if source not in self._parts:
@@ -116,7 +116,7 @@ class Sources(threading.local):
 def scope_of(
     files: Mapping[int, FileRow], source: Source, request: SearchRequest, sources: Sources | None = None
 ) -> tuple[FileScope, tuple[str, ...]]:
-    """The files of `source` that `request` allows, and warnings about files excluded for lack of a date. Raises
+    """Return the files of `source` that `request` allows, and warnings about files excluded for lack of a date. Raises
     GlobError. `sources` keeps what does not depend on the request."""
     of_source, chunks = (sources or Sources()).part(files, source)
     every, id_range, is_alone = len(of_source), id_range_of(source), len(of_source) == len(files)
@@ -149,7 +149,7 @@ def _matching(files: Mapping[int, FileRow], request: SearchRequest) -> Mapping[i
 
 
 def is_under(path: str, wanted: str) -> bool:
-    """Whether `path` is the file `wanted`, is in the folder `wanted`, or matches the glob `wanted`. Raises
+    """Return whether `path` is the file `wanted`, is in the folder `wanted`, or matches the glob `wanted`. Raises
     GlobError."""
     wanted = wanted.strip().removeprefix("./").rstrip("/")
     if wanted in ("", "."):

@@ -80,7 +80,7 @@ class QueryEmbedder:
         self._arrived: tuple[list[str], Vectors] | None = None
 
     async def ask(self, queries: Sequence[str]) -> QueryVectors:
-        """The vectors of `queries`; None for each without a provider, while it fails, and if they are late."""
+        """Return the vectors of `queries`; None for each without a provider, while it fails, and if they are late."""
         start = asyncio.get_running_loop().time()
         nothing = (None,) * len(queries)
         embedder = await self._handle.open()
@@ -150,7 +150,7 @@ class QueryEmbedder:
                 self.on_arrival()
 
     async def _embed(self, texts: list[str]) -> Vectors | None:
-        """The vectors; None on failure, which the handle records."""
+        """Return the vectors; None on failure, which the handle records."""
         seconds = self._timeout if self._patient else LONGEST_SECONDS
         try:
             async with deadline(seconds):
@@ -310,8 +310,8 @@ class SearchPool:
 
 
 def _usable(identity: Identity | None, asked: QueryVectors) -> tuple[tuple[bytes | None, ...], bool]:
-    """The vectors of the question that are comparable with those of an index of `identity`, and whether one has another
-    size."""
+    """Return the vectors of the question that are comparable with those of an index of `identity`, and whether one has
+    another size."""
     if identity is None or not same_vectors(identity, asked.identity):
         return (None,) * len(asked.vectors), False
     size = FLOAT_BYTES * identity.dimensions
@@ -330,7 +330,7 @@ class _Job:
         self._lock = threading.Lock()
 
     def is_over(self) -> bool:
-        """Whether to stop: the deadline has passed, or the caller is gone."""
+        """Return whether to stop: the deadline has passed, or the caller is gone."""
         return self._stopped or self._clock.monotonic() >= self._deadline
 
     def stop(self) -> None:

@@ -45,7 +45,7 @@ class OwnThreads:
         self._closed = False
 
     def run(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """The result of `work`; exceptions are logged."""
+        """Return the result of `work`; exceptions are logged."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         jobs, self._spare = self._spare or _begin_thread(), None
@@ -113,8 +113,8 @@ class StaleScan:
         self._given_up = False
 
     async def result(self, seconds: float) -> bool | None:
-        """The result of a scan that starts after this call. Raises LateScanError after `seconds`, and whatever `scan`
-        raises.
+        """Return the result of a scan that starts after this call. Raises LateScanError after `seconds`, and whatever
+        `scan` raises.
 
         A running scan may have missed recent writes: it is awaited and followed by another one.
         """
@@ -200,7 +200,7 @@ class Searcher:
         self._rerank = rerank if self._query.rerank != "off" else None
 
     async def search(self, request: SearchRequest, building: Callable[[Progress], None] | None = None) -> SearchResult:
-        """The best results; see `MemoryIndex.search`. Raises IndexUnavailableError."""
+        """Return the best results; see `MemoryIndex.search`. Raises IndexUnavailableError."""
         clock = self._context.clock
         end = clock.monotonic() + self._query.timeout
         asking = self.query_embedder.ask(request.queries[:MAX_QUERIES])
@@ -252,7 +252,7 @@ class Searcher:
         return ticket.text.result() is not None or self._sync.busy
 
     async def _has_nothing_old(self) -> bool:
-        """Whether the index was never complete: missing results would then mean nothing."""
+        """Return whether the index was never complete: missing results would then mean nothing."""
         try:
             return await self._pool.read(lambda reader: reader.last_sync) is None
         except (MissingIndexError, DamagedIndexError):
@@ -335,7 +335,7 @@ class Searcher:
         return await self._rerank.problem() if self._rerank is not None else ""
 
     async def _there(self, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        """The `hits` whose file still exists, if that can be checked in time."""
+        """Return the `hits` whose file still exists, if that can be checked in time."""
         if not hits:
             return hits
         check = self._threads.run(lambda: self._context.library.gone(hits))
@@ -362,7 +362,7 @@ class Searcher:
 
 
 def search_mode(*, with_vectors: bool, hybrid: bool) -> Mode:
-    """The mode of a search."""
+    """Return the mode of a search."""
     if not with_vectors:
         return "fts-only"
     return "hybrid" if hybrid else "vector-only"

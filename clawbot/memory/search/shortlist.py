@@ -64,8 +64,8 @@ def shortlist(
     near: Sequence[tuple[Sequence[Ids], Floats] | None],
     weights: LineWeights,
 ) -> Columns:
-    """The sections of the best lines. `near` are, for each wording with a vector, ids of lines, ascending in stretches,
-    and their rough cosines, `(m,)`. The matches of `wordings` are reduced to these lines."""
+    """Return the sections of the best lines. `near` are, for each wording with a vector, ids of lines, ascending in
+    stretches, and their rough cosines, `(m,)`. The matches of `wordings` are reduced to these lines."""
     np = numpy()
     asked = [_asked(wording, each, scope, weights, len(wordings)) for wording, each in zip(wordings, near, strict=True)]
     found = [_matches_in_parts(outline, each) for each in wordings]
@@ -106,7 +106,7 @@ def _matches_in_parts(outline: Outline, wording: Wording) -> list[list[_Found]]:
 def _seeds(
     outline: Outline, wordings: Sequence[Wording], found: Sequence[Sequence[Sequence[_Found]]], weights: LineWeights
 ) -> Iterator[Ids]:
-    """The positions of the lines with rare words."""
+    """Yield the positions of the lines with rare words."""
     for wording, parts in zip(wordings, found, strict=True):
         for at, match in enumerate(wording.matches):
             if is_rare(match, weights.rare):

@@ -69,7 +69,7 @@ class IndexWords:
         return kept.languages
 
     def forms(self, word: str, language: Language) -> Sequence[str]:
-        """The stems that are forms of the dictionary form `word`. Blocks: 20 µs for a new one."""
+        """Return the stems that are forms of the dictionary form `word`. Blocks: 20 µs for a new one."""
         known = self._kept.forms.get((word, language))
         if known is None:
             wanted = stems_of_forms(word, language)
@@ -78,7 +78,7 @@ class IndexWords:
         return known
 
     def variants(self, word: str, language: Language) -> Sequence[str]:
-        """The stems of the other forms of the word that `word` is a form of. Blocks: 40 µs for a new one."""
+        """Return the stems of the other forms of the word that `word` is a form of. Blocks: 40 µs for a new one."""
         known = self._kept.variants.get((word, language))
         if known is None:
             begun = beginnings_of_forms(word, language)
@@ -88,7 +88,7 @@ class IndexWords:
         return known
 
     def has(self, word: str) -> bool:
-        """Whether a note has `word`, in an English form of it. Blocks: 20 µs."""
+        """Return whether a note has `word`, in an English form of it. Blocks: 20 µs."""
         stemmed = stem(without_accents(word))
         return stemmed in self._reader.stems_between(stemmed, stemmed + LAST, 1)
 
@@ -107,7 +107,7 @@ def _beginnings(stems: Iterable[str]) -> Iterator[str]:
 
 
 def _shortest(words: Iterable[str]) -> Iterator[str]:
-    """Those of `words`, in order, that begin with none of the others."""
+    """Yield those of `words`, in order, that begin with none of the others."""
     last = None
     for word in words:
         if last is None or not word.startswith(last):

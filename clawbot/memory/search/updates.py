@@ -78,8 +78,8 @@ class _Topic(Struct):
 
 
 def _is_alike(old: _Topic, new: _Topic) -> bool:
-    """Whether `new` states another value of the same thing, or of one whose name neither has. If each has a name that
-    the other lacks, they are about different things; one alone may have more names, but no proper ones."""
+    """Return whether `new` states another value of the same thing, or of one whose name neither has. If each has a name
+    that the other lacks, they are about different things; one alone may have more names, but no proper ones."""
     if not (new.names <= old.names or old.names <= new.names) or new.values <= old.values or not old.values:
         return False
     fewer, more = sorted((new.names, old.names), key=len)
@@ -113,7 +113,7 @@ def _topic(statement: Statement) -> _Topic:
 
 @functools.lru_cache(8_192)
 def _parts(word: str) -> tuple[frozenset[str], frozenset[str], bool]:
-    """The names and the values in a word or a run of Chinese, and whether it ends with a name."""
+    """Return the names and the values in a word or a run of Chinese, and whether it ends with a name."""
     lower = without_marks(word.lower())
     if _NUMBER.match(lower) or lower in _VALUES:
         return frozenset(), frozenset({lower}), False

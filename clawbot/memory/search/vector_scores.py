@@ -28,7 +28,7 @@ class AllVectors(Struct, frozen=True):
     unit_rows: Floats
 
     def scores(self, vector: bytes) -> Floats:
-        """The cosine of each row and a unit vector: `(n,)`, zeros for one of another size."""
+        """Return the cosine of each row and a unit vector: `(n,)`, zeros for one of another size."""
         np = numpy()
         query = np.frombuffer(vector, "<f4")
         found: Floats = np.zeros(len(self.chunks), np.float32)
@@ -37,7 +37,7 @@ class AllVectors(Struct, frozen=True):
         return found
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
-        """Those of `ids` that have a vector, ascending `(m,)`, and their vectors `(m, d)`."""
+        """Return those of `ids` that have a vector, ascending `(m,)`, and their vectors `(m, d)`."""
         np = numpy()
         positions = np.flatnonzero(are_among(self.chunks, ids))
         return self.chunks[positions], self.unit_rows[positions]
@@ -48,7 +48,7 @@ class AllVectors(Struct, frozen=True):
         return [self.chunks]
 
     def positions(self, ids: Ids) -> tuple[Ids, Bools]:
-        """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
+        """Return the row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
         return positions_in(self.ids, ids)
 
 
@@ -69,9 +69,9 @@ class VectorScores(Struct, frozen=True):
     known: Bools
 
     def guessed(self, share: Floats) -> Floats:
-        """The cosines `(n,)`, with missing ones estimated from words: for a line with all words of the question the
-        highest cosine, for others in proportion to their `share` `(n,)`, 0 to 1. So a pending vector does not push a
-        line back."""
+        """Return the cosines `(n,)`, with missing ones estimated from words: for a line with all words of the question
+        the highest cosine, for others in proportion to their `share` `(n,)`, 0 to 1. So a pending vector does not push
+        a line back."""
         np = numpy()
         if self.known.all():
             return self.cosines
@@ -90,8 +90,8 @@ def cosines_of(ids: Ids, matrix: Matrix, scores: Floats) -> VectorScores:
 
 
 def rough_vector_scores(table: LineTable, alone: VectorScores) -> VectorScores:
-    """An approximation of `LineVectors.scores` for all n lines of `table`, from the cosine of each `alone`; a heading's
-    own cosine is 0."""
+    """Return an approximation of `LineVectors.scores` for all n lines of `table`, from the cosine of each `alone`; a
+    heading's own cosine is 0."""
     np = numpy()
     is_known = alone.known
     own: Floats = np.append(alone.cosines, np.float32(0))
@@ -115,7 +115,7 @@ class LineVectors(Struct, frozen=True):
     known: Bools
 
     def scores(self, vector: bytes) -> VectorScores:
-        """The cosines with a unit `vector` `(d,)`."""
+        """Return the cosines with a unit `vector` `(d,)`."""
         np = numpy()
         asked = np.frombuffer(vector, "<f4")
         lengths = np.sqrt(np.einsum("ij,ij->i", self.around, self.around))
@@ -123,7 +123,7 @@ class LineVectors(Struct, frozen=True):
         return VectorScores((self.around @ asked) / lengths, self.own @ asked, self.known)
 
     def echo(self, scores: Floats, count: int) -> Floats:
-        """The cosine of each line and the mean of the `count` lines with the highest `scores` `(n,)`: `(n,)`."""
+        """Return the cosine of each line and the mean of the `count` lines with the highest `scores` `(n,)`: `(n,)`."""
         np = numpy()
         best = np.sort(positions_of_best(scores, count))
         mean = np.maximum(scores[best], 0) @ self.own[best]
@@ -133,7 +133,7 @@ class LineVectors(Struct, frozen=True):
 
 
 def line_vectors(table: LineTable, positions: Ids, read: ReadVectors, dimensions: int) -> LineVectors:
-    """The vectors of the lines at `positions` `(n,)`. Blocks."""
+    """Return the vectors of the lines at `positions` `(n,)`. Blocks."""
     np = numpy()
     # Headings are often times and dates: their vectors would only blur those of the lines below.
     is_heading = np.append(table.columns.is_heading, False)
@@ -157,7 +157,7 @@ def line_vectors(table: LineTable, positions: Ids, read: ReadVectors, dimensions
 
 
 def positions_of_best(scores: Floats, count: int) -> Ids:
-    """The positions of the `count` highest of `scores` `(n,)`, unordered: at most `(count,)`."""
+    """Return the positions of the `count` highest of `scores` `(n,)`, unordered: at most `(count,)`."""
     np = numpy()
     if len(scores) <= count:
         every: Ids = np.arange(len(scores))

@@ -103,7 +103,7 @@ class ChunkTable:
         return Change(kept, len(new) - kept, len(carried), waiting, mute)
 
     def differs(self, stored: Sequence[StoredChunk], chunks: Iterable[ChunkRecord]) -> bool:
-        """Whether `stored` differ from the rows of `chunks`. Writes nothing."""
+        """Return whether `stored` differ from the rows of `chunks`. Writes nothing."""
         rows = [_row(chunk, None if chunk.speaker is None else self._known_speaker(chunk.speaker)) for chunk in chunks]
         return common(stored, rows) < max(len(stored), len(rows))
 
@@ -151,7 +151,7 @@ class ChunkTable:
         return carried
 
     def _speaker(self, name: str) -> int:
-        """The id of `name`, added if new."""
+        """Return the id of `name`, added if new."""
         if self._known_speaker(name) == _NOBODY:
             self._connection.execute("INSERT INTO speakers (name) VALUES (?)", (_storable(name),))
         return self._known_speaker(name)
@@ -170,7 +170,7 @@ class ChunkTable:
 def vectors_by_key(
     file_id: int, rows: Sequence[StoredChunk], have: Mapping[int, bytes]
 ) -> dict[VectorKey, bytes | None]:
-    """The stored vectors of a file by their key; None for chunks without text to embed."""
+    """Return the stored vectors of a file by their key; None for chunks without text to embed."""
     found: dict[VectorKey, bytes | None] = {}
     for ordinal, row in enumerate(rows):
         vector = have.get(id_of(file_id, ordinal))
@@ -186,7 +186,7 @@ def _vector_key(rows: Sequence[StoredChunk], ordinal: int) -> VectorKey:
 
 
 def common(old: Sequence[StoredChunk], new: Sequence[StoredChunk]) -> int:
-    """The number of equal leading rows under the same headings."""
+    """Return the number of equal leading rows under the same headings."""
     count = 0
     for one, other in zip(old, new, strict=False):
         if one != other and (not one[5] & MUTE or (*one[:5], one[5] & ~MUTE, one[6]) != other):

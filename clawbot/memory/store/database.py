@@ -123,7 +123,7 @@ _WAL_BYTES = 1024 * 1024
 
 
 def open_for_writing(path: Path) -> apsw.Connection:
-    """The database at `path`, created or migrated if needed. Blocks.
+    """Return the database at `path`, created or migrated if needed. Blocks.
 
     The caller holds the writer's lock. Raises DamagedIndexError if it should be quarantined, StoreError.
     """
@@ -146,7 +146,7 @@ def open_for_writing(path: Path) -> apsw.Connection:
 
 
 def open_for_reading(path: Path) -> apsw.Connection:
-    """The index at `path`, read-only. Blocks: 2 ms. The caller is inside `locks.opening`.
+    """Return the index at `path`, read-only. Blocks: 2 ms. The caller is inside `locks.opening`.
 
     Raises MissingIndexError, DamagedIndexError, StoreError.
     """
@@ -168,7 +168,7 @@ def open_for_reading(path: Path) -> apsw.Connection:
 
 
 def applied_migrations(connection: apsw.Connection, path: Path) -> tuple[str, ...]:
-    """The names of the applied migrations, () for an empty database.
+    """Return the names of the applied migrations, () for an empty database.
 
     Raises DamagedIndexError if it is not ours, lacks tables, or is from a newer version.
     """
@@ -281,7 +281,7 @@ def _check_page_form(connection: apsw.Connection, path: Path) -> None:
 
 
 def file_mark(path: Path) -> tuple[int, ...]:
-    """The identity of the file at `path` and its log, which changes when it is replaced; () if it is missing."""
+    """Return the identity of the file at `path` and its log, which changes when it is replaced; () if it is missing."""
     mark: list[int] = []
     for name in (path, path.with_name(f"{path.name}-wal")):
         try:
@@ -293,17 +293,17 @@ def file_mark(path: Path) -> tuple[int, ...]:
 
 
 def fetch(connection: apsw.Connection, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-    """All rows of a query, as tuples."""
+    """Return all rows of a query, as tuples."""
     return connection.execute(sql, values).fetchall()
 
 
 def as_json(values: Iterable[int] | Iterable[str]) -> str:
-    """A list for `json_each` in a query."""
+    """Return a list for `json_each` in a query."""
     return msgspec.json.encode(list(values)).decode()
 
 
 def get_meta(connection: apsw.Connection, key: str) -> Any:
-    """The value of `key` in the table meta; None if missing."""
+    """Return the value of `key` in the table meta; None if missing."""
     row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
     return row[0] if row else None
 
@@ -336,7 +336,7 @@ def write_identity(connection: apsw.Connection, identity: Identity) -> None:
 
 
 def read_generation(connection: apsw.Connection) -> int:
-    """A number that grows with everything that a search may find, see `is_before`. Raises DamagedIndexError."""
+    """Return a number that grows with everything that a search may find, see `is_before`. Raises DamagedIndexError."""
     stored = get_meta(connection, "generation")
     if not isinstance(stored, int):
         raise DamagedIndexError(Path(connection.filename), "does not know its generation")
@@ -356,8 +356,8 @@ def note_changes(connection: apsw.Connection, generation: int, files: Iterable[i
 
 
 def changed_files(connection: apsw.Connection, before: int | None, now: int) -> set[int] | None:
-    """The files that changed after the generation `before`, up to the current one, `now`; None if that is no longer
-    known, or `before` is None or of another index."""
+    """Return the files that changed after the generation `before`, up to the current one, `now`; None if that is no
+    longer known, or `before` is None or of another index."""
     if before is None or not 0 <= now - before <= _KEPT_GENERATIONS:
         return None
     found = {one for (one,) in fetch(connection, "SELECT file_id FROM changes WHERE generation > ?", (before,))}
@@ -365,7 +365,7 @@ def changed_files(connection: apsw.Connection, before: int | None, now: int) -> 
 
 
 def read_last_sync(connection: apsw.Connection) -> dt.datetime | None:
-    """The time of the last complete sync; None before the first. Raises DamagedIndexError."""
+    """Return the time of the last complete sync; None before the first. Raises DamagedIndexError."""
     stored = get_meta(connection, "last_sync")
     try:
         return None if stored is None else dt.datetime.fromisoformat(stored)
@@ -374,14 +374,14 @@ def read_last_sync(connection: apsw.Connection) -> dt.datetime | None:
 
 
 def read_totals(connection: apsw.Connection) -> dict[Source, Totals]:
-    """The size of each source. Raises DamagedIndexError."""
+    """Return the size of each source. Raises DamagedIndexError."""
     rows = connection.execute(_TOTALS, (PART_GLOB,))
     path = Path(connection.filename)
     return {source: valid(Totals, counts, path) for source, *counts in rows}
 
 
 def valid(kind: type[T], values: Sequence[Any], path: Path) -> T:
-    """A struct from `values` of the database at `path`. Raises DamagedIndexError if they are invalid."""
+    """Return a struct from `values` of the database at `path`. Raises DamagedIndexError if they are invalid."""
     try:
         return msgspec.convert(dict(zip(kind.__struct_fields__, values, strict=True)), kind)
     except msgspec.ValidationError as error:
@@ -390,7 +390,7 @@ def valid(kind: type[T], values: Sequence[Any], path: Path) -> T:
 
 @cache
 def _file_system() -> str | None:
-    """The name of the VFS that verifies pages on reading; None if this apsw was built without it.
+    """Return the name of the VFS that verifies pages on reading; None if this apsw was built without it.
 
     It is SQLite's extension `cksumvfs`, and remains loaded for the process.
     """
@@ -410,7 +410,7 @@ def _file_system() -> str | None:
 
 @cache
 def _vector_library() -> str:
-    """The path of the sqlite-vec library. Its package is not imported, because it would import numpy."""
+    """Return the path of the sqlite-vec library. Its package is not imported, because it would import numpy."""
     spec = find_spec("sqlite_vec")
     if spec is None or not spec.submodule_search_locations:
         raise StoreError("The package sqlite-vec is not installed.", hint=pip_install("sqlite-vec"))

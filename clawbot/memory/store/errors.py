@@ -92,7 +92,7 @@ def _full(path: Path) -> StoreError:
 
 
 def _is_damage(error: BaseException) -> bool:
-    """Whether `error` means damaged pages or a foreign schema.
+    """Return whether `error` means damaged pages or a foreign schema.
 
     The statements are fixed and tested, so an SQLError means wrong tables.
     """

@@ -67,7 +67,7 @@ class WriterLock:
                 os.ftruncate(self._descriptor, 0)
 
     def is_sealed(self) -> bool:
-        """Whether the files are unchanged since a writer sealed them."""
+        """Return whether the files are unchanged since a writer sealed them."""
         if self._descriptor is None:
             return False
         with file_errors(self._path):
@@ -81,7 +81,7 @@ class WriterLock:
 
 
 def may_be_unsound(path: Path) -> bool:
-    """Whether the index files differ from what the last writer sealed: it died, or the files were changed.
+    """Return whether the index files differ from what the last writer sealed: it died, or the files were changed.
 
     False while somebody writes, and if nothing can be checked: readers of the index report why. Blocks briefly.
     """
@@ -139,7 +139,7 @@ def _taken(descriptor: int, seconds: float) -> bool:
 
 
 def _seal_of(path: Path) -> bytes:
-    """The size and times of the database and its log: a kill, a copy or a stray write changes them."""
+    """Return the size and times of the database and its log: a kill, a copy or a stray write changes them."""
     seal = b""
     for name in (path, path.with_name(f"{path.name}-wal")):
         with contextlib.suppress(FileNotFoundError):

@@ -49,13 +49,13 @@ class _Block:
     lower: Planes
 
     def chosen(self, which: NDArray[np.generic] | slice) -> _Block:
-        """A copy of some rows."""
+        """Return a copy of some rows."""
         np = numpy()
         parts = (self.ids[which], self.signs[:, which], self.lower[which])
         return _Block(*map(np.ascontiguousarray, parts))
 
     def packed(self, positions: Ids, width: int) -> Planes:
-        """The codes at `positions` `(m,)`, with planes of `width` bytes: `(m, 3 * width)`."""
+        """Return the codes at `positions` `(m,)`, with planes of `width` bytes: `(m, 3 * width)`."""
         np = numpy()
         upper = np.ascontiguousarray(self.signs[:, positions].T).view(np.uint8)[:, :width]
         found: Planes = np.concatenate([upper, self.lower[positions]], axis=1)
@@ -83,8 +83,8 @@ class VectorMatrix:
 
     @classmethod
     def load(cls, reader: IndexReader) -> VectorMatrix | None:
-        """The vectors of the index; None if there are too many, or if they are stored exactly. Blocks: 0.4 seconds for
-        a million."""
+        """Return the vectors of the index; None if there are too many, or if they are stored exactly. Blocks: 0.4
+        seconds for a million."""
         with reader.snapshot():
             dimensions = reader.dimensions
             if not _fits(sum(total.vectors for total in reader.totals().values()), dimensions):
@@ -99,8 +99,8 @@ class VectorMatrix:
             return cls(blocks, reader.generation, dimensions)
 
     def updated(self, reader: IndexReader) -> VectorMatrix | None:
-        """The current vectors; itself if nothing changed. None also if the reader still sees an earlier generation.
-        Blocks: milliseconds for a few files."""
+        """Return the current vectors; itself if nothing changed. None also if the reader still sees an earlier
+        generation. Blocks: milliseconds for a few files."""
         with reader.snapshot():
             if reader.generation == self.generation:
                 return self
@@ -115,8 +115,8 @@ class VectorMatrix:
             return VectorMatrix(blocks, reader.generation, reader.dimensions)
 
     def scores(self, vector: bytes) -> Floats:
-        """The cosine of each row with a unit vector `(d,)`, estimated from how many signs differ: `(n,)`, within .1;
-        zeros for a vector of another size. Blocks: 6 ms for a million rows."""
+        """Return the cosine of each row with a unit vector `(d,)`, estimated from how many signs differ: `(n,)`, within
+        .1; zeros for a vector of another size. Blocks: 6 ms for a million rows."""
         np = numpy()
         query = np.frombuffer(vector, "<f4")
         out: Floats = np.zeros(len(self), np.float32)
@@ -128,11 +128,11 @@ class VectorMatrix:
         return out
 
     def positions(self, ids: Ids) -> tuple[Ids, Bools]:
-        """The row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
+        """Return the row of each of the ascending `ids` `(m,)`, and which have one: both `(m,)`."""
         return positions_in(self.ids, ids)
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
-        """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
+        """Return the ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors `(m, d)`."""
         np = numpy()
         wanted = distinct(np.asarray(ids, np.int64))
         positions, there = self.positions(wanted)
@@ -148,7 +148,7 @@ class VectorMatrix:
         return wanted, unit_rows(*levels_of(codes, self._dimensions))
 
     def _with(self, changed: Iterable[int], reader: IndexReader) -> list[_Block]:
-        """The blocks, with the current vectors of `changed` files."""
+        """Return the blocks, with the current vectors of `changed` files."""
         np = numpy()
         firsts = [file_of(int(block.ids[0])) for block in self._blocks]
         positions: dict[int, list[int]] = {}

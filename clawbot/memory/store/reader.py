@@ -196,7 +196,7 @@ class IndexReader:
         return dict(sorted(files.items())) if is_new else files
 
     def changed_since(self, generation: int) -> set[int] | None:
-        """The files that changed after the earlier `generation`, the removed ones included; None if that is
+        """Return the files that changed after the earlier `generation`, the removed ones included; None if that is
         unknown."""
         with self.snapshot():
             return changed_files(self._connection, generation, self._generation)
@@ -210,14 +210,14 @@ class IndexReader:
         return valid(FileRow, (*plain, runs), self.path)
 
     def speakers(self) -> Mapping[int, str]:
-        """The speakers of dialogue, by the number used in chunks."""
+        """Return the speakers of dialogue, by the number used in chunks."""
         with self.snapshot():
             if self._speakers is None:
                 self._speakers = dict(self._connection.execute("SELECT id, name FROM speakers"))
             return self._speakers
 
     def postings(self, match: str, limit: int, id_range: IdRange = EVERYWHERE) -> Ids:
-        """The first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`: `(n,)`."""
+        """Return the first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`: `(n,)`."""
         np = numpy()
         with self.snapshot():
             [(found,)] = fetch(self._connection, _POSTINGS, (match, *id_range, limit))
@@ -236,7 +236,7 @@ class IndexReader:
             return [stem for (stem,) in self._connection.execute(_STEMS, (shortest,))]
 
     def stems_between(self, first: str, end: str, limit: int) -> list[str]:
-        """The first `limit` stems of the keyword index, in order, from `first` on and before `end`: 20 µs."""
+        """Return the first `limit` stems of the keyword index, in order, from `first` on and before `end`: 20 µs."""
         with self.snapshot():
             self._connection.execute(_STEM_TABLE)
             return [stem for (stem,) in self._connection.execute(_STEMS_BETWEEN, (first, end, limit))]
@@ -250,8 +250,8 @@ class IndexReader:
             return fetch(self._connection, _BEST_IN, asked)
 
     def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The `limit` chunks (only in `file_ids`, if given) nearest to a unit vector of float32 bytes, with their
-        cosine, best first.
+        """Return the `limit` chunks (only in `file_ids`, if given) nearest to a unit vector of float32 bytes, with
+        their cosine, best first.
 
         Empty for a vector of another size than the index. In the profile `lines` only the best few hundred by sign bits
         are compared exactly, so the end of a long result is approximate.
@@ -272,13 +272,13 @@ class IndexReader:
         return [_chunk(row) for row in found]
 
     def lines(self, ids: Collection[int]) -> list[LineRow]:
-        """The existing chunks in `ids`, by id, without their text: half the time of `rows`."""
+        """Return the existing chunks in `ids`, by id, without their text: half the time of `rows`."""
         with self.snapshot():
             found = fetch(self._connection, _LINES, (as_json(ids),))
         return [_line(row) for row in found]
 
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
-        """The ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
+        """Return the ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
         with self.snapshot():
             return self._unpacked(self._table.select(ids) if self._table else [])
 
@@ -295,15 +295,15 @@ class IndexReader:
             return self._table.between(id_range) if self._table is not None else []
 
     def columns(self, id_range: IdRange) -> tuple[list[int], ...]:
-        """The chunks in `id_range`, by id, as lists: ids, ordinals of their headings (-1 without one), speakers (-1),
-        numbers of their kinds, flags. A tenth of the time of `lines`."""
+        """Return the chunks in `id_range`, by id, as lists: ids, ordinals of their headings (-1 without one), speakers
+        (-1), numbers of their kinds, flags. A tenth of the time of `lines`."""
         with self.snapshot():
             [found] = fetch(self._connection, _COLUMNS, id_range)
         ids, headings, speakers, kinds, flags = (msgspec.json.decode(each, type=list[int]) for each in found)
         return ids, headings, speakers, kinds, [each & ~MUTE for each in flags]
 
     def vectors_by_key(self, path: str) -> dict[VectorKey, bytes | None]:
-        """The stored vectors of a file by what determines them. For `IndexWriter.inherit`."""
+        """Return the stored vectors of a file by what determines them. For `IndexWriter.inherit`."""
         with self.snapshot():
             row = self._connection.execute("SELECT id FROM files WHERE path = ?", (path,)).fetchone()
             if row is None or self._table is None:
@@ -313,7 +313,7 @@ class IndexReader:
             )
 
     def cached_embeddings(self) -> Iterator[tuple[str, bytes, bytes, int]]:
-        """The stored rows of cached embeddings. For `IndexWriter.inherit`."""
+        """Yield the stored rows of cached embeddings. For `IndexWriter.inherit`."""
         yield from self._connection.execute("SELECT identity, digest, vector, used FROM embedding_cache")
 
     def _end(self) -> None:
@@ -350,7 +350,7 @@ class IndexReader:
 
 
 def _opened(path: Path) -> tuple[apsw.Connection, tuple[int, ...]]:
-    """A connection and the mark of its file. Raises MissingIndexError, DamagedIndexError."""
+    """Return a connection and the mark of its file. Raises MissingIndexError, DamagedIndexError."""
     if not path.exists():
         raise MissingIndexError(f"There is no memory index at {path} yet.", hint="`clawbot memory index` builds it.")
     with opening(path):

@@ -46,26 +46,26 @@ FIRST_TRANSCRIPT = 1 << 32
 
 
 def id_range_of(source: Source) -> IdRange:
-    """The chunk ids of `source`, end exclusive."""
+    """Return the chunk ids of `source`, end exclusive."""
     if source == "sessions":
         return id_of(FIRST_TRANSCRIPT, 0), id_of(MAX_FILES, 0)
     return 0, id_of(FIRST_TRANSCRIPT, 0)
 
 
 def origin_of(flags: int) -> Origin:
-    """The origin of a chunk; the agent if both spoke."""
+    """Return the origin of a chunk; the agent if both spoke."""
     if flags & BY_AGENT:
         return "agent"
     return "user" if flags & BY_USER else "file"
 
 
 def id_of(file_id: int, ordinal: int) -> int:
-    """The id of the chunk `ordinal` (from 0) of a file. Neighbours differ by 1."""
+    """Return the id of the chunk `ordinal` (from 0) of a file. Neighbours differ by 1."""
     return file_id << ORDINAL_BITS | ordinal
 
 
 def file_of(chunk_id: int) -> int:
-    """The id of the chunk's file."""
+    """Return the id of the chunk's file."""
     return chunk_id >> ORDINAL_BITS
 
 
@@ -74,7 +74,7 @@ GENERATION_BITS = 24
 
 
 def is_before(generation: int, other: int) -> bool:
-    """Whether `generation` is an earlier one of the same index than `other`."""
+    """Return whether `generation` is an earlier one of the same index than `other`."""
     return generation < other and generation >> GENERATION_BITS == other >> GENERATION_BITS
 
 
@@ -187,7 +187,7 @@ class FileRow(Struct, frozen=True):
         return self.days or ((DayRun(0, (self.day,)),) if self.day is not None else ())
 
     def day_at(self, ordinal: int) -> dt.date | None:
-        """The day of the chunk `ordinal`; the last of several."""
+        """Return the day of the chunk `ordinal`; the last of several."""
         days = next((run.days for run in reversed(self.runs) if run.first <= ordinal), ())
         return max(days, default=None)
 

@@ -26,7 +26,7 @@ SIDE_FILES = ("-wal", "-shm")
 
 
 def building_path(path: Path) -> Path:
-    """The path at which the replacement of the index at `path` is built."""
+    """Return the path at which the replacement of the index at `path` is built."""
     return path.with_name(f"{path.name}{BUILDING}")
 
 
@@ -113,7 +113,7 @@ class Quarantined(Struct, frozen=True):
 
 
 def open_index(path: Path, now: dt.datetime, *, doubted: bool = False) -> tuple[IndexWriter, Quarantined | None]:
-    """A writer for the index at `path`, and what was quarantined for it. Blocks. Raises StoreError.
+    """Return a writer for the index at `path`, and what was quarantined for it. Blocks. Raises StoreError.
 
     The caller holds the writer's lock. A `doubted` index is examined first.
     """
@@ -126,7 +126,7 @@ def open_index(path: Path, now: dt.datetime, *, doubted: bool = False) -> tuple[
 
 
 def open_trusted(path: Path) -> IndexWriter:
-    """A writer for the already examined index at `path`. Blocks. Raises DamagedIndexError, StoreError."""
+    """Return a writer for the already examined index at `path`. Blocks. Raises DamagedIndexError, StoreError."""
     writer = IndexWriter.open(path)
     try:
         examine(writer.connection, path)

@@ -43,7 +43,7 @@ def plane_bytes(dimensions: int) -> int:
 
 
 def encode(rows: Floats) -> list[bytes]:
-    """A code for each unit row `(n, d)`. Blocks: 0.7 seconds for a million."""
+    """Return a code for each unit row `(n, d)`. Blocks: 0.7 seconds for a million."""
     np = numpy()
     found: list[bytes] = []
     scale = rows.shape[1] ** 0.5 / _STEP
@@ -56,7 +56,7 @@ def encode(rows: Floats) -> list[bytes]:
 
 
 def signs(row: Floats) -> bytes:
-    """The first plane of the code of `row`, a float32 vector as bytes."""
+    """Return the first plane of the code of `row`, a float32 vector as bytes."""
     return bytes(numpy().packbits(row >= 0).tobytes())
 
 
@@ -67,8 +67,8 @@ def decode(codes: list[bytes], dimensions: int) -> Floats:
 
 
 def levels_of(packed: NDArray[np.uint8], dimensions: int) -> tuple[Levels, Floats]:
-    """The levels of codes `(n, b)`, int8 `(n, d)` from -7 to 7 in steps of two, and the lengths of these rows, float32
-    `(n,)`. A row divided by its length equals that of `decode`. Blocks: 0.3 seconds for a million."""
+    """Return the levels of codes `(n, b)`, int8 `(n, d)` from -7 to 7 in steps of two, and the lengths of these rows,
+    float32 `(n,)`. A row divided by its length equals that of `decode`. Blocks: 0.3 seconds for a million."""
     np = numpy()
     width = plane_bytes(dimensions)
     out: Levels = np.empty((len(packed), dimensions), np.int8)
@@ -88,7 +88,7 @@ def levels_of(packed: NDArray[np.uint8], dimensions: int) -> tuple[Levels, Float
 
 
 def unit_rows(levels: Levels, lengths: Floats) -> Floats:
-    """The unit rows `(n, d)` of `levels_of`."""
+    """Return the unit rows `(n, d)` of `levels_of`."""
     rows: Floats = levels.astype(numpy().float32)
     rows /= lengths[:, None]
     return rows
@@ -150,12 +150,12 @@ class VectorTable:
         return decode(stored, self._dimensions)
 
     def select(self, ids: Collection[int]) -> list[Stored]:
-        """The vectors of the given chunks, by id, if they have one."""
+        """Return the vectors of the given chunks, by id, if they have one."""
         sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id IN (SELECT value FROM json_each(?)) ORDER BY 1"
         return fetch(self._connection, sql, (as_json(ids),))
 
     def between(self, id_range: IdRange) -> list[Stored]:
-        """The vectors of the chunks in `id_range`, by id."""
+        """Return the vectors of the chunks in `id_range`, by id."""
         sql = "SELECT chunk_id, vector FROM chunks_vec WHERE chunk_id >= ? AND chunk_id < ? ORDER BY 1"
         return fetch(self._connection, sql, id_range)
 
@@ -175,15 +175,15 @@ class VectorTable:
         self._connection.executemany("DELETE FROM chunks_vec WHERE chunk_id = ?", [(one,) for one in ids])
 
     def of_file(self, file_id: int) -> list[Stored]:
-        """The vectors of a file's chunks, by id."""
+        """Return the vectors of a file's chunks, by id."""
         return self.between(_chunks_of(file_id))
 
     def ids_of_file(self, file_id: int) -> set[int]:
-        """The chunks of a file that have a vector."""
+        """Return the chunks of a file that have a vector."""
         return {one for (one,) in fetch(self._connection, self._ids_between, _chunks_of(file_id))}
 
     def ids(self) -> list[int]:
-        """The chunks that have a vector, in order."""
+        """Return the chunks that have a vector, in order."""
         return [one for (one,) in fetch(self._connection, self._ids)]
 
 
@@ -192,7 +192,7 @@ def _chunks_of(file_id: int) -> IdRange:
 
 
 def table_of(connection: apsw.Connection, identity: Identity | None) -> VectorTable | None:
-    """The vectors of an index with `identity`; None before the first one."""
+    """Return the vectors of an index with `identity`; None before the first one."""
     if identity is None or not identity.dimensions:
         return None
     return (ExactTable if identity.profile == "classic" else VectorTable)(connection, identity.dimensions)
@@ -260,7 +260,7 @@ class StoredEmbeddings:
         self._lock = lock
 
     def get_many(self, identity: str, hashes: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The cached rows (float32 bytes) by hash; marks them as used. Blocks. Raises StoreError."""
+        """Return the cached rows (float32 bytes) by hash; marks them as used. Blocks. Raises StoreError."""
         wanted = as_json([one.hex() for one in hashes])
         with self._lock, StoreErrors(self._path):
             if self.is_closed:

@@ -66,7 +66,7 @@ _COUNT = "UPDATE files SET pending = pending - ?, mute = mute + ? WHERE id = ?"
 
 
 def _waiting(connection: apsw.Connection, table: VectorTable, chunks: Sequence[PendingChunk]) -> list[int]:
-    """The positions in `chunks` of those that still wait: unchanged file, no vector yet."""
+    """Return the positions in `chunks` of those that still wait: unchanged file, no vector yet."""
     positions: list[int] = []
     revisions: dict[int, int | None] = {}
     have: set[int] = set()
@@ -128,7 +128,7 @@ class IndexWriter:
 
     @classmethod
     def open(cls, path: Path) -> IndexWriter:
-        """The index at `path`, created if missing. Raises DamagedIndexError if it should be quarantined."""
+        """Return the index at `path`, created if missing. Raises DamagedIndexError if it should be quarantined."""
         return cls(open_for_writing(path), path)
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class IndexWriter:
                 raise
 
     def known(self) -> dict[str, KnownFile]:
-        """The files of the index by path. They are read once: nobody else writes."""
+        """Return the files of the index by path. They are read once: nobody else writes."""
         with self._lock, self._errors:
             if self._known is None:
                 rows = self.connection.execute("SELECT path, id, source, size, mtime_ns, digest FROM files")
@@ -344,7 +344,7 @@ class IndexWriter:
         return int(self.connection.execute(sql, (first, behind)).get)
 
     def _table_for(self, dimensions: int) -> VectorTable:
-        """The table of vectors, created with the first ones."""
+        """Return the table of vectors, created with the first ones."""
         if self.identity is None:
             raise RuntimeError("vectors come before the identity of the index")
         if self.vectors is None:
@@ -372,7 +372,7 @@ class IndexWriter:
 
 
 def _size(texts: Sequence[str]) -> tuple[int, int]:
-    """The characters of `texts`, and approximately their tokens in a model's context."""
+    """Return the characters of `texts`, and approximately their tokens in a model's context."""
     chars = sum(map(len, texts))
     wide = sum(len(text) - len(text.encode("ascii", "ignore")) for text in texts if not text.isascii())
     return chars, (chars - wide + 3) // 4 + wide

@@ -75,14 +75,14 @@ def effective_identity(known: Identity | None, wanted: Identity) -> Identity:
 
 
 def needs_rebuild(known: Identity, wanted: Identity) -> bool:
-    """Whether a sync can't turn an index of `known` into one of `wanted`."""
+    """Return whether a sync can't turn an index of `known` into one of `wanted`."""
     if known.text_part != wanted.text_part:
         return True
     return known.dimensions > 0 and bool(wanted.vectors) and known.vector_part != wanted.vector_part
 
 
 def same_vectors(identity: Identity, embedder: str) -> bool:
-    """Whether the vectors of an index are comparable with those of the embedder `embedder`."""
+    """Return whether the vectors of an index are comparable with those of the embedder `embedder`."""
     return identity.dimensions > 0 and identity.vectors.rpartition(_MEANING)[0] == embedder
 
 
@@ -155,7 +155,7 @@ class Round:
         return self._writer
 
     def check(self, *, ready: bool) -> SyncReport | None:
-        """The report if there is nothing to do, else None. Needs no lock.
+        """Return the report if there is nothing to do, else None. Needs no lock.
 
         `ready`: pending chunks could get their vectors now.
         """
@@ -274,7 +274,7 @@ class Round:
                 self._lock.release()
 
     def _begun_rebuild(self, wanted: Identity) -> bool:
-        """Whether a rebuild to `wanted` was interrupted."""
+        """Return whether a rebuild to `wanted` was interrupted."""
         path = building_path(self._context.db)
         if not path.exists():
             return False
@@ -287,7 +287,7 @@ class Round:
         return begun is not None and not needs_rebuild(begun, wanted) and self._fits(begun)
 
     def _fits(self, identity: Identity) -> bool:
-        """Whether the vectors of an index of `identity` have the embedder's size."""
+        """Return whether the vectors of an index of `identity` have the embedder's size."""
         return not self._dimensions or identity.dimensions in (0, self._dimensions)
 
     def _refuse_to_empty(self, live: IndexWriter) -> None:
@@ -336,7 +336,7 @@ class Round:
 
 
 def known_files(db: Path) -> dict[str, KnownFile]:
-    """The files in the index at `db`; none if it does not exist. Blocks. Raises StoreError."""
+    """Return the files in the index at `db`; none if it does not exist. Blocks. Raises StoreError."""
     try:
         with _read_only(db) as index:
             return index.known()

@@ -394,7 +394,7 @@ class _Embedding:
         self._after = 0
 
     def next_chunks(self) -> list[PendingChunk]:
-        """The next slice. Blocks."""
+        """Return the next slice. Blocks."""
         if self._pace is None:
             total = self._work.writer.pending_count()
             self._pace = Pace("vectors", "pieces", self._clock, total=total, weight=total)
@@ -419,7 +419,7 @@ class _Embedding:
         return self.reached(stored)
 
     def reached(self, stored: int = 0) -> Progress:
-        """The progress, including `stored` more chunks."""
+        """Return the progress, including `stored` more chunks."""
         if self._pace is None:
             raise RuntimeError("vectors came before they were asked for")
         return self._pace.step(stored, stored)

@@ -51,7 +51,7 @@ class Pace:
         self._weight_done = 0.0
 
     def step(self, count: int, weight: float) -> Progress:
-        """The progress after `count` more units with the cost `weight`."""
+        """Return the progress after `count` more units with the cost `weight`."""
         self._done += count
         self._weight_done += weight
         # More units may appear.
