@@ -129,7 +129,7 @@ class MemoryBackend(Protocol):
         """
 
     async def read(self, path: str, from_line: int | None = None, lines: int | None = None) -> Excerpt:
-        """Lines of a memory file as on disk; `found` is False for a missing file.
+        """Return lines of a memory file as on disk; `found` is False for a missing file.
 
         Raises ForbiddenPathError, UnreadableDocumentError.
         """
@@ -144,7 +144,7 @@ class MemoryBackend(Protocol):
         """Synchronise the index with the files; `force` rebuilds it. Raises ClawbotError."""
 
     async def status(self, *, deep: bool = False) -> IndexStatus:
-        """Its content and condition; `deep` may ask a server. Raises ClawbotError."""
+        """Return the content and condition; `deep` may ask a server. Raises ClawbotError."""
 
     async def verify(self, *, fix: bool = False) -> VerifyReport:
         """Compare the index with the files; `fix` repairs the differences. Raises ClawbotError."""
@@ -217,7 +217,7 @@ class FileBackend(MemoryBackend):
 def read_excerpt(
     documents: MemoryDocuments, path: str, from_line: int | None = None, lines: int | None = None
 ) -> Excerpt:
-    """Lines of the memory file `path` from `from_line` (from 1), as on disk. Blocks.
+    """Return lines of the memory file `path` from `from_line` (from 1), as on disk. Blocks.
 
     For a missing file `found` is False. Raises ForbiddenPathError, UnreadableDocumentError.
     """

@@ -77,7 +77,7 @@ class Lexicon:
         return _shipped()
 
     def expand(self, text: str) -> tuple[Expansion, ...]:
-        """Additional words for the words of `text`, of any length and language.
+        """Return additional words for the words of `text`, of any length and language.
 
         Grouped by the query's words in order; for each first synonyms in both languages, then broader and narrower
         words. At most PER_WORD per word; if there are more than IN_ALL, each word keeps its best ones.
@@ -103,7 +103,7 @@ class Lexicon:
         return self._words
 
     def concepts(self) -> Iterator[Concept]:
-        """Every concept of the file, in its order."""
+        """Yield every concept of the file, in its order."""
         return map(concept, self._lines)
 
     @cached_property
@@ -191,7 +191,7 @@ class Lexicon:
 
 
 def fold(text: str) -> str:
-    """`text` normalised for comparison: case, width and joining marks of English words are ignored."""
+    """Return `text` normalised for comparison: case, width and joining marks of English words are ignored."""
     return " ".join(plain(unicodedata.normalize("NFKC", text).casefold()).split())
 
 

@@ -169,8 +169,8 @@ class Thesaurus:
         self._translations = translations
 
     def expand(self, text: str) -> tuple[Expansion, ...]:
-        """Additional words for the words of `text`: synonyms of its own language, then translations that the notes
-        have, at most PER_WORD for each word and IN_ALL. Blocks."""
+        """Return additional words for the words of `text`: synonyms of its own language, then translations that the
+        notes have, at most PER_WORD for each word and IN_ALL. Blocks."""
         folded = fold(text)
         spoken = self._spoken(text, folded)
         languages = [language for language in TRANSLATED if language in spoken]
@@ -230,7 +230,7 @@ class Thesaurus:
     def _without_foreign(
         self, text: str, foreign: Sequence[tuple[str, Sequence[int]]], spoken: frozenset[Language]
     ) -> str:
-        """`text` without the words of another language, which may resemble English ones."""
+        """Return `text` without the words of another language, which may resemble English ones."""
         if "en" in spoken or not spoken & {*INFLECTED}:
             return text
         sources = {word for source, _ in foreign for word in source.split()}
@@ -257,7 +257,7 @@ class Thesaurus:
         return [(word, language) for word in self._translations(language).words(number)]
 
     def _forms(self, word: str, language: Language) -> Sequence[str]:
-        """What to search for `word`; empty if no note can have it."""
+        """Return the words to search for `word`; empty if no note can have it."""
         if language == "en":
             return (word,)
         if language not in self._notes.languages:

@@ -118,7 +118,7 @@ class Hit(Struct, frozen=True, rename="camel"):
 
 
 def without_copies(hits: Iterable[Hit]) -> list[Hit]:
-    """`hits` without copies of an earlier one: a fork of a conversation holds the entries of its parent, too."""
+    """Return `hits` without copies of an earlier one: a fork of a conversation holds the entries of its parent, too."""
     kept: dict[object, Hit] = {}
     for number, hit in enumerate(hits):
         kept.setdefault(number if hit.said is None else (hit.said, hit.snippet), hit)

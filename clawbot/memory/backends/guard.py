@@ -50,7 +50,7 @@ class ScopeGuard:
         self._has_others = has_others
 
     def narrowed(self, request: SearchRequest) -> SearchRequest | None:
-        """What may be asked of a backend; None for nothing."""
+        """Return the part of a request that a backend may get; None for nothing."""
         allowed = tuple(source for source in request.sources if source in self._sources)
         if not allowed:
             log.info("a search was not asked: its session may know none of the indexed sources")

@@ -65,7 +65,7 @@ class BackendPool:
             return True
 
     def release(self, key: Hashable, shared: Shared) -> bool:
-        """One user less; True if it was the last one, who closes the backend."""
+        """Remove one user. Return True if it was the last one, who closes the backend."""
         with self._lock:
             shared.users -= 1
             last = shared.users == 0

@@ -75,7 +75,7 @@ def _carried(segments: list[Segment], chars: int) -> list[Segment]:
 
 
 def _classic_within(text: str, limit: int) -> Iterator[str]:
-    """`text` in parts of at most `limit` bytes."""
+    """Yield `text` in parts of at most `limit` bytes."""
     # A character takes at most four bytes.
     if len(text) * 4 <= limit:
         yield text
@@ -248,7 +248,7 @@ def chunk(text: str, settings: MemorySearchSettings) -> list[Chunk]:
 
 
 def chunk_classic(text: str, tokens: int, overlap: int) -> list[Chunk]:
-    """Chunks of `tokens` (four characters each) with an overlap of `overlap`."""
+    """Return chunks of `tokens` (four characters each) with an overlap of `overlap`."""
     return [Chunk(first, last, part, "prose") for first, last, part in classic_spans(text, tokens, overlap)]
 
 

@@ -136,7 +136,7 @@ def _closing(length: int) -> re.Pattern[str]:
 
 
 def _opened_for(items: Sequence[tuple[int, int]], indent: int, before: PlainKind, number: str | None) -> int | None:
-    """How many of the open `items` an item with this `indent` is inside of; None if the parser has to decide."""
+    """Return how many open `items` contain an item with this `indent`; None if the parser has to decide."""
     depth = next((depth for depth, (marker, _) in enumerate(items) if marker == indent), None)
     if depth is None:
         if indent != (items[-1][1] if items else 0) or len(items) == _DEEPEST_PLAIN:

@@ -139,7 +139,7 @@ class _Eastern:
         return ranges.quarter_of(context.reference, self._offsets[match["q"]])
 
     def _amount(self, match: re.Match[str], halves: str) -> tuple[int | None, Unit] | None:
-        """How many of what, None of it for a few; None where half of it is no time. `halves` is a table."""
+        """Return count and unit, None for a few; None where half a unit is no time. `halves` is a table."""
         count, text = match.groupdict().get("whole") or match["n"], match["u"]
         known: tuple[Unit, ...] = tuple(self._units[each] for each in (text, *(text or "")) if each in self._units)
         unit = known[0] if known else "month" if text else "day"

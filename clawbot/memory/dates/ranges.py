@@ -70,7 +70,7 @@ def any_of(words: Iterable[str]) -> str:
 
 
 def day(when: date) -> Period:
-    """One day."""
+    """Return one day."""
     return Period(when, when, "day")
 
 
@@ -258,7 +258,7 @@ def _years_around(context: Context, reach: int) -> range:
 
 
 def _distance(period: Period, when: date) -> int:
-    """Days between `when` and the nearest day of `period`."""
+    """Return days between `when` and the nearest day of `period`."""
     return max((period.start - when).days, (when - period.end).days, 0)
 
 

@@ -68,7 +68,7 @@ def named_by(path: str, text: str, order: Order | None = None, zone: tzinfo | No
 
 
 def _namings(path: str, text: str, order: Order | None, zone: tzinfo | None) -> Iterator[Named | None]:
-    """What names the note, most reliable first; folders that are no part of a day come last."""
+    """Yield what names the note, most reliable first; folders that are no part of a day come last."""
     matter = _MATTER.match(text) if text[:3] in ("---", 3 * "+") else None
     keys = matter["keys"] if matter else found[0] if (found := _PROPERTIES.match(text)) else ""
     yield _value(_DATED.search(keys), order, zone)

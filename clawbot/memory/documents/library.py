@@ -181,7 +181,7 @@ class Library:
             return None
 
     def describe(self, hits: Sequence[Hit]) -> tuple[Hit, ...]:
-        """`hits` as shown in results."""
+        """Return `hits` as shown in results."""
         sources = {source.source: source for source in self.sources}
         return tuple(sources[hit.source].describe(hit) if hit.source in sources else hit for hit in hits)
 

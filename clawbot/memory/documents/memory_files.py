@@ -218,7 +218,7 @@ class MemoryDocuments:
         return absolute[len(root.absolute) :].strip("/") if root and is_folder else Path(absolute).name
 
     def _order(self, path: str) -> Order | None:
-        """How ambiguous days are read at `path`: as other names in its folder show, else as the locale writes them."""
+        """Return the order of ambiguous days at `path`: that of other names in its folder, else that of the locale."""
         return self._shown_order(path) or order_of_locale(os.environ)
 
     def _shown_order(self, path: str) -> Order | None:

@@ -59,7 +59,7 @@ class CachedEmbedder:
         self._row_bytes = 0
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text; equal texts are requested once. Raises EmbeddingError, and the table's errors."""
+        """Return a row for each text; equal texts are requested once. Raises EmbeddingError and the table's errors."""
         hashes = [_hash(text, purpose) for text in texts]
         wanted = {key: text for key, text in zip(hashes, texts, strict=True) if text.strip()}
         known = await self._find(list(wanted))

@@ -95,7 +95,7 @@ class EmbedderHandle:
         return self.embedder is not None and not self.seconds_to_retry
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text. Raises EmbeddingError, and then backs off."""
+        """Return one row for each text. Raises EmbeddingError, and then backs off."""
         embedder = await self.open()
         if embedder is None:
             raise EmbeddingError(self.problem or "No embedding provider is set.")

@@ -97,7 +97,7 @@ class OfflineEmbedder:
         self._idle: asyncio.TimerHandle | None = None
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text; zeros for a text without words. Raises EmbeddingError if the files are broken."""
+        """Return a row for each text, zeros without words. Raises EmbeddingError if the files are broken."""
         parts = await asyncio.to_thread(_load, self._files)
         if sum(map(len, texts)) <= WITHOUT_NUMPY_CHARS:
             rows = [await asyncio.to_thread(_few, parts, texts)]

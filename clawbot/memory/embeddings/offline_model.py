@@ -189,7 +189,7 @@ class WordPool:
         self._encoded = _Encoded(bpe)
 
     def embed(self, texts: Sequence[str]) -> bytes:
-        """One unit row of little-endian float32 per text; zeros for a text without words. Blocks."""
+        """Return one unit row of little-endian float32 per text; zeros for a text without words. Blocks."""
         self._forget_passing()
         known = len(self._positions)
         positions: list[int] = []

@@ -74,7 +74,7 @@ class Embedder(Protocol):
         """Where the texts go; "" for the provider's own address, and where they go nowhere. Holds no key."""
 
     async def embed(self, texts: Sequence[str], purpose: Purpose) -> Vectors:
-        """One row for each text, in order. Accepts any number of texts; may be cancelled. Raises EmbeddingError.
+        """Return one row for each text, in order. Accepts any number of texts; may be cancelled. Raises EmbeddingError.
 
         Blank text gets zeros; if all texts are blank, the size may be unknown: then there are no rows.
         """

@@ -35,8 +35,8 @@ def without_repetition(
     words: Set[str],
     days: Sequence[DateRange],
 ) -> RankedLines:
-    """`ranked` with each text once, and the others that it represents. `words` and `days` are of the question: its
-    numbers and single days are asked for, and where it names days, the best of equal lines is kept. Blocks."""
+    """Return `ranked` with each text once, and the others that it represents. `words` and `days` are of the question:
+    its numbers and single days are asked for, and where it names days, the best of equal lines is kept. Blocks."""
     rows = {row.id: row for row in reader.rows({each for number in ranked.ids for each in (number, number + 1)})}
     known = [at for at, number in enumerate(ranked.ids) if number in rows]
     above = _headings(reader, [rows[ranked.ids[at]] for at in known])

@@ -249,7 +249,7 @@ class SearchEngine:
         return LineResults(ranked, around, scope.files, budget, weights, words, warnings, mode, misspelt, bool(days))
 
     def _lines(self, search: Search, scope: FileScope) -> LineSource:
-        """Where to read lines: with all of them in memory, if that pays, the ranking is better."""
+        """Return the source of the lines: with all of them in memory, if that pays, the ranking is better."""
         reader, matrix, has_vectors = search.reader, search.matrix, any(search.vectors)
         if search.candidates is not None:
             return search.candidates(scope.id_range)
@@ -286,7 +286,7 @@ def weights_of(hybrid: HybridSettings) -> tuple[float, float]:
 
 
 def mode_of(hybrid: HybridSettings, *, has_vectors: bool) -> Mode:
-    """What the lines of a search are ranked by."""
+    """Return the method by which lines are ranked."""
     if not has_vectors:
         return "fts-only"
     return "hybrid" if hybrid.enabled and hybrid.text_weight != 0 else "vector-only"

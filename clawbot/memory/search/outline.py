@@ -164,7 +164,7 @@ class Outline:
         return Columns.joined([part.columns for part in self.parts])
 
     def cuts(self, ids: Ids) -> list[int]:
-        """Where in the ascending `ids` those of each part begin, and their number."""
+        """Return where in the ascending `ids` those of each part begin, and their number."""
         return [*numpy().searchsorted(ids, self._firsts).tolist(), len(ids)]
 
 

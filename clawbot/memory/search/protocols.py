@@ -70,7 +70,7 @@ class ChunkReader(Protocol):
         """Return the first `limit` chunks in `id_range`, by id, that match the FTS5 expression `match`."""
 
     def frequency(self, match: str, found: int) -> int:
-        """In how many chunks `match` occurs, where `postings` gave `found`."""
+        """Return the number of chunks with `match`, where `postings` returned `found`."""
 
     def stems(self, shortest: int) -> Sequence[str]:
         """The stems of at least `shortest` characters, the most frequent first: what a misspelt word may mean."""
@@ -114,7 +114,7 @@ class Matrix(Protocol):
         """Return the cosine of each row with a unit vector `(d,)`, or an estimate: `(n,)`."""
 
     def rows(self, ids: Ids) -> tuple[Ids, Floats]:
-        """Like `IndexReader.vectors`."""
+        """Return the same as `IndexReader.vectors`."""
 
 
 class Budget(Struct, frozen=True):

@@ -55,7 +55,7 @@ class Expands(Protocol):
     """A thesaurus."""
 
     def expand(self, text: str) -> Sequence[Expansion]:
-        """Additional words for the words of `text`."""
+        """Return additional words for the words of `text`."""
 
 
 class Question(Struct, frozen=True):
@@ -107,7 +107,7 @@ def understand(
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:
-    """`text` without its dates: dated notes seldom repeat their date."""
+    """Return `text` without its dates: dated notes seldom repeat their date."""
     plain = plain_forms(text)
     for wording in wordings:
         plain = plain.replace(wording, " ", 1)

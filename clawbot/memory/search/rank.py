@@ -91,7 +91,7 @@ def least_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations:
 
 
 def _sample(scope: FileScope) -> Ids:
-    """Evenly spaced lines of `scope`."""
+    """Return evenly spaced lines of `scope`."""
     np = numpy()
     files = np.fromiter(scope.files, np.int64, len(scope.files))
     counts = np.fromiter((file.chunks for file in scope.files.values()), np.int64, len(files))
@@ -254,7 +254,7 @@ class LineRanking:
         return False
 
     def _promising(self, table: LineTable, found: Sequence[_Evidence]) -> Ids:
-        """Positions of the lines to score exactly, out of the entire index."""
+        """Return positions of the lines to score exactly, out of the entire index."""
         np = numpy()
         best: Floats = np.full(len(table), -np.inf, np.float32)
         for each in found:
@@ -308,7 +308,7 @@ class LineRanking:
         return best, alone
 
     def _days(self, table: LineTable, positions: Ids, wording: Wording) -> Floats:
-        """1 for lines that mention a day of the question, unless their entire file is of that day."""
+        """Return 1 for lines that mention a day of the question, unless their entire file is of that day."""
         np = numpy()
         found: Floats = np.zeros(len(positions), np.float32)
         days = wording.question.days

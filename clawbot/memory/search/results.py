@@ -177,8 +177,8 @@ class _Span(Struct, frozen=True):
 
 
 def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
-    """At most `chars` characters of `text`: the part with the most of `words` (the earliest of several), else the
-    start.
+    """Return at most `chars` characters of `text`: the part with the most of `words` (the earliest of several), else
+    the start.
 
     `words` are those of the question in lower case; longer words with such a prefix count too.
     """
@@ -238,7 +238,7 @@ def _spellings(word: str) -> tuple[str, ...]:
 
 
 def _found(lower: str, begun: str) -> Iterator[tuple[int, int]]:
-    """Where words of the text begin with `begun`. Compiling a pattern for each would take longer than the ranking."""
+    """Yield words of the text that begin with `begun`. Compiling a pattern for each would outlast the ranking."""
     begun = begun.lower()
     at = lower.find(begun)
     while at >= 0:

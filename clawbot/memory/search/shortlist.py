@@ -93,7 +93,7 @@ def _asked(
 
 
 def _matches_in_parts(outline: Outline, wording: Wording) -> list[list[_Found]]:
-    """For each part of `outline` the matches of the words there."""
+    """Return for each part of `outline` the matches of the words there."""
     found: list[list[_Found]] = [[] for _ in outline.parts]
     for match in wording.matches:
         few = len(match.ids) <= _FEW
@@ -114,7 +114,7 @@ def _seeds(
 
 
 def _around(outline: Outline, chosen: Ids) -> list[Ids]:
-    """For each part the positions there of the lines around those `chosen` (positions in `outline`, ascending)."""
+    """Return by part the positions of the lines around those `chosen` (positions in `outline`, ascending)."""
     cuts = numpy().searchsorted(chosen, outline.starts).tolist()
     starts = outline.starts.tolist()
     return [
@@ -149,7 +149,7 @@ def _reduce(
 def _best_in(
     part: Part, asked: Sequence[_Asked], found: Sequence[Sequence[_Found]], weights: LineWeights
 ) -> tuple[Floats, list[Floats]]:
-    """What the lines of `part` have of the best wording, `(n,)`; and for each wording what words its notes have."""
+    """Return the score of each line of `part` for its best wording, `(n,)`; and for each wording that of its notes."""
     np = numpy()
     totals: list[Floats] = []
     notes: list[Floats] = []

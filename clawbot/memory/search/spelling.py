@@ -97,7 +97,7 @@ class IndexWords:
 
 
 def _beginnings(stems: Iterable[str]) -> Iterator[str]:
-    """What groups of `stems` that begin with the same letters have in common."""
+    """Yield the common beginnings of groups of `stems` with the same first letters."""
     for _, group in groupby(sorted(stems), key=lambda stem: stem[:_SAME]):
         first, *_, last = [*group] * 2
         same = 0
@@ -135,7 +135,7 @@ class WordCache:
         self._kept = _Kept(-1)
 
     def of(self, generation: int) -> _Kept:
-        """What is known in this generation of the index."""
+        """Return the facts about this generation of the index."""
         with self._lock:
             if self._kept.generation != generation:
                 self._kept = _Kept(generation)
@@ -184,8 +184,8 @@ class Spelling:
         self._known: dict[str, tuple[str, ...]] = {}
 
     def correct(self, text: str, reader: ChunkReader, names: Iterable[str] = (), *, finished: bool = True) -> Corrected:
-        """`text` with its misspelt words replaced: those that neither a note, a language nor `names` have, and that
-        are a slip away from a word that one of them has. An unfinished last word is left alone. Blocks.
+        """Return `text` with its misspelt words replaced: those that neither a note, a language nor `names` have, and
+        that are a slip away from a word that one of them has. An unfinished last word is left alone. Blocks.
 
         Replacing them first lets dates, speakers and synonyms be found as well.
         """

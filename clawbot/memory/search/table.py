@@ -84,7 +84,7 @@ class Columns(Struct, frozen=True):
         return cls(*(np.concatenate([getattr(part, name) for part in each]) for name in cls.__struct_fields__))
 
     def part(self, which: slice | Ids) -> Columns:
-        """Some of the chunks, in order."""
+        """Return some of the chunks, in order."""
         return Columns(*(getattr(self, name)[which] for name in self.__struct_fields__))
 
     def sections(self) -> tuple[Ids, Bools]:
@@ -137,7 +137,7 @@ class LineTable:
         return self.columns.ids
 
     def neighbours(self, distance: int) -> Ids:
-        """For each line the position of the one `distance` lines further, `(n,)`; n if that is not a neighbour."""
+        """Return by line the position of the one `distance` lines further, `(n,)`; n if it is no neighbour."""
         if distance not in self._cached:
             self._cached[distance] = self._shifted(distance)
         return self._cached[distance]

@@ -53,7 +53,7 @@ class AllVectors(Struct, frozen=True):
 
 
 def nearest(reader: ChunkReader, vector: bytes, limit: int, scope: FileScope) -> Ids:
-    """Ids of the lines in `scope` nearest to `vector` `(d,)`, at most `limit`, read from the index. Blocks."""
+    """Return ids of the lines in `scope` nearest to `vector` `(d,)`, at most `limit`, read from the index. Blocks."""
     np = numpy()
     found = reader.nearest(vector, limit, scope.narrowed)
     ids: Ids = np.fromiter((number for number, _ in found), np.int64, len(found))

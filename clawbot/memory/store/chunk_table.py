@@ -210,5 +210,5 @@ def _muted(row: StoredChunk) -> StoredChunk:
 
 
 def _storable(text: str) -> str:
-    """`text` with lone surrogates, which JSON may contain, replaced by question marks."""
+    """Return `text` with lone surrogates, which JSON may contain, replaced by question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()

@@ -322,7 +322,7 @@ FROM files GROUP BY source
 
 
 def read_identity(connection: apsw.Connection) -> Identity | None:
-    """How the index was built; None for a new one. Raises DamagedIndexError."""
+    """Return how the index was built; None for a new one. Raises DamagedIndexError."""
     stored = get_meta(connection, "identity")
     try:
         return None if stored is None else msgspec.json.decode(stored, type=Identity)

@@ -96,7 +96,7 @@ def unit_rows(levels: Levels, lengths: Floats) -> Floats:
 
 @cache
 def _spread() -> list[NDArray[np.uint64]]:
-    """For each plane, the contribution of each byte value to the levels of eight dimensions."""
+    """Return for each plane the contribution of each byte value to the levels of eight dimensions."""
     np = numpy()
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
     shifted = [(bits << (PLANES - 1 - plane)).astype(np.uint8) for plane in range(PLANES)]

@@ -263,7 +263,7 @@ class IndexWriter:
         return removed
 
     def pending(self, after_id: int, limit: int) -> list[PendingChunk]:
-        """Chunks without a vector after the id `after_id` (0 for all), by id, at most `limit`."""
+        """Return chunks without a vector after the id `after_id` (0 for all), by id, at most `limit`."""
         found: list[PendingChunk] = []
         with self._lock, self._errors:
             for file_id, revision in self.connection.execute(_FILES, (file_of(after_id),)):

@@ -249,7 +249,7 @@ class Round:
         return True
 
     def report(self, seconds: float) -> SyncReport:
-        """What was done."""
+        """Return the report of what was done."""
         moved = self.quarantined
         set_aside = [Issue(self._context.db.name, str(moved))] if moved is not None else []
         return SyncReport(
