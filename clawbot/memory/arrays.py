@@ -74,7 +74,7 @@ def positions_in(stretches: Sequence[Ids], ids: Ids) -> tuple[Ids, Bools]:
 
 @cache
 def numpy() -> ModuleType:
-    """The module numpy, single-threaded unless the environment sets a number. Blocks: 65 ms of CPU the first time."""
+    """Return numpy, single-threaded unless the environment sets a number. Blocks: 65 ms of CPU the first time."""
     added = [name for name in _ONE_THREAD if name not in os.environ]
     os.environ.update(dict.fromkeys(added, "1"))
     try:

@@ -196,7 +196,7 @@ def fold(text: str) -> str:
 
 
 def plain(word: str) -> str:
-    """`word` with joining marks replaced by spaces: wi-fi becomes wi fi, driver's licence becomes driver s licence."""
+    """Replace the joining marks of `word` by spaces: wi-fi becomes wi fi, driver's licence becomes driver s licence."""
     return word.replace("-", " ").replace("/", " ").replace("'", " ").replace("’", " ").replace("&", " ")
 
 

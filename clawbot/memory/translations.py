@@ -279,7 +279,7 @@ def _is_of(word: str, languages: frozenset[Language]) -> bool:
 
 
 def compounds_in(text: str) -> list[str]:
-    """The parts of the German compounds in `text`: the index gets them too, or only entire compounds were found."""
+    """Return the parts of the German compounds in `text`: without them only entire compounds would be found."""
     return [part for word in _LONG_WORD.findall(text) for part in _parts_of(word)]
 
 

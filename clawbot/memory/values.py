@@ -325,7 +325,7 @@ PART_GLOB = "sessions/*@[0-9]*"
 
 
 def part_path(path: str, number: int) -> str:
-    """The name of the part `number` (from 0) of the transcript `path`; the first one has the name of the transcript."""
+    """Return the path of the part `number` (from 0) of the transcript `path`; part 0 has that of the transcript."""
     return f"{path}@{number}" if number else path
 
 

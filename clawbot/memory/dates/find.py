@@ -113,7 +113,7 @@ def _grammars(text: str) -> tuple[Grammar, ...]:
 
 
 def _lower(text: str) -> str:
-    """`text` in lower case with the same length: capitals whose lower case has two characters, such as İ, are kept."""
+    """Return `text` in lower case with the same length: capitals with a lower case of two characters, as İ, remain."""
     lower = text.lower()
     return lower if len(lower) == len(text) else _ASCII_CAPITALS.sub(lambda match: match[0].lower(), text)
 

@@ -130,7 +130,7 @@ def weekday_or_time(rest: str) -> bool:
 
 @cache
 def _patterns(where: Literal["begins", "ends", "path"]) -> tuple[re.Pattern[str], ...]:
-    """The compiled forms for the beginning of a name, its end, or the last folders with it. Blocks: reads the table."""
+    """Compile the forms for the beginning of a name, its end, or the last folders with it. Blocks: reads the table."""
     table = packaged_table("clawbot.memory.dates", "names.toml", dict[str, Any])
     months = any_of({*MONTH_NUMBERS, MONTH})
     parts = {**table["parts"], "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}

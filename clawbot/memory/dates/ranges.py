@@ -190,7 +190,7 @@ def week_near(number: int, context: Context) -> Period:
 
 
 def day_near(number: int, day_of_month: int, context: Context) -> Period:
-    """A day and month without a year; 29 February only in leap years. Raises ValueError for an impossible day."""
+    """Return a day without a year; 29 February only in leap years. Raises ValueError for an impossible day."""
     years = _years_around(context, _LEAP_CYCLE if (number, day_of_month) == (2, 29) else 1)
     lengths = {each: calendar.monthrange(each, number)[1] for each in years}
     candidates = [day(date(each, number, day_of_month)) for each in years if 0 < day_of_month <= lengths[each]]

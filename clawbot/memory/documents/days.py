@@ -55,7 +55,7 @@ class DayMark(Struct, frozen=True):
 
 
 def date_of(path: str) -> date | None:
-    """The day of a note from its path, relative to the workspace: `memory/2026-03-02.md`, `memory/2026/03/02.md`."""
+    """Return the day of a note by its path in the workspace: `memory/2026-03-02.md`, `memory/2026/03/02.md`."""
     found = None if path.startswith(TRANSCRIPTS) else named_path(path)
     is_day = found is not None and found.period is not None and found.period.precision == "day"
     return found.period.start if is_day and found and found.period else None
@@ -84,7 +84,7 @@ def _namings(path: str, text: str, order: Order | None, zone: tzinfo | None) -> 
 
 
 def _value(found: re.Match[str] | None, order: Order | None, zone: tzinfo | None) -> Named | None:
-    """The day of a value of front matter; a moment with another offset than UTC is of the day that it was there."""
+    """Return the day of a value of front matter: that in `zone` for a moment in UTC, else the day as written."""
     if found is None:
         return None
     if moment := _MOMENT.match(found["date"]):

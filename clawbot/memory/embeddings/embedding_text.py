@@ -40,7 +40,7 @@ def heading_name(text: str) -> str:
 
 
 def chunk_embedding_text(text: str, kind: ChunkKind, above: str, *, remote: bool) -> str:
-    """The text to embed for a chunk of `kind` below the heading `above`, as written in the file ("" without one).
+    """Return the text to embed for a chunk of `kind` below the heading `above`, as in the file ("" without one).
 
     Items and table rows mean little without their heading; dialogue and prose have neighbours. Offline vectors are
     means over words, so speakers and stop words would only blur them.

@@ -299,7 +299,7 @@ class _Encoded(dict[str, list[int]]):
 
 
 def _keys(word: str) -> Sequence[str]:
-    """The cache keys of `word`: itself, or its parts if it is unlikely to repeat, as numbers, times and ids are."""
+    """Return the cache keys of `word`: itself, or its parts if it is unlikely to repeat: a number, time or id."""
     if len(word) <= LONGEST_WORD and not (_FIGURE if word.isascii() else _FIGURE_OR_HAN).search(word):
         return (word,)
     return [_PART + atom for atom in atoms_of(word)]

@@ -69,7 +69,7 @@ def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weight
 
 
 def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> dict[str, Floats]:
-    """The features of each line by the names in `LineWeights`: `(n,)` each, mostly 0 or 1; words by their rarity."""
+    """Return the features of each line by their `LineWeights`: `(n,)`, mostly 0 or 1; words by their rarity."""
     np = numpy()
     question, columns = wording.question, table.columns
     words = _weigh_words(table, wording, weights.window)
@@ -98,7 +98,7 @@ def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weigh
 
 
 def _together(around: Floats, wording: Wording) -> Floats:
-    """The square of each line's share of the question's words: `(n,)`. A single word is not together with another."""
+    """Return the square of each line's share of the question's words: `(n,)`; 0 for a question of one word."""
     share: Floats = around / numpy().float32(total_rarity(wording) or 1.0)
     return share**2 if len(wording.matches) > 1 else share * 0
 
@@ -165,7 +165,7 @@ def _best_of_sections(table: LineTable, match: Matches, positions: Ids, values: 
 
 
 def best_of(groups: Ids, values: Floats, count: int) -> Floats:
-    """The highest of `values` `(n,)` in each of `count` groups, 0 without any: `(count,)`. `groups` `(n,)` ascend."""
+    """Return the highest of `values` `(n,)` in each of `count` groups or 0: `(count,)`. `groups` `(n,)` ascend."""
     np = numpy()
     best: Floats = np.zeros(count, np.float32)
     if len(groups):

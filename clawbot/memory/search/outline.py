@@ -95,7 +95,7 @@ class Part:
         return located
 
     def around(self, positions: Ids) -> Ids:
-        """The positions of all lines in the sections of `positions`, ascending; in a long section of those near one."""
+        """Return the lines in the sections of `positions`, ascending; in a long section those near one."""
         np = numpy()
         sections = self.section[positions]
         starts, ends = self.section_starts[sections], self.section_starts[sections + 1]

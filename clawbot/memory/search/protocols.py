@@ -73,16 +73,16 @@ class ChunkReader(Protocol):
         """Return the number of chunks with `match`, where `postings` returned `found`."""
 
     def stems(self, shortest: int) -> Sequence[str]:
-        """The stems of at least `shortest` characters, the most frequent first: what a misspelt word may mean."""
+        """Return the stems of at least `shortest` characters, most frequent first, to correct misspelt words."""
 
     def stems_between(self, first: str, end: str, limit: int) -> Sequence[str]:
         """Return the first `limit` stems, in order, from `first` on and before `end`."""
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None) -> Sequence[tuple[int, float]]:
-        """The `limit` best matches of `match` (only in `file_ids`, if given), with their bm25: lower is better."""
+        """Return the `limit` best matches of `match` (only in `file_ids`, if given) with bm25: lower is better."""
 
     def nearest(self, vector: bytes, limit: int, file_ids: Collection[int] | None) -> Sequence[tuple[int, float]]:
-        """The `limit` chunks (only in `file_ids`, if given) nearest to a unit vector, with their cosine, best first."""
+        """Return the `limit` chunks (only in `file_ids`, if given) nearest to a unit vector and cosines, best first."""
 
     def rows(self, ids: Collection[int]) -> Sequence[ChunkRow]:
         """Return the existing chunks in `ids`, by id."""
@@ -98,7 +98,7 @@ class ChunkReader(Protocol):
         """Return the ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
 
     def all_vectors(self, id_range: IdRange) -> tuple[Ids, Floats]:
-        """The ids in `id_range` that have a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
+        """Return the ids in `id_range` with a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
 
 
 class Matrix(Protocol):

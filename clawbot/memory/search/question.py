@@ -182,7 +182,7 @@ def _is_part_of(term: Term, source: str) -> bool:
 
 
 def _match_of_any(words: Sequence[str]) -> str:
-    """The FTS5 expression of a thesaurus word in any of its forms; Chinese, Japanese and Korean words have one."""
+    """Return the FTS5 expression of a thesaurus word in any of its forms; CJK words have one."""
     return _match_of(words[0]) if len(words) == 1 else any_of(words)
 
 

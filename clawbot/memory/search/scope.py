@@ -134,7 +134,7 @@ def scope_of(
 
 
 def _matching(files: Mapping[int, FileRow], request: SearchRequest) -> Mapping[int, FileRow]:
-    """The files of the requested path: as spelled, else those whose paths are displayed the same. Raises GlobError."""
+    """Return the files of the requested path: as spelled, else in another Unicode form. Raises GlobError."""
     if not request.path and request.without is None:
         return files
     paths = {number: split_part(file.path)[0] for number, file in files.items()}

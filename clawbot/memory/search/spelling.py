@@ -208,7 +208,7 @@ class Spelling:
         return Corrected(corrected, found)
 
     def near(self, word: str, reader: ChunkReader, names: Set[str] = frozenset()) -> tuple[str, ...]:
-        """The words that `word` may mean, the likeliest first: at most MOST. Words that only notes have are stems.
+        """Return the words that `word` may mean, likeliest first: at most MOST. Words that only notes have are stems.
 
         A slip is a missing, additional or wrong letter, or two in the wrong order (Damerau, 1964); the first letter is
         taken as right, but not its position. Of short words see `_short`. Blocks: a few milliseconds for 30,000
@@ -268,7 +268,7 @@ def _short(word: str, names: Set[str], stems: Set[str]) -> list[str]:
 
 
 def _nearest(word: str, stems: Sequence[str], usual: Sequence[str]) -> tuple[str, ...]:
-    """Those of `stems`, the most frequent first, and of the `usual` words that are near `word`: the nearest first."""
+    """Return those of `stems`, most frequent first, and of the `usual` words near `word`: the nearest first."""
     # Deferred: 15 ms, for misspelt words alone.
     from rapidfuzz.distance import OSA
     from rapidfuzz.process import extract_iter

@@ -81,7 +81,7 @@ class VectorScores(Struct, frozen=True):
 
 
 def cosines_of(ids: Ids, matrix: Matrix, scores: Floats) -> VectorScores:
-    """The `scores` of the rows of `matrix` `(m,)` for the lines `ids` `(n,)`, ascending; 0 for those without a row."""
+    """Return the `scores` of the rows of `matrix` `(m,)` for the ascending `ids` `(n,)`; 0 without a row."""
     np = numpy()
     found: Floats = np.zeros(len(ids), np.float32)
     positions, known = matrix.positions(ids)

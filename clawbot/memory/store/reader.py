@@ -186,7 +186,7 @@ class IndexReader:
             return self._files
 
     def _with_files(self, changed: Collection[int]) -> dict[int, FileRow]:
-        """A copy of the files, with those of `changed` as they are now. Rankings keep the one they began with."""
+        """Return a copy of the files with current ones of `changed`. Rankings keep the one they began with."""
         found = {row[0]: self._file(row) for row in fetch(self._connection, _FILES_IN, (as_json(changed),))}
         files = self._files | found
         for one in changed:
@@ -230,7 +230,7 @@ class IndexReader:
         return found
 
     def stems(self, shortest: int) -> list[str]:
-        """The stems in the keyword index with at least `shortest` characters and no digit, the most frequent first."""
+        """Return the stems of the keyword index without digits, at least `shortest` long, the most frequent first."""
         with self.snapshot():
             self._connection.execute(_STEM_TABLE)
             return [stem for (stem,) in self._connection.execute(_STEMS, (shortest,))]
@@ -242,7 +242,7 @@ class IndexReader:
             return [stem for (stem,) in self._connection.execute(_STEMS_BETWEEN, (first, end, limit))]
 
     def best_keywords(self, match: str, limit: int, file_ids: Collection[int] | None = None) -> list[tuple[int, float]]:
-        """The `limit` best matches of `match` (only in `file_ids`, if given), with their bm25: lower is better."""
+        """Return the `limit` best matches of `match` (only in `file_ids`, if given) with bm25: lower is better."""
         with self.snapshot():
             if file_ids is None:
                 return fetch(self._connection, _BEST, (match, limit))
@@ -283,12 +283,12 @@ class IndexReader:
             return self._unpacked(self._table.select(ids) if self._table else [])
 
     def all_vectors(self, id_range: IdRange = EVERYWHERE) -> tuple[Ids, Floats]:
-        """The ids in `id_range` that have a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
+        """Return the ids in `id_range` with a vector, ascending `(n,)`, and their unit vectors, float32 `(n, d)`."""
         with self.snapshot():
             return self._unpacked(self._table.between(id_range) if self._table else [])
 
     def codes(self, id_range: IdRange) -> list[Stored] | None:
-        """The codes of the chunks in `id_range` that have a vector, by id; None if vectors are stored exactly."""
+        """Return the codes of the chunks in `id_range` with a vector, by id; None if vectors are stored exactly."""
         with self.snapshot():
             if self._identity is not None and self._identity.profile == "classic":
                 return None

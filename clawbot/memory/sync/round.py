@@ -50,7 +50,7 @@ _MEANING = " #"
 
 
 def wanted_identity(settings: MemorySearchSettings, library: Library, embedder: Embedder | None) -> Identity:
-    """The identity of an index built with the current code and settings; without an embedder it has no vectors."""
+    """Return the identity of an index of the current code and settings, without vectors if there is no embedder."""
     rule = settings.chunking
     sizes = (rule.tokens, rule.overlap) if settings.profile == "classic" else (rule.piece_chars, rule.code_chars)
     return Identity(
