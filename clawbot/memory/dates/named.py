@@ -39,7 +39,7 @@ _WEEKDAY = lazy_re(
     re.IGNORECASE,
 )
 _SUFFIX = lazy_re(r"\.(?:md|markdown|mdx|org|txt)\Z", re.IGNORECASE)
-_LONGEST_DAYS = 100
+_MAX_DAYS = 100
 _MONTHS = 12
 _ANY_DAY = date(2000, 1, 1)  # dummy reference: relative dates name nothing
 # Territories that write the month before the day.
@@ -80,7 +80,7 @@ def _extended(first: Named, order: Order | None) -> Named:
     if first.period is None or not (to := _TO.match(first.rest)):
         return first
     last = named(first.rest[to.end() :], order)
-    if last is None or last.period is None or not 0 < (last.period.end - first.period.start).days <= _LONGEST_DAYS:
+    if last is None or last.period is None or not 0 < (last.period.end - first.period.start).days <= _MAX_DAYS:
         return first
     return Named(Period(first.period.start, last.period.end, "week"), last.rest, first.is_ambiguous)
 

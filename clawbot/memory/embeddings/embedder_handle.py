@@ -14,7 +14,7 @@ from clawbot.memory.values import Fallback
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 15.0
-LONGEST_PAUSE = 30 * 60.0
+MAX_PAUSE = 30 * 60.0
 """Maximum backoff in seconds after a failure; each failure doubles it."""
 
 
@@ -116,7 +116,7 @@ class EmbedderHandle:
 
     def failed(self, reason: str) -> None:
         """Back off after a failure, longer each time."""
-        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), LONGEST_PAUSE)
+        self._pause = min(max(FIRST_PAUSE, 2 * self._pause), MAX_PAUSE)
         self._retry_at = self._clock.monotonic() + self._pause
         if reason != self._reason:
             log.warning("no vectors for now: %s", reason)

@@ -22,7 +22,7 @@ _SPEAKER = lazy_re(
 )
 WORD_EDGES = ".,!?;:()[]{}\"'“”‘’*_`~<>"
 _MAX_REMEMBERED = 50_000
-_LONGEST_REMEMBERED = 40
+_MAX_REMEMBERED_CHARS = 40
 UNDER_HEADINGS: frozenset[ChunkKind] = frozenset({"item", "table"})
 """Chunks that mean little without their heading."""
 
@@ -66,7 +66,7 @@ class Remembered(dict[str, int], ABC):
 
     def __missing__(self, word: str) -> int:
         judged = self.judge(word)
-        if len(word) <= _LONGEST_REMEMBERED:
+        if len(word) <= _MAX_REMEMBERED_CHARS:
             if len(self) >= _MAX_REMEMBERED:
                 self.clear()
             self[word] = judged

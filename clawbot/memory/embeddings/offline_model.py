@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WORD_START = "▁"
 """Marks the start of a word after a space."""
-LONGEST_RUN = 48
+MAX_RUN = 48
 """Characters. Longer runs (base64, Thai) are split: merging is quadratic, and a token has at most 16."""
 
 # No token crosses the boundary of these parts, so each is encoded separately. Verified by a test.
@@ -42,9 +42,9 @@ def atoms_of(word: str) -> list[str]:
     """Return the parts of `word` (text without spaces) to encode separately; the first begins with WORD_START."""
     pattern = _ASCII_ATOM if word.isascii() else _ATOM
     return [
-        atom[start : start + LONGEST_RUN]
+        atom[start : start + MAX_RUN]
         for atom in pattern.findall(WORD_START + word)
-        for start in range(0, len(atom), LONGEST_RUN)
+        for start in range(0, len(atom), MAX_RUN)
     ]
 
 
@@ -159,7 +159,7 @@ def _shape(content: mmap.mmap) -> tuple[int, int, int]:
 
 MAX_WORDS = 32 * 1024
 """Maximum cached word sums: 32 MiB at 256 dimensions. The first ones are kept, since frequent words come early."""
-LONGEST_WORD = 24
+MAX_WORD_CHARS = 24
 """Characters. Longer words (URLs, paths) rarely repeat, their parts do."""
 _FIRST_ROWS = 4096
 _GROUP = 256
@@ -300,6 +300,6 @@ class _Encoded(dict[str, list[int]]):
 
 def _keys(word: str) -> Sequence[str]:
     """Return the cache keys of `word`: itself, or its parts if it is unlikely to repeat: a number, time or id."""
-    if len(word) <= LONGEST_WORD and not (_FIGURE if word.isascii() else _FIGURE_OR_HAN).search(word):
+    if len(word) <= MAX_WORD_CHARS and not (_FIGURE if word.isascii() else _FIGURE_OR_HAN).search(word):
         return (word,)
     return [_PART + atom for atom in atoms_of(word)]

@@ -32,7 +32,7 @@ _HOW_MANY = lazy_re(pattern_in("asks_number"), re.IGNORECASE)
 _CJK_RUN = lazy_re(rf"[{CJK}]+")
 # After a space, punctuation or Chinese. A single letter is a prefix of too many words.
 _LAST_WORD = lazy_re(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
-_SHORTEST_STEM = 3
+_MIN_STEM = 3
 _STEM_SHARE = 2 / 3  # the usual share of a word that stemming keeps
 
 
@@ -166,7 +166,7 @@ def _with_longer(wanted: WantedWord, begun: str, weights: LineWeights) -> Wanted
     if fts_quote(begun) not in wanted.match:
         return wanted
     longer = [Alternative(f"{fts_quote(begun)} *", weights.begun)]
-    stem = begun[: max(_SHORTEST_STEM, int(len(begun) * _STEM_SHARE))]
+    stem = begun[: max(_MIN_STEM, int(len(begun) * _STEM_SHARE))]
     if begun.isalpha() and stem != begun:
         # The index contains stems: "movin" is not a prefix of "move".
         longer.append(Alternative(f"{fts_quote(stem)} *", weights.begun_stem))

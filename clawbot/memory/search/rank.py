@@ -75,7 +75,7 @@ def word_matches(support: Support, least: float) -> Bools:
     return found
 
 
-def least_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations: float) -> float:
+def min_cosine(vector: bytes, scope: FileScope, read: ReadVectors, deviations: float) -> float:
     """Return the cosine above which a line is nearer to a question than by chance: the mean over a sample of lines plus
     `deviations` standard deviations. Blocks.
 
@@ -246,9 +246,7 @@ class LineRanking:
         """Return whether any line is nearer to one of the wordings than by chance."""
         for each in found:
             if each.near is not None and each.wording.vector is not None:
-                least = least_cosine(
-                    each.wording.vector, self._scope, self._lines.vectors, self._weights.least_nearness
-                )
+                least = min_cosine(each.wording.vector, self._scope, self._lines.vectors, self._weights.least_nearness)
                 if each.near.cosines.max(initial=-1) >= least:
                     return True
         return False

@@ -157,11 +157,11 @@ def build_ranges(
 
 
 _FRONT, _BACK = "… ", " …"
-_LEAST = 40
+_MIN_CHARS = 40
 """Characters below which ellipses would be longer than the text."""
 _MAX_MATCHES = 500
-_SHORTEST_STEM = 3
-_LONGEST_ENDING = 3
+_MIN_STEM = 3
+_MAX_ENDING = 3
 
 _SENTENCE = lazy_re(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*\s*|\n+")
 _BLANK = lazy_re(r"\s+")
@@ -186,7 +186,7 @@ def cut_around(text: str, chars: int, words: Sequence[str]) -> str:
         return text
     before = chars // 4
     span = _fullest(sorted(_matches(text, words)), chars - before - len(_FRONT + _BACK))
-    if chars < _LEAST:
+    if chars < _MIN_CHARS:
         return text[span.first : span.first + chars]
     start = 0
     if span.end > chars - len(_BACK):
@@ -233,7 +233,7 @@ def _matches(text: str, words: Sequence[str]) -> Iterator[tuple[int, int, int]]:
 
 def _spellings(word: str) -> tuple[str, ...]:
     """Return the word and its possible stem."""
-    stem = word[: max(_SHORTEST_STEM, len(word) - _LONGEST_ENDING)]
+    stem = word[: max(_MIN_STEM, len(word) - _MAX_ENDING)]
     return (word, stem) if word.isascii() and word.isalpha() and stem != word else (word,)
 
 

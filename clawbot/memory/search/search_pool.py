@@ -42,7 +42,7 @@ be unreachable, while words give results in milliseconds."""
 KNOWN_SECONDS = 4.0
 """How long it waits for one that has answered before: it works, and may be slow."""
 
-LONGEST_SECONDS = 15.0
+MAX_SECONDS = 15.0
 """Time limit in the background."""
 
 QUERY_CHARS = 2_000
@@ -151,7 +151,7 @@ class QueryEmbedder:
 
     async def _embed(self, texts: list[str]) -> Vectors | None:
         """Return the vectors; None on failure, which the handle records."""
-        seconds = self._timeout if self._patient else LONGEST_SECONDS
+        seconds = self._timeout if self._patient else MAX_SECONDS
         try:
             async with deadline(seconds):
                 return await self._handle.embed(texts, "query")

@@ -153,7 +153,7 @@ WORTH_WAITING = 2_000
 FEW_PENDING = 50
 """Up to this many chunks without a vector need no warning."""
 
-LEAST_SCAN_SECONDS = 0.1
+MIN_SCAN_SECONDS = 0.1
 """Minimum time for a scan even if a search must not wait for writes: otherwise every search would miss some."""
 
 CHECK_SECONDS = 0.5
@@ -234,7 +234,7 @@ class Searcher:
         loop = asyncio.get_running_loop()
         end = loop.time() + limit
         try:
-            is_stale = await self._stale.result(max(limit, LEAST_SCAN_SECONDS))
+            is_stale = await self._stale.result(max(limit, MIN_SCAN_SECONDS))
             if is_stale is False and self._sync.error is None:
                 await self._go_on_with_vectors()
                 return False

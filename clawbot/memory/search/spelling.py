@@ -150,10 +150,10 @@ SHORTEST_OF_ALL = 3
 LONG = 12
 """Letters from which a second slip is allowed."""
 
-MOST = 2
+LIMIT = 2
 """Words proposed for one."""
 
-_SHORTEST_STEM = 3
+_MIN_STEM = 3
 _USUAL = STOP_WORDS | FOREIGN_STOP_WORDS | CALENDAR_WORDS
 # A word by itself, not in quotes: no part of an identifier, a path or an address.
 _CANDIDATE = lazy_re(r"(?<![\w@#./:\\\"-])[^\W\d_]{3,}(?![\w@#/:\\\"-]|\.\w)")
@@ -208,7 +208,7 @@ class Spelling:
         return Corrected(corrected, found)
 
     def near(self, word: str, reader: ChunkReader, names: Set[str] = frozenset()) -> tuple[str, ...]:
-        """Return the words that `word` may mean, likeliest first: at most MOST. Words that only notes have are stems.
+        """Return the words that `word` may mean, likeliest first: at most LIMIT. Words that only notes have are stems.
 
         A slip is a missing, additional or wrong letter, or two in the wrong order (Damerau, 1964); the first letter is
         taken as right, but not its position. Of short words see `_short`. Blocks: a few milliseconds for 30,000
@@ -222,7 +222,7 @@ class Spelling:
         with self._busy:
             generation = reader.generation
             if generation != self._generation:
-                self._stems, self._known = reader.stems(_SHORTEST_STEM), {}
+                self._stems, self._known = reader.stems(_MIN_STEM), {}
                 self._generation = generation
             if spelled not in self._known:
                 # Without the words of the notes nothing can be decided.
@@ -234,12 +234,12 @@ class Spelling:
 
     def _is_right(self, word: str, spelled: str, reader: ChunkReader) -> bool:
         root = stem(spelled)
-        is_noted = len(root) < _SHORTEST_STEM or root in reader.stems_between(root, root + LAST, 1)
+        is_noted = len(root) < _MIN_STEM or root in reader.stems_between(root, root + LAST, 1)
         return is_noted or self._is_frequent(word)
 
     def _nearest(self, word: str, names: Set[str]) -> tuple[str, ...]:
         if len(word) < SHORTEST:
-            return tuple(_short(word, names, frozenset(self._stems)))[:MOST]
+            return tuple(_short(word, names, frozenset(self._stems)))[:LIMIT]
         turned = f"{word[1]}{word[0]}{word[2:]}"
         if turned in names or self._is_word(turned) or (turned != word and stem(turned) in self._stems):
             return (turned,)
@@ -247,7 +247,7 @@ class Spelling:
         found = _nearest(word, [each for each in self._stems if each[0] == word[0]], usual)
         if found and found[0] in STOP_WORDS:
             return found[:1]
-        return found[:MOST]
+        return found[:LIMIT]
 
 
 def _short(word: str, names: Set[str], stems: Set[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.embeddings.embedder_handle import FIRST_PAUSE, LONGEST_PAUSE, EmbedderHandle
+from clawbot.memory.embeddings.embedder_handle import FIRST_PAUSE, MAX_PAUSE, EmbedderHandle
 from clawbot.memory.embeddings.protocol import Embedder, EmbeddingError, Purpose, Vectors
 from clawbot.memory.sync.text_phase import Pace
 from tests.clocks import StillClock
@@ -71,7 +71,7 @@ async def test_the_pauses_grow_and_end_with_the_first_success() -> None:
         assert handle.fallback is not None
     assert pauses[0] == FIRST_PAUSE
     assert pauses == sorted(pauses)
-    assert pauses[-1] == LONGEST_PAUSE
+    assert pauses[-1] == MAX_PAUSE
     embedder.failure = None
     await handle.embed(["x"], "document")
     assert handle.fallback is None

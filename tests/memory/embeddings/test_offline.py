@@ -18,7 +18,7 @@ from clawbot.memory.embeddings import offline
 from clawbot.memory.embeddings.offline import OfflineEmbedder, OfflineFiles, find_offline, offline_problem
 from clawbot.memory.embeddings.offline_model import (
     _ATOM,
-    LONGEST_RUN,
+    MAX_RUN,
     MAX_WORDS,
     Bpe,
     BrokenWeightsError,
@@ -103,7 +103,7 @@ def test_half_a_surrogate_pair_is_a_question_mark(bpe: Bpe) -> None:
 
 
 def test_a_run_without_end_is_cut(bpe: Bpe) -> None:
-    assert max(map(len, atoms_of("a" * 10_000))) == LONGEST_RUN
+    assert max(map(len, atoms_of("a" * 10_000))) == MAX_RUN
     assert len(bpe.text("QUJD" * 5_000)) > 1_000
 
 

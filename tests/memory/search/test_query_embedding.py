@@ -122,7 +122,7 @@ async def test_a_question_that_is_given_up_does_not_hold_up_the_next_one(
 
 
 async def test_a_provider_that_never_answers_is_left_alone(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search_pool, "LONGEST_SECONDS", 0.05)
+    monkeypatch.setattr(search_pool, "MAX_SECONDS", 0.05)
     async with house.opened(SlowEmbedder(), long_lived=True) as index:
         await index.sync()
         await find(index, "proxy")

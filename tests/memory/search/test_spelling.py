@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.memory.lexicon import Lexicon
-from clawbot.memory.search.spelling import MOST, Spelling, also_searched
+from clawbot.memory.search.spelling import LIMIT, Spelling, also_searched
 from clawbot.memory.store.writer import IndexWriter
 from tests.memory.search.notes import Searcher, build, write
 
@@ -87,7 +87,7 @@ def test_synonyms_of_a_misspelt_word_are_found(tmp_path: Path) -> None:
 
 def test_only_the_likeliest_are_proposed(tmp_path: Path) -> None:
     lines = "".join(f"- the {word} is here\n" for word in ("marbal", "marbel", "marbol", "marbul"))
-    assert len(Spelling(LEXICON).near("marbil", build(tmp_path / "i", {"memory/2026-10-02.md": lines}))) == MOST
+    assert len(Spelling(LEXICON).near("marbil", build(tmp_path / "i", {"memory/2026-10-02.md": lines}))) == LIMIT
 
 
 def test_a_new_note_brings_new_words(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ async def test_a_search_that_must_not_wait_misses_nothing_where_nothing_was_writ
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A machine that is slow now is not what this is about.
-    monkeypatch.setattr(searcher, "LEAST_SCAN_SECONDS", 20.0)
+    monkeypatch.setattr(searcher, "MIN_SCAN_SECONDS", 20.0)
     house = House(tmp_path)
     file = house.write("memory/a.md", "alpha")
     # A file that was written this moment is looked at once more, whatever its time says.
