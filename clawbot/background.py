@@ -58,7 +58,7 @@ class Background:
     async def look(self) -> datetime | None:
         """Do what is due; returns when to look next."""
         # Skip busy sessions: a turn may wait for the user for hours, and jobs of other sessions must not wait for it.
-        moments = [await self._look_at_clock(agent) for agent in list(self.agents) if not agent.status.busy]
+        moments = [await self._check_clock(agent) for agent in list(self.agents) if not agent.status.busy]
         for ran in await self._schedule.run_due(self._run, self._clock.now()):
             self._report(ran)
         for text in self._schedule.ledger.take_notices():
@@ -66,10 +66,10 @@ class Background:
         moments.append(await asyncio.to_thread(self._schedule.next_moment, self._clock.now()))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    async def _look_at_clock(self, agent: Agent) -> datetime | None:
+    async def _check_clock(self, agent: Agent) -> datetime | None:
         """End the open session if it is over. A failure does not stop the jobs."""
         try:
-            return await agent.look_at_clock()
+            return await agent.check_clock()
         except ClawbotError as error:
             log.warning("an expired session could not be ended: %s", error)
             self._report_once(
@@ -79,7 +79,7 @@ class Background:
 
     async def _run(self, job: Job) -> str:
         if job.kind == "reset" and job.agent_id == self._agent_id:
-            # `_look_at_clock` has already done it for the open sessions.
+            # `_check_clock` has already done it for the open sessions.
             return ""
         agent = self._open_in(job)
         if agent is not None:
@@ -99,15 +99,15 @@ class Background:
     def _report(self, ran: Ran) -> None:
         job = ran.job
         if ran.status == "failed":
-            self._announce("warning", _("The job {name} failed: {error}").format(name=job.name, error=ran.error))
+            self._notify("warning", _("The job {name} failed: {error}").format(name=job.name, error=ran.error))
         elif ran.reply and self._open_in(job) is None:
             said = " ".join(ran.reply.split())
             cut = said if len(said) <= _LINE_CHARS else f"{said[:_LINE_CHARS].rstrip()}…"
-            self._announce("info", _("{name}: {text} (full text: /sessions)").format(name=job.name, text=cut))
+            self._notify("info", _("{name}: {text} (full text: /sessions)").format(name=job.name, text=cut))
 
-    def _announce(self, level: Literal["info", "warning"], text: str) -> None:
+    def _notify(self, level: Literal["info", "warning"], text: str) -> None:
         for agent in self.agents:
-            agent.announce(Notice(level=level, text=text))
+            agent.notify(Notice(level=level, text=text))
 
     def _failed(self, error: Exception) -> None:
         text = str(error) if isinstance(error, ClawbotError) else f"{type(error).__name__} (see the log for details)"
@@ -117,7 +117,7 @@ class Background:
         """Report a failure that would otherwise be repeated at each look."""
         if text != self._reported:
             self._reported = text
-            self._announce("warning", text)
+            self._notify("warning", text)
 
 
 async def run_here(agent: Agent, job: Job) -> str:
@@ -127,7 +127,7 @@ async def run_here(agent: Agent, job: Job) -> str:
     """
     match job.kind:
         case "reset":
-            await agent.look_at_clock()
+            await agent.check_clock()
             return ""
         case "event":
             await agent.hooks.ask(agent.hooks.event(ScheduledJob, job=job.name, name=job.event))
@@ -167,7 +167,7 @@ async def take_turn(agent: Agent, prompt: str) -> str:
             agent.on_event(event)
         elif isinstance(event, Notice | NoteKept):
             # These concern the user even if the turn itself has nothing to show.
-            agent.announce(event)
+            agent.notify(event)
     if failed is not None:
         raise ClawbotError(failed.error or "The turn was interrupted.", hint=failed.hint)
     return reply

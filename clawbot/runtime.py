@@ -193,7 +193,7 @@ class Runtime:
     async def _start(self, options: RuntimeOptions, session: OpenSession) -> None:
         """Start the index, the hooks and the background work."""
         await self.agent.count_notes()
-        await self.agent.look_for_unsent()
+        await self.agent.find_unsent()
         await self.services.add(self.agent, self.memory)
         if session.is_new:
             self.agent.hooks.emit(SessionStart, reason="new")

@@ -235,7 +235,7 @@ class SharedServices:
     def _warn(self, text: str) -> None:
         log.warning("%s", text)
         for agent in self.sessions:
-            agent.announce(Notice(level="warning", text=text))
+            agent.notify(Notice(level="warning", text=text))
 
     def _load(self) -> LoadedSettings:
         overrides: dict[str, str] = {}

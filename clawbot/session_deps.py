@@ -161,5 +161,5 @@ async def open_agent(
     assemble = functools.partial(_deps, compaction=compaction, more=subagents.tools)
     deps = await asyncio.to_thread(assemble, services, options, conversation, model, run_prompt)
     agent = Agent(deps, conversation)
-    subagents.serve(deps, conversation, agent.announce)
+    subagents.serve(deps, conversation, agent.notify)
     return agent, [*deps.tools.warnings, *([problem] if problem else ())]

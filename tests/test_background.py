@@ -29,7 +29,7 @@ class Chat:
 
     def __init__(self) -> None:
         self.told: list[Event] = []
-        self.announce = self.told.append
+        self.notify = self.told.append
         self.status = SimpleNamespace(busy=False)
         record = SimpleNamespace(key="agent:main:main")
         self.conversation = SimpleNamespace(session=SimpleNamespace(record=record))
@@ -38,7 +38,7 @@ class Chat:
         self.failure: Exception | None = None
         self.looked = asyncio.Event()
 
-    async def look_at_clock(self) -> None:
+    async def check_clock(self) -> None:
         self.looks += 1
         self.looked.set()
         if self.failure is not None:

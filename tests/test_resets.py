@@ -448,11 +448,11 @@ async def test_a_session_that_can_not_be_ended_goes_on(program: Program, monkeyp
         events = await say(runtime, "good morning")
         for _ in range(5):
             with contextlib.suppress(SessionStoreError):
-                await runtime.agent.look_at_clock()
+                await runtime.agent.check_clock()
         assert tried == 1  # looks leave it alone for a while
         program.clock.moment += timedelta(minutes=10)
         with pytest.raises(SessionStoreError):
-            await runtime.agent.look_at_clock()
+            await runtime.agent.check_clock()
     assert tried == 2
     assert runtime.agent.conversation.session_id == first
     assert any("The index is locked." in notice.text for notice in of(events, Notice))
@@ -468,7 +468,7 @@ async def test_esc_stops_the_hooks_of_a_reset_by_the_clock_and_nothing_else(prog
     await say(runtime, "the harbour opens at six")
     first = runtime.agent.conversation.session_id
     program.clock.moment += NIGHT
-    looking = asyncio.create_task(runtime.agent.look_at_clock())
+    looking = asyncio.create_task(runtime.agent.check_clock())
     await until(runtime.agent.interrupt)
     await looking
     assert runtime.agent.conversation.session_id != first
@@ -830,7 +830,7 @@ async def test_what_concerns_the_user_is_told_also_when_it_comes_in_a_silent_tur
     program.model.replies["chat"] = [says("NO_REPLY")]
     runtime = await program.open()
     # Found while nobody was there to be told, so it comes with the next turn.
-    runtime.agent.announce(Notice(level="warning", text="a line of the transcript is damaged"))
+    runtime.agent.notify(Notice(level="warning", text="a line of the transcript is damaged"))
     seen: list[Event] = []
     runtime.agent.listen(seen.append)
     assert await runtime.run_job(job("look")) == ""

@@ -32,7 +32,7 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.idle_requests import ReadAhead, Titles
-from clawbot.agent.slash import RESETS, SAID, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
+from clawbot.agent.slash import LITERAL, RESETS, ParsedCommand, ShellCommand, parse_command, parse_shell, without_escape
 from clawbot.agent.status import RuntimeStatus
 from clawbot.agent.submissions import Outbox, Submissions, failure
 from clawbot.agent.tool_calls import run_user_command
@@ -61,28 +61,28 @@ class Agent:
     """One conversation (see AgentApi). `on_event` receives events of no submission. `steers`: a message that waits is
     sent in the running turn, once the tools that the model has called are done. `runs_shell`: `!command` runs
     in the shell, which only a front end may allow at whose prompt the user sits: what is piped into a single turn, or
-    comes by HTTP, may be somebody else's words. `stays`: the front end knows the session by its key, so a fork of it is
+    comes by HTTP, may be somebody else's words. `fixed`: the front end knows the session by its key, so a fork of it is
     made and not switched to."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation) -> None:
         self.deps = deps
         self.conversation = conversation
-        self.hooks = SessionHooks(deps, conversation, self.announce)
+        self.hooks = SessionHooks(deps, conversation, self.notify)
         waiting = self._next_steered
-        self._turns = TurnRunner(deps, conversation, self.hooks, self._context, self._set_saving, meanwhile=waiting)
-        self.outbox = Outbox(conversation.session, deps.clock, self.announce)
+        self._turns = TurnRunner(deps, conversation, self.hooks, self._context, self._set_saving, steering=waiting)
+        self.outbox = Outbox(conversation.session, deps.clock, self.notify)
         self._submissions = Submissions(self._accept, deps.clock, self.outbox.keep, self.outbox.drop_soon)
-        self.ended = EndedSessions(deps, self._runner_of_ended, self.announce)
+        self.ended = EndedSessions(deps, self._runner_of_ended, self.notify)
         leaves, wake = self._turns.leaves_some, self.ended.wake
-        requests, alone, announce = self._turns.requests, self._submissions.exclusive, self.announce
-        self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, announce=announce)
+        requests, alone, notify = self._turns.requests, self._submissions.exclusive, self.notify
+        self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, notify=notify)
         self._ahead = ReadAhead(deps, requests, alone)
         # AgentApi documents these.
         self.submit, self.interrupt, self.exclusive = self._submissions.submit, self._submissions.interrupt, alone
         self.answer, self.read_ahead = self._turns.approvals.answer, self._ahead.run
         self._resets = Resets(deps, conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
         self._closing = False
-        self.saving = self.steers = self.runs_shell = self.stays = False
+        self.saving = self.steers = self.runs_shell = self.fixed = False
         self.on_saving: Callable[[], None] | None = None
         self.on_event: Emit | None = None
         self._notes = 0
@@ -90,13 +90,13 @@ class Agent:
 
     # -- what front ends call -------------------------------------------------------------------------------------
 
-    def listen(self, tell: Emit | None) -> None:
-        """Set `on_event` to `tell`, and deliver notices that are still pending."""
-        self.on_event = tell
-        for notice in self._take_pending() if tell is not None else ():
+    def listen(self, on_event: Emit | None) -> None:
+        """Set `on_event`, and deliver notices that are still pending."""
+        self.on_event = on_event
+        for notice in self._take_pending() if on_event is not None else ():
             self._emit_alone(notice)
 
-    def announce(self, event: Event) -> None:
+    def notify(self, event: Event) -> None:
         """Show the user `event`: within the running submission, else by itself. Without a listener a notice is
         delivered with the next message, or when somebody listens."""
         if self._submissions.running is not None:
@@ -160,7 +160,7 @@ class Agent:
         self._pending += notices_of(self.conversation.session)
         return changed
 
-    async def look_at_clock(self) -> datetime | None:
+    async def check_clock(self) -> datetime | None:
         """End the session if it has expired; return when to check next (None: never). Raises SessionStoreError."""
         scope = Scope(self._emit_alone, Cancellation())
         async with self._submissions.alone(scope):
@@ -170,7 +170,7 @@ class Agent:
 
     async def switch(self, session: OpenSession) -> SessionChanged:
         """Switch to another session, with the model chosen there, else the usual one; if that can't be opened, this is
-        reported with the next message and the current one stays. Raises SessionStoreError; then `session` is closed and
+        reported with the next message and nothing changes. Raises SessionStoreError; then `session` is closed and
         the conversation unchanged."""
         self._free_model()
         wanted = session.record.model_override or self.deps.model.usual
@@ -181,7 +181,7 @@ class Agent:
                 undo.push_async_callback(model.aclose)
             changed = await self.conversation.switch(session)
             undo.pop_all()
-        await self.look_for_unsent()
+        await self.find_unsent()
         self._pending += notices_of(session)
         if model is not None:
             await self._take_model(model, wanted)
@@ -203,7 +203,7 @@ class Agent:
         async with self.exclusive():
             left, leaves = self.conversation.session.record, self._will_offer
             forked = await self.conversation.fork(title, at)
-            if not self.stays:
+            if not self.fixed:
                 await self.switch(await asyncio.to_thread(self.deps.store.open, forked.record.key))
                 if leaves:
                     await asyncio.to_thread(self.deps.store.left_pending, left)
@@ -245,7 +245,7 @@ class Agent:
 
     async def warm(self) -> None:
         """The user starts typing: load what the next model call and the next reset need. For the latter a very long
-        transcript is read once something was said in it, since it takes seconds."""
+        transcript is read once it has a message, since it takes seconds."""
         if self.conversation.transcript_bytes <= READ_AT_ONCE:
             self.hooks.read_along()
         await self.deps.model.chat.warm()
@@ -254,17 +254,17 @@ class Agent:
         self, form: str, path: Path | None, *, session: str | None = None, with_secrets: bool = False
     ) -> Path:
         """Write this conversation, or the one named `session`, as "md" or "json" to `path` (default: the workspace's
-        `exports` folder); returns the path. Redactions are announced. Raises ClawbotError."""
+        `exports` folder); returns the path. Redactions are reported. Raises ClawbotError."""
         record = await asyncio.to_thread(self.deps.store.find, session) if session else None
         export = self.conversation.export
         target, count = await export(form, path, self.deps.workspace, record, with_secrets=with_secrets)
         if count:
             kept = _("`/export --with-secrets` keeps what is in this conversation.")
-            said = _("{secrets} from {file}.").format(secrets=left_out(count), file=target.name)
-            self.announce(Notice(level="info", text=f"{said} {kept}"))
+            left = _("{secrets} from {file}.").format(secrets=left_out(count), file=target.name)
+            self.notify(Notice(level="info", text=f"{left} {kept}"))
         return target
 
-    async def look_for_unsent(self) -> None:
+    async def find_unsent(self) -> None:
         """Find texts of the open session that were typed but not sent. Unreadable ones don't stop the chat."""
         try:
             await self.outbox.enter(self.conversation.session)
@@ -306,7 +306,7 @@ class Agent:
 
     def _runner_of_ended(self, conversation: Conversation) -> TurnRunner:
         """The runner that offers an ended session to memory."""
-        hooks = SessionHooks(self.deps, conversation, self.announce)
+        hooks = SessionHooks(self.deps, conversation, self.notify)
         return TurnRunner(self.deps, conversation, hooks, self._context, lambda _saving: None, ended=True)
 
     def _set_saving(self, saving: bool) -> None:
@@ -315,9 +315,9 @@ class Agent:
             self.on_saving()
 
     def _next_steered(self) -> Waiting | None:
-        """The next text that waits, if it may be said in the running turn: no command, which comes between turns, and
-        nothing that may have to ask before it attaches something."""
-        waiting = self._submissions.next_to_say() if self.steers and not self._closing else None
+        """Return the next waiting text if it may be sent in the running turn: no command, which comes between turns,
+        and nothing that may have to ask before it attaches something."""
+        waiting = self._submissions.next_to_send() if self.steers and not self._closing else None
         if waiting is None or parse_command(waiting.text) is not None or mentions(waiting.text):
             return None
         return None if self._shell_command(waiting.text, waiting.scope) else waiting
@@ -337,8 +337,8 @@ class Agent:
     # -- one submission -------------------------------------------------------------------------------------------
 
     async def _accept(self, text: str, scope: Scope) -> TurnEnded:
-        """Run a command or a turn; any failure becomes the last event. What was not said because the program ends, or
-        because its reader went, stays in the outbox; every other end was reported to the user."""
+        """Run a command or a turn; any failure becomes the last event. What was not sent because the program ends, or
+        because its reader went, remains in the outbox; every other end was reported to the user."""
         ended = await self._run(text, scope)
         if scope.unsent_id and not (self._closing or scope.left):
             await self.outbox.drop(scope.unsent_id)
@@ -353,11 +353,11 @@ class Agent:
                 return TurnEnded(status="done")
             # A job's prompt is a message, even `/new`: the schedule must not end a session.
             command = parse_command(text) if scope.origin == "user" else None
-            say = CommandResult(message=text) if command is None else await self._command(command, text, scope)
-            if say.message.strip():
-                said = without_escape(say.message) if self.runs_shell else say.message
+            sent = CommandResult(message=text) if command is None else await self._command(command, text, scope)
+            if sent.message.strip():
+                message = without_escape(sent.message) if self.runs_shell else sent.message
                 self._free_model()
-                stopped = await self._message(said, scope, say.attached)
+                stopped = await self._message(message, scope, sent.attached)
                 self.titles.after_turn()
                 if self.deps.front.flush_at_end:
                     self.hooks.read_along()
@@ -376,7 +376,7 @@ class Agent:
             await self.outbox.keep(text, scope)
         else:
             await self._drop_unsent(scope)
-        if command.name not in SAID or not command.argument:
+        if command.name not in LITERAL or not command.argument:
             scope.emit(self._started(text))
         result = await run_command(command, self)
         for event in (*result.events, *self._take_pending()):
@@ -385,7 +385,7 @@ class Agent:
 
     async def _drop_unsent(self, scope: Scope) -> None:
         """A command must not be repeated after a crash."""
-        scope.said = True
+        scope.sent = True
         if scope.unsent_id:
             await self.outbox.drop(scope.unsent_id)
             scope.unsent_id = ""
@@ -401,7 +401,7 @@ class Agent:
             await self._turns.settle(scope.emit)
 
     async def _end_expired(self, text: str, scope: Scope) -> None:
-        """Before `text` is said: end a session that has expired."""
+        """End a session that has expired, before `text` is sent."""
         if scope.origin == "user" and self._resets.due is not None:
             await self.outbox.keep(text, scope)
             scope.emit(MessageQueued(text=text, position=0, unsent_id=scope.unsent_id))

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 FAILED_BEFORE = N_("It failed before.")
 GOES_ON = N_("The conversation goes on, and its transcript is whole.")
-WHOLE = N_("Its transcript keeps every word.")
+COMPLETE = N_("Its transcript keeps every word.")
 
 
 class FlushTarget(Protocol):

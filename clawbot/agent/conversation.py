@@ -273,7 +273,7 @@ class Conversation:
         """Give the session the `title` that the model `by` found, while no turn runs. Raises SessionStoreError."""
         self.session.record = await asyncio.to_thread(self._store.named, self.session, title, by)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Let the age of an empty session count from now. Blocks. Raises SessionStoreError."""
         self.session.record = self._store.restart(self.session.record)
 

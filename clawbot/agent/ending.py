@@ -114,7 +114,7 @@ class Resets:
         if due is None:
             return []
         if conversation.is_blank:
-            await asyncio.to_thread(conversation.begin_anew)
+            await asyncio.to_thread(conversation.restart)
             return []
         try:
             changed = await self.reset(due.reason, "", scope)
@@ -197,18 +197,18 @@ _PAUSE_SECONDS = 600.0  # before it is tried again: a model that failed, a sessi
 
 class EndedSessions:
     """The sessions of one agent that ended and are pending. `runner_of` makes what a conversation that has ended is
-    offered with; `announce` shows the user an event. All calls belong on the event loop."""
+    offered with; `notify` shows the user an event. All calls belong on the event loop."""
 
     def __init__(
         self,
         deps: AgentDeps,
         runner_of: Callable[[Conversation], TurnRunner],
-        announce: Emit,
+        notify: Emit,
     ) -> None:
         self._store = deps.store
         self._clock = deps.clock
         self._runner_of = runner_of
-        self._announce = announce
+        self._notify = notify
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._cancel = Cancellation()
@@ -358,10 +358,10 @@ class EndedSessions:
                 "memory: {n} line from the conversation before", "memory: {n} lines from the conversation before", lines
             )
             text = text.format(n=lines)
-            self._announce(Notice(level="info", text=text, path=writes[0].path, line=writes[0].line))
+            self._notify(Notice(level="info", text=text, path=writes[0].path, line=writes[0].line))
         for event in events:
             if isinstance(event, Notice):
-                self._announce(event)
+                self._notify(event)
 
     def _failed(self, session_id: str, error: str) -> None:
         """Try again later, and say so once."""
@@ -369,7 +369,7 @@ class EndedSessions:
         if session_id not in self._failures:
             text = _("The conversation before is not in memory yet: {error} It is tried again, also at the next start.")
             text = text.format(error=error)
-            self._announce(warning(text))
+            self._notify(warning(text))
         self._failures[session_id] = self._failures.get(session_id, 0) + 1
         self._later()
 

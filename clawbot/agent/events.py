@@ -1,5 +1,5 @@
 """The events of a conversation: plain values that the TUI, `-p`, `--json` and the tests read alike; and the scope of a
-submission, which says who is told of them.
+submission, which decides who receives them.
 
 Order within one submission: `message_queued`? (`note_kept`? `session_changed`)? `notes_quoted`? `turn_started`
 (`text_delta` | `text_withdrawn` | `reasoning_delta` | `tool_started` (`approval_requested` | `tool_output` |
@@ -7,7 +7,7 @@ Order within one submission: `message_queued`? (`note_kept`? `session_changed`)?
 `memory_written` | `compaction_running` | `compaction_finished` | `message_steered` | `notice` | `plan_ready`)*
 `turn_ended`. Calls that somebody else does (`task`) run side by side: all begin before one has finished. What comes
 before `turn_started` is the end of a session by the clock, and the quote with which one begins. A slash command yields
-`turn_started`, then `command_output`, `session_changed`, `note_kept`, what memory and compaction tell, or `notice`, and
+`turn_started`, then `command_output`, `session_changed`, `note_kept`, what memory and compaction emit, or `notice`, and
 for `/new TEXT` the events of the text. `turn_ended` is always the last one. What belongs to no submission (a reset by
 the clock, a note that got another name, a hook that failed) comes by `Runtime.on_event`. The JSON spelling (`clawbot
 chat -p TEXT --json`) is one object a line with the tag in `type` and keys in camelCase.
@@ -41,7 +41,7 @@ class _Event(Struct, frozen=True, rename="camel", tag_field="type", kw_only=True
 
 class MessageQueued(_Event, frozen=True, tag="message_queued"):
     """The text waits until the running turn ends, on disk as `unsent_id` (`Runtime.drop_unsent` takes it back).
-    `position` 0: it is taken up, and waits until the session that is over has ended."""
+    `position` 0: it is accepted, and waits until the session that is over has ended."""
 
     text: str
     position: int
@@ -49,7 +49,7 @@ class MessageQueued(_Event, frozen=True, tag="message_queued"):
 
 
 class TurnStarted(_Event, frozen=True, tag="turn_started"):
-    """The text is taken up. For a message: it is on disk, as the entry `entry_id`, with what it mentions `attached` (a
+    """The text is accepted. For a message: it is on disk, as the entry `entry_id`, with what it mentions `attached` (a
     line for each); a command has none."""
 
     text: str
@@ -61,7 +61,7 @@ class TurnStarted(_Event, frozen=True, tag="turn_started"):
 
 
 class MessageSteered(_Event, frozen=True, tag="message_steered"):
-    """A text that waited, as `unsent_id`, is said in the turn that runs: it is on disk as the entry `entry_id`, and the
+    """A text that waited, as `unsent_id`, is sent in the running turn: it is on disk as the entry `entry_id`, and the
     next call of the model has it. Its own submission ends with `turn_ended` when this turn has."""
 
     text: str
@@ -70,7 +70,7 @@ class MessageSteered(_Event, frozen=True, tag="message_steered"):
 
 
 class TextDelta(_Event, frozen=True, tag="text_delta"):
-    """The next piece of the reply."""
+    """The next part of the reply."""
 
     text: str
 
@@ -82,7 +82,7 @@ class TextWithdrawn(_Event, frozen=True, tag="text_withdrawn"):
 
 
 class ReasoningDelta(_Event, frozen=True, tag="reasoning_delta"):
-    """The next piece of the model's reasoning."""
+    """The next part of the model's reasoning."""
 
     text: str
 
@@ -99,7 +99,7 @@ class ToolStarted(_Event, frozen=True, tag="tool_started"):
 class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
     """A tool asks before it acts; answered by `Runtime.answer(request_id, answer)`, and refused when nobody can.
 
-    `pattern` is what the answer "always" would allow from now on; `reach` says what the command can touch, and
+    `pattern` is what the answer "always" would allow from now on; `reach` states what the command can touch, and
     `risks` what it seems to do beyond reading. With a `diff` it is the change of a file that `command` names.
     `network`: the command runs without the network, unless the answer gives it that. `asks` is the question in words
     where `command` is nothing that runs, and can't be changed. `by` names the
@@ -121,8 +121,8 @@ class ApprovalRequested(_Event, frozen=True, tag="approval_requested"):
 
 
 class ToolOutput(_Event, frozen=True, tag="tool_output"):
-    """What the running call has printed since it was last told: at most ten times a second, and of a flood only the
-    end. The whole, within the limit of a result, comes with `tool_finished`."""
+    """What the running call has printed since the last report: at most ten times a second, and of a flood only the
+    end. The full output, within the limit of a result, comes with `tool_finished`."""
 
     call_id: str
     text: str
@@ -142,7 +142,7 @@ class ToolFinished(_Event, frozen=True, tag="tool_finished"):
 
 class MessageFinished(_Event, frozen=True, tag="message_finished"):
     """One answer of the model is complete and on disk: follows its last delta, comes before its tool calls. `reason`
-    says why it was cut off, "" for the model's length limit."""
+    states why it was cut off, "" for the model's length limit."""
 
     entry_id: str
     text: str
@@ -202,8 +202,8 @@ class MemoryWritten(_Event, frozen=True, tag="memory_written"):
 
 
 class NotesQuoted(_Event, frozen=True, tag="notes_quoted"):
-    """The session begins with a quote of notes, `text`, which stands before the user's first message: `files` of the
-    workspace, the newest first. It is the entry `entry_id`. Or it stands before a message to a model without tools."""
+    """The session begins with a quote of notes, `text`, which precedes the user's first message: `files` of the
+    workspace, the newest first. It is the entry `entry_id`. Or it precedes a message to a model without tools."""
 
     entry_id: str
     files: tuple[str, ...]
@@ -229,9 +229,9 @@ class CompactionRunning(_Event, frozen=True, tag="compaction_running"):
 
 
 class CompactionFinished(_Event, frozen=True, tag="compaction_finished"):
-    """Follows the last `compaction_running`. `done`: from the entry `entry_id` on, `summary` stands for what came
-    before, and the context went from `tokens_before` to about `tokens_after`. Else the history is whole, as it was, and
-    `error` says why."""
+    """Follows the last `compaction_running`. `done`: from the entry `entry_id` on, `summary` replaces what came
+    before, and the context went from `tokens_before` to about `tokens_after`. Else the history is unchanged, and
+    `error` states why."""
 
     trigger: CompactionTrigger
     status: Literal["done", "interrupted", "failed"]
@@ -243,7 +243,7 @@ class CompactionFinished(_Event, frozen=True, tag="compaction_finished"):
 
 
 class Notice(_Event, frozen=True, tag="notice"):
-    """A line for the user about something that happened beside the talk; `path` and `line` say where to look."""
+    """A line for the user about something that happened outside the turns; `path` and `line` give the location."""
 
     level: Level
     text: str
@@ -267,7 +267,7 @@ def secrets_left_out(write: MemoryWrite) -> Notice:
 
 class SubagentStep(_Event, frozen=True, tag="subagent_step"):
     """What the sub-agent of the call `parent_call_id` does, which is about `description`: `step`, an event of its own
-    talk, `session_id`. Of outputs only the beginning. `calls` and `tokens` are what it called and used so far; tokens
+    session, `session_id`. Of outputs only the start. `calls` and `tokens` are what it called and used so far; tokens
     of a cache don't count. Comes between `tool_started` and `tool_finished` of that call, which may be one of several
     that run side by side, or one of a sub-agent."""
 
@@ -280,7 +280,7 @@ class SubagentStep(_Event, frozen=True, tag="subagent_step"):
 
 
 class CommandOutput(_Event, frozen=True, tag="command_output"):
-    """What a slash command has to say, as Markdown. `data` is the same for programs."""
+    """The output of a slash command, as Markdown. `data` is the same for programs."""
 
     command: str
     text: str
@@ -304,7 +304,7 @@ class SessionTitled(_Event, frozen=True, tag="session_titled"):
 
 class PlanReady(_Event, frozen=True, tag="plan_ready"):
     """The turn, in plan mode, ended with a plan: `plan`, as the last answer has it (Markdown). Nothing was changed. Who
-    accepts it changes the mode (`Runtime.set_mode`) and says `acceptance`."""
+    accepts it changes the mode (`Runtime.set_mode`) and sends `acceptance`."""
 
     plan: str
     acceptance: str
@@ -359,9 +359,9 @@ Origin = Literal["user", "schedule"]
 @dataclass
 class Scope:
     """One submission, or one end of the program. `rounds` counts how often its context was made smaller because a
-    request did not fit; `compaction_failed` says that one failed in it, which is not tried again by itself. `origin` is
-    `user` or `schedule`: what a job says keeps no session alive and ends none. `unsent_id` is the
-    one under which its text is kept until a transcript holds it, empty while it is not. `said`: its text is in the
+    request did not fit; `compaction_failed`: one failed in it, which is not tried again by itself. `origin` is
+    `user` or `schedule`: what a job sends keeps no session alive and ends none. `unsent_id` is the
+    one under which its text is kept until a transcript holds it, empty while it is not. `sent`: its text is in the
     transcript, or a command that has begun. `left`: nobody reads its events any more."""
 
     emit: Emit
@@ -370,7 +370,7 @@ class Scope:
     compaction_failed: bool = False
     origin: Origin = "user"
     unsent_id: str = ""
-    said: bool = False
+    sent: bool = False
     left: bool = False
 
     def go_on(self) -> None:
@@ -380,13 +380,13 @@ class Scope:
 
 @dataclass(eq=False)
 class Waiting:
-    """A text that waits for the running turn. `announced`: its reader knows; `said`: it was said in that turn, and is
-    not taken up by itself."""
+    """A text that waits for the running turn. `reported`: its reader knows; `sent`: it was sent in that turn, and is
+    not accepted by itself."""
 
     text: str
     scope: Scope
-    announced: bool = False
-    said: bool = False
+    reported: bool = False
+    sent: bool = False
 
 
 def silent_scope() -> Scope:

@@ -54,13 +54,13 @@ _MAX_LINE = 2_000  # characters of what a hook tells the user
 
 
 class SessionHooks:
-    """The hooks of one conversation; `announce` shows the user an event. For topics that no hook wants, nothing
+    """The hooks of one conversation; `notify` shows the user an event. For topics that no hook wants, nothing
     happens."""
 
-    def __init__(self, deps: AgentDeps, conversation: Conversation, announce: Emit) -> None:
+    def __init__(self, deps: AgentDeps, conversation: Conversation, notify: Emit) -> None:
         self.deps = deps
         self.conversation = conversation
-        self.announce = announce
+        self.notify = notify
         self.words = UserWords()
         self.question: Callable[[str], ChatRequest | None] = lambda _text: None
         self._dispatcher = deps.hooks
@@ -259,9 +259,9 @@ class SessionServices:
             self._is_over = not done
             if done and writing.exception() is None:
                 self.kept = writing.result()
-                self._hooks.announce(NoteKept(session_id=self._event.session_id, path=self.kept.path))
+                self._hooks.notify(NoteKept(session_id=self._event.session_id, path=self.kept.path))
                 if self.kept.write and self.kept.write.secrets:
-                    self._hooks.announce(secrets_left_out(self.kept.write))
+                    self._hooks.notify(secrets_left_out(self.kept.write))
         return kept.path
 
     def stop_recording(self) -> None:
@@ -279,7 +279,7 @@ class SessionServices:
         """Give a note another slug, and return where it is now."""
         renamed = await self._thread(rename_note, self._deps.workspace, path, slug, self._secrets)
         if renamed != path:
-            self._hooks.announce(NoteKept(session_id=self._event.session_id, path=renamed, was=path))
+            self._hooks.notify(NoteKept(session_id=self._event.session_id, path=renamed, was=path))
         return renamed
 
     async def run(self, prompt: str, *, session: str) -> str:
@@ -294,7 +294,7 @@ class SessionServices:
     async def tell(self, text: str, *, level: str, path: str) -> None:
         """Show the user a line."""
         shown = redact(" ".join(text.split())[:_MAX_LINE])
-        self._hooks.announce(Notice(level=LEVELS.get(level, "info"), text=shown, path=path or None))
+        self._hooks.notify(Notice(level=LEVELS.get(level, "info"), text=shown, path=path or None))
 
     async def _thread(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
         try:

@@ -55,7 +55,7 @@ def title_question(requests: RequestBuilder, conversation: Conversation) -> Chat
 
 class Titles:
     """The title of the open session. `words` reads what the user said in it; `exclusive` keeps turns away while the
-    title is stored; `announce` tells of it. All calls belong on the event loop."""
+    title is stored; `notify` tells of it. All calls belong on the event loop."""
 
     def __init__(
         self,
@@ -65,14 +65,14 @@ class Titles:
         words: UserWords,
         *,
         exclusive: Exclusive,
-        announce: Emit,
+        notify: Emit,
     ) -> None:
         self._deps = deps
         self._conversation = conversation
         self._requests = requests
         self._words = words
         self._exclusive = exclusive
-        self._announce = announce
+        self._notify = notify
         self._task: asyncio.Task[None] | None = None
         self._cancel = Cancellation()
         self._tries: tuple[str, int] = ("", 0)
@@ -142,7 +142,7 @@ class Titles:
             if self._conversation.session is not session or session.record.name:
                 return
             await self._conversation.take_title(title, self._deps.model.info.ref)
-        self._announce(SessionTitled(session_id=session.record.session_id, title=title))
+        self._notify(SessionTitled(session_id=session.record.session_id, title=title))
 
 
 class ReadAhead:

@@ -15,14 +15,14 @@ from msgspec import Struct
 
 from clawbot.text.interface import N_
 
-# `/usr/bin/x is broken` is talk: a command is one word of letters after the slash.
+# `/usr/bin/x is broken` is text: a command is one word of letters after the slash.
 _COMMAND = re.compile(r"/(?P<name>[A-Za-z][\w-]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
 
 
 class CommandInfo(Struct, frozen=True):
     """A slash command as completion, `/help` and docs/commands.md show it: `name` with its slash.
 
-    `screen` says what the chat screen answers itself: `bare` only without an argument, `always` with one as well.
+    `screen` states what the chat screen answers itself: `bare` only without an argument, `always` with one as well.
     """
 
     name: str
@@ -102,9 +102,9 @@ COMMANDS = (
 _ALIASES = {"exit": "quit"}
 
 RESETS = frozenset({"new", "reset"})
-"""The commands whose text is said in the session that they begin."""
-SAID = frozenset({"skill"})
-"""The commands that are said to the model as they were typed, with what they attach."""
+"""The commands whose text is sent in the session that they begin."""
+LITERAL = frozenset({"skill"})
+"""The commands that are sent to the model as they were typed, with what they attach."""
 
 
 ENDING = ("/compact", "/new", "/reset", "/quit")
@@ -138,7 +138,7 @@ def parse_command(text: str) -> ParsedCommand | None:
         return None
     name = match["name"].lower()
     name = _ALIASES.get(name, name)
-    if "\n" in stripped and name not in RESETS | SAID:
+    if "\n" in stripped and name not in RESETS | LITERAL:
         return None
     return ParsedCommand(name, (match["argument"] or "").strip())
 

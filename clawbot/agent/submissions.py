@@ -1,5 +1,5 @@
-"""What the user said and the transcript does not hold yet: the queue of one conversation, whose texts are taken up one
-after the other and may be withdrawn or interrupted, and what of it is kept on disk until it is said."""
+"""Messages that the transcript does not hold yet: the queue of one conversation, whose texts are accepted one after the
+other and may be withdrawn or interrupted, and what of it is stored on disk until it is sent."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ log = logging.getLogger(__name__)
 
 
 class Submissions:
-    """One runs, the others wait in their order. `accept` runs one and says how it ended, `keep` has a text of the
-    user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called. `said` is told
-    of a text that was said in the turn before its own."""
+    """One runs, the others wait in their order. `accept` runs one and returns how it ended, `keep` has a text of the
+    user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called. `on_sent`
+    receives a text that was sent in the turn before its own."""
 
     def __init__(
         self,
         accept: Callable[[str, Scope], Awaitable[TurnEnded]],
         clock: Clock,
         keep: Callable[[str, Scope], Awaitable[None]] | None = None,
-        said: Callable[[Scope], None] = lambda scope: None,
+        on_sent: Callable[[Scope], None] = lambda scope: None,
     ) -> None:
         self._accept = accept
         self._clock = clock
         self._keep = keep
-        self._said = said
+        self._on_sent = on_sent
         self._turn = asyncio.Lock()
         self._waiting: list[Waiting] = []
         self._driver: asyncio.Task[None] | None = None
@@ -51,8 +51,8 @@ class Submissions:
         """Process a message or a slash command and yield its events, up to TurnEnded. `origin` is the speaker:
         prompts of jobs neither keep a session alive nor end one. `unsent_id` is the id under which the text is stored.
 
-        Closing the stream withdraws a text that still waits, which stays on disk, and interrupts one that runs. A text
-        that is in no transcript by then is stored.
+        Closing the stream withdraws a text that still waits, which remains on disk, and interrupts one that runs. A
+        text that is in no transcript by then is stored.
         """
         events: asyncio.Queue[Event | None] = asyncio.Queue()
         scope = Scope(events.put_nowait, Cancellation(), origin=origin, unsent_id=unsent_id)
@@ -71,7 +71,7 @@ class Submissions:
                 else:
                     driver.cancel()
                 await asyncio.wait({driver})
-                if runs and self._keep is not None and origin == "user" and not scope.said:
+                if runs and self._keep is not None and origin == "user" and not scope.sent:
                     await self._keep(scrub(text), scope)
 
     def interrupt(self) -> bool:
@@ -81,11 +81,11 @@ class Submissions:
         self.running.cancel.request()
         return True
 
-    def next_to_say(self) -> Waiting | None:
-        """The first text that waits and was not said yet, if it is one of the user's that is announced as waiting: to
-        say it in the turn that runs, set `said`."""
-        left = next((each for each in self._waiting if not each.said), None)
-        return left if left is not None and left.announced and left.scope.origin == "user" else None
+    def next_to_send(self) -> Waiting | None:
+        """Return the first waiting text that was not sent yet, if it is one of the user's that is reported as waiting:
+        to send it in the running turn, set `sent`."""
+        left = next((each for each in self._waiting if not each.sent), None)
+        return left if left is not None and left.reported and left.scope.origin == "user" else None
 
     def exclusive(self) -> AbstractAsyncContextManager[object]:
         """Wait until nothing runs, and keep it so inside the context. What a submission asks for does not wait for
@@ -112,13 +112,13 @@ class Submissions:
                 if self._keep is not None and scope.origin == "user":
                     await self._keep(text, scope)
                 scope.emit(MessageQueued(text=text, position=position, unsent_id=scope.unsent_id))
-                waiting.announced = True
+                waiting.reported = True
                 await self._turn.acquire()
             finally:
                 self._waiting.remove(waiting)
-            if waiting.said:
+            if waiting.sent:
                 self._turn.release()
-                self._said(scope)
+                self._on_sent(scope)
                 scope.emit(TurnEnded(status="done"))
                 return
         else:
@@ -151,18 +151,18 @@ def failure(error: Exception) -> TurnEnded:
 class Outbox:
     """The unsent texts of the session that is open. All disk work happens in threads, in the order of the calls.
 
-    `left` is what an earlier process did not send. A disk that is full keeps nobody from talking: what can't be kept
-    is told, waits in memory alone, and is tried no second time.
+    `left` is what an earlier process did not send. If the disk is full, a text waits in memory only, a
+    warning is emitted, and storing it is not tried again.
     """
 
-    def __init__(self, session: OpenSession, clock: Clock, announce: Callable[[Notice], None]) -> None:
+    def __init__(self, session: OpenSession, clock: Clock, notify: Callable[[Notice], None]) -> None:
         self._clock = clock
-        self._announce = announce
+        self._notify = notify
         self._file = _file_of(session)
         self._order = asyncio.Lock()
         self._left: dict[str, Unsent] = {}
         self._files: dict[str, UnsentFile] = {}  # of what was kept, and is not gone
-        self._own: set[str] = set()  # what this process was told, and has in hand
+        self._own: set[str] = set()  # accepted by this process, and pending in it
         self._drafts: set[str] = set()  # what is on disk as a draft only
         self._dropping: set[asyncio.Task[None]] = set()
 
@@ -172,15 +172,15 @@ class Outbox:
         return list(self._left.values())
 
     async def enter(self, session: OpenSession) -> None:
-        """Go on with the session `session`: what its transcript holds by now is said. Raises SessionStoreError."""
+        """Go on with the session `session`: what its transcript holds by now was sent. Raises SessionStoreError."""
         async with self._order:
             file = _file_of(session)
             texts = await asyncio.to_thread(file.read)
-            said = stored_ids(texts, session.transcript.entries)
-            if said or not texts:
-                await asyncio.to_thread(file.drop, said)
+            sent = stored_ids(texts, session.transcript.entries)
+            if sent or not texts:
+                await asyncio.to_thread(file.drop, sent)
             self._file = file
-            self._left = {unsent.id: unsent for unsent in texts if unsent.id not in said | self._own}
+            self._left = {unsent.id: unsent for unsent in texts if unsent.id not in sent | self._own}
             self._files |= dict.fromkeys(self._left, file)
             self._drafts |= {unsent.id for unsent in self._left.values() if unsent.draft}
 
@@ -192,7 +192,7 @@ class Outbox:
             scope.unsent_id = await self.add(text)
 
     async def add(self, text: str, instead_of: Collection[str] = (), *, ident: str = "", draft: bool = False) -> str:
-        """Keep `text` as `ident` (a new id by default), in the place of what has this id and of those with the ids
+        """Store `text` as `ident` (a new id by default), instead of what has this id and of those with the ids
         `instead_of`; its id."""
         unsent = Unsent(ident or uuid.uuid4().hex, text, epoch_ms(self._clock.now()), draft=draft)
         # At once: a message that is sent while its draft is being written must not take that for itself.
@@ -208,14 +208,14 @@ class Outbox:
                     await asyncio.to_thread(before.drop, [unsent.id])
             except SessionStoreError as error:
                 log.warning("a message that waits could not be kept: %s", error)
-                self._announce(warning(_("Queued messages could not be stored: {error}").format(error=error)))
+                self._notify(warning(_("Queued messages could not be stored: {error}").format(error=error)))
             else:
                 for replaced in instead_of:
                     self._forget(replaced)
         return unsent.id
 
     async def drop(self, *ids: str) -> None:
-        """These are said, or the user wants them no more. What can't be taken out is known by its id next time."""
+        """Drop texts that were sent or withdrawn. What can't be removed is known by its id next time."""
         async with self._order:
             by_file: dict[UnsentFile, list[str]] = {}
             for ident in ids:
@@ -229,8 +229,8 @@ class Outbox:
                     log.warning("a message that was sent could not be taken out: %s", error)
 
     def drop_soon(self, scope: Scope) -> None:
-        """The text of `scope` is said."""
-        scope.said = True
+        """Mark the text of `scope` as sent, and drop it in the background."""
+        scope.sent = True
         if scope.unsent_id:
             task = asyncio.create_task(self.drop(scope.unsent_id))
             self._dropping.add(task)
@@ -238,7 +238,7 @@ class Outbox:
             scope.unsent_id = ""
 
     async def settle(self) -> None:
-        """Wait until all that is said is taken out."""
+        """Wait until all that was sent is removed."""
         if self._dropping:
             await asyncio.wait(self._dropping)
 

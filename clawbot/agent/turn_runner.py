@@ -10,7 +10,7 @@ from contextlib import aclosing
 
 from msgspec import UNSET, structs
 
-from clawbot.agent.boundary import GOES_ON, WHOLE, MemoryGate
+from clawbot.agent.boundary import COMPLETE, GOES_ON, MemoryGate
 from clawbot.agent.compaction import Compactor
 from clawbot.agent.context_policy import ContextPolicy
 from clawbot.agent.conversation import Conversation, acceptance, plan_of
@@ -80,9 +80,9 @@ class TurnRunner:
     """The turns of one conversation, one at a time. `gate` is its gate to memory, `requests` makes what the
     model is sent, `policy` keeps that within the window.
 
-    `figures` says how full the context is; `saving` is told when memory begins to take something, and when it ends.
-    `ended`: nobody talks in it any more, and memory alone is to see it. `meanwhile` gives the next text that the user
-    wants said in the turn that runs.
+    `figures` says how full the context is; `saving` is called when memory begins to take something, and when it ends.
+    `ended`: nobody uses it any more, and memory alone is to see it. `steering` gives the next text that the user
+    wants sent in the running turn.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class TurnRunner:
         saving: Callable[[bool], None],
         *,
         ended: bool = False,
-        meanwhile: Callable[[], Waiting | None] = lambda: None,
+        steering: Callable[[], Waiting | None] = lambda: None,
     ) -> None:
-        self._meanwhile = meanwhile
+        self._steering = steering
         self._deps = deps
         self._conversation = conversation
         self._hooks = hooks
@@ -109,7 +109,7 @@ class TurnRunner:
             deps.workspace,
             saving,
             self._offered,
-            after_failure=WHOLE if ended else GOES_ON,
+            after_failure=COMPLETE if ended else GOES_ON,
         )
         compactor = Compactor(deps, conversation, self.requests, self.gate, hooks, figures=figures)
         self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
@@ -126,7 +126,7 @@ class TurnRunner:
         """Answer `text`, with `blocks` besides what it mentions; `started` is called with its entry's id and the names
         of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Returns why
         the turn ended without an answer, "" if it did not. Raises
-        InterruptedTurnError, ModelError and SessionStoreError; what was said by then is kept."""
+        InterruptedTurnError, ModelError and SessionStoreError; what was written by then is kept."""
         allowed = await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope)
         if await wait_ready(self._deps, scope, keep) or allowed:
             self.requests.forget_figures()
@@ -179,20 +179,20 @@ class TurnRunner:
         )
 
     async def _leave_out_silence(self, first: str) -> None:
-        """A job's turn, from the entry `first` on, that only looked and had nothing to say is no part of the context:
+        """A job's turn, from the entry `first` on, that changed and reported nothing is no part of the context:
         else a heartbeat every half an hour would fill it."""
         items = self._conversation.items
         turn = items[next((at for at, item in enumerate(items) if item.entry_id == first), len(items)) :]
         # What a turn left out would be the mark up to which memory was offered the context.
         if turn and self.gate.state.offered_to not in {item.entry_id for item in turn}:
-            looking = {tool.spec.name for tool in self.requests.toolbox.read_only}
-            if _was_silent([item.message for item in turn], looking):
+            reading = {tool.spec.name for tool in self.requests.toolbox.read_only}
+            if _was_silent([item.message for item in turn], reading):
                 await self._conversation.leave_out(first)
                 await self.requests.prepare()
 
     async def _quote_notes(self, scope: Scope) -> None:
-        """Before the first words of a session: what the newest notes say. It is no more than help, so what fails here
-        is told and stops nobody."""
+        """Before the first words of a session: quote the newest notes. It is no more than help, so what fails here
+        is reported and stops nobody."""
         quote = await self.requests.startup_quote()
         if quote is None:
             return
@@ -211,10 +211,10 @@ class TurnRunner:
         if deps.model.info.supports_tools or scope.origin == "schedule":
             return
         await keep()
-        said = [*self._conversation.messages, self._user_message(text, scope)]
+        messages = [*self._conversation.messages, self._user_message(text, scope)]
         hooked, approve = HookedTools(tools, self._hooks), self._approver(scope, ATTACH)
         async with deps.model.borrow(OFFLINE) as offline:
-            quote, files = await help_with(said, hooked, tools.specs, offline, clock=deps.clock, ask=approve)
+            quote, files = await help_with(messages, hooked, tools.specs, offline, clock=deps.clock, ask=approve)
         if quote:
             await self._quote(quote, files, scope)
 
@@ -238,7 +238,7 @@ class TurnRunner:
             max_rounds=self._deps.settings.tools.max_rounds,
             max_calls=self._deps.settings.tools.max_calls,
             recover=functools.partial(self.policy.recover, scope),
-            steer=functools.partial(self._say_waiting, scope),
+            steer=functools.partial(self._send_waiting, scope),
             delegates=self.requests.toolbox.delegates,
             changes=self.requests.toolbox.changes,
         )
@@ -254,18 +254,18 @@ class TurnRunner:
             raise self.policy.explained(error) from error
         return step.text if isinstance(step, Notice) and isinstance(last, ToolResultMessage) else ""
 
-    async def _say_waiting(self, scope: Scope) -> bool:
-        """Say in the running turn what the user typed meanwhile; returns whether there was any. Raises
+    async def _send_waiting(self, scope: Scope) -> bool:
+        """Send in the running turn what the user typed during it; returns whether there was any. Raises
         SessionStoreError; what is not stored waits on."""
-        said_some = False
-        while (waiting := self._meanwhile()) is not None:
-            said, unsent_id = waiting.text, waiting.scope.unsent_id
-            entry_id = await self._conversation.add_user(self._user_message(said, waiting.scope))
-            waiting.said = True
-            scope.emit(MessageSteered(text=said, entry_id=entry_id, unsent_id=unsent_id))
-            self._hooks.emit(MessageReceived, text=said, entry_id=entry_id, origin=waiting.scope.origin)
-            said_some = True
-        return said_some
+        sent_some = False
+        while (waiting := self._steering()) is not None:
+            text, unsent_id = waiting.text, waiting.scope.unsent_id
+            entry_id = await self._conversation.add_user(self._user_message(text, waiting.scope))
+            waiting.sent = True
+            scope.emit(MessageSteered(text=text, entry_id=entry_id, unsent_id=unsent_id))
+            self._hooks.emit(MessageReceived, text=text, entry_id=entry_id, origin=waiting.scope.origin)
+            sent_some = True
+        return sent_some
 
     def _user_message(self, text: str, scope: Scope, attached: Attached = NOTHING) -> UserMessage:
         planning = self._deps.tools.permissions.mode == "plan"
@@ -399,20 +399,20 @@ class TurnRunner:
         return lambda question: approvals.ask(question, call_id, scope.emit)
 
 
-def _was_silent(turn: Sequence[Message], looking: Collection[str]) -> bool:
-    """Whether `turn` ended in a silent reply, and called none but the tools `looking`, which change nothing."""
+def _was_silent(turn: Sequence[Message], reading: Collection[str]) -> bool:
+    """Whether `turn` ended in a silent reply, and called none but the tools `reading`, which change nothing."""
     answers = [message for message in turn if isinstance(message, AssistantMessage)]
-    if not answers or any(call.name not in looking for answer in answers for call in answer.tool_calls):
+    if not answers or any(call.name not in reading for answer in answers for call in answer.tool_calls):
         return False
     last = answers[-1]
     return last is turn[-1] and not last.broken and bool(last.text.strip()) and not spoken(last.text)
 
 
 def _without_token(message: AssistantMessage) -> AssistantMessage:
-    """`message` as it is stored: a silent reply stays as it is, beside words the token goes."""
-    said = spoken(message.text)
-    if not said or said == message.text.strip() or message.broken:
+    """`message` as it is stored: a silent reply is unchanged, with other words the token goes."""
+    text = spoken(message.text)
+    if not text or text == message.text.strip() or message.broken:
         return message
     others = [block for block in message.content if not isinstance(block, TextBlock)]
-    place = next(index for index, block in enumerate(message.content) if isinstance(block, TextBlock))
-    return structs.replace(message, content=[*others[:place], TextBlock(said), *others[place:]])
+    position = next(index for index, block in enumerate(message.content) if isinstance(block, TextBlock))
+    return structs.replace(message, content=[*others[:position], TextBlock(text), *others[position:]])

@@ -41,7 +41,7 @@ STORY = (
 """
 )
 LATER, AT_ONCE = "answered.wait", "lambda: asyncio.sleep(0)"
-NEW, BY_THE_CLOCK = 'talk(agent, "/new and now?")', "agent.look_at_clock()"
+NEW, BY_THE_CLOCK = 'talk(agent, "/new and now?")', "agent.check_clock()"
 NEXT_DAY = 24 * 60
 
 

@@ -170,7 +170,7 @@ async def test_what_a_hook_keeps_later_needs_no_session_that_is_open(
     hooks_of(agent).on_failure = tell
     profile = structs.replace(agent.deps.profile, home=tmp_path)
     agent.hooks.deps = structs.replace(agent.deps, profile=profile)
-    agent.hooks.announce = tell
+    agent.hooks.notify = tell
     monkeypatch.setattr(agent.deps.store, "rotate", rotate_slowly)
     await talk(agent, "/new")
     assert [type(result) for result in results] == [NoteKept]

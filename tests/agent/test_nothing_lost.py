@@ -271,7 +271,7 @@ class NothingLost(RuleBasedStateMachine):
         events: list[Event] = []
         self.agent.on_event = events.append
         try:
-            await self.agent.look_at_clock()
+            await self.agent.check_clock()
         except SessionStoreError:
             assert self.world.failed_appends, "the look at the clock failed without a reason"
         finally:

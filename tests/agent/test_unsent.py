@@ -105,7 +105,7 @@ def files(place: Path) -> list[Path]:
 
 async def reopened(place: Path, minutes: int) -> Agent:
     agent = await open_agent(place, PurposeModel(slug=[[]]), minutes)
-    await agent.look_for_unsent()
+    await agent.find_unsent()
     return agent
 
 
@@ -199,7 +199,7 @@ class Waiting:
 async def waiting(place: Path, minutes: int = 5, policy: ResetPolicy | None = None) -> Waiting:
     release = asyncio.Event()
     agent = await open_agent(place, PurposeModel(chat=[[release.wait, *says("fine")], says("fine")]), minutes, policy)
-    await agent.look_for_unsent()
+    await agent.find_unsent()
     host = Waiting(agent, release)
     await host.send("first")
     return host
@@ -246,8 +246,8 @@ async def test_words_that_wait_over_the_end_of_a_session_are_said_in_the_next(ho
     await host.send("second")
     await host.leave()
     agent = await open_agent(home, PurposeModel(slug=[[]]), NEXT_DAY, DAILY)
-    await agent.look_for_unsent()
-    assert isinstance(await agent.look_at_clock(), object)
+    await agent.find_unsent()
+    assert isinstance(await agent.check_clock(), object)
     assert agent.conversation.session_id != old
     [unsent] = agent.outbox.left
     events = [event async for event in agent.submit(unsent.text, unsent_id=unsent.id)]

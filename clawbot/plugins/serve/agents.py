@@ -130,7 +130,7 @@ class Agents:
             # A client asks for titles itself, where it wants them.
             options = structs.replace(self._options, titles=False, agent=services.agent_id)
             runtime = await Runtime.open(structs.replace(options, session=key or FRESH, new=key is None), services)
-            runtime.agent.stays = True
+            runtime.agent.fixed = True
         finally:
             self._opening -= 1
         room = Room(runtime, self._clock.monotonic())
