@@ -143,7 +143,7 @@ class MemoryGate:
                 self._report_failure(ended, scope)
 
     def rewound(self) -> None:
-        """The conversation goes on from an earlier place: its records are read anew."""
+        """The conversation goes on from an earlier entry: its records are read again."""
         self._session = ""
 
     def compacted(self, entry: CompactionEntry) -> None:
@@ -264,7 +264,7 @@ class Keeping:
         """Record the outcome. Raises SessionStoreError."""
         begun = self._begun or (self._of(held) if outcome.result == "written" else None)
         if begun is None and outcome.result == "failed":
-            begun = self._whole()
+            begun = self._complete()
         if begun is not None:
             await self._gate.end(begun, outcome)
 
@@ -276,7 +276,7 @@ class Keeping:
         ident = self._begun.offer if self._begun else ""
         return offer_to(self._name, "reset", self._conversation, (start, span[1]), ident)
 
-    def _whole(self) -> Offer | None:
+    def _complete(self) -> Offer | None:
         return offer_to(self._name, "reset", self._conversation, self._span) if self._span else None
 
     @property
@@ -295,7 +295,7 @@ def _report_writes(ended: Offer, scope: Scope) -> None:
 
 def offer_to(name: str, way: Exit, conversation: Conversation, span: Span, ident: str = "") -> Offer:
     """The first record of an offer of `span` to `name`; `ident` is its id, by default a new one."""
-    first, last = (conversation.items[place].entry_id for place in (span[0], span[1] - 1))
+    first, last = (conversation.items[at].entry_id for at in (span[0], span[1] - 1))
     return Offer(
         offer=ident or uuid.uuid4().hex[:8],
         phase="begin",

@@ -64,17 +64,17 @@ class CommandHost(Protocol):
 
     @property
     def status(self) -> RuntimeStatus:
-        """How the conversation stands."""
+        """The state of the conversation."""
 
     @property
     def tool_specs(self) -> Sequence[ToolSpec]:
         """The tools that the model may call."""
 
     async def reset(self, reason: ResetReason, text: str = "") -> SessionChanged:
-        """Go on in a fresh session under the same key; `text` is what the user says first in it."""
+        """Go on in a fresh session under the same key; `text` is the user's first message in it."""
 
     async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
-        """Go on in a new session that begins with the talk of this one, which stays as it is."""
+        """Go on in a new session that begins with the messages of this one, which is unchanged."""
 
     async def compact(self, focus: str) -> CompactionFinished:
         """Summarise the earlier turns now."""
@@ -118,7 +118,7 @@ class Command(Struct, frozen=True):
 
 
 class CommandSet(Struct, frozen=True):
-    """The commands by their names, without the slash; `problems` says which ones of packages are left out, and why."""
+    """The commands by their names, without the slash; `problems` lists those of packages that are left out, and why."""
 
     commands: dict[str, Command]
     problems: tuple[str, ...] = ()
@@ -190,7 +190,7 @@ def _packaged(point: EntryPoint) -> Command:
         except Exception as error:
             log.exception("the command %s of a package failed", name)
             raise ClawbotError(f"{name} failed: {type(error).__name__}: {error}") from error
-        return done if isinstance(done, CommandResult) else _said(name, str(done))
+        return done if isinstance(done, CommandResult) else _output(name, str(done))
 
     return Command(CommandInfo(name, clean_line(getattr(offered, "arguments", "")), clean_line(offered.help)), run)
 
@@ -207,14 +207,14 @@ async def run_command(parsed: ParsedCommand, host: AgentHost) -> CommandResult:
     return await found.run(host, parsed.argument)
 
 
-def _said(name: str, text: str, data: object = None) -> CommandResult:
+def _output(name: str, text: str, data: object = None) -> CommandResult:
     return CommandResult((CommandOutput(command=name, text=text, data=data),))
 
 
 async def _fresh(name: ResetReason, host: AgentHost, text: str) -> CommandResult:
     changed = await host.reset(name, text)
-    said = CommandOutput(command=name, text=_("New conversation started."))
-    return CommandResult((changed, said), message=text)
+    output = CommandOutput(command=name, text=_("New conversation started."))
+    return CommandResult((changed, output), message=text)
 
 
 command("/new")(functools.partial(_fresh, "/new"))
@@ -225,13 +225,13 @@ command("/reset")(functools.partial(_fresh, "/reset"))
 async def _compact(host: AgentHost, argument: str) -> CommandResult:
     done = await host.compact(argument)
     if done.error in (NOTHING_TO_COMPACT, ALREADY_COMPACTED):
-        return _said("/compact", _(done.error), msgspec.to_builtins(done))
+        return _output("/compact", _(done.error), msgspec.to_builtins(done))
     if done.status != "done":
         raise ClawbotError(_("Not compacted: {reason}").format(reason=done.error), hint=_("The history is whole."))
     text = _("Compacted: {before:,} → about {after:,} tokens.").format(
         before=done.tokens_before, after=done.tokens_after
     )
-    return _said("/compact", text, msgspec.to_builtins(done))
+    return _output("/compact", text, msgspec.to_builtins(done))
 
 
 @command("/context")
@@ -241,14 +241,14 @@ async def _context(host: AgentHost, argument: str) -> CommandResult:
     text = render_report(report, detail=argument == "detail", zone=host.deps.zone)
     if argument == "json":
         text = f"```json\n{msgspec.json.format(msgspec.json.encode(data), indent=2).decode()}\n```"
-    return _said("/context", text, data)
+    return _output("/context", text, data)
 
 
 @command("/status")
 async def _status(host: AgentHost, argument: str) -> CommandResult:
     report = await host.context_report()
     now = host.status
-    return _said("/status", render_status(now, report, host.deps.zone), status_data(now, report))
+    return _output("/status", render_status(now, report, host.deps.zone), status_data(now, report))
 
 
 @command("/sessions")
@@ -258,7 +258,7 @@ async def _sessions(host: AgentHost, argument: str) -> CommandResult:
     for item in found:
         turns = ngettext("{n:,} turn", "{n:,} turns", item.turns).format(n=item.turns)
         lines.append(f"- **{item.key}** {item.title or _('(nothing said yet)')} · {turns} · {ended_words(item.ended)}")
-    return _said("/sessions", "\n".join(lines) or _("No conversations yet."))
+    return _output("/sessions", "\n".join(lines) or _("No conversations yet."))
 
 
 @command("/rename")
@@ -266,9 +266,9 @@ async def _rename(host: AgentHost, argument: str) -> CommandResult:
     if not argument.strip():
         summary = await asyncio.to_thread(host.deps.store.summary, host.conversation.session.record)
         now = _("Now: **{title}**. `/rename TITLE` gives it another title.").format(title=clean_line(summary.title))
-        return _said("/rename", now)
+        return _output("/rename", now)
     title = await host.conversation.rename(argument)
-    return _said("/rename", _("This conversation is now **{title}**.").format(title=title), {"title": title})
+    return _output("/rename", _("This conversation is now **{title}**.").format(title=title), {"title": title})
 
 
 @command("/fork")
@@ -282,21 +282,21 @@ async def _fork(host: AgentHost, argument: str) -> CommandResult:
         text = _("The fork is the conversation **{key}**; this one goes on as it is.")
     data = {"sessionKey": key, "sessionId": changed.session_id}
     text = text.format(key=argument.strip() or key, was=was)
-    said = CommandOutput(command="/fork", text=text, data=data)
-    return CommandResult((changed, said) if is_here else (said,))
+    output = CommandOutput(command="/fork", text=text, data=data)
+    return CommandResult((changed, output) if is_here else (output,))
 
 
 @command("/unsent")
 async def _unsent(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- {' '.join(each.text.split())}" for each in host.outbox.left]
-    return _said("/unsent", "\n".join(lines) or _("Everything was sent."), [each.text for each in host.outbox.left])
+    return _output("/unsent", "\n".join(lines) or _("Everything was sent."), [each.text for each in host.outbox.left])
 
 
 @command("/model")
 async def _model(host: AgentHost, argument: str) -> CommandResult:
     if not argument:
         lines = [f"- **{item.ref}** · {item.reason}" for item in await host.deps.model.find()]
-        return _said("/model", "\n".join([_("Now: **{model}**").format(model=host.status.model.ref), "", *lines]))
+        return _output("/model", "\n".join([_("Now: **{model}**").format(model=host.status.model.ref), "", *lines]))
     info = await host.set_model(argument)
     changed = ModelChanged(model=info.ref, reason=info.reason)
     now = _("Now: **{model}**").format(model=info.ref)
@@ -312,20 +312,20 @@ async def _agent(host: AgentHost, argument: str) -> CommandResult:
         {"agentId": each.agent_id, "workspace": str(each.workspace), "model": each.model, "current": each.current}
         for each in agents
     ]
-    return _said("/agent", "\n".join([*lines, "", how]), data)
+    return _output("/agent", "\n".join([*lines, "", how]), data)
 
 
 @command("/hooks")
 async def _hooks(host: AgentHost, argument: str) -> CommandResult:
     found = await host.hooks.status()
-    return _said("/hooks", hooks_text(found, host.deps.zone), msgspec.to_builtins(found))
+    return _output("/hooks", hooks_text(found, host.deps.zone), msgspec.to_builtins(found))
 
 
 @command("/skills")
 async def _skills(host: AgentHost, argument: str) -> CommandResult:
-    shelf = host.deps.skills
-    found = await asyncio.to_thread(shelf.scan) if shelf is not None else ()
-    return _said("/skills", skills_text(found), [skill.data() for skill in found])
+    catalog = host.deps.skills
+    found = await asyncio.to_thread(catalog.scan) if catalog is not None else ()
+    return _output("/skills", skills_text(found), [skill.data() for skill in found])
 
 
 @command("/skill")
@@ -346,7 +346,7 @@ async def _mode(host: AgentHost, argument: str) -> CommandResult:
         problem = _("There is no mode {mode}.").format(mode=clean_line(argument))
         raise ClawbotError(problem, hint=_("Choose from {modes}.").format(modes=", ".join(MODES)))
     permissions.mode = chosen or permissions.mode
-    return _said("/mode", mode_text(permissions.mode), {"mode": permissions.mode})
+    return _output("/mode", mode_text(permissions.mode), {"mode": permissions.mode})
 
 
 @command("/forget")
@@ -361,7 +361,7 @@ async def _forget(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- {clean_line(line)}" for line in await host.deps.memory.forget(words, sure)]
     if not sure:
         lines += ["", _("Forget this? `/forget yes {words}` does it.").format(words=clean_line(words))]
-    return _said("/forget", "\n".join(lines))
+    return _output("/forget", "\n".join(lines))
 
 
 @command("/permissions")
@@ -375,13 +375,13 @@ async def _permissions(host: AgentHost, argument: str) -> CommandResult:
             raise ClawbotError(_("There is no such number."), hint=_("/permissions lists what was always allowed."))
         tools.take_back(grants[chosen - 1][1])
     text = permissions_text(tools, host.deps.settings, host.deps.profile)
-    return _said("/permissions", text, {"mode": tools.permissions.mode, "always": tools.grants()})
+    return _output("/permissions", text, {"mode": tools.permissions.mode, "always": tools.grants()})
 
 
 @command("/tools")
 async def _tools(host: AgentHost, argument: str) -> CommandResult:
     lines = [f"- **{spec.name}** {spec.description.partition('. ')[0]}" for spec in host.tool_specs]
-    return _said("/tools", "\n".join(lines))
+    return _output("/tools", "\n".join(lines))
 
 
 @command("/mcp")
@@ -389,21 +389,21 @@ async def _mcp(host: AgentHost, argument: str) -> CommandResult:
     found = host.deps.profile.mcp()
     lines = [line for server in found for line in mcp_lines(server)]
     none = _("No MCP servers. `clawbot mcp add NAME -- COMMAND` adds one.")
-    return _said("/mcp", "\n".join(lines) or none, msgspec.to_builtins(found))
+    return _output("/mcp", "\n".join(lines) or none, msgspec.to_builtins(found))
 
 
 @command("/edit")
 async def _edit(host: AgentHost, argument: str) -> CommandResult:
     target = host.status.workspace / (argument or "AGENTS.md")
-    return _said("/edit", _("`{file}` opens in the chat screen (`clawbot`), or in any editor.").format(file=target))
+    return _output("/edit", _("`{file}` opens in the chat screen (`clawbot`), or in any editor.").format(file=target))
 
 
 @command("/memory")
 async def _memory(host: AgentHost, argument: str) -> CommandResult:
     if host.deps.memory.index is None:
-        return _said("/memory", _("The memory index is off: `memory_search.enabled` in the settings."))
+        return _output("/memory", _("The memory index is off: `memory_search.enabled` in the settings."))
     if not argument:
-        return _said(
+        return _output(
             "/memory", _("`/memory QUERY` searches the notes; the chat screen (`clawbot`) does so as you type.")
         )
     found = await host.deps.memory.index.search(SearchRequest(queries=(argument,)))
@@ -413,7 +413,7 @@ async def _memory(host: AgentHost, argument: str) -> CommandResult:
         more = f" ({and_more(hit.more)})" if hit.more else ""
         lines.append(f"- **{where}** {' '.join(hit.snippet.split())}{more}")
     notes = [f"_{note}_" for note in found.warnings]
-    return _said("/memory", "\n".join([*(lines or [_("Nothing found.")]), *notes]), msgspec.to_builtins(found))
+    return _output("/memory", "\n".join([*(lines or [_("Nothing found.")]), *notes]), msgspec.to_builtins(found))
 
 
 @command("/export")
@@ -424,13 +424,13 @@ async def _export(host: AgentHost, argument: str) -> CommandResult:
     if form not in {"md", "json"}:
         form, rest = ("json" if argument.endswith(".json") else "md"), argument
     path = await host.export(form, Path(rest.strip()) if rest.strip() else None, with_secrets=with_secrets)
-    return _said("/export", _("Written to `{file}`.").format(file=path), {"path": str(path)})
+    return _output("/export", _("Written to `{file}`.").format(file=path), {"path": str(path)})
 
 
 @command("/help")
 async def _help(host: AgentHost, argument: str) -> CommandResult:
     known = [info for info in installed_commands().infos if info.screen != "always" or info.name == "/quit"]
-    return _said("/help", "\n".join(f"- **{info.name}** {_(info.arguments)} {_(info.help)}" for info in known))
+    return _output("/help", "\n".join(f"- **{info.name}** {_(info.arguments)} {_(info.help)}" for info in known))
 
 
 # What the commands answer that only the chat screen has.
@@ -443,7 +443,7 @@ _ANSWERS = {
 
 
 async def _fixed(name: str, host: AgentHost, argument: str) -> CommandResult:
-    return _said(name, _(_ANSWERS[name]))
+    return _output(name, _(_ANSWERS[name]))
 
 
 for _name in _ANSWERS:

@@ -46,7 +46,7 @@ from clawbot.text.secrets import MARK, left_out
 log = logging.getLogger(__name__)
 
 NO_GAIN = N_("The summary would take as much room as what it stands for.")
-_FLUSH_PROMPT_TOKENS = 600  # the prompts of a silent turn, beside the copy
+_FLUSH_PROMPT_TOKENS = 600  # the prompts of a silent turn, besides the copy
 _MIN_COPY = 500  # minimum tokens of a useful copy
 _REQUEST_SHARE = 4  # the running request may take 1/n of the room for a conversation
 _REQUEST_CHARS = 8_000
@@ -136,7 +136,7 @@ class Compactor:
         return len(prepared.items) - waits
 
     def allowed(self, prepared: PreparedRequest, *, overflown: bool = False) -> int:
-        """Maximum tokens of conversation in a copy for a silent turn. A copy of all that was said keeps the beginning
+        """Maximum tokens of conversation in a copy for a silent turn. A copy of all messages keeps the beginning
         that the provider has read, so it may reach into the reserve where the provider's own figures are known."""
         room = copy_limit(prepared.measure, prepared.budget) - prepared.measure.fixed - _FLUSH_PROMPT_TOKENS
         if overflown:
@@ -144,7 +144,7 @@ class Compactor:
             room = min(room, (prepared.measure.counted - prepared.measure.fixed) // 2)
         return max(room, _MIN_COPY)
 
-    # -- what stands for it -------------------------------------------------------------------------------------------
+    # -- the summary --------------------------------------------------------------------------------------------------
 
     async def _summarise(
         self, trigger: CompactionTrigger, prepared: PreparedRequest, cut: Cut, focus: str, scope: Scope

@@ -134,7 +134,7 @@ class ContextPolicy:
         return refused is not None and after.sent < refused.sent
 
     def explained(self, error: ContextOverflowError) -> ContextOverflowError:
-        """Add to `error` what can be done, and where the tokens go unless bytes, say, are what is too large."""
+        """Add to `error` what can be done, and where the tokens go unless bytes, for example, are what is too large."""
         request = self._requests.prepared
         if request is None or not request.tokens:
             return error

@@ -39,7 +39,7 @@ from clawbot.text.patterns import lazy_re
 
 log = logging.getLogger(__name__)
 
-# Models are told to write `## Plan`. They take another level, bold type, more words and their user's language for it.
+# Models are asked to write `## Plan`. They take another level, bold type, more words and their user's language for it.
 _NAMES = rf"{pattern_in('plan')}|\bpiano\b|\bplano\b|план"
 _HEADING = lazy_re(rf"(?im)^ {{0,3}}(?:\#{{1,6}}[ \t]+|\*\*|__)[^\n]{{0,80}}?(?:{_NAMES})[^\n]*$")
 _FENCE = lazy_re(r"(?ms)^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)")
@@ -48,7 +48,7 @@ _FENCE = lazy_re(r"(?ms)^ {0,3}(```+|~~~+).*?(?:^ {0,3}\1|\Z)")
 class Conversation:
     """One open session. All disk work happens on threads, in call order.
 
-    A reply that could not be written (a full disk) stays in memory and is written before the next message, so that
+    A reply that could not be written (a full disk) remains in memory and is written before the next message, so that
     nothing the user saw is lost while the program runs.
     """
 
@@ -105,7 +105,7 @@ class Conversation:
 
     @property
     def is_blank(self) -> bool:
-        """Whether nothing was said yet; a quote of notes does not count."""
+        """Whether there is no message yet; a quote of notes does not count."""
         return all(quotes_notes(item.message) for item in self.items)
 
     async def quote(self, text: str, files: Sequence[str]) -> str:
@@ -222,7 +222,7 @@ class Conversation:
 
     async def rewind(self, entry_id: str) -> str:
         """Take the user's message `entry_id` and all that followed it out of the context; returns its text. The
-        transcript keeps them, beside the branch that begins here. Raises SessionStoreError; then nothing has changed.
+        transcript keeps them, alongside the branch that begins here. On SessionStoreError nothing has changed.
         """
         await self.save_rest()
         text = await asyncio.to_thread(self._branch, entry_id)
@@ -278,7 +278,7 @@ class Conversation:
         self.session.record = self._store.restart(self.session.record)
 
     async def rotate(self, reason: str, *, pending: bool = False) -> SessionChanged:
-        """Start a fresh session under the same key; the old transcript stays. `pending`: memory must still be offered
+        """Start a fresh session under the same key; the old transcript remains. `pending`: memory must still be offered
         the rest of it."""
         await self.save_rest()
         await asyncio.to_thread(self._store.update, self.session.record)
@@ -312,11 +312,11 @@ class Conversation:
 
 def _first_since_compaction(entries: Sequence[Entry], items: Sequence[ContextItem]) -> int:
     """The index of the first of `items` after the last compaction; 0 without one."""
-    compactions = [place for place, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
+    compactions = [at for at, entry in enumerate(entries) if isinstance(entry, CompactionEntry)]
     if not compactions:
         return 0
-    places = {entry.id: place for place, entry in enumerate(entries)}
-    return next((at for at, item in enumerate(items) if places[item.entry_id] > compactions[-1]), len(items))
+    positions = {entry.id: at for at, entry in enumerate(entries)}
+    return next((at for at, item in enumerate(items) if positions[item.entry_id] > compactions[-1]), len(items))
 
 
 def notices_of(session: OpenSession) -> list[Notice]:
@@ -336,8 +336,8 @@ def plan_in(answer: str) -> str:
 
 def plan_of(message: Message | None) -> str:
     """Return the plan of a complete answer in plan mode, "" for any other message."""
-    is_whole = isinstance(message, AssistantMessage) and not message.tool_calls and not message.broken
-    return plan_in(message.text) if message is not None and is_whole else ""
+    is_complete = isinstance(message, AssistantMessage) and not message.tool_calls and not message.broken
+    return plan_in(message.text) if message is not None and is_complete else ""
 
 
 def last_plan(messages: Iterable[Message]) -> str:
@@ -352,5 +352,5 @@ def last_plan(messages: Iterable[Message]) -> str:
 
 
 def acceptance(plan: str) -> str:
-    """What the user says by accepting `plan`, in its language."""
+    """Return the user's message on accepting `plan`, in its language."""
     return text_in("plan_accepted", detect(plan) or "en")

@@ -87,7 +87,7 @@ RunPrompt = Callable[[str, str], Awaitable[str]]
 
 class FrontEnd(Struct, frozen=True):
     """What the program around a session allows and adds. `approvals`: somebody can answer questions; else those of the
-    tools `approved` are allowed. `client` is the current request of the program through which the user talks, for the
+    tools `approved` are allowed. `client` is the current request of the program in front of the user, for the
     prompt. `flush_at_end`: closing the session offers it to memory. `titles`: the model gives sessions their titles.
     `attachments` reads what messages mention, None where `@` has no meaning; `asked` gets the names of the files in the
     prompt; `run_prompt` takes a turn in another session, None where none can be opened."""

@@ -15,7 +15,7 @@ The same goes for a session that the end of the program left before memory had t
 | given up | a last offer `abandoned`, after `MAX_TRIES` failures | nothing |
 | done | all entries are in offers that are final | the mark in the index goes |
 
-Only the records in the transcript decide what is left to offer. The index says which transcripts to check, so that a
+Only the records in the transcript decide what is left to offer. The index states which transcripts to check, so that a
 start reads none of the others: after a kill it may name one too many, never one too few.
 """
 
@@ -32,7 +32,7 @@ from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Emit, Event, MemoryWritten, Notice, ResetReason, Scope, SessionChanged, warning
 from clawbot.agent.hooks import SessionHooks, SessionServices
-from clawbot.agent.offers import KEEPER, MAX_FAILURES, MAX_TRIES, FlushOutcome, kept_notes
+from clawbot.agent.offers import MAX_FAILURES, MAX_TRIES, NOTE_HOOK, FlushOutcome, kept_notes
 from clawbot.agent.turn_runner import TurnRunner
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
@@ -51,7 +51,7 @@ _NOT_KEPT = N_("This conversation was not archived")
 
 
 class Resets:
-    """The ends of one conversation's sessions, while no turn runs. `leaves` says whether memory is to be offered the
+    """The ends of one conversation's sessions, while no turn runs. `leaves` returns whether memory is to be offered the
     rest when the session has ended, and records what it is not to be offered; `ended` is called when a session has
     ended that left something."""
 
@@ -78,10 +78,10 @@ class Resets:
         """Start a fresh session under the same key. `text` is the user's first message in it.
 
         A hook that fails, hangs or is stopped never prevents the reset. Raises SessionStoreError; then the old session
-        stays.
+        remains.
         """
         await self._conversation.save_rest()
-        await self._keep(_Keeper(self._conversation, self._hooks, reason, text), scope)
+        await self._keep(_EndingHooks(self._conversation, self._hooks, reason, text), scope)
         pending = await self._leaves(scope)
         changed = await self._rotate(reason, pending=pending)
         if pending:
@@ -124,11 +124,11 @@ class Resets:
         scope.emit(changed)
         return notices_of(conversation.session)
 
-    async def _keep(self, keeper: _Keeper, scope: Scope) -> None:
+    async def _keep(self, hooks: _EndingHooks, scope: Scope) -> None:
         """Let the hooks keep the session, and record what their note covers."""
         try:
             await self._gate.settle_crash(scope)
-            await keeper.run(self._gate.keeping(KEEPER), scope)
+            await hooks.run(self._gate.keeping(NOTE_HOOK), scope)
         except ClawbotError as error:
             log.warning("what became of the note of a session could not be recorded: %s", error)
             scope.emit(warning(_("The conversation's note could not be recorded: {error}").format(error=error)))
@@ -142,7 +142,7 @@ class Resets:
         return changed
 
 
-class _Keeper:
+class _EndingHooks:
     """The hooks of one reset, which run once."""
 
     def __init__(self, conversation: Conversation, hooks: SessionHooks, reason: ResetReason, text: str) -> None:
@@ -181,7 +181,7 @@ class _Keeper:
         if services.kept is not None:
             return FlushOutcome("written", (services.kept.write,) if services.kept.write else ())
         hooks, topic = self._hooks, self._event.topic
-        last = hooks.last_run(KEEPER) if hooks.is_ready(KEEPER, topic) else None
+        last = hooks.last_run(NOTE_HOOK) if hooks.is_ready(NOTE_HOOK, topic) else None
         if stopped or last is None or last.topic != topic or last.status == "ok":
             return FlushOutcome("interrupted" if stopped else "nothing")
         return FlushOutcome("failed", error=f"{_(_NOT_KEPT)}: {last.error}")
@@ -224,7 +224,7 @@ class EndedSessions:
         return self._task is not None and not self._task.done()
 
     def wake(self) -> None:
-        """Look for pending sessions, and offer them. Nobody waits for it."""
+        """Find pending sessions, and offer them. Nobody waits for it."""
         self._woken = True
         if self._again is not None:
             self._again.cancel()
@@ -232,10 +232,10 @@ class EndedSessions:
         if not (self._held_back or self.is_busy):
             self._cancel = Cancellation()
             self._task = asyncio.create_task(self._run(), name="ended sessions")
-            self._task.add_done_callback(self._rested)
+            self._task.add_done_callback(self._scan_done)
 
-    def _rested(self, _task: asyncio.Task[None]) -> None:
-        """Something may have ended while the last look was being stopped."""
+    def _scan_done(self, _task: asyncio.Task[None]) -> None:
+        """Something may have ended while the last scan was being stopped."""
         if self._woken and not self._held_back:
             self.wake()
 
@@ -261,7 +261,7 @@ class EndedSessions:
             self.wake()
 
     def stop(self) -> bool:
-        """Stop what is being offered; a later look goes on with it. False when nothing is."""
+        """Stop what is being offered; a later scan goes on with it. False when nothing is."""
         self._cancel.request()
         return self.is_busy
 
@@ -283,7 +283,7 @@ class EndedSessions:
             except ClawbotError as error:
                 log.warning("ended sessions can't be searched: %s", error)
                 return
-            # What is no longer pending was offered, forgotten or resumed, and begins anew when it ends again.
+            # What is no longer pending was offered, forgotten or resumed, and begins again when it ends again.
             pending = {each.session_id for each in records}
             self._failures = {one: count for one, count in self._failures.items() if one in pending}
             for record in records:
@@ -299,7 +299,7 @@ class EndedSessions:
         try:
             await self._offer(record)
         except SessionLockedError:
-            # Somebody talks in it, or another program sees to it.
+            # It is open elsewhere, or another program sees to it.
             self._later()
         except SessionStoreError as error:
             log.warning("what was offered of a session that ended could not be recorded: %s", error)
@@ -364,7 +364,7 @@ class EndedSessions:
                 self._notify(event)
 
     def _failed(self, session_id: str, error: str) -> None:
-        """Try again later, and say so once."""
+        """Try again later, and report that once."""
         log.warning("memory was not offered what an ended session left: %s", error)
         if session_id not in self._failures:
             text = _("The conversation before is not in memory yet: {error} It is tried again, also at the next start.")

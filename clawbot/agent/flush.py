@@ -2,7 +2,7 @@
 notes. `SilentTurn` accepts the gate's offers.
 
 Its requests begin with the session's own bytes: the same system prompt, the same tools, the same messages, so that the
-provider has read them already. What is special about the turn stands in its last message, and is kept to where the
+provider has read them already. What is special about the turn is in its last message, and is kept to where the
 tools run.
 
 Nothing of it goes into the transcript or to the user. What it came to is a value, also when the model fails, stalls or
@@ -67,9 +67,9 @@ MAX_ROUNDS = 8  # model calls: reading, a few notes and a last word take four
 RECORD_CHARS = 600  # of a reply or an error, what the transcript keeps
 PROSE_CHARS = 300  # a longer reply without a call is a model that can't call, not one with nothing to keep
 LEFT_OUT = "[Left out: it did not fit.]"
-SHORT_CHARS = 200  # a result up to this stays: what a write came to must not be forgotten
+SHORT_CHARS = 200  # a result up to this is kept: what a write came to must not be forgotten
 _MIN_COPY = 500  # tokens of a copy: less shows nothing
-_PROMPT = 700  # tokens of a silent turn beside what the session sends, and the copy
+_PROMPT = 700  # tokens of a silent turn besides what the session sends, and the copy
 
 DAY = "YYYY-MM-DD"
 SILENT = "NO_REPLY"
@@ -88,7 +88,7 @@ def daily_note(now: datetime) -> str:
 
 
 def flush_prompt(settings: MemoryFlushSettings, now: datetime) -> str:
-    """What the user's side says: both prompts of the settings, the file, what is refused, and the time."""
+    """The user's message: both prompts of the settings, the file, what is refused, and the time."""
     path = daily_note(now)
     prompts = (part.strip() for part in (settings.prompt, settings.system_prompt))
     text = "\n\n".join(filter(None, prompts)).replace(DAY, f"{now:%Y-%m-%d}")
@@ -116,10 +116,10 @@ def ordinal(number: int) -> str:
 
 class FlushSetup(Struct, frozen=True, kw_only=True):
     """What is offered to memory, and what a flush works with. `request` is what the session would send now, whose
-    messages are a copy of the context with whole pairs and without one that waits for its answer. `now`, in the user's
-    zone, says which day's notes are written, even when midnight passes meanwhile.
+    messages are a copy of the context with complete pairs and without one that waits for its answer. `now`, in the
+    user's zone, decides which day's notes are written, even when midnight passes.
 
-    `tools` are those of the agent, of which those are used that only read; `timeout` bounds the whole turn, in
+    `tools` are those of the agent, of which those are used that only read; `timeout` bounds all of the turn, in
     seconds; `output_max_chars` caps what the model sees of one result; `before_write` is called in a thread before
     anything is written, which it forbids by raising."""
 
@@ -141,13 +141,13 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
         reason = f"{setup.model.info.ref} can't call tools, so it can't write notes."
         error = f"{reason} Name one that can in compaction.memory_flush.model."
         return FlushOutcome("failed", error=error, useless=True)
-    said = [message.text for message in setup.request.messages]
-    known = await asyncio.to_thread(secret_values, said)
+    texts = [message.text for message in setup.request.messages]
+    known = await asyncio.to_thread(secret_values, texts)
     typed = [message.text for message in setup.request.messages if is_typed(message)]
     consented = frozenset().union(*map(consented_in, typed))
     folder, path = WorkspaceFolder(setup.workspace), daily_note(setup.now)
     file = AppendOnlyFile(
-        folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(said)), consented=consented
+        folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(texts)), consented=consented
     )
     exchange = _Exchange(setup, file)
     result: Result | None = None
@@ -226,7 +226,7 @@ class _FlushTools:
 
 
 class _Exchange:
-    """The messages of a flush: the copy of the context, the prompt, and in `own` what the turn has said since."""
+    """The messages of a flush: the copy of the context, the prompt, and in `own` what the turn has added since."""
 
     def __init__(self, setup: FlushSetup, file: AppendOnlyFile) -> None:
         reading = [tool for tool in setup.tools if tool.read_only and not isinstance(tool, AskingTool)]
@@ -268,7 +268,7 @@ class _Exchange:
         return ""
 
     def only_prose(self) -> bool:
-        """Whether the model called nothing and talked at length, or without end: then it has nothing to say, and will
+        """Whether the model called nothing and wrote at length, or without end: then it has nothing to save, and will
         not do better when it is asked again."""
         last = self.own[-1] if self.own else None
         if len(self.own) != 1 or not isinstance(last, AssistantMessage):
@@ -281,9 +281,9 @@ class _Exchange:
         return next((result.text for result in results if result.is_error), "")
 
     def reply(self) -> str:
-        """The last thing that the model said."""
-        said = (message.text for message in reversed(self.own) if isinstance(message, AssistantMessage))
-        return next((text for text in said if text), "")
+        """Return the last text of the model."""
+        texts = (message.text for message in reversed(self.own) if isinstance(message, AssistantMessage))
+        return next((text for text in texts if text), "")
 
     def tokens(self) -> int:
         """The tokens of all calls, as counted by the provider."""
@@ -324,13 +324,13 @@ class SilentTurn:
         self, model: ChatModel, copy: Detached, before_write: BeforeWrite, scope: Scope
     ) -> FlushOutcome:
         """The same with a separate model, whose window may be smaller: in as many turns as necessary."""
-        whole = FlushOutcome(result="nothing")
+        combined = FlushOutcome(result="nothing")
         for part in await asyncio.to_thread(self._fitting, copy, model):
             outcome = await self._flush(model, part, before_write, scope)
-            whole = joined(whole, outcome)
+            combined = joined(combined, outcome)
             if outcome.result in ("failed", "interrupted"):
                 break
-        return whole
+        return combined
 
     def _fitting(self, copy: Detached, model: ChatModel) -> list[Detached]:
         counter = TokenCounter(ref=model.info.ref)
@@ -368,7 +368,7 @@ class SilentTurn:
                 "`compaction.memory_flush.model` can name another one."
             )
             scope.emit(Notice(level="info", text=hint.format(model=model.info.ref)))
-        # It looks for what is written already, with all tools that read.
+        # It searches what is written already, with all tools that read.
         request = structs.replace(flush.request, tools=self._requests.toolbox.specs)
         async with deps.model.borrow(OFFLINE, scope.cancel) as offline:
             instead = await run_flush(structs.replace(flush, model=offline, request=request), scope.cancel)
@@ -377,11 +377,11 @@ class SilentTurn:
     def _moment(self, copy: Detached) -> datetime:
         """The time shown to the model, in the user's zone: it decides which day's notes are written."""
         now = self._deps.clock.now()
-        said = max((message.timestamp for message in copy.messages), default=0)
-        if not self._ended or not said:
+        last = max((message.timestamp for message in copy.messages), default=0)
+        if not self._ended or not last:
             return now
         try:
-            return min(now, datetime.fromtimestamp(said / 1000, now.tzinfo))
+            return min(now, datetime.fromtimestamp(last / 1000, now.tzinfo))
         except (OverflowError, ValueError, OSError):
             return now
 

@@ -1,4 +1,4 @@
-"""The hooks of one conversation: they are told what happens in it, may change some of it, and ask the program for
+"""The hooks of one conversation: they receive what happens in it, may change some of it, and ask the program for
 texts of the session, the model, the note, a line for the user, a turn."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 LEVELS: dict[str, Literal["info", "warning", "error"]] = {"info": "info", "warning": "warning", "error": "error"}
 _THREAD_SECONDS = 5.0  # for a note that is being written when the user stops the hooks
-_MAX_LINE = 2_000  # characters of what a hook tells the user
+_MAX_LINE = 2_000  # characters of a line that a hook shows the user
 
 
 class SessionHooks:
@@ -95,23 +95,22 @@ class SessionHooks:
 
     async def ask(self, event: Awaited, scope: Scope | None = None, services: SessionServices | None = None) -> Awaited:
         """Run the hooks of `event` one after the other and return it as they leave it. Raises InterruptedTurnError when
-        `scope` is stopped meanwhile."""
+        `scope` is stopped during that."""
         if self._dispatcher is None or not self.wants(event.topic):
             return event
         run = functools.partial(self._dispatcher.run, event, services or SessionServices(self, event))
         return await (run() if scope is None else scope.cancel.run(run))
 
     def read_along(self) -> None:
-        """Have read, in the background, what the user said so far: the end of a long session does not wait for it
-        then."""
+        """Read the user's messages so far in the background, so that the end of a long session does not wait for it."""
         if self.wants("command:new") and (self._reading is None or self._reading.done()):
-            self._reading = asyncio.create_task(self._read(), name="what the user said")
+            self._reading = asyncio.create_task(self._read(), name="messages of the user")
 
     async def _read(self) -> None:
         try:
             await SessionServices(self, self.event(CommandNew)).overview()
         except HookServiceError as error:
-            log.warning("what the user said so far can't be read: %s", error)
+            log.warning("the messages of the user can't be read: %s", error)
 
     async def change_files(self, files: Sequence[BootstrapFile]) -> Sequence[NamedText]:
         """The workspace files of a prompt as the hooks leave them."""
@@ -121,7 +120,7 @@ class SessionHooks:
         return (await self.ask(self.event(AgentBootstrap, files=shown))).files
 
     async def stop(self, patience: float, *, last: bool) -> None:
-        """The session is closed: tell the hooks and wait `patience` seconds for all that they do, which the `last`
+        """Notify the hooks of the session's end and wait `patience` seconds for all that they do, which the `last`
         session then ends."""
         dispatcher, clock = self._dispatcher, self.deps.clock
         if dispatcher is None:
@@ -142,7 +141,7 @@ class SessionHooks:
                     await dispatcher.settled()
 
     async def status(self) -> list[HookStatus]:
-        """The hooks as they lie on disk now, and how each did last."""
+        """Return the hooks as they are on disk now, with the last result of each."""
         if self._dispatcher is None:
             return []
         await self._dispatcher.load()
@@ -151,9 +150,9 @@ class SessionHooks:
 
 class SessionServices:
     """What the program does for the hooks of one event. `kept` is the note that was written for its session, `held` are
-    the entries whose texts are said to stand in it.
+    the entries whose texts it is reported to hold.
 
-    `before_write` is told what is about to be written to a note; `ours` are the SHA-256 of what was written before,
+    `before_write` receives what is about to be written to a note; `ours` are the SHA-256 of what was written before,
     with the times.
     """
 
@@ -185,7 +184,7 @@ class SessionServices:
         def read() -> list[Said]:
             with self._transcript() as transcript:
                 known = self._hooks.words.read(transcript).secrets
-                return self._as_said(*last_said(transcript, limit, role, known=known))
+                return self._converted(*last_said(transcript, limit, role, known=known))
 
         return await self._thread(read)
 
@@ -196,11 +195,11 @@ class SessionServices:
         def read() -> list[Said]:
             with self._transcript() as transcript:
                 asked = self._hooks.words.read(transcript)
-                return self._as_said(asked.texts, asked.secrets)
+                return self._converted(asked.texts, asked.secrets)
 
         return await self._thread(read)
 
-    def _as_said(self, texts: Iterable[SaidText], secrets: frozenset[str]) -> list[Said]:
+    def _converted(self, texts: Iterable[SaidText], secrets: frozenset[str]) -> list[Said]:
         self._secrets |= secrets
         return [Said(text.role, text.text, text.timestamp, text.entry_id) for text in texts]
 
@@ -236,12 +235,12 @@ class SessionServices:
 
     async def keep_note(self, text: str, slug: str, holds: Sequence[str] = ()) -> str:
         """Write the one note of the event's session, by the day of the user's last words in it, and return its path
-        below the workspace. The texts of the entries `holds` stand in it."""
+        below the workspace. It has the texts of the entries `holds`."""
         self.held |= frozenset(holds)
         spoke = await self._thread(self._last_words)
         request = NoteRequest(
             session_id=self._event.session_id,
-            # A transcript of another program may be younger than what was said in it.
+            # A transcript of another program may be younger than the messages in it.
             since=min(self._since, spoke.timestamp()),
             text=text,
             slug=slug,

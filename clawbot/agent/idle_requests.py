@@ -41,7 +41,7 @@ ROOM = 0.75  # of the window that the conversation may take
 
 
 def title_question(requests: RequestBuilder, conversation: Conversation) -> ChatRequest | None:
-    """The request that asks for a title behind all that was said so far, so that a server which holds one prompt goes
+    """The request that asks for a title behind all messages so far, so that a server which holds one prompt goes
     on with that; None while the last word is not the model's, and where there is little room."""
     last = requests.current
     answer = conversation.items[-1].message if conversation.items else None
@@ -54,8 +54,8 @@ def title_question(requests: RequestBuilder, conversation: Conversation) -> Chat
 
 
 class Titles:
-    """The title of the open session. `words` reads what the user said in it; `exclusive` keeps turns away while the
-    title is stored; `notify` tells of it. All calls belong on the event loop."""
+    """The title of the open session. `words` reads the user's messages in it; `exclusive` keeps turns away while the
+    title is stored; `notify` reports it. All calls belong on the event loop."""
 
     def __init__(
         self,
@@ -110,10 +110,10 @@ class Titles:
     async def _run(self, session: OpenSession, request: ChatRequest, cancel: Cancellation) -> None:
         try:
             asked = await asyncio.to_thread(self._words.read, session.transcript)
-            said = [text.text for text in asked.texts]
-            if not topics(said):
+            texts = [text.text for text in asked.texts]
+            if not topics(texts):
                 return
-            title = title_in(await self._answer(session, request, cancel), " ".join(said), asked.secrets)
+            title = title_in(await self._answer(session, request, cancel), " ".join(texts), asked.secrets)
             if title:
                 await self._store(session, title)
         except InterruptedTurnError:
@@ -121,12 +121,12 @@ class Titles:
         except (ClawbotError, TimeoutError) as error:
             log.info("the session has no title yet: %s", str(error) or "the model did not answer in time")
         except Exception:
-            # One that was closed meanwhile can't be read.
+            # One that was closed by now can't be read.
             if self._conversation.session is session:
                 log.exception("the session could not be given a title")
 
     async def _answer(self, session: OpenSession, request: ChatRequest, cancel: Cancellation) -> str:
-        """What the model says. Raises ModelError, TimeoutError, InterruptedTurnError."""
+        """Return the text of the model. Raises ModelError, TimeoutError, InterruptedTurnError."""
         self._tries = (session.record.session_id, self._tried() + 1)
         async with deadline(SECONDS):
             answer = await ask(self._deps.model.chat, request, cancel)
@@ -138,7 +138,7 @@ class Titles:
     async def _store(self, session: OpenSession, title: str) -> None:
         """Raises SessionStoreError."""
         async with self._exclusive():
-            # The user may have named it meanwhile, or begun another one.
+            # The user may have named it since, or begun another one.
             if self._conversation.session is not session or session.record.name:
                 return
             await self._conversation.take_title(title, self._deps.model.info.ref)

@@ -1,6 +1,6 @@
 """The note of a session that ended: `memory/YYYY-MM-DD-slug.md`, one for each session, never over another file.
 
-Which note is a session's is told by its id in the first lines, so that it is found again after a crash, a new name or
+Which note is a session's is stated by its id in the first lines, so it is found again after a crash, a new name or
 the user's own.
 """
 
@@ -28,9 +28,9 @@ from clawbot.text.secrets import MARK, find_secrets, without_secrets
 from clawbot.tools.append_only import described
 
 FOLDER = "memory"
-MAX_SLUG = 80  # characters, and less than 200 bytes: with a date and a number it stays a file name everywhere
+MAX_SLUG = 80  # characters, and less than 200 bytes: with a date and a number it is a valid file name everywhere
 _MAX_SLUG_BYTES = 200
-_HEAD_BYTES = 2_048  # where the id of a session stands
+_HEAD_BYTES = 2_048  # which hold the id of a session
 _MAX_NAMES = 1_000
 _MAX_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index takes no larger one
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
@@ -44,7 +44,7 @@ class NoteError(ClawbotError):
 
 
 class KeptNote(Struct, frozen=True):
-    """A note on disk: `path` below the workspace. `write` is what was written, None when it stood there already."""
+    """A note on disk: `path` below the workspace. `write` is what was written, None when it was there already."""
 
     path: str
     write: MemoryWrite | None = None
@@ -53,7 +53,7 @@ class KeptNote(Struct, frozen=True):
 class NoteRequest(Struct, frozen=True):
     """What is to be kept: `text` of the session `session_id`, which began at `since`; `slug` is its name, `at` the
     moment of the user's last words in the user's zone, by which it is dated. A note whose SHA-256 is one of `ours` was
-    not edited since. `secrets` are those that were said in the session. `since` and `now` are in seconds since the
+    not edited since. `secrets` are those that occurred in the session. `since` and `now` are in seconds since the
     epoch."""
 
     session_id: str
@@ -69,9 +69,9 @@ class NoteRequest(Struct, frozen=True):
 def keep_note(workspace: Path, request: NoteRequest, before_write: BeforeWrite) -> KeptNote:
     """Write the one note of a session. Blocks. Raises NoteError, and what `before_write` raises.
 
-    A note that is there already stays when it says the same below its first lines. One that nobody edited is replaced
-    by a text that says all of it, and else gets what it does not say yet; an edited one gets the text at its end.
-    `before_write` is told what is about to be written. Secrets in `text` are left out of the note.
+    An existing note is unchanged when it has the same text below its first lines. One that nobody edited is replaced
+    by a text that has all of it, and else gets what it does not have yet; an edited one gets the text at its end.
+    `before_write` receives what is about to be written. Secrets in `text` are left out of the note.
     """
     text, _ = without_secrets(request.text, request.secrets)
     data = _with_id(text, request.session_id).encode("utf-8", "replace")
@@ -100,9 +100,9 @@ def rename_note(workspace: Path, path: str, slug: str, secrets: Collection[str] 
     """Give the note `path` another slug and return its path; one that holds a secret, or one of `secrets`, changes
     nothing. Blocks. Raises NoteError when it is gone."""
     slug = _named(slug, secrets)
-    place = Path(path)
-    named = _NAME.fullmatch(place.name)
-    if place.parts[:-1] != (FOLDER,) or named is None:
+    parsed = Path(path)
+    named = _NAME.fullmatch(parsed.name)
+    if parsed.parts[:-1] != (FOLDER,) or named is None:
         raise NoteError(f"{path} is no note of a session.")
     if not slug or slug == named["slug"]:
         return path
@@ -110,7 +110,7 @@ def rename_note(workspace: Path, path: str, slug: str, secrets: Collection[str] 
         files = GuardedFolder(workspace)
         for name in _names(f"{named['date']}-{slug}"):
             is_free = not files.state(on_disk(workspace / FOLDER / name))
-            if name == place.name or (is_free and files.rename(path, name)):
+            if name == parsed.name or (is_free and files.rename(path, name)):
                 return f"{FOLDER}/{name}"
     except OSError as error:
         raise _explained(error) from error
@@ -146,7 +146,7 @@ def locate_note(workspace: Path, path: str, session_id: str, since: float) -> st
 
 def _first_day(since: float) -> str:
     """The earliest date of a note of a session that began at `since`: it was no earlier day anywhere on earth. By that
-    most of many notes are passed over without a look into them. "" for a time that cannot be right."""
+    most of many notes are passed over without being read. "" for a time that cannot be right."""
     try:
         return (datetime.fromtimestamp(since, UTC) - timedelta(days=1)).date().isoformat()
     except (OverflowError, ValueError, OSError):
@@ -190,7 +190,7 @@ def _with_id(text: str, session_id: str) -> str:
 
 
 def _head(data: bytes) -> bytes:
-    """Where a note says whose it is: before the first chapter, in which any session may be spoken of."""
+    """The part of a note that identifies its session: before the first chapter, which may mention any session."""
     return data[:_HEAD_BYTES].partition(b"\n## ")[0]
 
 
@@ -219,30 +219,30 @@ def _described(path: str, after: bytes, start: int) -> MemoryWrite:
 
 
 def _body(data: bytes, session_id: bytes) -> bytes:
-    """What `data` says below the lines about its session: those tell the time, which is another one each time."""
+    """Return the text of `data` below the lines about its session: those hold the time, which differs each time."""
     body = data.partition(session_id)[2].partition(b"\n\n")[2]
     return body if body.strip() else data
 
 
 def _parts(data: bytes, session_id: bytes) -> tuple[bytes, list[bytes]]:
-    """The first lines of a note with the headings below them, and then what was said, block by block."""
+    """The first lines of a note with the headings below them, and then the messages, block by block."""
     body = _body(data, session_id)
     above = data[: len(data) - len(body)].rstrip()
     blocks = body.strip().split(b"\n\n")
-    said = list(itertools.dropwhile(lambda block: block.startswith(b"#"), blocks))
-    headings = blocks[: len(blocks) - len(said)]
-    return b"\n\n".join([above, *headings] if above else headings), said
+    messages = list(itertools.dropwhile(lambda block: block.startswith(b"#"), blocks))
+    headings = blocks[: len(blocks) - len(messages)]
+    return b"\n\n".join([above, *headings] if above else headings), messages
 
 
 def _overlap(earlier: list[bytes], now: list[bytes]) -> int:
     """How many blocks at the end of `earlier` are those that `now` begins with."""
-    most = min(len(earlier), len(now))
-    return next((count for count in range(most, 0, -1) if all(map(_is_same, earlier[-count:], now))), 0)
+    limit = min(len(earlier), len(now))
+    return next((count for count in range(limit, 0, -1) if all(map(_is_same, earlier[-count:], now))), 0)
 
 
 def _is_same(earlier: bytes, now: bytes) -> bool:
-    """Whether two blocks are the same text. The day stands only where it changes, the hour is that of the zone in which
-    the user was then, and older notes tell no time."""
+    """Whether two blocks are the same text. The day is given only where it changes, the hour is that of the user's
+    zone then, and older notes give no time."""
     if not (first := _STAMP.match(earlier)) or not (second := _STAMP.match(now)):
         return earlier == now
     minutes = [int(found["minute"]) % _ZONE_MINUTES for found in (first, second) if found["minute"]]

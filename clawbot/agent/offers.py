@@ -32,7 +32,7 @@ MAX_FAILURES = 3
 # Maximum failures of silent turns, over all starts, for an ended session.
 MAX_TRIES = 9
 
-KEEPER = "session-memory"
+NOTE_HOOK = "session-memory"
 """The hook that keeps a session as a note, and so takes the text in this note."""
 
 Span = tuple[int, int]
@@ -56,7 +56,7 @@ class FlushOutcome(Struct, frozen=True):
 
 
 class OfferState(Struct, frozen=True):
-    """Where the offers of a session stand.
+    """The state of a session's offers.
 
     `taken` are the first and the last entry (ids, "" for the beginning) of each offer that is final, `offered_to` is
     the last entry of the last of them, `flushed` whether the threshold made an offer in
@@ -136,11 +136,11 @@ def carried_over(path: Sequence[Entry], items: Iterable[ContextItem]) -> dict[st
     """What a branch must know of the offers on `path`, which it leaves: which of its `items` memory has had, so that
     nothing is offered twice."""
     state = offers_of(path)
-    places = {entry.id: place for place, entry in enumerate(path)}
+    positions = {entry.id: at for at, entry in enumerate(path)}
     had: set[str] = set()
     for begin, end in state.taken:
-        if end in places:
-            had.update(entry.id for entry in path[places.get(begin, 0) : places[end] + 1])
+        if end in positions:
+            had.update(entry.id for entry in path[positions.get(begin, 0) : positions[end] + 1])
     runs = [
         [item.entry_id for item in run] for known, run in groupby(items, lambda item: item.entry_id in had) if known
     ]
@@ -162,20 +162,20 @@ def _kept_by(entry: Entry) -> Iterator[tuple[str, float]]:
                         yield digest, at
         case CustomEntry(custom_type=kind, data={"digest": str(digest)}) if kind == NOTE:
             yield digest, entry.moment / 1000
-        case CustomEntry() if (offer := offer_of(entry)) is not None and offer.by == KEEPER:
+        case CustomEntry() if (offer := offer_of(entry)) is not None and offer.by == NOTE_HOOK:
             for write in offer.writes:
                 yield write.digest, entry.moment / 1000
 
 
 def unoffered_spans(state: OfferState, items: Sequence[ContextItem], first: int) -> list[Span]:
     """The parts of `items` not finally offered, in order; `first` is the index of the first item after the summary."""
-    places = {item.entry_id: place for place, item in enumerate(items) if item.entry_id}
-    free = [place >= first for place in range(len(items))]
+    positions = {item.entry_id: at for at, item in enumerate(items) if item.entry_id}
+    free = [at >= first for at in range(len(items))]
     for begin, end in state.taken:
-        if (last := places.get(end)) is not None:
-            start = places.get(begin, first)
+        if (last := positions.get(end)) is not None:
+            start = positions.get(begin, first)
             free[start : last + 1] = [False] * max(0, last + 1 - start)
-    edges = [place for place, (one, other) in enumerate(pairwise([False, *free, False])) if one != other]
+    edges = [at for at, (one, other) in enumerate(pairwise([False, *free, False])) if one != other]
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
@@ -187,10 +187,10 @@ def held_from(items: Sequence[ContextItem], held: Collection[str], span: Span) -
     """
     start, stop = span
     found = stop
-    for place in range(stop - 1, start - 1, -1):
-        item = items[place]
+    for at in range(stop - 1, start - 1, -1):
+        item = items[at]
         if item.entry_id in held:
-            found = place
+            found = at
         elif isinstance(item.message, UserMessage) and is_said(item.message):
             break
     if found < stop and not any(is_said(item.message) for item in items[start:found]):
@@ -217,7 +217,7 @@ def _after_offer(state: OfferState, offer: Offer, at: str) -> OfferState:
             transcript_bytes=offer.transcript_bytes,
         )
     if offer.by != FLUSH:
-        # What kept a hook from it says nothing of a silent turn.
+        # What kept a hook from it does not apply to a silent turn.
         return state
     failed = offer.result == "failed"
     return structs.replace(

@@ -73,8 +73,8 @@ class Built(Struct, frozen=True):
 
 class PromptBuilder:
     """The system prompt. It is built once for each turn, so that an edit of a workspace file is seen by the next
-    message and the prompt stays the same within a tool loop. `on_bootstrap` may change the files in it, and `on_files`
-    is told their names, relative to the workspace."""
+    message and the prompt is the same within a tool loop. `on_bootstrap` may change the files in it, and `on_files`
+    receives their names, relative to the workspace."""
 
     def __init__(
         self,
@@ -89,17 +89,17 @@ class PromptBuilder:
         self._near: list[str] = []
 
     async def build(
-        self, session_key: str, report: Callable[[Notice], None] | None, window: int, said: str = ""
+        self, session_key: str, report: Callable[[Notice], None] | None, window: int, query: str = ""
     ) -> Built:
-        """The system prompt as the workspace stands now, for a model with a window of so many tokens. `report` is given
-        what the user should know of its files; None when nobody listens. Skills near what was `said` are described."""
+        """Build the prompt from the current workspace, for a model with a window of so many tokens. `report` is given
+        what the user should know of its files; None when nobody listens. Skills near `query` are described."""
         deps, privacy = self._deps, privacy_of(session_key)
         read = await self._read(privacy)
         compact = window < COMPACT_BELOW
         known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
         tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
         skills = await asyncio.to_thread(deps.skills.scan) if deps.skills is not None else ()
-        listed = await asyncio.to_thread(self._skills, skills, window, said)
+        listed = await asyncio.to_thread(self._skills, skills, window, query)
         if _SEARCHED not in listed:
             tools = tuple(tool for tool in tools if tool.name != SKILLS_SEARCH)
         shown = compact_tools(tools) if compact else tools
@@ -120,8 +120,8 @@ class PromptBuilder:
             subagent=privacy.kind == "sub",
         )
         if report is not None:
-            told = deps.skills.notified_file if deps.skills else None
-            forms = await asyncio.to_thread(unreported, told, form_notices(skills), inputs.now) if told else ()
+            notified = deps.skills.notified_file if deps.skills else None
+            forms = await asyncio.to_thread(unreported, notified, form_notices(skills), inputs.now) if notified else ()
             self._report_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), report)
         return Built(build_system_prompt(inputs), inputs)
 
@@ -135,13 +135,13 @@ class PromptBuilder:
             self._on_files([file.name for file in read.files])
         return read
 
-    def _skills(self, skills: Sequence[FoundSkill], window: int, said: str) -> str:
+    def _skills(self, skills: Sequence[FoundSkill], window: int, query: str) -> str:
         """The section about `skills`, shorter in a small window. Where not all find room, it changes only with a skill
-        and when the one nearest to what was `said` has no description yet: the provider's cache ends there. Blocks."""
+        and when the one nearest to `query` has no description yet: the provider's cache ends there. Blocks."""
         wanted = self._deps.skills.settings.prompt_tokens if self._deps.skills is not None else 0
         budget = min(wanted, window // WINDOW_SHARE)
         text = skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
-        near = nearest_skills([skill for skill in skills if skill.listed], said) if said and _SEARCHED in text else []
+        near = nearest_skills([skill for skill in skills if skill.listed], query) if query and _SEARCHED in text else []
         if not near or f"\n- {near[0].name}: " in text:
             return text
         self._near = list(dict.fromkeys([*(skill.name for skill in near[:_NEAR]), *self._near]))[:_MAX_NEAR]
@@ -154,8 +154,8 @@ class PromptBuilder:
         return wanted.model_copy(update={"max_chars": min(wanted.max_chars, total), "total_max_chars": total})
 
     def _report_new(self, notices: Sequence[str], report: Callable[[Notice], None]) -> None:
-        """Tell what is not in the prompt as it lies on disk: once, and again only after it was mended. Its figures
-        don't count: a file that is cut and grows would be told with every message."""
+        """Report what is not in the prompt as it is on disk: once, and again only after it was mended. Its figures
+        don't count: a file that is cut and grows would be reported with every message."""
         now = {_FIGURES.sub("", text): text for text in notices}
         for gist, text in now.items():
             if gist not in self._reported:
@@ -163,22 +163,22 @@ class PromptBuilder:
         self._reported = set(now)
 
 
-def called(shelf: SkillCatalog, name: str, words: str, room: int) -> TextBlock:
+def called(catalog: SkillCatalog, name: str, words: str, room: int) -> TextBlock:
     """The text of the skill `name` for a message that calls it with `words`, in `room` characters at most. Raises
     ClawbotError where it can't be used. Blocks."""
-    skill = FoundSkill.named(shelf.scan(), name)
+    skill = FoundSkill.named(catalog.scan(), name)
     try:
         if reason := skill.reason(_):
             raise ManifestError(reason)
-        text = shelf.text(skill)
+        text = catalog.text(skill)
     except ManifestError as error:
         problem = _("The skill {name} can't be used: {reason}.").format(name=name, reason=clean_line(str(error)))
         raise ClawbotError(problem, hint=_("`clawbot skills check` says what to do.")) from None
-    return quoted(text, skill.folder, words, min(room, shelf.settings.max_chars))
+    return quoted(text, skill.folder, words, min(room, catalog.settings.max_chars))
 
 
 def quoted(text: SkillText, folder: Path, words: str, room: int) -> TextBlock:
-    """The instructions `text` of the skill in `folder` for the model: as many whole lines as have `room`."""
+    """The instructions `text` of the skill in `folder` for the model: as many complete lines as have `room`."""
     body = text.body.replace("{baseDir}", str(folder)).replace("$ARGUMENTS", words)
     lines = body.split("\n")
     kept: list[str] = []
@@ -189,8 +189,8 @@ def quoted(text: SkillText, folder: Path, words: str, room: int) -> TextBlock:
         kept.append(line)
     more = len(lines) > len(kept)
     rest = f" It goes on in {SKILL_FILE} with line {text.first_line + len(kept)}: read that too." if more else ""
-    name, place = text.manifest.name, prompt_literal(str(folder))
+    name, folder_text = text.manifest.name, prompt_literal(str(folder))
     shown = tamed("\n".join(kept).strip("\n"))
-    intro = f"The user calls the skill {name}: follow these instructions. Paths in them start at {place}.{rest}"
+    intro = f"The user calls the skill {name}: follow these instructions. Paths in them start at {folder_text}.{rest}"
     count = f"{len(kept)} {'line' if len(kept) == 1 else 'lines'}{', cut at the limit' if more else ''}"
     return TextBlock(f"{intro}\n{fenced(shown, fence_for([shown]))}", attached=f"{name}/{SKILL_FILE} · {count}")

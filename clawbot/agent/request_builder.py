@@ -54,7 +54,7 @@ from clawbot.tools.seen import Views
 
 # Of the window, for a request that would not fit: the last resort, when no compaction could make room.
 _GUARDED = 0.95
-# How many times the messages of the context may be known before those that left are looked for.
+# How many times the messages of the context may be known before those that left are searched.
 _GONE = 4
 _SHORT_PROMPT = 700  # tokens
 _MIN_ANSWER = 256  # tokens
@@ -64,14 +64,14 @@ _ALL = 1_000.0
 
 class PreparedRequest(Struct, frozen=True):
     """The next request, and what it takes. `items` are those of the conversation, one for one, after pruning, and
-    `tokens` what each takes; `whole` and `whole_tokens` the same before pruning, for memory. `measure` is of `items`.
-    `view` is what is sent, in whole pairs and `sent` tokens: less than `items` only where these would not fit."""
+    `tokens` what each takes; `full` and `full_tokens` the same before pruning, for memory. `measure` is of `items`.
+    `view` is what is sent, in complete pairs and `sent` tokens: less than `items` only where these would not fit."""
 
     built: Built
     items: list[ContextItem]
     tokens: list[int]
-    whole: list[ContextItem]
-    whole_tokens: list[int]
+    full: list[ContextItem]
+    full_tokens: list[int]
     view: NextRequest
     sent: int
     measure: Measure
@@ -95,7 +95,7 @@ def _request(built: Built, tools: Sequence[ToolSpec], messages: Sequence[Message
 
 class RequestBuilder:
     """The requests of one conversation to the model that answers now. Counting and reading happen in threads; each
-    message is looked at once, as long as the conversation only grows. `prompts` makes the system prompt."""
+    message is counted once, as long as the conversation only grows. `prompts` makes the system prompt."""
 
     def __init__(self, deps: AgentDeps, conversation: Conversation, prompts: PromptBuilder) -> None:
         self._deps = deps
@@ -110,7 +110,7 @@ class RequestBuilder:
         self._older, self._newer = Pairing(), Pairing()
         self._pruner = Pruner(settings.context_pruning)
         self._weights = TokenCounter(weigh_tokens)
-        self._limit, self._limit_whole, self._guard = (Guard(self._weights.of) for _ in range(3))
+        self._limit, self._limit_full, self._guard = (Guard(self._weights.of) for _ in range(3))
         self._recorded = self._pruner.state
         self._cache = CacheWatch()
         self._report: Report | None = None
@@ -124,7 +124,7 @@ class RequestBuilder:
     def _count_with(self, counter: TokenCounter) -> None:
         self.counter = counter
         self._tally = Tally(counter)
-        self._tokens, self._whole_tokens = (Kept[ContextItem, int](lambda item: counter.of(item.message)) for _ in "12")
+        self._tokens, self._full_tokens = (Kept[ContextItem, int](lambda item: counter.of(item.message)) for _ in "12")
 
     @property
     def toolbox(self) -> Toolbox:
@@ -146,24 +146,24 @@ class RequestBuilder:
             scope.emit(Notice(level="info", text=text))
         self.built = await scope.cancel.run(functools.partial(self._build, scope.emit))
 
-    async def _build(self, tell: Callable[[Notice], None] | None = None) -> Built:
+    async def _build(self, report: Callable[[Notice], None] | None = None) -> Built:
         messages = (item.message for item in reversed(self._conversation.items))
-        said = next((message.text for message in messages if isinstance(message, UserMessage)), "")
-        return await self._prompts.build(self._conversation.session.record.key, tell, self.window.tokens, said)
+        query = next((message.text for message in messages if isinstance(message, UserMessage)), "")
+        return await self._prompts.build(self._conversation.session.record.key, report, self.window.tokens, query)
 
     async def weigh(self) -> None:
         """Weigh prompt and tools, for the figures before the first turn: the vocabulary that counting needs takes 70 MB
-        and a third of a second, which nobody should spend before he says something."""
+        and a third of a second, which nobody should spend before the first message."""
         built = await self._build()
         self.weighed = _weigh(built, self._tools_of(built))
 
     async def build_with(self, messages: Sequence[Message]) -> ChatRequest:
-        """A call that begins as the next turn will, and says `messages`."""
+        """A call that begins as the next turn will, and sends `messages`."""
         built = await self._build()
         return _request(built, self._tools_of(built), messages)
 
     async def startup_quote(self) -> StartupQuote | None:
-        """Return what the newest notes say, before the first words of a session; None where it has begun."""
+        """Return the quote of the newest notes, before the first words of a session; None where it has begun."""
         conversation, deps = self._conversation, self._deps
         began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
         if began or not privacy_of(conversation.session.record.key).startup_notes:
@@ -184,7 +184,7 @@ class RequestBuilder:
         return structs.replace(request, purpose="ahead", max_tokens=1)
 
     async def prepare(self) -> PreparedRequest:
-        """The request as the context stands. The workspace is not read again within a turn."""
+        """Return the request for the current context. The workspace is not read again within a turn."""
         if self.built is None:
             self.built = await self._build()
         self._enter(self._deps.model.info.ref)
@@ -194,7 +194,7 @@ class RequestBuilder:
         return self.prepared
 
     def request_of(self, messages: Sequence[Message]) -> ChatRequest:
-        """A call that begins as the session's next one does, and says `messages`."""
+        """A call that begins as the session's next one does, and sends `messages`."""
         if self.built is None:
             return ChatRequest(system="", messages=tuple(messages))
         return _request(self.built, self._tools_of(self.built), messages)
@@ -223,7 +223,7 @@ class RequestBuilder:
             weight = _weigh(built, self._tools_of(built))
             pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
             seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
-            whole = seen if pruned == items else self._limit_whole.view(items, window=window, fixed=weight, share=_ALL)
+            full = seen if pruned == items else self._limit_full.view(items, window=window, fixed=weight, share=_ALL)
             messages = self._messages.of(seen)
             older, newer = self._older.of(messages[:fresh]), self._newer.of(messages[fresh:])
             view = self._view(built, older, newer)
@@ -232,13 +232,13 @@ class RequestBuilder:
             if figures.used > window * _GUARDED:
                 view, sent = self._guarded(seen, fresh, built, figures, window)
             tokens = self._tokens.of(seen)
-            self._forget_gone(view.messages, items, seen, whole)
+            self._forget_gone(view.messages, items, seen, full)
             return PreparedRequest(
                 built=built,
                 items=seen,
                 tokens=tokens,
-                whole=whole,
-                whole_tokens=tokens if whole is seen else self._whole_tokens.of(whole),
+                full=full,
+                full_tokens=tokens if full is seen else self._full_tokens.of(full),
                 view=view,
                 sent=sent,
                 measure=figures,
@@ -246,8 +246,8 @@ class RequestBuilder:
             )
 
     def _forget_gone(self, sent: Sequence[Message], *parts: Sequence[ContextItem]) -> None:
-        """Drop what is known of messages that are in none of `parts`, once they are many: finding them takes a look at
-        all."""
+        """Drop what is known of messages that are in none of `parts`, once they are many: finding them takes a
+        scan of all."""
         most = _GONE * max(map(len, parts))
         for counter in (self.counter, self._weights):
             counter.forget_except(itertools.chain(sent, (item.message for part in parts for item in part)), most)
@@ -305,7 +305,7 @@ class RequestBuilder:
 
     @property
     def cache(self) -> CacheUse | None:
-        """How much of the last prompt the provider had read before, and what broke that last; None before it said, and
+        """How much of the last prompt the provider had read before, and what broke that last; None before it did, and
         for the offline model, which has none."""
         return None if self._deps.model.info.ref == OFFLINE else self._cache.use
 
@@ -328,12 +328,12 @@ class RequestBuilder:
         self.prepared = None
 
     def forget_session(self) -> None:
-        """The session goes on from an earlier place: what was counted and pruned in it is read anew."""
+        """The session goes on from an earlier entry: what was counted and pruned in it is read again."""
         self._session = ""
         self.forget_figures()
 
     def forget_turn(self) -> None:
-        """The next request is made from the workspace read anew."""
+        """The next request is made from the workspace read again."""
         self.built = None
 
     @property
@@ -342,7 +342,7 @@ class RequestBuilder:
         return self._session == self._conversation.session_id
 
     def weight(self, spans: Sequence[tuple[int, int]]) -> int:
-        """About how many tokens were said in the items of `spans`, each from the first index to before the second."""
+        """About how many tokens the items of `spans` have, each from the first index to before the second."""
         items = (item.message for start, stop in spans for item in self._conversation.items[start:stop])
         return sum(weigh_message(message) for message in items if not quotes_notes(message))
 
@@ -395,14 +395,14 @@ class RequestBuilder:
         self, prepared: PreparedRequest, spans: Sequence[tuple[int, int]], stop: int, allowed: int
     ) -> list[Detached]:
         """Copies that offer the items of `spans` before `stop`, in their order, each of at most `allowed` tokens. They
-        hold what is offered whole, and what stands before it as the model has it in its cache."""
+        hold what is offered complete, and what precedes it as the model has it in its cache."""
         path, tokens = self._conversation.session.transcript.path, list(prepared.tokens)
         shown = list(prepared.items)
         for start, end in spans:
-            shown[start:end], tokens[start:end] = prepared.whole[start:end], prepared.whole_tokens[start:end]
+            shown[start:end], tokens[start:end] = prepared.full[start:end], prepared.full_tokens[start:end]
 
         def copied() -> list[Detached]:
-            # Read anew: another process may have been told to forget something since the session was opened.
+            # Read again: another process may have forgotten something since the session was opened.
             items = without_forgotten(shown, read_forgotten(path.parent), path.name)
             return [
                 Detached(tuple(repair_pairs(copy.messages)), copy.start, copy.stop)

@@ -34,12 +34,12 @@ _STAMP = re.compile(r"(?:.*-)?\d{8}-\d{4}(?:-\d+)?")
 
 
 class RuntimeStatus(Struct, frozen=True):
-    """How the conversation stands. `tokens` and `window` (0: unknown) are in tokens, `cost` in US dollars; `exact` is
+    """The state of a conversation. `tokens` and `window` (0: unknown) are in tokens, `cost` in US dollars; `exact` is
     false while `tokens` is estimated, `stale` when nothing was reported since the last compaction; `notes` counts the
     memory files. `budget` has the marks of the window (None: unknown); `compactions` counts those of the session;
-    `window_source` says where the window is known from, as a half sentence; `unsent` counts what was typed and not
-    sent before the program ended last; `memory_problem` says why notes are found by words alone; `cache` is
-    None until a provider reported a call; `mode` says what tools may change unasked; `answered_before` is the model
+    `window_source` states where the window is known from, as a half sentence; `unsent` counts what was typed and not
+    sent before the program ended last; `memory_problem` states why notes are found by words alone; `cache` is
+    None until a provider reported a call; `mode` states what tools may change unasked; `answered_before` is the model
     of the last answer, where it is not the one that answers now; `title` is the session's, "" while it has none."""
 
     agent_id: str
@@ -97,7 +97,7 @@ class HookStatus(Struct, frozen=True, rename="camel", kw_only=True):
 
 class McpStatus(Struct, frozen=True, rename="camel", kw_only=True):
     """An MCP server as `/mcp` shows it. `target` is its program or address; `state` is stopped, starting, ready or
-    failed; `known`: its tools were listed once. `tools` name the approval of each, `warnings` say which are left out,
+    failed; `known`: its tools were listed once. `tools` name the approval of each, `warnings` list which are left out,
     `problem` what went wrong last, as the end of a sentence that begins with the name."""
 
     name: str
@@ -110,7 +110,7 @@ class McpStatus(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class AgentInfo(Struct, frozen=True):
-    """An agent of the settings, as a picker shows it. `model` is the setting, `current` says that it is talked to."""
+    """An agent of the settings, as a picker shows it. `model` is the setting, `current`: the user is in it."""
 
     agent_id: str
     workspace: Path
@@ -225,13 +225,13 @@ def status_data(now: RuntimeStatus, report: ContextReport) -> dict[str, Any]:
 
 def _context(now: RuntimeStatus) -> str:
     percent = min(_MAX_PERCENT, round(100 * now.tokens / now.window)) if now.window else 0
-    said = _("{used:,} of {window:,} tokens ({percent}%), estimated")
+    text = _("{used:,} of {window:,} tokens ({percent}%), estimated")
     if now.exact:
-        said = _("{used:,} of {window:,} tokens ({percent}%)")
+        text = _("{used:,} of {window:,} tokens ({percent}%)")
     elif now.stale:
-        said = _("{used:,} of {window:,} tokens ({percent}%), estimated until the next answer")
+        text = _("{used:,} of {window:,} tokens ({percent}%), estimated until the next answer")
     source = " · " + _("window {source}").format(source=_(now.window_source)) if now.window_source else ""
-    return said.format(used=now.tokens, window=now.window, percent=percent) + source
+    return text.format(used=now.tokens, window=now.window, percent=percent) + source
 
 
 def _next(now: RuntimeStatus, report: ContextReport) -> str:
@@ -239,7 +239,7 @@ def _next(now: RuntimeStatus, report: ContextReport) -> str:
         (_("memory flush in {n:,} tokens"), report.flush_at),
         (_("compaction in {n:,} tokens"), report.compact_at),
     ]
-    ahead = [said.format(n=at - now.tokens) for said, at in marks if at > now.tokens]
+    ahead = [text.format(n=at - now.tokens) for text, at in marks if at > now.tokens]
     reserve = _("reserve {n:,}").format(n=report.reserve)
     return " · ".join([*ahead, reserve, _("compactions {n}").format(n=now.compactions)])
 
@@ -258,10 +258,10 @@ def _flush(flush: LastFlush, zone: tzinfo | None) -> str:
     if not flush.path:
         return _("{time}: {outcome}").format(time=at, outcome=outcome(flush))
     lines = flush.end_line - flush.line + 1
-    said = ngettext(
+    text = ngettext(
         "{time}: {n} line ({bytes:,} bytes) to {place}", "{time}: {n} lines ({bytes:,} bytes) to {place}", lines
     )
-    return said.format(time=at, n=lines, bytes=flush.bytes, place=f"{flush.path}:{flush.line}")
+    return text.format(time=at, n=lines, bytes=flush.bytes, place=f"{flush.path}:{flush.line}")
 
 
 def state_of(hook: HookStatus) -> str:
@@ -277,8 +277,8 @@ def result_of(hook: HookStatus) -> str:
     """How its last run ended, and how long it took: `ok, 12 ms`; `never` without one."""
     if not hook.status:
         return _(NEVER)
-    said = _(_WORDS[hook.status]) if hook.status in _WORDS else hook.status
-    return _("{outcome}, {n:,} ms").format(outcome=said, n=hook.duration_ms)
+    text = _(_WORDS[hook.status]) if hook.status in _WORDS else hook.status
+    return _("{outcome}, {n:,} ms").format(outcome=text, n=hook.duration_ms)
 
 
 def hooks_text(hooks: Sequence[HookStatus], zone: tzinfo | None) -> str:
@@ -316,8 +316,8 @@ def _troubles(hook: HookStatus) -> tuple[str, ...]:
 def _last(hook: HookStatus, zone: tzinfo | None) -> str:
     if hook.at is None:
         return _(NEVER)
-    said = _("{event}: {result}, {time:%Y-%m-%d %H:%M}")
-    return said.format(event=hook.topic, result=result_of(hook), time=hook.at.astimezone(zone))
+    text = _("{event}: {result}, {time:%Y-%m-%d %H:%M}")
+    return text.format(event=hook.topic, result=result_of(hook), time=hook.at.astimezone(zone))
 
 
 _MODES = {

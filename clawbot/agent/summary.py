@@ -2,7 +2,7 @@
 of the model in stages that each fit, checked, retried and mended.
 
 What a summary is made from and what it must hold is decided in `context/compaction`. Nothing is stored here: whoever
-asked has the whole history as it was when this fails.
+asked has the complete history as it was when this fails.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from clawbot.sessions.conversation import ContextItem
 from clawbot.text.secrets import redact, without_secrets
 
 MAX_SHRINKS = 3
-"""How often the stages are halved after the model said that its window is too small."""
+"""How often the stages are halved after the model reported that its window is too small."""
 
 ANSWER_SHARE = 0.8
 """Of the reserve, for the answer: models that reason need more than what they write."""
@@ -62,11 +62,11 @@ RETRY_MARGIN = 300
 _logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
-"""Told which stage begins, from 1, and how many there are."""
+"""Called with the stage that begins, from 1, and how many there are."""
 
 
 class SummaryError(ClawbotError):
-    """No summary could be written. The message says why, without secrets."""
+    """No summary could be written. The message states why, without secrets."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint or "Another model can be set for this (compaction.model in the config).")
@@ -77,16 +77,16 @@ class JunkSummaryError(SummaryError):
 
 
 class NoSummaryError(JunkSummaryError):
-    """The model went on with the conversation, called a tool, or said nothing."""
+    """The model went on with the conversation, called a tool, or answered nothing."""
 
 
 class SummaryJob(Struct, frozen=True, kw_only=True):
     """What is to be summarised.
 
-    `items` leave the context, and so do those of `split`, the beginning of a turn whose rest stays; neither holds the
+    `items` leave the context, and so do those of `split`, the beginning of a turn whose rest remains; neither holds the
     summary of an earlier compaction, which is `previous` ("" without one), with the `details` of its entry. `focus` is
     what the user asked to keep above all. `window` (an upper bound; the model may know that its own is smaller) and
-    `budget` are in tokens; `timeout` is for the whole job, in seconds. The user's last `preserve` messages are
+    `budget` are in tokens; `timeout` is for all of the job, in seconds. The user's last `preserve` messages are
     carried word for word. `count` counts tokens and may block. `now_ms` is the time, in milliseconds since the epoch.
     `request` is what the session sent of it, in so many `sent` tokens: a provider has read that already, so the summary
     is asked for behind it where that fits (None: never).
@@ -108,7 +108,7 @@ class SummaryJob(Struct, frozen=True, kw_only=True):
 
 
 class Compaction(Protocol):
-    """A strategy: what of a conversation goes, and what stands for it. One object serves all conversations of an agent.
+    """A strategy: what of a conversation goes, and what replaces it. One object serves all conversations of an agent.
 
     A package offers a factory of one, without arguments, through the entry point group `clawbot.compactions`. Memory is
     offered what goes before a summary is asked for, whatever the strategy.
@@ -119,7 +119,7 @@ class Compaction(Protocol):
         ...
 
     async def summarise(self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Progress) -> str:
-        """The Markdown that stands for what goes. Raises SummaryError, and InterruptedTurnError when `cancel` was
+        """Return the Markdown that replaces what goes. Raises SummaryError, and InterruptedTurnError when `cancel` was
         requested."""
         ...
 
@@ -133,10 +133,10 @@ class BuiltinCompaction:
 
     async def summarise(self, job: SummaryJob, model: ChatModel, cancel: Cancellation, progress: Progress) -> str:
         """The summary of `job` in at most `budget.summary` tokens, as Markdown: all headings, then what is carried word
-        for word, and without secrets. `progress` is told the stage that begins and how many there are (more, when the
+        for word, and without secrets. `progress` receives the stage that begins and how many there are (more, when the
         model's window turns out to be smaller).
 
-        Raises SummaryError when the model failed, declined, said nothing twice, took too long, or did not even take
+        Raises SummaryError when the model failed, declined, answered nothing twice, took too long, or did not even take
         stages an eighth of the size; InterruptedTurnError when `cancel` was requested.
         """
         try:
@@ -243,15 +243,15 @@ class _Writer:
                 count=job.count,
             )
         )
-        summary = await self._behind_the_talk(material) if material.texts else ""
+        summary = await self._behind_the_session(material) if material.texts else ""
         if not summary:
             summary = await self._in_stages(material)
-        whole = "\n\n".join(filter(None, (summary, material.appendix)))
-        return (await self._in_thread(functools.partial(without_secrets, whole, material.secrets)))[0]
+        text = "\n\n".join(filter(None, (summary, material.appendix)))
+        return (await self._in_thread(functools.partial(without_secrets, text, material.secrets)))[0]
 
-    async def _behind_the_talk(self, material: Material) -> str:
+    async def _behind_the_session(self, material: Material) -> str:
         """The summary that is asked for behind the session's own request; "" where it does not fit behind that, or
-        the model answered with none: as text, nothing of the conversation looks like the model's own."""
+        the model answered with none: as text, nothing of the conversation resembles the model's own."""
         if self._job.request is None:
             return ""
         everything = _Stage(material.conversation(material.texts, 0), len(material.texts))
@@ -290,10 +290,10 @@ class _Writer:
 
     def _plan(self, material: Material, done: int, size: int) -> list[_Stage]:
         """The stages of the messages from `done` on. Blocks."""
-        pieces = parts_of(material.texts[done:], size, self._job.count)
+        parts = parts_of(material.texts[done:], size, self._job.count)
         return [
-            _Stage(material.conversation([pieces[at].text for at in run], done + run.start), done + run.stop)
-            for run in plan_stages([piece.tokens for piece in pieces], size)
+            _Stage(material.conversation([parts[at].text for at in run], done + run.start), done + run.stop)
+            for run in plan_stages([part.tokens for part in parts], size)
         ]
 
     def _task(self, material: Material, stage: _Stage, summary: str, part: int, parts: int) -> Task:
@@ -337,20 +337,20 @@ class _Writer:
                 if best is None:
                     raise
                 break
-            cut_off, said = answer.stop_reason == "length", answer.text
-            judge = functools.partial(problems, said, wanted, split=task.split, cut_off=cut_off)
+            cut_off, text = answer.stop_reason == "length", answer.text
+            judge = functools.partial(problems, text, wanted, split=task.split, cut_off=cut_off)
             found = await self._in_thread(judge)
-            failure = is_no_summary(said, headed=task.behind)
+            failure = is_no_summary(text, headed=task.behind)
             if not failure and (best is None or len(found) <= best[0]):
-                best = (len(found), said, cut_off)
+                best = (len(found), text, cut_off)
             if failure and task.behind and best is None:
-                worse = await self._in_thread(functools.partial(junk, said, task.conversation))
+                worse = await self._in_thread(functools.partial(junk, text, task.conversation))
                 raise (JunkSummaryError if worse else NoSummaryError)(f"No summary was written: {worse or failure}.")
             if not found or (best is not None and task.part < task.parts):
                 break
             task = structs.replace(task, reasons=tuple(found))
         if best is not None and best[0]:
-            # One that has all it must have is no junk, however it says it.
+            # One that has all it must have is no junk, however it is worded.
             source = f"{task.previous}\n{task.conversation}"
             failure = await self._in_thread(functools.partial(junk, best[1], source, cut_off=best[2]))
         if best is None or (best[0] and failure):

@@ -239,13 +239,13 @@ def _emit_output(scope: Scope, call_id: str, text: str) -> None:
     scope.emit(ToolOutput(call_id=call_id, text=text))
 
 
-async def _run(asked: ShellCommand, tools: Toolbox, tell: Callable[[str], None], scope: Scope) -> _Ended:
+async def _run(asked: ShellCommand, tools: Toolbox, on_output: Callable[[str], None], scope: Scope) -> _Ended:
     output = ""
 
     def add(text: str) -> None:
         nonlocal output
         output = (output + text)[-MAX_KEPT:]
-        tell(redact(text))
+        on_output(redact(text))
 
     try:
         run = await scope.cancel.run(functools.partial(tools.run_for_user, asked.command, add))

@@ -74,9 +74,9 @@ class Hold:
         self._before = ""
         self._begun = False
 
-    def feed(self, piece: str) -> str:
-        """Take the next piece of the reply; returns what may be shown now."""
-        self._held += piece
+    def feed(self, text: str) -> str:
+        """Take the next part of the reply; returns what may be shown now."""
+        self._held += text
         if not self._begun:
             start = start_of(self._held, ended=False)
             if start is None:
@@ -122,7 +122,7 @@ TurnStep = (
 
 
 async def no(*_anything: object) -> bool:
-    """The default for `recover` and `steer`: the context can't be smaller, and nobody says anything in between."""
+    """The default for `recover` and `steer`: the context can't be smaller, and nobody sends anything in between."""
     return False
 
 
@@ -133,15 +133,15 @@ class TurnTools(Protocol):
         """One line that names the call; never raises."""
 
     async def run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
-        """Run one call, and tell what it prints meanwhile. Raises nothing but CancelledError."""
+        """Run one call, and pass its output on. Raises nothing but CancelledError."""
 
 
 class TurnSetup(Struct, frozen=True):
-    """What a turn works with. `prepare` makes the request of the next model call from what was said and committed so
-    far; `recover` makes that smaller when it did not, or may not, fit into the model's window, and says whether it
-    could; `approve` asks the user for a call of `call_id`; `tell` receives what such a call prints while it runs;
-    `steer` commits what the user said meanwhile, once the tools of a round ran, and returns whether there was any;
-    `delegates` says which calls somebody else does, which run side by side then, and `changes` which may change
+    """What a turn works with. `prepare` makes the request of the next model call from what was sent and committed so
+    far; `recover` makes that smaller when it did not, or may not, fit into the model's window, and returns whether it
+    could; `approve` asks the user for a call of `call_id`; `on_output` receives what such a call prints while it runs;
+    `steer` commits what the user sent by then, once the tools of a round ran, and returns whether there was any;
+    `delegates` states which calls somebody else does, which run side by side then, and `changes` which may change
     something; `max_rounds` bounds the calls of the model, `max_calls` the tool calls that are run of one answer."""
 
     model: ChatModel
@@ -152,18 +152,18 @@ class TurnSetup(Struct, frozen=True):
     max_rounds: int
     recover: Callable[[ModelError], Awaitable[bool]] = no
     steer: Callable[[], Awaitable[bool]] = no
-    tell: Callable[[str, str], None] = lambda _call_id, _text: None
+    on_output: Callable[[str, str], None] = lambda _call_id, _text: None
     delegates: Callable[[ToolCallBlock], bool] = lambda _call: False
     changes: Callable[[ToolCallBlock], bool] = lambda _call: False
     max_calls: int = 100
 
 
 async def run_turn(setup: TurnSetup, cancel: Cancellation) -> AsyncGenerator[TurnStep, None]:
-    """Answer what the user said last.
+    """Answer the last message of the user.
 
     Ends when the model calls no more tools, or unanswered after `max_rounds` or a call that it repeats all the same,
-    which a notice reports as the last step. Raises InterruptedTurnError when it was told to stop and ModelError when
-    the model failed, or what else went wrong; what was said until then has been committed, and every tool call has its
+    which a notice reports as the last step. Raises InterruptedTurnError when it was asked to stop and ModelError when
+    the model failed, or what else went wrong; the text until then has been committed, and every tool call has its
     result.
     """
     repeats = Repeats()
@@ -217,7 +217,7 @@ async def _answer(setup: TurnSetup, repeats: Repeats, cancel: Cancellation) -> A
 async def _ask(
     request: ChatRequest, partial: _Partial, setup: TurnSetup, cancel: Cancellation
 ) -> AsyncGenerator[TurnStep, None]:
-    """Stream one answer of the model and commit it, whole or as far as it came."""
+    """Stream one answer of the model and commit it, complete or as far as it came."""
     async with aclosing(setup.model.stream(request)) as stream:
         try:
             while (part := await cancel.run(functools.partial(anext, stream, None))) is not None:
@@ -260,7 +260,7 @@ class _Partial:
         return bool(self._text)
 
     def take(self, part: StreamPart) -> TurnStep | None:
-        """Remember `part`; returns what the reader is told, None for a tool call (it runs after the answer)."""
+        """Remember `part`; returns the step for the reader, None for a tool call (it runs after the answer)."""
         match part:
             case TextPart(text=text):
                 self._text.append(text)
@@ -289,7 +289,7 @@ class _Partial:
                 return None
 
     def finish(self, part: FinalPart) -> Iterator[TurnStep]:
-        """The answer is whole: what was held back of it, and the message."""
+        """The answer is complete: what was held back of it, and the message."""
         self.finished = True
         if (rest := _delta(self._hold.end())) is not None:
             yield rest
@@ -298,7 +298,7 @@ class _Partial:
             yield warning(part.notice)
 
     def aborted(self) -> Iterator[TurnStep]:
-        """The user stopped the answer: what it said is kept."""
+        """The user stopped the answer: what it wrote is kept."""
         if not self.finished and self.has_text:
             if (rest := _delta(self._hold.end(cut=True))) is not None:
                 yield rest
@@ -405,7 +405,7 @@ class _Running:
         changes = setup.changes(call)
         if (refusal := self._repeats.refusal(call, changes=changes)) is not None:
             return refusal
-        outcome = await setup.tools.run(call, self._ask, functools.partial(setup.tell, call.id))
+        outcome = await setup.tools.run(call, self._ask, functools.partial(setup.on_output, call.id))
         return self._repeats.record(call, outcome, self._milliseconds, changes=changes)
 
     async def _ask(self, question: ApprovalQuestion) -> ApprovalAnswer:
@@ -420,7 +420,7 @@ class _Running:
         return round((self._setup.clock.monotonic() - self._began - self._waited) * 1000)
 
     def ended(self, outcome: ToolOutcome) -> Iterator[TurnStep]:
-        """What is told of the `outcome`, and stored."""
+        """What is reported of the `outcome`, and stored."""
         call, took = self._call, self._milliseconds
         yield ToolFinished(
             call_id=call.id,

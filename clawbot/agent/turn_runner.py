@@ -80,7 +80,7 @@ class TurnRunner:
     """The turns of one conversation, one at a time. `gate` is its gate to memory, `requests` makes what the
     model is sent, `policy` keeps that within the window.
 
-    `figures` says how full the context is; `saving` is called when memory begins to take something, and when it ends.
+    `figures` states how full the context is; `saving` is called when memory begins to take something, and when it ends.
     `ended`: nobody uses it any more, and memory alone is to see it. `steering` gives the next text that the user
     wants sent in the running turn.
     """
@@ -233,7 +233,7 @@ class TurnRunner:
             tools=HookedTools(self.requests.toolbox, self._hooks),
             prepare=prepare,
             approve=functools.partial(self._approver, scope),
-            tell=lambda call_id, text: scope.emit(ToolOutput(call_id=call_id, text=text)),
+            on_output=lambda call_id, text: scope.emit(ToolOutput(call_id=call_id, text=text)),
             clock=self._deps.clock,
             max_rounds=self._deps.settings.tools.max_rounds,
             max_calls=self._deps.settings.tools.max_calls,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from clawbot.agent.offers import KEEPER, OfferState, held_from, kept_notes, offers_of, unoffered_spans
+from clawbot.agent.offers import NOTE_HOOK, OfferState, held_from, kept_notes, offers_of, unoffered_spans
 from clawbot.messages import NOTES_HEAD, AssistantMessage, TextBlock, ToolCallBlock, ToolResultMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.sessions.entries import (
@@ -198,7 +198,7 @@ def test_entries_of_another_type_are_no_records() -> None:
 def test_notes_that_hooks_wrote_are_known_behind_a_compaction() -> None:
     """What a compaction stands for is not read again: without this, the note would get the same words once more."""
     written = structs.replace(record("end", "written", writes=(WRITE,)), timestamp="2026-11-20T10:00:00.000Z")
-    kept = structs.replace(written, data={**offered(KEEPER, "a", "b"), "writes": [msgspec.to_builtins(WRITE)]})
+    kept = structs.replace(written, data={**offered(NOTE_HOOK, "a", "b"), "writes": [msgspec.to_builtins(WRITE)]})
     late = CustomEntry(custom_type=NOTE, data={"digest": "e", "path": WRITE.path}, timestamp=kept.timestamp)
     assert kept_notes([written]) == {}  # a silent turn writes no note of a session
     known = kept_notes([kept, late])
