@@ -46,8 +46,8 @@ class LocalModelsApi(Protocol):
         """Those that are here, and those that can be had by name."""
 
     async def pull(self, name: str, watch: Callable[[int, int | None], None]) -> None:
-        """Get the model `name` unless it is here; `watch` is told on the loop how many bytes are there, of how many
-        (None: unknown). Cancelled, it stops at the next piece, and goes on from there the next time. Raises
+        """Get the model `name` unless it is here; `watch` receives on the loop how many bytes are there, of how many
+        (None: unknown). Cancelled, it stops at the next chunk, and goes on from there the next time. Raises
         ClawbotError, OSError."""
 
 
@@ -75,7 +75,7 @@ class HooksApi(Protocol):
 
 class AgentApi(Protocol):
     """The open conversation. `on_saving` is called on the event loop when `saving` changes. `steers`: messages that
-    wait are said in the running turn. `runs_shell`: `!command` runs in the shell."""
+    wait are sent in the running turn. `runs_shell`: `!command` runs in the shell."""
 
     on_saving: Callable[[], None] | None
     steers: bool
@@ -115,8 +115,8 @@ class AgentApi(Protocol):
     def set_mode(self, mode: Mode) -> None:
         """Decide what tools may change, from the next call on."""
 
-    def listen(self, tell: Emit | None) -> None:
-        """Call `tell` on the event loop with events that belong to no submission: a reset by the clock, a renamed note,
+    def listen(self, on_event: Emit | None) -> None:
+        """Call `on_event` on the loop with events that belong to no submission: a reset by the clock, a renamed note,
         a failed hook. None: stop."""
 
     async def rewind(self, entry_id: str) -> str:
@@ -124,8 +124,8 @@ class AgentApi(Protocol):
         returns its text. The transcript keeps it. Raises SessionStoreError."""
 
     async def fork(self, title: str = "", at: str = "") -> tuple[SessionChanged, str]:
-        """Go on in a new session that begins with the talk up to the answer `at`, or before the user's message `at`,
-        whose text is returned. The open one stays as it is. Raises SessionStoreError."""
+        """Go on in a new session that begins with the messages up to answer `at`, or before the user's message `at`,
+        whose text is returned. The open one is unchanged. Raises SessionStoreError."""
 
     async def warm(self) -> None:
         """Load what the first model call and a reset need, so that the user does not wait for it later."""
@@ -141,7 +141,7 @@ class AgentApi(Protocol):
 
     async def set_model(self, ref: str) -> ModelInfo:
         """Switch the model after the running turn and remember it for the session. Raises ModelError and
-        SessionStoreError; the old model then stays."""
+        SessionStoreError; the old model then remains."""
 
 
 class MemoryApi(Protocol):
@@ -184,14 +184,14 @@ class SessionsApi(Protocol):
     async def resume(self, name: str) -> SessionChanged:
         """Switch to another conversation after the running turn.
 
-        Raises UnknownSessionError, SessionLockedError and SessionStoreError; the open conversation then stays.
+        Raises UnknownSessionError, SessionLockedError and SessionStoreError; the open conversation then remains.
         """
 
     async def rename(self, name: str, title: str) -> None:
         """Give a conversation a title. Raises UnknownSessionError, SessionLockedError and SessionStoreError."""
 
     async def fork(self, name: str) -> str:
-        """Create a conversation that begins with all of another one, which stays as it is; returns its id. A fork of
+        """Create a conversation that begins with all of another one, which is unchanged; returns its id. A fork of
         the open one is gone on with. Raises UnknownSessionError and SessionStoreError."""
 
     async def delete(self, name: str) -> str:

@@ -29,7 +29,7 @@ Elsewhere = Callable[[Job], Awaitable[str]]
 
 
 class Background:
-    """The background work for the open sessions of the agent `agent_id`. Each `look` does what is due by the wall
+    """The background work for the open sessions of the agent `agent_id`. Each `check` does what is due by the wall
     clock; `elsewhere` runs the jobs of sessions that are not open."""
 
     def __init__(self, agent_id: str, schedule: Schedule, clock: Clock, elsewhere: Elsewhere) -> None:
@@ -38,7 +38,7 @@ class Background:
         self._schedule = schedule
         self._clock = clock
         self._elsewhere = elsewhere
-        self._timer = Timer(clock, self.look, self._failed)
+        self._timer = Timer(clock, self.check, self._failed)
         self._reported = ""
 
     async def add(self, agent: Agent) -> None:
@@ -55,8 +55,8 @@ class Background:
             if not self.agents:
                 await self._timer.stop()
 
-    async def look(self) -> datetime | None:
-        """Do what is due; returns when to look next."""
+    async def check(self) -> datetime | None:
+        """Do what is due; returns when to check next."""
         # Skip busy sessions: a turn may wait for the user for hours, and jobs of other sessions must not wait for it.
         moments = [await self._check_clock(agent) for agent in list(self.agents) if not agent.status.busy]
         for ran in await self._schedule.run_due(self._run, self._clock.now()):
@@ -101,8 +101,8 @@ class Background:
         if ran.status == "failed":
             self._notify("warning", _("The job {name} failed: {error}").format(name=job.name, error=ran.error))
         elif ran.reply and self._open_in(job) is None:
-            said = " ".join(ran.reply.split())
-            cut = said if len(said) <= _LINE_CHARS else f"{said[:_LINE_CHARS].rstrip()}…"
+            reply = " ".join(ran.reply.split())
+            cut = reply if len(reply) <= _LINE_CHARS else f"{reply[:_LINE_CHARS].rstrip()}…"
             self._notify("info", _("{name}: {text} (full text: /sessions)").format(name=job.name, text=cut))
 
     def _notify(self, level: Literal["info", "warning"], text: str) -> None:
@@ -114,7 +114,7 @@ class Background:
         self._report_once(_("The schedule could not be checked: {error}").format(error=text))
 
     def _report_once(self, text: str) -> None:
-        """Report a failure that would otherwise be repeated at each look."""
+        """Report a failure that would otherwise be repeated at each check."""
         if text != self._reported:
             self._reported = text
             self._notify("warning", text)

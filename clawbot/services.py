@@ -56,7 +56,7 @@ class RuntimeOptions(Struct, frozen=True, kw_only=True):
     model give sessions their titles, if the settings do. `flush_at_end`: save the
     conversation to memory when the session is closed. `warm`: load what a call of the model needs while the session is
     opened, since one follows at once. `approved`: tools whose questions are answered with yes where nobody can be
-    asked. `client`: what the program through which the user talks asks for at the moment, for the prompt.
+    asked. `client`: what the program in front of the user asks for at the moment, for the prompt.
     `mode` replaces that of the settings.
     """
 

@@ -42,8 +42,8 @@ def _hook_folders(services: SharedServices) -> list[Path]:
     """The folders with the code of enabled hooks, and the hook folders of the last read settings."""
     if services.hooks is None:
         return []
-    places = hook_paths(services.hook_settings, services.workspace)
-    return [*(hook.folder for hook in services.hooks.hooks if hook.enabled or hook.off_because), *places]
+    paths = hook_paths(services.hook_settings, services.workspace)
+    return [*(hook.folder for hook in services.hooks.hooks if hook.enabled or hook.off_because), *paths]
 
 
 def _agents(services: SharedServices) -> Iterator[AgentInfo]:

@@ -57,7 +57,7 @@ class Stage:
 
     async def look_after(self, minutes: int) -> None:
         self.clock.moment += timedelta(minutes=minutes)
-        await self.background.look()
+        await self.background.check()
 
     @property
     def lines(self) -> list[str]:

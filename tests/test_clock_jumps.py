@@ -72,7 +72,7 @@ class Day(Program):
             case "new":
                 await say(runtime, "/new")
             case "look":
-                await background(runtime, self, NOON).look()
+                await background(runtime, self, NOON).check()
             case "resume":
                 if older := await self.older(runtime):
                     await runtime.sessions.resume(self.chance.choice(older))

@@ -354,13 +354,13 @@ async def test_the_clock_ends_a_session_once_while_nobody_speaks(program: Progra
     runtime.agent.listen(seen.append)
     await say(runtime, "the harbour opens at six")
     looking = background(runtime, program)
-    assert await looking.look() == datetime(2026, 11, 21, 4, 0, tzinfo=BERLIN)
+    assert await looking.check() == datetime(2026, 11, 21, 4, 0, tzinfo=BERLIN)
     assert seen == []
     program.clock.moment += timedelta(days=3)
     for _ in range(3):
-        assert await looking.look() == datetime(2026, 11, 24, 4, 0, tzinfo=BERLIN)
+        assert await looking.check() == datetime(2026, 11, 24, 4, 0, tzinfo=BERLIN)
     program.clock.moment -= timedelta(hours=20)
-    await looking.look()
+    await looking.check()
     assert [type(event) for event in seen] == [NoteKept, SessionChanged]
     assert not of(await say(runtime, "hello"), SessionChanged)
     await runtime.close()
@@ -750,11 +750,11 @@ async def test_heartbeats_leave_no_trace_in_the_conversation(program: Program) -
     path = runtime.agent.conversation.session.transcript.path
     written, context = path.read_bytes(), list(runtime.agent.conversation.messages)
     looking = background(runtime, program, heartbeat())
-    await looking.look()
+    await looking.check()
     program.model.replies["chat"] = [says("NO_REPLY"), says("Water the plants!"), says("fine")]
     for _ in range(2):
         program.clock.moment += timedelta(minutes=30)
-        await looking.look()
+        await looking.check()
     assert path.read_bytes() == written
     assert runtime.agent.conversation.messages == context
     assert [event.text for event in of(seen, Notice)] == ["heartbeat: Water the plants! (full text: /sessions)"]
@@ -773,9 +773,9 @@ async def test_a_heartbeat_knows_no_notes_and_can_not_ask(program: Program) -> N
     ]
     runtime = await program.open()
     looking = background(runtime, program, heartbeat())
-    await looking.look()
+    await looking.check()
     program.clock.moment += timedelta(minutes=30)
-    await looking.look()
+    await looking.check()
     assert len(program.model.of("chat")) == 2
     assert not any("4711" in request.system for request in program.model.of("chat"))
     assert not (program.workspace / "here").exists()
@@ -846,7 +846,7 @@ async def test_a_session_of_heartbeats_does_not_grow(program: Program) -> None:
     runtime = await program.open()
     looking = background(runtime, program, heartbeat())
     for _ in range(4):
-        await looking.look()
+        await looking.check()
         program.clock.moment += timedelta(minutes=30)
     sent = [request.messages for request in program.model.of("chat")]
     assert [len(messages) for messages in sent] == [1, 1, 1]

@@ -20,7 +20,7 @@ from clawbot.clock import Clock
 from clawbot.context.bootstrap import fence_for, fenced
 from clawbot.deadline import Cancellation
 from clawbot.languages.stems import stem
-from clawbot.llm.protocol import ChatModel, ChatRequest, FoundServer, WaitingModel
+from clawbot.llm.protocol import ChatModel, ChatRequest, DetectedServer, WaitingModel
 from clawbot.messages import NOTES_FOUND, AssistantMessage, Message, ToolCallBlock, ToolSpec
 from clawbot.text.interface import N_, _
 from clawbot.text.language import STOP_WORDS
@@ -90,7 +90,7 @@ async def wait_ready(deps: AgentDeps, scope: Scope, keep: Callable[[], Awaitable
     return model.info != known
 
 
-def _question(found: FoundServer) -> ApprovalQuestion:
+def _question(found: DetectedServer) -> ApprovalQuestion:
     return ApprovalQuestion(
         "server",
         _("{server} at {address}, model {model}").format(server=found.server, address=found.base, model=found.ref),

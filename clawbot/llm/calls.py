@@ -68,7 +68,7 @@ class CallAssembler:
                 continue
             arguments, malformed = parse_arguments("".join(parts))
             if malformed is not None and all(later.startswith(part) for part, later in pairwise(parts)):
-                arguments, malformed = parse_arguments(parts[-1])  # each piece held all that came before it
+                arguments, malformed = parse_arguments(parts[-1])  # each part held all that came before it
             identity = _id(deltas)
             if not identity or any(block.id == identity for block in blocks):
                 identity = new_call_id()
@@ -102,7 +102,7 @@ def _by_position_and_id(deltas: list[_CallDelta]) -> list[list[_CallDelta]]:
             call = next((call for call in calls if _id(call) == delta.id), None)
         else:
             call = None if delta.name or not calls else calls[-1]
-        # Servers that send whole calls give all of them index 0: another id with a name begins another call.
+        # Servers that send complete calls give all of them index 0: another id with a name begins another call.
         if call and delta.name and delta.id and _id(call) not in ("", delta.id):
             call = None if delta.name != call[0].name or any(one.arguments for one in call) else call
         if call is None:
@@ -222,8 +222,8 @@ _HEAD = 300  # characters that decide whether it can
 _NAMES = ("name", "function", "tool", "tool_name", "function_name", "action", "recipient_name")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "action_input", "params", "tool_args", "tool_input")
 _WRAPPERS = ("function", "tool_call", "function_call")
-_BESIDE = ("id", "type", "index", "call_id", "tool_call_id")
-_KEYS = "|".join((*_NAMES, *_ARGUMENTS, *_BESIDE, *_WRAPPERS, "role", "tool_calls"))
+_LABELS = ("id", "type", "index", "call_id", "tool_call_id")
+_KEYS = "|".join((*_NAMES, *_ARGUMENTS, *_LABELS, *_WRAPPERS, "role", "tool_calls"))
 _BEGINS = lazy_re(rf"(?:```\w*\s*)?[\[\s]*\{{\s*[\"'](?:{_KEYS})[\"']")
 _BEGUN = lazy_re(r"`{0,2}\Z|(?:```\w*\s*)?[\[\s]*(?:\{\s*(?:[\"']\w{0,16})?)?\Z")
 _HARMONY = "<|start|>assistant"
@@ -371,7 +371,7 @@ def _shaped(item: Any) -> tuple[str, Any] | None:
     if not isinstance(item, dict):
         return None
     item = next((item[key] for key in _WRAPPERS if isinstance(item.get(key), dict)), item)
-    fields = {key: value for key, value in item.items() if key not in _BESIDE}
+    fields = {key: value for key, value in item.items() if key not in _LABELS}
     name = next((fields[key] for key in _NAMES if isinstance(fields.get(key), str)), None)
     arguments = next((fields[key] for key in _ARGUMENTS if isinstance(fields.get(key), dict | str)), None)
     return (name, arguments) if name is not None and arguments is not None and len(fields) == 2 else None

@@ -40,7 +40,7 @@ def ending_of(reason: str) -> Ending:
     return _ENDINGS.get(reason.lower(), "broken")
 
 
-IN_CONTENT = "content"  # the field of reasoning that stood in the text of the answer: it is not sent again
+IN_CONTENT = "content"  # the field of reasoning that was in the text of the answer: it is not sent again
 IN_FUNCTION = "in_function"  # the field for what litellm drops of the function of a call
 _KNOWN = {
     *("role", "content", "refusal", "tool_calls", "function_call", "thinking_blocks", "reasoning_content", "reasoning"),
@@ -68,7 +68,7 @@ def merge(total: dict[str, Any], part: Mapping[str, Any]) -> None:
                 merge(same, entry) if same else before.append(entry)
         elif not isinstance(before, str) or not isinstance(value, str):
             total[name] = before if value is None else value
-        elif name not in _LABELS and (before != value or name in _TEXTS):  # a signature may come with each piece
+        elif name not in _LABELS and (before != value or name in _TEXTS):  # a signature may come with each chunk
             total[name] = before + value
 
 
@@ -147,5 +147,5 @@ class RepetitionGuard:
         self._seen[last] = number
         self._run = self._run + 1 if period and period == self._period else 0
         self._period = period
-        said = self._run + SAME_WORDS + period
-        self.looping = bool(period) and said >= TIMES * max(SAME_WORDS, period)
+        length = self._run + SAME_WORDS + period
+        self.looping = bool(period) and length >= TIMES * max(SAME_WORDS, period)

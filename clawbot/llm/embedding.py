@@ -1,4 +1,4 @@
-"""Embedding models behind litellm, opened by the names that stand in the settings: texts go to the worker process in
+"""Embedding models behind litellm, opened by the names in the settings: texts go to the worker process in
 batches, unit vectors come back.
 
 A batch that a provider refuses as too large is sent again in smaller ones, and a text that is too long is cut.
@@ -72,7 +72,7 @@ _TOO_LARGE = re.compile(r"too (?:large|long|many|big)|at most|max(?:imum|_|\b)|e
 ELSEWHERE = "memory_search.provider: offline needs no provider."
 """The way out that every error names."""
 _PROBE = -1
-"""The place of a word that only asks whether the model takes any."""
+"""The position of a word that only asks whether the model takes any."""
 _KNOCK_SECONDS = 0.5
 _FORM = re.compile(r"encoding_format|base64")
 # litellm takes a text for Gemini that begins so for the address of a file, and would send that instead.
@@ -115,7 +115,7 @@ class LiteLLMEmbedder:
         self._known = provider
         self._limits = provider.limits
         self._resume_at = 0.0
-        # As base64: reading figures from JSON costs the SDK 4 ms a vector, and stalls the answers beside it.
+        # As base64: reading figures from JSON costs the SDK 4 ms a vector, and stalls the answers sent during that.
         self._packed = self.provider == "openai"
         self._worker: WorkerClient | None = acquire_worker()
 

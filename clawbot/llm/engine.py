@@ -5,7 +5,7 @@ The environment that litellm reads while it is imported is set by `llm.worker` b
 Responses API, so its gateway to MCP is replaced (tests hold both); `stream_chunk_builder` (a quarter of a second at the
 end of a long answer) is never reached, because the chunks that litellm gathers for it are taken away. OpenAI's SDK,
 which litellm sends most calls with, would repeat calls (litellm drops `max_retries` for some vendors) and walk every
-message at every call (a tenth of a millisecond each), and litellm does so in places, which is kept off; litellm's own
+message at every call (a tenth of a millisecond each), and litellm does so in parts, which is kept off; litellm's own
 handler walks less, but takes `[DONE]` in a text for the end of the answer. To price an answer that has not begun,
 litellm would load a vocabulary (40 MB), or download one.
 """
@@ -138,7 +138,7 @@ def _replace_functions() -> None:
     """Keep litellm from importing its gateway to MCP, and from loading a vocabulary (prices and tokens are counted in
     the main process), OpenAI's SDK from repeating calls, and both from walking every message of a body that is plain
     JSON already: for keys to rename and files to read, for marks in ids that `wire` took out, and in pure Python to
-    encode them. Finish reasons stay in the words of their vendor, and where Gemini sends none, there is none."""
+    encode them. Finish reasons keep the words of their vendor, and where Gemini sends none, there is none."""
     litellm.response_cost_calculator = lambda **_: None
     litellm.main.encoding = _Vocabulary()  # to ask whether there is one would load it
     for owner, name, ours in (

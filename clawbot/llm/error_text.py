@@ -161,7 +161,7 @@ _DURATION = (
 
 @cache
 def wordings(table: str) -> dict[str, str]:
-    """Return the patterns of `table` (`too_large`, `limits`, `exhausted`, `waits`) by who says it. Blocks at the first
+    """Return the patterns of `table` (`too_large`, `limits`, `exhausted`, `waits`) by who sends it. Blocks at the first
     call."""
     found = packaged_table("clawbot.llm", "wordings.toml", dict[str, dict[str, str]])[table]
     return {who: text.replace("TOKENS", _TOKENS).replace("DURATION", _DURATION) for who, text in found.items()}

@@ -41,8 +41,8 @@ from clawbot.llm.offline import OfflineModel, ProgramFacts
 from clawbot.llm.protocol import (
     ChatModel,
     ChatRequest,
+    DetectedServer,
     FallbackPart,
-    FoundServer,
     LoadingPart,
     ModelInfo,
     ReadingPart,
@@ -78,7 +78,7 @@ class FallbackModel:
     """Answers with the first of `models` that can.
 
     On anything but an overflow (compaction's to solve) and a refusal (another model would be asked for what the first
-    one declined) the next model is asked, and a FallbackPart says so: with `discard` when text of the one that failed
+    one declined) the next model is asked, and a FallbackPart reports it: with `discard` when text of the failed one
     was already shown. One without its key (`missing` returns the variable for a ref) is skipped. `models` must not be
     empty; they are closed together.
     """
@@ -139,7 +139,7 @@ class FallbackModel:
             _logger.warning("%s failed (%s), %s goes on", failed, error.kind, ref)
             self._changed_at = self._clock.monotonic()
             return True
-        # All have failed: the next call begins at the first one again, instead of staying with the last.
+        # All have failed: the next call begins at the first one again, instead of keeping the last.
         self._changed_at = float("-inf")
         return False
 
@@ -265,7 +265,7 @@ class _Opener:
     def _waiting(self, ref: str, server: LocalModel) -> OfflineModel:
         """Return the model that answers until the user has allowed `server`."""
         reason = f"{server.server} answers at {server.base}; before it hears anything you are asked"
-        found = FoundServer(ref, server.server, server.base)
+        found = DetectedServer(ref, server.server, server.base)
         return OfflineModel(self._clock, reason=reason, found=found, facts=self._facts)
 
     async def _packaged(self, ref: str) -> ChatModel | None:
@@ -320,7 +320,7 @@ class _Opener:
         except ClawbotError as error:
             raise RefusedError(error.message, hint=error.hint) from error
 
-        # Its keeper knows when it has loaded.
+        # Its process knows when it has loaded.
         options = replace(self._options, policy=replace(self._options.policy, loading=0.0))
 
         def connect(server: Running) -> LiteLLMModel:
@@ -363,12 +363,12 @@ class ServedModel:
         self.info = info
         self._file = file
         self._connect = connect
-        self._keeper = acquire_process(paths, file)
+        self._process = acquire_process(paths, file)
         self._server: Running | None = None
         self._model: LiteLLMModel | None = None
 
     def begin(self) -> None:
-        self._keeper.begin()
+        self._process.begin()
 
     async def warm(self) -> None:
         self.begin()
@@ -378,7 +378,7 @@ class ServedModel:
 
         A server that can't be reached is revived once: it may have died, or ended with the chat that started it.
         """
-        wanted = self._keeper.endpoint()
+        wanted = self._process.endpoint()
         for last in (False, True):
             found = asyncio.create_task(self._found(wanted))
             async with aclosing(self._shown(found)) as loading:
@@ -408,7 +408,7 @@ class ServedModel:
             found.cancel()
 
     async def _revived(self, server: Running, refusal: UnreachableError) -> Running:
-        revived = await self._keeper.revived(server, refused=refusal.dead)
+        revived = await self._process.revived(server, refused=refusal.dead)
         if revived is None:
             raise refusal
         return revived

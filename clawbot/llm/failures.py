@@ -168,7 +168,7 @@ _FILTERED = lazy_re(r"content[ _-]?(?:policy|filter|management)|safety system|mo
 _FILE = lazy_re(r"\b(?:images?|files?|audio|video|pdf|documents?|attachments?|uploads?)\b", re.IGNORECASE)
 
 
-# Reasoning that was made with the key of another organisation, say, or in a field that is refused.
+# Reasoning that was made with the key of another organisation, for example, or in a field that is refused.
 _FIELD = r"\b(reasoning_(?:content|details|text)|thought_?signature|(?<=[.'`\"])reasoning(?=[:'`\" ]|$))"
 _UNREADABLE = lazy_re(
     r"encrypted content\b.{0,200}could not be|invalid `?signature`? in `?thinking|(?:unrecog|unexpec|unknown).{0,80}"

@@ -1,5 +1,5 @@
 """Which models can be used here, which of them `auto` takes (keys, then servers on this machine, then offline), and
-what litellm's table says of each: read as a file, litellm stays out."""
+what litellm's table has of each: read as a file, litellm stays out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def find_models(settings: AgentSettings) -> list[ModelInfo]:
     listed: dict[str, ModelInfo] = {}
     for entry in (*described, *found):
         listed.setdefault(entry.info.ref, entry.info)
-    for info in await asyncio.to_thread(_on_shelf, settings):
+    for info in await asyncio.to_thread(_stored_models, settings):
         listed.setdefault(info.ref, info)
     offline = ModelInfo(OFFLINE, reason=_("always there; it is no language model"))
     return [*listed.values(), offline]
@@ -135,7 +135,7 @@ def describe_local(ref: str, settings: AgentSettings, paths: Paths, reason: str 
     return file, info
 
 
-def _on_shelf(settings: AgentSettings) -> list[ModelInfo]:
+def _stored_models(settings: AgentSettings) -> list[ModelInfo]:
     paths = Paths(find_home())
     names = ModelStore(paths.models).files() if is_installed() else ()
     return [
@@ -287,7 +287,7 @@ def _litellm_file(name: str) -> Path | None:
 
 
 def _read_table() -> Mapping[str, msgspec.Raw]:
-    # The 3 MB are not kept: the entries stay undecoded, and only what was asked for is remembered.
+    # The 3 MB are not kept: the entries remain undecoded, and only what was asked for is remembered.
     path = _litellm_file(TABLE)
     return msgspec.json.decode(path.read_bytes(), type=dict[str, msgspec.Raw]) if path else {}
 

@@ -33,7 +33,7 @@ class WorkerLostError(Exception):
 
 
 class _Channel:
-    """The reports of one call, in order; None stands for the death of the worker."""
+    """The reports of one call, in order; None marks the death of the worker."""
 
     def __init__(self) -> None:
         self.reports: asyncio.Queue[Report | None] = asyncio.Queue()

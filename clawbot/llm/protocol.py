@@ -102,7 +102,7 @@ _Waiting = RetryPart | LoadingPart | ReadingPart | FallbackPart
 StreamPart = TextPart | ReasoningPart | WithdrawnPart | ToolCallPart | _Waiting | FinalPart
 
 
-class FoundServer(Struct, frozen=True, rename="camel"):
+class DetectedServer(Struct, frozen=True, rename="camel"):
     """A server of this machine that no setting names and that waits for the user's word: the model `ref` of `server` at
     the address `base`."""
 
@@ -117,7 +117,7 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     `ref` is the name as the user writes it (`openai/gpt-5`, `offline`, `script:FILE`), `reason` why it was chosen,
     `window` its context window in tokens (None: unknown), `window_source` where that is known from, as a half sentence
     for the user (without a window: why it has none), `priced` whether usage comes with a cost. `found`
-    would answer in its place if the user allowed it. `local` is the server of this machine that runs it, empty for
+    would answer instead if the user allowed it. `local` is the server of this machine that runs it, empty for
     others, and for gateways.
     """
 
@@ -129,7 +129,7 @@ class ModelInfo(Struct, frozen=True, rename="camel"):
     supports_images: bool = False
     priced: bool = False
     window_source: str = ""
-    found: FoundServer | None = None
+    found: DetectedServer | None = None
     local: str = ""
 
 

@@ -54,7 +54,7 @@ class EmbeddingProvider(Struct, frozen=True):
     query: dict[str, str] = field(default_factory=dict)
 
 
-# In the order in which `auto` looks. The defaults are checked against litellm's own table by a test.
+# In the order in which `auto` checks. The defaults are checked against litellm's own table by a test.
 PROVIDERS: tuple[Provider, ...] = (
     Provider("anthropic", "Anthropic", ("ANTHROPIC_API_KEY",), "anthropic/claude-sonnet-5-5"),
     Provider("openai", "OpenAI", ("OPENAI_API_KEY",), "openai/gpt-6.1-sol"),
@@ -198,7 +198,7 @@ def is_vendors_own(ref: str, base: str | None) -> bool:
 
 def answerer(ref: str, base: str | None) -> str:
     """Who answers a call of `ref` at the address `base`, for the user: the vendor by its name, anybody else by host and
-    port. Never with a password that stands in the address."""
+    port. Never with a password that is in the address."""
     if base is None or is_vendors_own(ref, base):
         return title_of(ref)
     parts = urlsplit(base)

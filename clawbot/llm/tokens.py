@@ -1,5 +1,5 @@
 """Counts tokens (exactly with a vocabulary that is on this machine, else by weighted characters), and normalises what
-providers say of the usage and the cost of a call."""
+providers report of the usage and the cost of a call."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ def _is_figure(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and -_LARGEST < value < _LARGEST
 
 
-# The file name under which tiktoken looks for o200k_base: the SHA-1 of the address it would be downloaded from.
+# The file name under which tiktoken searches o200k_base: the SHA-1 of the address it would be downloaded from.
 _VOCABULARY = "o200k_base"
 _VOCABULARY_FILE = "fb374d419588a4632f3f557e76b4b70aebbca790"
 _ASCII_PER_TOKEN = 4
 _MARGIN = 1.15
-# Characters. A run without a break is one piece to the tokenizer, whose work on a piece grows faster than its length.
+# Characters. A run without a break is one unit to the tokenizer, whose work on a unit grows faster than its length.
 _SLICE = 65_536
 _logger = logging.getLogger(__name__)
 

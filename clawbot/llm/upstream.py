@@ -22,7 +22,7 @@ from clawbot.text.numbers import whole_number
 _DONE = re.compile(rb"[\r\n]data: ?\[DONE\]")  # JSON has no raw line breaks
 _THINKS = ("thinking", "reasoning")  # types of parts of a text
 _OBJECT = re.compile(rb"\s*\{")
-_MAX_STREAM, _MAX_OBJECT = 16_384, 1_000_000  # bytes kept of a stream, and of an answer in one piece
+_MAX_STREAM, _MAX_OBJECT = 16_384, 1_000_000  # bytes kept of a stream, and of an answer in one chunk
 _read = httpx.Response.aiter_bytes
 
 
@@ -135,7 +135,7 @@ current: ContextVar[Upstream] = ContextVar("upstream")
 
 
 def tapped_bytes(response: httpx.Response, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-    """In place of `httpx.Response.aiter_bytes`."""
+    """Replace `httpx.Response.aiter_bytes`."""
     return current.get(Upstream()).follow(response, _read(response, chunk_size))
 
 

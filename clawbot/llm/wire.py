@@ -112,7 +112,7 @@ def _vendor_rules(ref: str) -> WireRules:
 
 def _strictest(rules: WireRules) -> WireRules:
     """Return rules that every template accepts: Gemma's and Mistral's want alternating turns from the user's on,
-    Mistral's an answer after tools and ids of nine letters and digits, Llama's one call at a time. Protocol rules stay:
+    Mistral's an answer after tools and ids of nine letters and digits, Llama's one call at a time. Protocol rules hold:
     signed reasoning precedes all calls of a turn."""
     return replace(
         rules,
@@ -144,7 +144,7 @@ class CallIds:
         return copied
 
     def begin(self) -> None:
-        """Begin an assistant message: unanswered calls before it stay unanswered."""
+        """Begin an assistant message: unanswered calls before it remain unanswered."""
         self._open.clear()
 
     def of_call(self, identity: str) -> str:
@@ -169,7 +169,7 @@ class CallIds:
             identity = identity.split(THOUGHT_MARK, 1)[0]
         kept = re.sub(f"[^{rules.id_keep}]", "" if rules.id_exact else "_", identity)
         fits = len(kept) == rules.id_length if rules.id_exact else 0 < len(kept) <= rules.id_length
-        # An id that has to change beyond its characters gets one that stays the same in every request.
+        # An id that has to change beyond its characters gets one that is the same in every request.
         return kept if fits else _digest(identity)[: rules.id_length if rules.id_exact else 24]
 
 

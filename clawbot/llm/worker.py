@@ -190,7 +190,7 @@ async def _perform(engine: LiteLLMEngine, request: Complete | Embed, out: CallRe
 
 
 def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
-    """Import litellm at low priority, so that the parent's screen stays smooth, and give `loaded` the engine."""
+    """Import litellm at low priority, so that the parent's screen remains smooth, and give `loaded` the engine."""
     loop = asyncio.get_running_loop()
 
     def load() -> None:
@@ -198,7 +198,7 @@ def _load_in_thread(loaded: asyncio.Future[LiteLLMEngine]) -> None:
             # A thread of its own, since a priority that was given away cannot be taken back.
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE_WHILE_LOADING)
         try:
-            # A quarter of the loading would be the search for garbage among a million objects that stay, and each later
+            # A quarter of the loading would be the search for garbage among a million live objects, and each later
             # one would hold up the streams for a tenth of a second.
             with collecting_later():
                 from clawbot.llm.engine import LiteLLMEngine

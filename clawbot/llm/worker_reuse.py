@@ -66,7 +66,7 @@ _END = Hello(b"", 0.0)
 
 def environment_digest() -> bytes:
     """Return a digest of all that a worker inherits: code, environment with its keys, current folder, priority,
-    namespaces (of the network, say). Blocks. Raises OSError."""
+    namespaces (of the network, for example). Blocks. Raises OSError."""
     found = hashlib.sha256()
     litellm = find_spec("litellm")
     code = [

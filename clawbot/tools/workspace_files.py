@@ -39,17 +39,17 @@ def read_workspace_file(workspace: Path, name: str) -> str:
     UTF-16 with a byte order mark): saving what can't be displayed would destroy it.
     """
     folder = WorkspaceFolder(workspace)
-    place = folder.locate_for_change(name)
-    return _editable(place, folder.read(place, MAX_BYTES) or b"")
+    located = folder.locate_for_change(name)
+    return _editable(located, folder.read(located, MAX_BYTES) or b"")
 
 
-def _editable(place: WorkspacePath, data: bytes) -> str:
+def _editable(located: WorkspacePath, data: bytes) -> str:
     try:
         # Keep UTF-8's byte order mark as a character, so that it is saved again.
         return decoded(data) if encoding_of(data).is_wide else data.decode()
     except UnicodeDecodeError as error:
         raise ToolError(
-            f"{place.shown} is not valid UTF-8 (byte {error.start:,}).", hint="Open it with another editor."
+            f"{located.shown} is not valid UTF-8 (byte {error.start:,}).", hint="Open it with another editor."
         ) from None
 
 
@@ -57,11 +57,11 @@ def write_workspace_file(workspace: Path, name: str, text: str, known: str | Non
     """Replace `name` with `text` atomically, in its present encoding. Blocks; raises ToolError for a path outside the
     workspace, for text that is too large, and with `known` for a file that holds another text by now."""
     folder = WorkspaceFolder(workspace)
-    place = folder.locate_for_change(name)
-    before = folder.read(place, MAX_BYTES) or b""
+    located = folder.locate_for_change(name)
+    before = folder.read(located, MAX_BYTES) or b""
 
     def demand_known() -> None:
-        if known is not None and _editable(place, folder.read(place, MAX_BYTES) or b"") != known:
+        if known is not None and _editable(located, folder.read(located, MAX_BYTES) or b"") != known:
             raise ToolError(_("It has changed on disk in this moment: save again."))
 
-    folder.replace(place, encoded_like(text, before) if encoding_of(before).is_wide else text.encode(), demand_known)
+    folder.replace(located, encoded_like(text, before) if encoding_of(before).is_wide else text.encode(), demand_known)

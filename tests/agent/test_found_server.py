@@ -13,14 +13,14 @@ from clawbot.agent.agent import Agent
 from clawbot.agent.events import ApprovalRequested, Event, ModelChanged, ModelLoading, Notice
 from clawbot.clock import SystemClock
 from clawbot.llm.offline import OfflineModel
-from clawbot.llm.protocol import ChatModel, FoundServer, LoadingPart, ModelInfo
+from clawbot.llm.protocol import ChatModel, DetectedServer, LoadingPart, ModelInfo
 from clawbot.llm.servers import LocalModel, ServerConsent
 from clawbot.tools.protocol import Decision
 from tests.agent.fakes import Answer, FakeModel, says
 from tests.agent.gate_host import House, talk
 
 BASE = "http://127.0.0.1:8080/v1"
-FOUND = FoundServer("llamafile/qwen", "llama.cpp", BASE)
+FOUND = DetectedServer("llamafile/qwen", "llama.cpp", BASE)
 SERVER = LocalModel(FOUND.ref, FOUND.server, BASE)
 
 

@@ -22,9 +22,9 @@ from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.protocol import (
     ChatModel,
     ChatRequest,
+    DetectedServer,
     FallbackPart,
     FinalPart,
-    FoundServer,
     ModelInfo,
     RetryPart,
     TextPart,
@@ -132,7 +132,7 @@ async def test_a_server_that_was_found_by_itself_waits_for_the_users_word(tmp_pa
 
     info = await opened_with_consent("auto")
     assert info.ref == "offline"
-    assert info.found == FoundServer("ollama_chat/qwen3", "Ollama", "http://127.0.0.1:11434")
+    assert info.found == DetectedServer("ollama_chat/qwen3", "Ollama", "http://127.0.0.1:11434")
     assert (await opened_with_consent("ollama_chat/qwen3")).ref == "ollama_chat/qwen3"
     consent.allow("http://127.0.0.1:11434", always=False)
     assert (await opened_with_consent("auto")).ref == "ollama_chat/qwen3"

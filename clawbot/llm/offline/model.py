@@ -24,7 +24,7 @@ from clawbot.llm.offline.turn import (
     read_turn,
     what_was_done,
 )
-from clawbot.llm.protocol import ChatRequest, FinalPart, FoundServer, ModelInfo, StreamPart, TextPart, ToolCallPart
+from clawbot.llm.protocol import ChatRequest, DetectedServer, FinalPart, ModelInfo, StreamPart, TextPart, ToolCallPart
 from clawbot.llm.tokens import cut_to, weigh_tokens
 from clawbot.messages import OFFLINE, AssistantMessage, Cost, Message, TextBlock, ToolCallBlock, Usage
 from clawbot.text.interface import N_
@@ -34,7 +34,7 @@ from clawbot.text.statements import marks
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
 WINDOW_SOURCE = N_("set here, so that compaction works as with other models")
-MAX_CHUNKS = 400  # a long text streams in longer pieces, so that reading it stays cheap
+MAX_CHUNKS = 400  # a long text streams in longer chunks, so that reading it stays cheap
 MIN_WORDS = 2  # words besides stop words of what may be worth a note
 MESSAGE_TOKENS = 4  # what the frame of a message costs
 
@@ -65,7 +65,7 @@ class OfflineModel:
     """
 
     def __init__(
-        self, clock: Clock, *, reason: str = "", found: FoundServer | None = None, facts: ProgramFacts | None = None
+        self, clock: Clock, *, reason: str = "", found: DetectedServer | None = None, facts: ProgramFacts | None = None
     ) -> None:
         self._clock = clock
         self._facts = facts or ProgramFacts()

@@ -1,4 +1,4 @@
-"""Answering from the notes and from the conversation: what a memory search puts first is quoted with its place."""
+"""Answering from the notes and from the conversation: what a memory search puts first is quoted with its position."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ from clawbot.text.secrets import MARK, holds_secret
 from clawbot.text.statements import asks, is_question, is_refusal, marks, sentences
 from clawbot.text.topics import words
 
-MAX_QUERY, MAX_QUOTES, MAX_TOLD = 400, 3, 8
+MAX_QUERY, MAX_QUOTES, MAX_LINES = 400, 3, 8
 SESSION_TOOL, MAX_AROUND = "sessions_read", 40
-PAUSE_MS = 3 * 3_600_000  # after such a pause what was said before was another time
-NEAR = 0.58  # a hit that scores less is near at best: nobody may be told that it answers
+PAUSE_MS = 3 * 3_600_000  # after such a pause what precedes it was another time
+NEAR = 0.58  # a hit that scores less is near at best: it may not be shown as the answer
 OTHER_WORDS, OTHER_LANGUAGE = 0.7, 0.62  # least score of a hit without a word of the question
-WORD_STEM = 5  # so many letters tell words apart
-OF_BEST = 0.82  # a hit that scores less than this share of the best is not quoted beside it
+WORD_STEM = 5  # so many letters distinguish words
+OF_BEST = 0.82  # a hit that scores less than this share of the best is not quoted with it
 
 _FACTS = ("remember", "recall", "ask", "statement")
 _WRITTEN = ("create", "append")
-"""What a message may be that says something, and what holds a text for a file."""
+"""What a message with content may be, and what holds a text for a file."""
 
 _SPEAKER = lazy_re(r"(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:\d{2} )?(?:(user)|assistant): ", re.IGNORECASE)
 # Headings, comments and hints of a template, facts of a session, empty fields: lines that state nothing.
 _NO_FACT = lazy_re(r"\s*(?:#|<!--|---|```|_.*_\s*\Z|- \*\*(?:Session (?:Key|ID)|Source|Reason)\*\*|.*[:：]\**\s*\Z)")
 _SUMMARY_FRAME = lazy_re(r"^#.*$|^- \(none\)$", re.MULTILINE)
-# What the program said of itself, and where the note of a talk leaves out what another note says.
+# What the program wrote of itself, and where the note of a session omits what another note has.
 _PROGRAM = lazy_re(r"`(?:/[a-z]|offline`|clawbot )|\[quoted: [^\]\n]*\]")
 _YESTERDAY = lazy_re(pattern_in("yesterday"), re.IGNORECASE)
 _DAY = lazy_re(r"\d{4}-\d{2}-\d{2}")
@@ -144,7 +144,7 @@ def _quoted_lines(lines: Sequence[str]) -> str:
     """Quote the newest of `lines` (newest first) in their order, a paragraph each; questions only without
     statements."""
     kept = [at for at, line in enumerate(lines) if not asks(line)] or list(range(len(lines)))
-    return "\n>\n".join(quote(lines[at]) for at in reversed(kept[:MAX_TOLD]))
+    return "\n>\n".join(quote(lines[at]) for at in reversed(kept[:MAX_LINES]))
 
 
 def key_stems(text: str) -> frozenset[str]:
@@ -172,7 +172,7 @@ def _chosen(answer: dict[str, Any], question: str, *, is_personal: bool) -> list
         best = _best(lines, question, wanted) if _is_meant(lines, question, wanted, is_personal=is_personal) else None
         if best:
             found.setdefault(tuple(words(best.text)), best)
-    # A wish to remember, in the note of a talk, says again what it led to.
+    # A wish to remember, in the note of a session, repeats what it led to.
     hits = [hit for hit in found.values() if _remembered(hit) not in found]
     hits = [hit for hit in hits if hit.score >= OF_BEST * hits[0].score][:MAX_QUOTES]
     newer = next((hit for hit in reversed(hits[1:]) if _supersedes([hit, hits[0]], question)), None)
@@ -223,7 +223,7 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
         end = result.get("endLine", last)
         by = clean_line(str((result.get("said") or {}).get("by") or ""))
         for at, line in enumerate(text.split("\n"), start):
-            # Lines that say nothing may be left out of a snippet.
+            # Lines without content may be left out of a snippet.
             position = f"{path}:{at}" if end == last else f"{path}:{start}-{end}"
             texts = "" if _NO_FACT.match(line) else bare(line)
             who = _SPEAKER.match(texts)
@@ -233,7 +233,7 @@ def _lines(result: dict[str, Any]) -> Iterator[RecalledLine]:
 
 
 def _is_statement(hit: RecalledLine, question: str) -> bool:
-    """Whether a line states something: no question, of the user no request or small talk, of the agent no refusal and
+    """Whether a line states something: no question, of the user no request or chat, of the agent no refusal and
     no quote of a note."""
     if not words(hit.text) or words(hit.text) == words(question) or is_question(hit.text) or MARK in hit.text:
         return False
@@ -280,7 +280,7 @@ def _weight(tokens: frozenset[str]) -> int:
 
 def _statements(turn: Turn) -> Iterator[tuple[str, str]]:
     """Yield the key of the answer and the text of each sentence in this conversation, newest first, without secrets and
-    small talk."""
+    chat."""
     for message in reversed(turn.earlier):
         if isinstance(message, UserMessage):
             old = read_compacted(message.text)
@@ -290,7 +290,7 @@ def _statements(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def _stated(texts: str, language: Language) -> Iterator[str]:
-    """Yield the sentences of a message, last one first, without secrets, small talk and requests, but with texts for
+    """Yield the sentences of a message, last one first, without secrets, chat and requests, but with texts for
     files."""
     intent = classify(texts, language)
     lines = list(sentences(intent.text)) if intent.kind in (*_FACTS, *_WRITTEN) else []

@@ -32,18 +32,18 @@ from clawbot.text.topics import topics, words
 
 NO_REPLY = "NO_REPLY"
 MAX_FACTS = 40  # more than this is a transcript, not what is worth keeping; the newest are kept
-MAX_SAID = 200_000  # characters of one message: what is beyond is a paste, and its end is kept
-PASTE_CHARS = 8_000  # a longer message is a paste: what it says is not what the user states
+MAX_MESSAGE = 200_000  # characters of one message: what is beyond is a paste, and its end is kept
+PASTE_CHARS = 8_000  # a longer message is a paste: its text is not what the user states
 
 MAX_TOKENS = 2_000  # of a summary, when the request sets none
 MIN_TOKENS = 120  # below this not even the headings and one line each would fit
-MIN_LINE = 8  # a line that would be cut to less, in tokens, says nothing
+MIN_LINE = 8  # a line that would be cut to less, in tokens, has no content
 ASK_CHARS, LINE_CHARS, MAX_SENTENCES, MAX_NAMES = 800, 400, 400, 400
-ASKS, NAMES, TALK, TURN = "Pending user asks", "Exact identifiers", "Progress", "Turn in progress"
+ASKS, NAMES, PROGRESS, TURN = "Pending user asks", "Exact identifiers", "Progress", "Turn in progress"
 # Section -> what the sentences in it are about; the first that fits counts.
 MARKED = {"Open TODOs": {"todo"}, "Decisions": {"decision"}, "Constraints": {"rule", "preference", "personal"}}
 # Section -> its part of the length; what one leaves over goes to those after it.
-SHARES = {"Decisions": 0.2, "Open TODOs": 0.15, "Constraints": 0.15, ASKS: 0.1, NAMES: 0.15, TALK: 0.25}
+SHARES = {"Decisions": 0.2, "Open TODOs": 0.15, "Constraints": 0.15, ASKS: 0.1, NAMES: 0.15, PROGRESS: 0.25}
 NOTHING = "(none)"
 
 TITLE_WORDS, TITLE_CHARS, TITLE_HAN = 7, 48, 16
@@ -117,23 +117,23 @@ def _is_silent(text: str) -> bool:
 
 def _utterance(message: Message, done: Container[str]) -> Utterance:
     if isinstance(message, UserMessage):
-        return Utterance("user", message.text[-MAX_SAID:])
+        return Utterance("user", message.text[-MAX_MESSAGE:])
     if not isinstance(message, AssistantMessage):
-        return Utterance("tool", message.text[-MAX_SAID:])
+        return Utterance("tool", message.text[-MAX_MESSAGE:])
     calls = [call for call in message.tool_calls if call.id in done and call.name in WRITERS]
-    stored = tuple(str(call.arguments.get(WRITERS[call.name], ""))[-MAX_SAID:] for call in calls)
-    # What this model said itself is phrases and quotes of notes: nothing that is worth keeping again.
-    return Utterance("assistant", "" if message.provider == OFFLINE else message.text[-MAX_SAID:], stored)
+    stored = tuple(str(call.arguments.get(WRITERS[call.name], ""))[-MAX_MESSAGE:] for call in calls)
+    # What this model wrote itself is phrases and quotes of notes: nothing that is worth keeping again.
+    return Utterance("assistant", "" if message.provider == OFFLINE else message.text[-MAX_MESSAGE:], stored)
 
 
 def labelled(text: str) -> list[Utterance]:
     """Split text at `User:` and `Assistant:` at the start of lines; without any, all is the user's."""
     labels = list(_LABEL.finditer(text))
     if not labels:
-        return [Utterance("user", text.strip()[-MAX_SAID:])] if text.strip() else []
+        return [Utterance("user", text.strip()[-MAX_MESSAGE:])] if text.strip() else []
     ends = [label.start() for label in labels[1:]] + [len(text)]
     return [
-        Utterance(label["role"].lower(), utterances[-MAX_SAID:])
+        Utterance(label["role"].lower(), utterances[-MAX_MESSAGE:])
         for label, end in zip(labels, ends, strict=True)
         if (utterances := text[label.end() : end].strip())
     ]
@@ -163,10 +163,10 @@ def durable_facts(utterances: Sequence[Utterance]) -> list[str]:
     facts: dict[str, str] = {}
     for entry in utterances:
         for fact in _facts(entry.text) if entry.role == "user" else ():
-            said_so = "".join(words(fact))
+            fact_words = "".join(words(fact))
             # What the log would hide is refused by the tool, and with it everything else that is to be stored.
-            if said_so and said_so not in stored and redact(fact) == fact:
-                facts[said_so] = fact
+            if fact_words and fact_words not in stored and redact(fact) == fact:
+                facts[fact_words] = fact
     return list(facts.values())[-MAX_FACTS:]
 
 
@@ -257,10 +257,10 @@ def names(carried: Sequence[str], utterances: Sequence[Utterance]) -> list[str]:
 def _carried_on(previous: str) -> dict[str, list[str]]:
     """Return the lines of an earlier summary under their current sections."""
     sections: dict[str, list[str]] = {name: [] for name in SHARES}
-    current = TALK
+    current = PROGRESS
     for line in clean(previous).splitlines():
         if heading := _HEADING.match(line):
-            current = heading[1] if heading[1] in SHARES else TALK
+            current = heading[1] if heading[1] in SHARES else PROGRESS
         elif (item := _ITEM.sub("", line).strip()) and item.lower() not in ("none", NOTHING, "[...]"):
             sections[current].append(item)
     return sections
@@ -276,7 +276,7 @@ def _sort_in(utterances: Utterance, sections: dict[str, list[str]]) -> None:
         if not holds_secret(sentence):
             (sections[section] if section else rest).append(one_line(sentence, LINE_CHARS))
     if rest:
-        sections[TALK].append(f"{utterances.role.capitalize()}: {rest[0]}")
+        sections[PROGRESS].append(f"{utterances.role.capitalize()}: {rest[0]}")
 
 
 def _turn(utterances: Sequence[Utterance]) -> str:

@@ -114,18 +114,18 @@ def quote(text: str, source: str = "") -> str:
 def block(language: Language, what: str, text: str) -> str:
     """Return `text` in a fence below its name, at most `SHOWN_LINES` lines and `SHOWN_CHARS` characters of it."""
     lines = clean(text).rstrip("\n").split("\n")
-    whole = "\n".join(lines[:SHOWN_LINES])
-    body = whole[:SHOWN_CHARS]
+    shown = "\n".join(lines[:SHOWN_LINES])
+    body = shown[:SHOWN_CHARS]
     fence = "`" * (max((len(run) for run in _BACKTICKS.findall(body)), default=2) + 1)
     shown = phrase(language, "shown", what=what, block=f"{fence}text\n{body}\n{fence}")
-    if len(lines) <= SHOWN_LINES and len(body) == len(whole):
+    if len(lines) <= SHOWN_LINES and len(body) == len(shown):
         return shown
     return shown + phrase(language, "shortened", shown=body.count("\n") + 1, total=len(lines))
 
 
 MAX_REQUEST = 8_000  # characters; a longer message is a paste, not a request in a phrase that could be known
 _QUOTES = "\"'`“”‘’「」『』《》"
-_MAX_KIND = 200  # characters of a message that says nothing but something kind
+_MAX_KIND = 200  # characters of a message that is nothing but something kind
 _CLAUSE = re.compile(r"[^\w\s'’-]+|(?<=\s)-+(?=\s)")
 _PART = re.compile(r"\{([A-Z_]+)\}")
 
@@ -201,7 +201,7 @@ def _known(text: str, language: Language) -> Intent | None:
     opening = _sign("opening").match(folded)
     start = opening.end() if opening and opening.end() < len(folded) else 0
     for kind, pattern in [*_grammar()[language], *_grammar()["en" if language == "zh" else "zh"]]:
-        # The whole message first: "ok" may be all there is, and "no" may be part of the phrase.
+        # The full message first: "ok" may be all there is, and "no" may be part of the phrase.
         for begin in dict.fromkeys((0, start)):
             if (match := pattern.fullmatch(folded, begin)) is not None:
                 words = {

@@ -32,7 +32,7 @@ from clawbot.text.topics import words
 
 MAX_FACT = 4_000  # characters that one note may hold; more belongs into a file of its own
 NOTES_SHOWN = 8
-MAX_PATTERN = 900  # characters of the pattern that looks for facts in the notes; grep takes a thousand
+MAX_PATTERN = 900  # characters of the pattern that searches facts in the notes; grep takes a thousand
 
 FoundBefore = Generator[list[PlannedCall], list[CallOutcome], tuple[dict[tuple[str, ...], str], str]]
 _LIST_MARK = lazy_re(r"\A(?:[-*+]\s{1,4})(?:\[[ xX]\]\s{1,4})?")
@@ -41,7 +41,7 @@ _INSISTING = lazy_re(
     rf"[,.;:!，。；：！\s-]{{0,5}}(?:{pattern_in('insists_behind')})[.!。！\s]{{0,5}}\Z", re.IGNORECASE
 )
 _INSISTING_FIRST = lazy_re(rf"\s{{0,5}}(?:{pattern_in('insists_first')})", re.IGNORECASE)
-_SMALL_TALK = ("thanks", "praise", "blamed", "chat", "agreed", "hello")
+_SMALLTALK = ("thanks", "praise", "blamed", "chat", "agreed", "hello")
 _DAYS = [lazy_re(pattern_in(day), re.IGNORECASE) for day in ("today", "tomorrow", "after_tomorrow")]
 _MISSING = lazy_re(r"(?P<path>[^\n]{1,300}?) does not exist\.")
 _NOTE = r"^\s*[-*+] (?!\*\*(?:Session|Source|Reason))\S"  # a line that states something in a note
@@ -99,10 +99,10 @@ def forget(turn: Turn, intent: Intent) -> Plan:
     """Name the position of the note that is to be forgotten; deleting it is the user's."""
     fact = tidy(intent.text) or _statement_before(turn)
     positions, _ = (yield from find_before(turn, [fact], daily_file(turn))) if words(fact) else ({}, "")
-    place = positions.get(key(fact)) or next(iter(positions.values()), "")
-    if not place:
+    location = positions.get(key(fact)) or next(iter(positions.values()), "")
+    if not location:
         return turn.reply("forget")
-    return turn.reply("forget_here", place=place, path=place.rpartition(":")[0])
+    return turn.reply("forget_here", place=location, path=location.rpartition(":")[0])
 
 
 def was_offered(turn: Turn) -> bool:
@@ -155,11 +155,11 @@ def _any_of(facts: Sequence[str]) -> str:
 
 
 def _statement_before(turn: Turn) -> str:
-    """Return what a bare "remember that" points at: the user's last message besides small talk, if it stated
+    """Return what a bare "remember that" points at: the user's last message besides chat, if it stated
     something."""
     texts = (asked(message) for message in reversed(turn.earlier) if isinstance(message, UserMessage))
     before = (classify(text, turn.language) for text in texts if text.strip())
-    last = next((intent for intent in before if intent.kind not in _SMALL_TALK), Intent("empty"))
+    last = next((intent for intent in before if intent.kind not in _SMALLTALK), Intent("empty"))
     return last.text if last.kind in ("remember", "statement", "secret") else ""
 
 

@@ -36,14 +36,14 @@ from clawbot.llm.wire import Speller
 from clawbot.messages import without_times
 from clawbot.text.naming import TITLE_QUESTION
 
-# Both sides must fit into one line of an error; the requests themselves can be looked at whole.
+# Both sides must fit into one line of an error; the requests themselves can be inspected in full.
 SHOWN_CHARS = 200
 NO_TITLE = "NO_REPLY"
 SYSTEM_ROLES = frozenset({"system", "developer"})
 
 Request = Mapping[str, Any]
 RequestView = Mapping[CheckKey, tuple[str, ...]]
-"""The texts of a request that a script may look at, each under the key of `expect`."""
+"""The texts of a request that a script may check, each under the key of `expect`."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -54,7 +54,7 @@ class ScriptUnused(ClawbotError):
 class ScriptMismatch(RefusedError):
     """A request that the script did not expect, with both sides: never to be repeated.
 
-    `turn` and `line` say where in the script, None when the request came after the last turn; `request` counts the
+    `turn` and `line` are positions in the script, None when the request came after the last turn; `request` counts the
     requests from 1.
     """
 
@@ -70,7 +70,7 @@ class ScriptEngine:
 
     `requests` holds what was asked and `mismatches` what did not fit, both in order. The question for the title of a
     conversation comes when nobody expects it: it takes no turn, and is none of the `requests`. The
-    engine may be asked from several tasks and threads at once: a request takes its turn whole, at the moment its reply
+    engine may be asked from several tasks and threads at once: a request takes its full turn, at the moment its reply
     is first read. `sleep` waits for a number of seconds; tests pass their own.
     """
 
@@ -240,9 +240,9 @@ def _left(turn: ScriptTurn, used: int) -> str:
 def view_of(request: Mapping[str, Any]) -> RequestView:
     """Read an OpenAI chat request. It may be of any shape: missing parts have no text."""
     messages = [message for message in request.get("messages") or () if isinstance(message, Mapping)]
-    user = [_said(message) for message in messages if message.get("role") == "user"]
+    user = [_text_of(message) for message in messages if message.get("role") == "user"]
     system = [_text(message) for message in messages if message.get("role") in SYSTEM_ROLES]
-    context = [_said(message) for message in messages if message.get("role") not in SYSTEM_ROLES]
+    context = [_text_of(message) for message in messages if message.get("role") not in SYSTEM_ROLES]
     return {
         "user": tuple(user[-1:]),
         "system": ("\n".join(system),) if system else (),
@@ -312,7 +312,7 @@ def _tool_names(tools: Iterable[Any]) -> list[str]:
     return [str(function.get("name", "")) for function in functions if isinstance(function, Mapping)]
 
 
-def _said(message: Mapping[str, Any]) -> str:
+def _text_of(message: Mapping[str, Any]) -> str:
     """Return the text without the time before the user's words."""
     return without_times(_text(message)) if message.get("role") == "user" else _text(message)
 

@@ -84,7 +84,7 @@ class Figures(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("`cached` is a part of `prompt` and can't be larger")
 
 
-# A name with `#` is for what no key of the file says: `file.py` puts it there.
+# A name with `#` is for what no key of the file has: `file.py` puts it there.
 class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     """What goes wrong. `deltas` is how many are sent before a drop or a stall, `retry_after` is in seconds."""
 
@@ -93,7 +93,7 @@ class Fault(Struct, frozen=True, forbid_unknown_fields=True):
     message: str = ""
     retry_after: Seconds | None = None
     wording: Wording = field(default="openai", name="overflow")
-    deltas: Count = field(default=0, name="#pieces")
+    deltas: Count = field(default=0, name="#chunks")
 
     def __post_init__(self) -> None:
         if self.kind == "status" and self.status not in ERROR_STATUS:
@@ -120,7 +120,7 @@ class Reply(Struct, frozen=True, forbid_unknown_fields=True):
 
 class ScriptTurn(Struct, frozen=True, forbid_unknown_fields=True):
     """One step of a script. `repeat` is how many requests it answers, None: as long as they fit. `order`: its number
-    in the order of play, None: that of its place in the file."""
+    in the order of play, None: that of its position in the file."""
 
     number: int = field(name="#number")
     line: int = field(name="#line")
@@ -145,7 +145,7 @@ class Script(Struct, frozen=True, forbid_unknown_fields=True):
     title: str = ""
 
 
-# `\{{` stands for two braces that are no template.
+# `\{{` means two braces that are no template.
 TEMPLATE = re.compile(r"\\\{\{|\{\{\s*([^{}]*?)\s*\}\}")
 NAMES = ("user", "tool_result", "model", "request")
 
@@ -176,7 +176,7 @@ def render(text: str, values: Mapping[str, str]) -> str:
 
 
 def render_all(value: Any, values: Mapping[str, str]) -> Any:
-    """Replace the templates in all texts of `value` (plain JSON values); keys stay as they are."""
+    """Replace the templates in all texts of `value` (plain JSON values); keys are unchanged."""
     if isinstance(value, str):
         return render(value, values)
     if isinstance(value, Mapping):
@@ -211,7 +211,7 @@ _KEYS: Mapping[str, Collection[str]] = {
     "finish_reason": get_args(FinishReason),
     "overflow": get_args(Wording),
 }
-"""The keys that stand under each key, or the words that it may hold."""
+"""The keys that may be under each key, or the words that it may hold."""
 _EXPECTED = {
     "int": "a whole number",
     "float": "a number of seconds",
@@ -230,7 +230,7 @@ class _ScriptReader(TreeReader):
     """Takes words as they were written, so that `yes`, `1.10` and dates need no quotes; in the arguments of a call they
     are JSON values."""
 
-    # libyaml's loader doesn't survive as many lists in each other as a script may hold beside each other.
+    # libyaml's loader doesn't survive as many lists in each other as a script may hold next to each other.
     loader_class = type("_Loader", (yaml.SafeLoader,), {"yaml_implicit_resolvers": resolvers()})
     max_openings = MAX_BYTES
     max_values = MAX_BYTES
@@ -294,7 +294,7 @@ class _Script:
         return replace(script, turns=tuple(replace(turn, number=at) for at, turn in enumerate(turns, start=1)))
 
     def _turn(self, raw: Any, path: KeyPath) -> Any:
-        """Expand the short forms of a turn. Other shapes stay, for the types to refuse."""
+        """Expand the short forms of a turn. Other shapes are kept, for the types to refuse."""
         if not isinstance(raw, dict):
             return raw
         turn = {**raw, "#number": cast("int", path[-1]) + 1, "#line": self._line(path)}
@@ -330,7 +330,7 @@ class _Script:
         if stray:
             self._fail((*path, stray), f"`{stray}` belongs to a fault with `status`")
         others = {key: value for key, value in raw.items() if key not in {"drop", "stall"}}
-        return {**others, "#kind": kind, **({"#pieces": raw[kind]} if kind in {"drop", "stall"} else {})}
+        return {**others, "#kind": kind, **({"#chunks": raw[kind]} if kind in {"drop", "stall"} else {})}
 
     def _expect(self, raw: Any, path: KeyPath) -> Iterator[Check]:
         if not isinstance(raw, dict):

@@ -31,12 +31,12 @@ from clawbot.text.secrets import MARK, Redactor
 
 WIDTH = 110
 EXPECTED_CHARS = 60
-"""Of the user's words: enough to tell one message from another."""
+"""Of the user's words: enough to distinguish messages."""
 HEAD = "# Recorded by `clawbot script record`. A last turn without its end was cut off, and is not played."
 # The time before a message; and what a replay has otherwise: dates, times, secrets.
 _TIME_MARK = re.compile(r"^\s*\[[^\]\n]*\d\d:\d\d[^\]\n]*\]\s*")
 _CHANGING = re.compile(rf"\d{{4}}-\d\d-\d\d|\d\d:\d\d|{re.escape(MARK)}|\n")
-_TELLING = re.compile(r"[^\s!-/:-@\[-`{-~]")
+_LETTERS = re.compile(r"[^\s!-/:-@\[-`{-~]")
 # The HTTP statuses that the vendors document for errors that they may send within a stream as well.
 _STATUS_OF = {
     "invalid_request_error": 400,
@@ -119,7 +119,7 @@ class Answer:
         if self._fault and not reply:
             return {"fault": self._fault}
         if self._fault or (cut and not self.complete):
-            # A number above that of the pieces is the end of them.
+            # A number above that of the chunks is the end of them.
             return {**reply, "fault": {"drop": len(reply) + len(calls) * (1 + ARGUMENT_DELTAS)} if reply else "drop"}
         if left or self._end in {"", "error"}:
             return {**reply, "fault": "no_finish"}
@@ -353,4 +353,4 @@ def _yaml(value: Any) -> str:
 def _expected(text: str) -> str:
     """Return the first words of the user's message that a replay repeats; "" if none."""
     parts = (part.strip() for part in _CHANGING.split(_TIME_MARK.sub("", text)))
-    return next((part[:EXPECTED_CHARS].strip() for part in parts if _TELLING.search(part)), "")
+    return next((part[:EXPECTED_CHARS].strip() for part in parts if _LETTERS.search(part)), "")

@@ -17,7 +17,7 @@ from clawbot.llm.tokens import count_now
 
 Chunk = dict[str, Any]
 
-# Providers send the arguments of a call in pieces; four are enough to test that they are put together.
+# Providers send the arguments of a call in chunks; four are enough to test that they are put together.
 ARGUMENT_DELTAS = 4
 ENDLESS_TEXT = ScriptedText("and so on ")
 # Without a pause of its own an endless stream would send as fast as the reader takes it.
@@ -166,7 +166,7 @@ Body = dict[str, Any]
 
 # The window of a script that names none, for the figures in an overflow error, in tokens.
 USUAL_WINDOW = 8192
-# What the usual providers say, so that a client's reading of the texts is tested and not only of the status.
+# What the usual providers send, so that a client's reading of the texts is tested and not only of the status.
 STATUS_ERRORS: dict[int, tuple[str, str, str | None]] = {
     401: ("Incorrect API key provided.", "invalid_request_error", "invalid_api_key"),
     429: ("Rate limit reached for requests.", "requests", "rate_limit_exceeded"),
@@ -184,9 +184,9 @@ OVERFLOWS: dict[Wording, str] = {
 
 
 class ScriptedFault(Exception):
-    """A fault of the script, at the place in the stream where it happens.
+    """A fault of the script, at the position in the stream where it happens.
 
-    `status`, `body` and `headers` are the HTTP answer that stands for it. A `drop` has none: the connection ends.
+    `status`, `body` and `headers` are the HTTP answer that represents it. A `drop` has none: the connection ends.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The scripted model over HTTP: an OpenAI-compatible server on loopback, for chat, embeddings and the list of models.
 
-Its vectors are hashed words: equal texts have equal vectors, texts that share words lie near.
+Its vectors are hashed words: equal texts have equal vectors, texts that share words are near.
 
-`GET /script/status` says how far the script is. A request that does not fit the script is answered with 400, which no
+`GET /script/status` returns the progress. A request that does not fit the script is answered with 400, which no
 client repeats, and remembered.
 """
 
@@ -45,8 +45,8 @@ def embed(text: str, dimensions: int) -> list[float]:
     vector = [0.0] * dimensions
     for word in WORD.findall(text.lower()) or [text]:
         digest = hashlib.sha256(word.encode()).digest()
-        place = int.from_bytes(digest[:8], "big") % dimensions
-        vector[place] += 1.0 if digest[8] % 2 else -1.0
+        index = int.from_bytes(digest[:8], "big") % dimensions
+        vector[index] += 1.0 if digest[8] % 2 else -1.0
     length = math.sqrt(sum(value * value for value in vector))
     if length == 0.0:
         return [1.0, *vector[1:]]
@@ -59,7 +59,7 @@ def packed(vector: list[float]) -> str:
 
 
 LOOPBACK = "127.0.0.1"
-# A whole conversation with pictures in it fits; aiohttp's own limit of 1 MiB does not even hold a long talk.
+# A full conversation with pictures in it fits; aiohttp's own limit of 1 MiB does not even hold a long session.
 MAX_BODY = 256 * 1024 * 1024
 # Endless and stalled replies are cut off when the server stops; nobody waits for their end.
 STOP_SECONDS = 0.1
@@ -196,8 +196,8 @@ def _error(status: int, message: str, code: str | None = None) -> web.Response:
 
 
 MESSAGE_CHARS = 500
-"""Of an error that is no JSON: a page of HTML, say."""
-# Those of one connection only, and those that our own client and server write anew.
+"""Of an error that is no JSON: for example a page of HTML."""
+# Those of one connection only, and those that our own client and server write again.
 _HOP = frozenset(
     ["connection", "content-encoding", "content-length", "host", "keep-alive", "transfer-encoding", "accept-encoding"]
 )

@@ -10,7 +10,7 @@ from inline_snapshot import snapshot
 
 from clawbot.agent.events import Notice, SessionChanged
 from clawbot.importing.ledger import dismiss
-from clawbot.llm.protocol import FoundServer, ModelInfo
+from clawbot.llm.protocol import DetectedServer, ModelInfo
 from clawbot.text.sanitize import tilde
 from clawbot.tui import app_base
 from clawbot.tui.app import ClawbotApp
@@ -30,7 +30,7 @@ LOCAL = [ModelInfo(ref=f"ollama/m{number}") for number in range(5)]
 LONG_NAME = ModelInfo(
     ref="some-provider/a-model-with-a-name-that-fills-more-than-one-line", reason="it was chosen here"
 )
-WAITS = ModelInfo(ref="offline", reason="no key", found=FoundServer("ollama/m0", "Ollama", "http://localhost:11434"))
+WAITS = ModelInfo(ref="offline", reason="no key", found=DetectedServer("ollama/m0", "Ollama", "http://localhost:11434"))
 RECENT = [RecentSession(f"{n}", "which port did the staging proxy use?", "2 h · 3 turns") for n in range(3)]
 
 
