@@ -25,7 +25,7 @@ from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import UserMessage
 from clawbot.sessions.entries import Exit
-from clawbot.sessions.text import is_said
+from clawbot.sessions.text import is_spoken
 from clawbot.text.interface import N_, _
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class ContextPolicy:
             return False
         if not flush.enabled:
             why = "memory_flush.enabled is off"
-        elif not any(isinstance(item.message, UserMessage) and is_said(item.message) for item in items):
+        elif not any(isinstance(item.message, UserMessage) and is_spoken(item.message) for item in items):
             why = "the user said nothing"
         elif flush.reset_min_tokens and self._requests.weight(spans) < flush.reset_min_tokens:
             why = "too little was said to ask a model about it"

@@ -37,7 +37,7 @@ from clawbot.hooks.events import (
 )
 from clawbot.llm.protocol import ChatRequest, ask, complete
 from clawbot.sessions.entries import MemoryWrite
-from clawbot.sessions.text import SaidText, UserWords, last_said, last_words_at
+from clawbot.sessions.text import SpokenText, UserWords, last_texts, last_words_at
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
@@ -184,7 +184,7 @@ class SessionServices:
         def read() -> list[Said]:
             with self._transcript() as transcript:
                 known = self._hooks.words.read(transcript).secrets
-                return self._converted(*last_said(transcript, limit, role, known=known))
+                return self._converted(*last_texts(transcript, limit, role, known=known))
 
         return await self._thread(read)
 
@@ -199,7 +199,7 @@ class SessionServices:
 
         return await self._thread(read)
 
-    def _converted(self, texts: Iterable[SaidText], secrets: frozenset[str]) -> list[Said]:
+    def _converted(self, texts: Iterable[SpokenText], secrets: frozenset[str]) -> list[Said]:
         self._secrets |= secrets
         return [Said(text.role, text.text, text.timestamp, text.entry_id) for text in texts]
 

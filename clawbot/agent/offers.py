@@ -24,7 +24,7 @@ from clawbot.sessions.entries import (
     Result,
     offer_of,
 )
-from clawbot.sessions.text import is_said
+from clawbot.sessions.text import is_spoken
 
 # After this many failures in a row no flush is tried until the next compaction.
 MAX_FAILURES = 3
@@ -191,9 +191,9 @@ def held_from(items: Sequence[ContextItem], held: Collection[str], span: Span) -
         item = items[at]
         if item.entry_id in held:
             found = at
-        elif isinstance(item.message, UserMessage) and is_said(item.message):
+        elif isinstance(item.message, UserMessage) and is_spoken(item.message):
             break
-    if found < stop and not any(is_said(item.message) for item in items[start:found]):
+    if found < stop and not any(is_spoken(item.message) for item in items[start:found]):
         return start
     return found
 

@@ -1,5 +1,5 @@
 """Which models can be used here, which of them `auto` takes (keys, then servers on this machine, then offline), and
-what litellm's table has of each: read as a file, litellm stays out."""
+what litellm's table has of each: read as a file, without litellm."""
 
 from __future__ import annotations
 

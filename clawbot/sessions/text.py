@@ -52,7 +52,7 @@ _MAX_TEXTS = 128  # maximum user texts kept of a session
 _MAX_TEXT_CHARS = 2_000  # maximum characters of each: more is pasted text
 
 
-def is_said(message: Message) -> bool:
+def is_spoken(message: Message) -> bool:
     """Whether `message` has such a text by itself. One that asks for silence does not: whether it was silent depends on
     the next message."""
     match message:
@@ -241,7 +241,7 @@ def _paragraphs(text: str) -> Sequence[str]:
     return found
 
 
-class SaidText(Struct, frozen=True):
+class SpokenText(Struct, frozen=True):
     """A text of the conversation: `role` is `user` or `assistant`, `timestamp` in milliseconds since the epoch,
     `entry_id` its entry in the transcript."""
 
@@ -251,9 +251,9 @@ class SaidText(Struct, frozen=True):
     entry_id: str = ""
 
 
-def last_said(
+def last_texts(
     transcript: Transcript, limit: int, role: str = "", *, known: Collection[str] = ()
-) -> tuple[list[SaidText], frozenset[str]]:
+) -> tuple[list[SpokenText], frozenset[str]]:
     """The last `limit` texts in `transcript`, of one `role` if given, oldest first; and the secrets redacted in them:
     those `known`, and those found in a text. Blocks. Raises SessionStoreError. All text of a message counts as one.
     References replace what is left out of an answer; refusals of the offline model are left out too."""
@@ -265,7 +265,7 @@ class Asked(NamedTuple):
     """The user's texts in a session: up to 129, truncated, oldest first; the first, the last and evenly spaced others.
     And the secrets redacted in them."""
 
-    texts: tuple[SaidText, ...]
+    texts: tuple[SpokenText, ...]
     secrets: frozenset[str]
 
 
@@ -284,7 +284,7 @@ class UserWords:
         )  # the last entry read for good; the answer to the one after it may still come
         self._count = 0
         self._stride = 1
-        self._kept: list[SaidText] = []
+        self._kept: list[SpokenText] = []
         self._secrets: frozenset[str] = frozenset()
 
     def read(self, transcript: Transcript) -> Asked:
@@ -295,7 +295,7 @@ class UserWords:
             on_path, items = transcript.history_after(self._settled)
             if not on_path:
                 self._begin(transcript.path)
-            unread: list[SaidText] = []
+            unread: list[SpokenText] = []
             for turn in _turns((item, item.message) for item in items if item.message is not None):
                 unread += _texts_in(turn, "user")
                 if len(unread) > _BATCH:
@@ -306,7 +306,7 @@ class UserWords:
             kept = _remembered([*self._kept, *map(_shortened, last)], transcript.path)
             return Asked(tuple(structs.replace(one, text=without_known(one.text, secrets)) for one in kept), secrets)
 
-    def _take(self, texts: Sequence[SaidText]) -> None:
+    def _take(self, texts: Sequence[SpokenText]) -> None:
         clean, self._secrets = _clean(texts, self._secrets)
         for text in clean:
             if self._count % self._stride == 0:
@@ -318,17 +318,17 @@ class UserWords:
                 self._stride *= 2
 
 
-def _clean(texts: Sequence[SaidText], known: Collection[str]) -> tuple[list[SaidText], frozenset[str]]:
+def _clean(texts: Sequence[SpokenText], known: Collection[str]) -> tuple[list[SpokenText], frozenset[str]]:
     """`texts` with secrets redacted, and all secrets, including the `known` ones."""
     clean, secrets = clean_session((text.text for text in texts), known)
     return [structs.replace(text, text=redacted) for text, redacted in zip(texts, clean, strict=True)], secrets
 
 
-def _shortened(text: SaidText) -> SaidText:
+def _shortened(text: SpokenText) -> SpokenText:
     return structs.replace(text, text=text.text[:_MAX_TEXT_CHARS])
 
 
-def _remembered(texts: Iterable[SaidText], path: Path) -> Iterator[SaidText]:
+def _remembered(texts: Iterable[SpokenText], path: Path) -> Iterator[SpokenText]:
     """The `texts` of the transcript at `path` that are not forgotten. Raises SessionStoreError."""
     with store_errors("read", path.parent):
         forgotten = read_forgotten(path.parent)
@@ -341,7 +341,7 @@ def last_words_at(transcript: Transcript) -> int:
     return next((text.timestamp for text in _texts_backwards(transcript, "user")), 0)
 
 
-def _texts_backwards(transcript: Transcript, role: str) -> Iterator[SaidText]:
+def _texts_backwards(transcript: Transcript, role: str) -> Iterator[SpokenText]:
     """The texts of the conversation, of one `role` if given, the last one first."""
     turn: list[tuple[HistoryItem, Message]] = []
     for item in itertools.chain(_items(transcript), (None,)):
@@ -352,9 +352,9 @@ def _texts_backwards(transcript: Transcript, role: str) -> Iterator[SaidText]:
             turn = []
 
 
-def _texts_in(turn: Sequence[tuple[HistoryItem, Message]], role: str) -> list[SaidText]:
+def _texts_in(turn: Sequence[tuple[HistoryItem, Message]], role: str) -> list[SpokenText]:
     return [
-        SaidText("user" if isinstance(message, UserMessage) else "assistant", text, item.timestamp, item.entry_id)
+        SpokenText("user" if isinstance(message, UserMessage) else "assistant", text, item.timestamp, item.entry_id)
         for item, message, text in _texts_of(turn, role)
         if not (isinstance(message, AssistantMessage) and message.provider == OFFLINE and is_refusal(message.text))
     ]

@@ -8,7 +8,7 @@ from clawbot.agent.agent import Agent
 from clawbot.agent.events import CommandOutput, SessionChanged
 from clawbot.messages import UserMessage
 from clawbot.sessions.errors import SessionStoreError
-from clawbot.sessions.text import UserWords, last_said
+from clawbot.sessions.text import UserWords, last_texts
 from tests.agent.gate_host import House, PurposeModel, lines, notes, offers, talk
 from tests.agent.test_rewind import entry_of, said
 
@@ -109,10 +109,10 @@ async def test_the_note_of_a_fork_holds_what_was_said_in_it(house: House) -> Non
         await talk(agent, text)
     await agent.fork()
     transcript = agent.conversation.session.transcript
-    assert last_said(transcript, 15)[0] == []
+    assert last_texts(transcript, 15)[0] == []
     assert UserWords().read(transcript).texts == ()
     await talk(agent, "the wind is strong")
-    assert [each.text for each in last_said(transcript, 15, "user")[0]] == ["the wind is strong"]
+    assert [each.text for each in last_texts(transcript, 15, "user")[0]] == ["the wind is strong"]
     words = UserWords()
     assert [each.text for each in words.read(transcript).texts] == ["the wind is strong"]
     await talk(agent, "the sea is calm")

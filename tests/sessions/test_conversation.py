@@ -25,7 +25,7 @@ from clawbot.sessions.entries import (
     offer_of,
 )
 from clawbot.sessions.summary import read_summary, read_title
-from clawbot.sessions.text import last_said
+from clawbot.sessions.text import last_texts
 from clawbot.sessions.transcript import Transcript
 
 from .helpers import CLOCK, opened, result, said, spoken_lines, text_list, texts, user
@@ -67,7 +67,7 @@ def test_nothing_of_the_notes_is_taken_for_the_users_words(tmp_path: Path) -> No
         transcript.append(CustomMessageEntry(custom_type=NOTES, content="quoted", details={"files": ["a.md"]}))
         transcript.append_message(user("你好"))
         assert [item.message for item in transcript.history() if item.message] == [user("你好")]
-        assert [text.text for text in last_said(transcript, 9)[0]] == ["你好"]
+        assert [text.text for text in last_texts(transcript, 9)[0]] == ["你好"]
     assert spoken_lines(transcript.path) == (["User: 你好"], [3])
     assert read_title(transcript.path) == "你好"
     facts = read_summary(transcript.path)

@@ -14,7 +14,7 @@ from clawbot.messages import AssistantMessage, Message, TextBlock, ToolCallBlock
 from clawbot.sessions.envelopes import BEHIND, JOB_FORMS, WRAPPINGS, users_words, without_echo
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import last_spoken, read_summary, read_title
-from clawbot.sessions.text import last_said, spoken_part
+from clawbot.sessions.text import last_texts, spoken_part
 from tests.clocks import StillClock
 
 from .helpers import HEADER, answer, cases, entry, opened, result, said, user, write
@@ -45,7 +45,7 @@ def test_a_jobs_turn_is_not_the_users(tmp_path: Path, text: str) -> None:
     assert [one.text for one in spoken_part(path).lines if one.who == "user"] == []
     assert (read_summary(path).spoke, last_spoken(path)) == (0, 0)
     with opened(path, writable=False) as transcript:
-        assert last_said(transcript, 5, "user")[0] == []
+        assert last_texts(transcript, 5, "user")[0] == []
     again = talk(tmp_path, "the user's words", text)
     assert (read_title(again), read_summary(again).title) == ("the user's words", "the user's words")
     assert read_summary(again).spoke == last_spoken(again) == 1_772_359_200_000
@@ -58,7 +58,7 @@ def test_the_users_words_are_without_what_is_around_them(tmp_path: Path, text: s
     assert read_title(path) == " ".join(words.split())
     assert [one.text for one in spoken_part(path).lines if one.who == "user"] == [" ".join(words.split())]
     with opened(path, writable=False) as transcript:
-        assert [one.text for one in last_said(transcript, 5, "user")[0]] == [words]
+        assert [one.text for one in last_texts(transcript, 5, "user")[0]] == [words]
     assert last_spoken(path) == 1_772_359_200_000
 
 

@@ -13,7 +13,7 @@ from clawbot.sessions.folder import list_transcripts
 from clawbot.sessions.forgotten import FILE_NAME, MARK, Forgotten, finish, forget, read_forgotten, session_of
 from clawbot.sessions.store import SessionStore
 from clawbot.sessions.summary import read_summary, read_title
-from clawbot.sessions.text import UserWords, last_said, spoken_around, spoken_part
+from clawbot.sessions.text import UserWords, last_texts, spoken_around, spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.sessions.helpers import CLOCK, result, said, user
 
@@ -64,7 +64,7 @@ def test_a_damaged_file_brings_nothing_back(store: SessionStore) -> None:
     with pytest.raises(SessionStoreError, match="forgotten"):
         store.pending()
     with Transcript.open(path, clock=CLOCK, writable=False) as transcript, pytest.raises(SessionStoreError):
-        last_said(transcript, 5)
+        last_texts(transcript, 5)
 
 
 def test_entries_are_in_no_list_of_what_was_said(store: SessionStore) -> None:
@@ -73,7 +73,7 @@ def test_entries_are_in_no_list_of_what_was_said(store: SessionStore) -> None:
     with Transcript.open(path, clock=CLOCK, writable=False) as transcript:
         assert [text.text for text in words.read(transcript).texts] == ["the first thing", SECOND]
         forget(path.parent, [], {session_of(path.name): [ids[3], ids[4]]})
-        assert [text.text for text in last_said(transcript, 9)[0]] == ["the first thing", "fine"]
+        assert [text.text for text in last_texts(transcript, 9)[0]] == ["the first thing", "fine"]
         assert [text.text for text in words.read(transcript).texts] == ["the first thing"]
     assert [one.text for one in spoken_part(path).lines] == ["the first thing", "fine"]
     assert spoken_around(path, ids[3], 3) == []

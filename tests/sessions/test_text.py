@@ -23,7 +23,7 @@ from clawbot.messages import (
 from clawbot.sessions.conversation import NOTES
 from clawbot.sessions.entries import CompactionEntry, CustomMessageEntry, ModelChangeEntry
 from clawbot.sessions.folder import TranscriptFile, list_transcripts
-from clawbot.sessions.text import Asked, UserWords, last_said
+from clawbot.sessions.text import Asked, UserWords, last_texts
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import MARK
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
@@ -36,7 +36,7 @@ def heard(folder: Path, *messages: Message, limit: int = 15) -> list[tuple[str, 
     with Transcript.create(folder, cwd=folder, clock=CLOCK) as transcript:
         for message in messages:
             transcript.append_message(message)
-        return [(text.role, text.text) for text in last_said(transcript, limit)[0]]
+        return [(text.role, text.text) for text in last_texts(transcript, limit)[0]]
 
 
 def offline(text: str) -> AssistantMessage:
@@ -88,7 +88,7 @@ def test_what_was_compacted_was_said_and_what_the_program_added_was_not(tmp_path
         kept = transcript.append_message(said("two"))
         transcript.append(CompactionEntry(summary="a summary", first_kept_entry_id=kept.id))
         transcript.append_message(user("three"))
-        assert [text.text for text in last_said(transcript, 15)[0]] == ["one", "two", "three"]
+        assert [text.text for text in last_texts(transcript, 15)[0]] == ["one", "two", "three"]
 
 
 def test_echoes_are_references_and_refusals_are_left_out(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_echoes_are_references_and_refusals_are_left_out(tmp_path: Path) -> None
             offline("I can't do that offline."),
         ):
             transcript.append_message(message)
-        told = [text.text for text in last_said(transcript, 5)[0]]
+        told = [text.text for text in last_texts(transcript, 5)[0]]
     assert told == [
         "list the files",
         "`ls` answered: [output of shell: 2 lines]",

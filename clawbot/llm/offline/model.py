@@ -34,7 +34,7 @@ from clawbot.text.statements import marks
 
 WINDOW = 128_000  # it has none of its own; this one lets compaction work as it does with other models
 WINDOW_SOURCE = N_("set here, so that compaction works as with other models")
-MAX_CHUNKS = 400  # a long text streams in longer chunks, so that reading it stays cheap
+MAX_CHUNKS = 400  # a long text streams in longer chunks, so that reading it is cheap
 MIN_WORDS = 2  # words besides stop words of what may be worth a note
 MESSAGE_TOKENS = 4  # what the frame of a message costs
 
