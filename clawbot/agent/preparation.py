@@ -58,13 +58,11 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
         asked = answer.reason == DECLINED
         if asked or scope.origin == "user":
             consent.settle(found.base)
-            notice = _(
-                "{server} waits for your word, and nobody can be asked here: the offline model answers. {remedy}"
-            )
+            text = _("{server} waits for your word, and nobody can be asked here: the offline model answers. {remedy}")
             if asked:
-                notice = _("{server} is not used: the offline model answers. {remedy}")
+                text = _("{server} is not used: the offline model answers. {remedy}")
             remedy = _("`--model {model}` or /model chooses it.").format(model=found.ref)
-            text = notice.format(server=where, remedy=remedy)
+            text = text.format(server=where, remedy=remedy)
             scope.emit(Notice(level="info" if asked else "warning", text=text))
         return False
     try:
