@@ -114,11 +114,11 @@ def quote(text: str, source: str = "") -> str:
 def block(language: Language, what: str, text: str) -> str:
     """Return `text` in a fence below its name, at most `SHOWN_LINES` lines and `SHOWN_CHARS` characters of it."""
     lines = clean(text).rstrip("\n").split("\n")
-    shown = "\n".join(lines[:SHOWN_LINES])
-    body = shown[:SHOWN_CHARS]
+    full = "\n".join(lines[:SHOWN_LINES])
+    body = full[:SHOWN_CHARS]
     fence = "`" * (max((len(run) for run in _BACKTICKS.findall(body)), default=2) + 1)
     shown = phrase(language, "shown", what=what, block=f"{fence}text\n{body}\n{fence}")
-    if len(lines) <= SHOWN_LINES and len(body) == len(shown):
+    if len(lines) <= SHOWN_LINES and len(body) == len(full):
         return shown
     return shown + phrase(language, "shortened", shown=body.count("\n") + 1, total=len(lines))
 
