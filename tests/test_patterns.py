@@ -25,6 +25,15 @@ def is_possessive(pattern: str) -> bool:
     return POSSESSIVE.search(LITERAL.sub("x", pattern)) is not None
 
 
+def is_pattern(text: str) -> bool:
+    """Whether `re` accepts `text`: three plus signs are no pattern."""
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
+
+
 def patterns(source: str) -> Iterator[str]:
     """Every text in `source`, which uses `re`; `x` stands for what an f-string puts in."""
     tree = ast.parse(source)
@@ -46,8 +55,8 @@ def test_no_pattern_needs_what_re_gets_wrong_before_python_3_11_5() -> None:
     sources = {path: path.read_text(encoding="utf-8") for path in MODULES}
     searched = {path: list(patterns(source)) for path, source in sources.items() if uses_re(source)}
     assert len(searched) > 50
-    found = [f"{path}: {each!r}" for path, texts in searched.items() for each in texts if is_possessive(each)]
-    assert found == []
+    found = [(path, each) for path, texts in searched.items() for each in texts if is_possessive(each)]
+    assert [(path, each) for path, each in found if is_pattern(each)] == []
 
 
 @pytest.mark.parametrize("pattern", [r"\s*+x", "a++", "a?+", "a{1,2}+", "(?>a|b)", r"[a+]++", r"(?:x)*+"])

@@ -38,7 +38,7 @@ ALLOWED = {
     "memory/sync/observer.py": "asks the system to report changes, and reads no file",
     "tools/sandbox/": "binds what is there for a command, and puts back what that replaced (its own journal)",
     "tools/shell_policy.py": "finds the names that a pattern of a command stands for; the command reads them, not it",
-    "tools/fence.py": "looks for other names of files that are shut, by identity",
+    "tools/paths.py": "looks for other names of files that are shut, by identity",
 }
 noted: list[str] = []
 

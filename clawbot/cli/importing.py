@@ -154,7 +154,7 @@ def undo(run_id: str, as_json: bool) -> None:
     lines = [f"Removed: {', '.join(counted(*each) for each in removed)}."]
     if undone.shortened:
         lines.append(f"{counted(undone.shortened, 'conversation')} without the new messages again.")
-    answer(as_json, undone, lines + [f"Kept: {line}" for line in undone.stays])
+    answer(as_json, undone, lines + [f"Stays: {line}" for line in undone.stays])
 
 
 @command.command("dismiss")

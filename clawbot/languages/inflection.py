@@ -26,9 +26,6 @@ FUNCTION_WORDS: dict[Language, frozenset[str]] = {
 """The most usual function words of a language: what a sentence can't do without."""
 
 _WORD = re.compile(r"[^\W\d_]+")
-_HAN = re.compile(r"[\u3400-\u9fff]")
-_KANA = re.compile(r"[\u3041-\u30ff]")
-_HANGUL = re.compile(r"[\uac00-\ud7a3]")
 
 _ENGLISH = words_in("stop_words", "en")
 _SHORT = 4
@@ -67,11 +64,12 @@ def languages_of(text: str) -> frozenset[Language]:
 
 def _by_script(text: str) -> frozenset[Language]:
     """Return the languages of the characters of `text`; empty for Latin letters."""
-    if _HANGUL.search(text):
+    characters = set(text)
+    if any("\uac00" <= each <= "\ud7a3" for each in characters):
         return frozenset({"ko"})
-    if _KANA.search(text):
+    if any("\u3041" <= each <= "\u30ff" for each in characters):
         return frozenset({"ja"})
-    return frozenset({"zh", "ja"}) if _HAN.search(text) else frozenset()
+    return frozenset({"zh", "ja"}) if any("\u3400" <= each <= "\u9fff" for each in characters) else frozenset()
 
 
 @functools.lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clawbot.sessions import folder as folder_module
 from clawbot.sessions import rotation
 from clawbot.sessions.entries import SessionInfoEntry
 from clawbot.sessions.folder import names_in
@@ -219,7 +220,8 @@ def test_the_folder_is_searched_once_to_open_a_session_and_again_only_for_a_loss
         listed.append(folder)
         return names_in(folder)
 
-    monkeypatch.setattr(rotation, "names_in", names_in_folder)
+    for module in (folder_module, rotation):
+        monkeypatch.setattr(module, "names_in", names_in_folder)
     with sessions.store.open("work") as opened:
         assert len(listed) == 1
         sessions.store.update(opened.record)
