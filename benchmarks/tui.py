@@ -147,7 +147,7 @@ async def search(home: Path, messages: int) -> list[Row]:
 
         async def find(word: str) -> float:
             cpu = time.process_time()
-            app.chat.search.look_for(word)
+            app.chat.search.search(word)
             await _until(lambda: not app.chat.earlier.has_more)
             await _until(lambda: not list(page.stack.unsearched(range(len(page.stack)))))
             return time.process_time() - cpu
