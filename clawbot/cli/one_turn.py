@@ -110,8 +110,8 @@ async def run_one_turn(options: RuntimeOptions, text: str, *, as_json: bool) -> 
         for notice in runtime.notices:
             take(notice)
         if unsent := len(runtime.agent.outbox.left):
-            text = _("{messages}: open clawbot to send or drop them.")
-            take(Notice(level="warning", text=text.format(messages=were_not_sent(unsent))))
+            template = _("{messages}: open clawbot to send or drop them.")
+            take(Notice(level="warning", text=template.format(messages=were_not_sent(unsent))))
         has_plan = False
         async for event in runtime.agent.submit(text):
             take(event)

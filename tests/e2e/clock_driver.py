@@ -32,7 +32,7 @@ class FileClock(SystemClock):
 class ToldTimer(Timer):
     """Tells of its looks."""
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         moment = shown()
         await super().check()
         tell(moment)
