@@ -15,7 +15,6 @@ import re
 import select
 import stat
 import struct
-import sys
 import threading
 import time
 import weakref
@@ -53,7 +52,7 @@ class FolderWatch:
 
     def __init__(self) -> None:
         """Raises OSError where the system has no inotify, or none left."""
-        if not sys.platform.startswith("linux"):
+        if os.uname().sysname != "Linux":
             raise OSError("only Linux has inotify")
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._queue = _checked(self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
