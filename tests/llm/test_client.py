@@ -373,8 +373,8 @@ async def test_a_server_that_loads_its_model_is_waited_for(server: Server, monke
 async def test_the_keep_alives_of_a_server_count_as_life(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first token comes long after anybody would have to have heard something."""
     monkeypatch.setattr(client, "LOADING_SECONDS", 0.0)
-    server.replies = [[6.0, delta(content="fine"), end(), "[DONE]"]]
-    assert final(await read_all(model_at(server.url, timeout=2.0))).text == "fine"
+    server.replies = [[9.0, delta(content="fine"), end(), "[DONE]"]]
+    assert final(await read_all(model_at(server.url, timeout=6.0))).text == "fine"
 
 
 @pytest.mark.parametrize("steps", [["stall"], [delta(content="half"), "stall"]])

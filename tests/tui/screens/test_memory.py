@@ -422,7 +422,7 @@ async def test_what_is_written_while_the_screen_is_open_is_found_and_nothing_els
         below.files["memory/2026-10-02.md"] = DAY.replace("5433", "5434")
         below.memories["端口"] = found(hit("memory/2026-10-02.md", 5, "- 数据库端口改成 5434", 0.9))
         below.index(None, changed=True)
-        await until(pilot, lambda: "改成 5434" in seen(host) and "5434" in preview(host))
+        await until(pilot, lambda: len(below.searches) == 2 and "改成 5434" in seen(host) and "5434" in preview(host))
         below.index(None)
         await until(pilot, lambda: is_told(host))
         assert below.searches == ["端口", "端口"]
