@@ -16,6 +16,7 @@ import socket
 import stat
 import struct
 import sys
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,8 +105,9 @@ class _FrameConnection(asyncio.Protocol):
         except ValueError:
             self.abort()
 
+    @abstractmethod
     def _receive(self, body: bytes) -> None:
-        raise NotImplementedError
+        """Handle the body of one frame."""
 
     def send(self, frame: Struct) -> bool:
         """Write `frame`; False if the other end is gone. Raises what `encode_frame` raises."""
