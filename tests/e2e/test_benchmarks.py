@@ -28,6 +28,8 @@ TINY = {
     "turns": "--turns 3",
     "weights": "{notes} {others}",
 }
+# Other forms of these.
+MORE = [("retrieval", "{notes} --tool --by-category")]
 # tests/e2e/test_full_disk.py, test_kills.py, test_soak.py and test_trace.py run these and read their tables,
 # `make test-real` and `make test-milvus` the last two.
 OF_THEIR_OWN = {"full_disk", "kills", "soak", "trace", "real_model", "milvus"}
@@ -55,12 +57,12 @@ def test_each_benchmark_has_a_tiny_form() -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("name", TINY)
-def test_a_benchmark_prints_its_table(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "form"), [*TINY.items(), *MORE])
+def test_a_benchmark_prints_its_table(name: str, form: str, tmp_path: Path) -> None:
     folders = {kind: tmp_path / kind for kind in ("notes", "others")}
     for folder in folders.values():
         write_notes(folder)
-    arguments = TINY[name].format(**folders).split()
+    arguments = form.format(**folders).split()
     done = subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), *arguments],
         cwd=tmp_path,
