@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,14 +29,14 @@ def test_each_language_has_enough_questions_of_each_category(language: str) -> N
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
-def test_the_gold_lines_exist_and_hold_the_answer(row: dict[str, str | list[dict[str, str | int]]]) -> None:
-    lines = LINES[str(row["workspace"])]
-    gold = [(str(g["path"]), n) for g in row["gold"] for n in range(int(g["start_line"]), int(g["end_line"]) + 1)]
+def test_the_gold_lines_exist_and_hold_the_answer(row: dict[str, Any]) -> None:
+    lines = LINES[row["workspace"]]
+    gold = [(g["path"], n) for g in row["gold"] for n in range(g["start_line"], g["end_line"] + 1)]
     text = "\n".join(lines[line] for line in gold)
     assert bool(gold) == (row["category"] != "unanswerable")
     assert all(lines[line].strip() for line in gold)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", str(row["now"]))
-    assert all(part in text for part in str(row.get("answer", "")).split("; "))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", row["now"])
+    assert all(part in text for part in row.get("answer", "").split("; "))
 
 
 @pytest.mark.parametrize(
