@@ -120,6 +120,10 @@ class LineWeights(SettingsSection):
     range_chars: Positive = 700
     """Maximum characters of a result; a longer line is kept, or truncated to the remaining budget if that is at
     least as much."""
+    blocks: Count = 3
+    """Best results that bring the lines around them in their section."""
+    block_chars: Positive = 350
+    """Maximum characters of such a block, and of the list that a heading or a lead line brings along."""
     gap: Count = 1
     """Maximum lines between two good ones that are merged into one result."""
 
@@ -271,9 +275,8 @@ class QuerySettings(SettingsSection):
     """Characters of all results together, in the profile `lines`."""
     min_score: Share | None = None
     """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
-    max_injected_chars: Positive = 6_000
-    """Characters of the entire answer to one search, with file names and line numbers, whatever the model requests.
-    Its frame takes about 400."""
+    max_injected_chars: Positive = 4_000
+    """Characters of the entire answer to one search, with file names and line numbers, whatever the model requests."""
     timeout: Duration = 30.0
     """Time limit of a search; after it the search returns what it has. A search on the command line waits as long for
     the provider."""

@@ -83,12 +83,21 @@ class MessageRef(Struct, frozen=True, omit_defaults=True):
     by: str = ""
 
 
+class NoteLine(Struct, frozen=True):
+    """A line of a note: its number, from 1, and its text."""
+
+    line: int
+    text: str
+
+
 class Hit(Struct, frozen=True, rename="camel"):
     """A result: lines `start_line` to `end_line` (from 1, inclusive) of `path`, and their text.
 
     `score` is 0 to 1, `line` the best line. For transcripts the lines are those of the JSONL file, and `said` is the
     speaker and time of the best one. `origin` is the author. `earlier`: another result
-    differs on the same subject, for a later day. `more`: results with the same content that it represents.
+    differs on the same subject, for a later day. `more`: results with the same content that it represents. `above`:
+    the headings, the lead line and the items that it belongs to, outermost first; `around`: the other lines of its
+    block or of the list below it. Both are context, and in no snippet.
     """
 
     path: str
@@ -102,6 +111,8 @@ class Hit(Struct, frozen=True, rename="camel"):
     origin: Origin = "file"
     earlier: bool = False
     more: More | None = None
+    above: tuple[NoteLine, ...] = ()
+    around: tuple[NoteLine, ...] = ()
 
     @property
     def shown_score(self) -> float:
@@ -123,6 +134,10 @@ def without_copies(hits: Iterable[Hit]) -> list[Hit]:
     for number, hit in enumerate(hits):
         kept.setdefault(number if hit.said is None else (hit.said, hit.snippet), hit)
     return list(kept.values())
+
+
+Evidence = Literal["strong", "fair", "weak"]
+"""How likely it is that the hits of a search answer the question; weak: it is probably not in the notes."""
 
 
 class Fallback(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -156,6 +171,7 @@ class SearchResult(Struct, frozen=True, rename="camel"):
     fallback: Fallback | None = None
     partial: bool = False
     warnings: tuple[str, ...] = field(default=(), name="notes")
+    evidence: Evidence = "fair"
 
 
 class Excerpt(Struct, frozen=True, rename="camel"):

@@ -203,7 +203,7 @@ def _columns(line: str) -> int:
 _SENTENCE_END = lazy_re(r"[.!?][\"'”’)]*\s+|[。！？；][”’」』)）]*")
 _BLANK = lazy_re(r"\s+")
 
-CHUNKER_VERSION = 8
+CHUNKER_VERSION = 9
 """Increment when the same text yields other chunks, or other flags of them, than before."""
 
 CODE_CHARS = 2_000

@@ -18,7 +18,17 @@ from clawbot.memory.dates import TIME_WORDS, means_yesterday, without_marks
 from clawbot.memory.documents.indexed_text import indexed_text, is_session_note, speakers_of
 from clawbot.memory.documents.memory_files import Document
 from clawbot.memory.embeddings.embedding_text import UNDER_HEADINGS, WORD_EDGES, Remembered, split_speaker
-from clawbot.memory.store.records import BY_AGENT, BY_USER, CJK, DATED, NUMBERED, QUESTION, ChunkRecord
+from clawbot.memory.store.records import (
+    BY_AGENT,
+    BY_USER,
+    CJK,
+    DATED,
+    DEPTH_SHIFT,
+    MAX_DEPTH,
+    NUMBERED,
+    QUESTION,
+    ChunkRecord,
+)
 from clawbot.memory.translations import compounds_in
 from clawbot.text.language import CJK as CJK_CHARACTERS
 from clawbot.text.tokens import index_text
@@ -77,6 +87,7 @@ def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkR
     chunks: list[ChunkRecord] = []
     origins = origins_of(document)
     text = indexed_text(document)
+    lines = text.split("\n")
     # The compounds of German are worth splitting.
     compounds = compounds_in if len(_GERMAN.intersection(text.lower().split())) >= _ENOUGH_GERMAN else None
     for found in _without_labels([*_from_their_text(chunk(text, settings), text)]):
@@ -85,10 +96,18 @@ def chunks_of(document: Document, settings: MemorySearchSettings) -> list[ChunkR
         depth = min(len(found.headings), len(headings))
         above = headings[depth - 1] if depth else None
         origin = reduce(or_, origins[found.start_line - 1 : found.end_line], 0) if origins else 0
+        if found.kind == "item":
+            origin |= _depth(lines[found.start_line - 1]) << DEPTH_SHIFT
         chunks.append(_record(found, document.line_numbers, above, origin, compounds))
         if is_heading:
             headings[depth:] = [len(chunks) - 1]
     return chunks
+
+
+def _depth(line: str) -> int:
+    """Return how far an item is indented, in steps of two columns; one column is a step too."""
+    indent = line.expandtabs(4)
+    return min(MAX_DEPTH, (len(indent) - len(indent.lstrip(" ")) + 1) // 2)
 
 
 def _from_their_text(chunks: Sequence[Chunk], text: str) -> Iterator[Chunk]:

@@ -244,7 +244,7 @@ class SearchEngine:
                 wider = weights.model_copy(update={"promising": _WIDER * weights.promising})
                 found = LineRanking(lines, scope, wider, search.should_stop).rank(wordings)
             ranked = fold(found).first(weights.ranked)
-        around = read_lines(reader, ranked.ids, weights.gap)
+        around = read_lines(reader, ranked.ids, weights)
         mode = mode_of(settings.query.hybrid, has_vectors=any(vectors))
         return LineResults(ranked, around, scope.files, budget, weights, words, warnings, mode, misspelt, bool(days))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clawbot.memory.arrays import Bools, Ids
     from clawbot.memory.values import ChunkKind
 
-    Flags = NDArray[np.uint8]
+    Flags = NDArray[np.uint16]
     Kinds = NDArray[np.int8]
     Speakers = NDArray[np.int32]
 
@@ -73,7 +73,7 @@ class Columns(Struct, frozen=True):
             above=np.asarray(above, np.int64),
             flowing=_flowing(numbers, kind),
             is_heading=kind == _NUMBERS["heading"],
-            flags=np.array(flags, np.uint8),
+            flags=np.array(flags, np.uint16),
             speaker=np.array(speakers, np.int32),
         )
 

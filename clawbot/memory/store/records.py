@@ -27,6 +27,9 @@ BY_USER, BY_AGENT = 8, 16
 NUMBERED = 32
 """Bit of `flags`: a number, in digits or as a word."""
 
+DEPTH_SHIFT, MAX_DEPTH = 8, 7
+"""Bits of `flags` from this one on: how far an item is indented, in steps of two columns, up to a maximum."""
+
 ORDINAL_BITS = 20
 MAX_CHUNKS = 1 << ORDINAL_BITS
 """Maximum chunks of one file. A chunk id is the file id followed by the chunk's ordinal."""
@@ -57,6 +60,11 @@ def origin_of(flags: int) -> Origin:
     if flags & BY_AGENT:
         return "agent"
     return "user" if flags & BY_USER else "file"
+
+
+def depth_of(flags: int) -> int:
+    """Return how far an item is indented."""
+    return flags >> DEPTH_SHIFT & MAX_DEPTH
 
 
 def id_of(file_id: int, ordinal: int) -> int:

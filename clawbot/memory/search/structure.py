@@ -1,0 +1,131 @@
+"""The structure around a line of a note: the headings, the lead line and the items that it belongs to, and the list
+below a heading or a lead line."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+
+from msgspec import Struct
+
+from clawbot.memory.search.protocols import ChunkReader
+from clawbot.memory.store.records import ChunkRow, depth_of
+from clawbot.memory.values import NoteLine
+
+BELOW = 12
+"""Chunks read below a heading or a lead line."""
+
+BLOCK = 6
+"""Chunks read on either side of a line that brings its block."""
+
+_ABOVE = 8
+"""Chunks first read above an item; twice as many each time, while its parent is missing."""
+_ROUNDS = 5
+_MAX_CHARS = 160
+
+
+def leads(row: ChunkRow) -> bool:
+    """Return whether a list directly below the line belongs to it: a heading, text that ends with a colon, or a
+    paragraph without a blank line behind it."""
+    is_open = row.kind in ("prose", "dialogue") and row.end_line - row.start_line == row.text.count("\n")
+    return row.kind == "heading" or is_open or row.text.rstrip("*_` ").endswith((":", "："))
+
+
+def read_structure(reader: ChunkReader, ids: Collection[int], rows: dict[int, ChunkRow]) -> None:
+    """Add to `rows`, which has those of `ids`, what is around them. Blocks."""
+    known = [rows[number] for number in ids if number in rows]
+    wanted = {row.id + distance for row in known if leads(row) for distance in range(1, BELOW + 1)}
+    read = set(rows)
+    for step in range(_ROUNDS):
+        wanted |= {missing for row in known for missing in _missing(row, rows, read, step)}
+        if not (wanted := wanted - read):
+            return
+        rows.update((row.id, row) for row in reader.rows(sorted(wanted)))
+        read |= wanted
+
+
+def _missing(row: ChunkRow, rows: Mapping[int, ChunkRow], read: Collection[int], step: int) -> Iterator[int]:
+    """Yield the ids to read next for what `row` belongs to."""
+    above = row.heading
+    while above is not None and above in rows:
+        above = rows[above].heading
+    if above is not None:
+        yield above
+    if row.kind == "item":
+        *_, last = row, *_items_above(row, rows)
+        number = last.id - 1
+        is_open = number not in read and (not step or depth_of(last.flags) > 0)
+        yield from range(max(number - (_ABOVE << step) + 1, (row.heading or 0) + 1), number + 1) if is_open else ()
+
+
+def _items_above(row: ChunkRow, rows: Mapping[int, ChunkRow]) -> Iterator[ChunkRow]:
+    """Yield the items directly above `row`, nearest first, and what precedes the first of them."""
+    number = row.id - 1
+    while (above := rows.get(number)) and above.heading == row.heading and above.kind != "heading":
+        yield above
+        if above.kind != "item":
+            return
+        number -= 1
+
+
+class Structure(Struct, frozen=True):
+    """The known lines of notes by id, from which the context of a result is taken."""
+
+    rows: Mapping[int, ChunkRow]
+
+    def above(self, number: int) -> tuple[NoteLine, ...]:
+        """Return the lines that the line `number` belongs to, outermost first, as far as they are known: each the first
+        one of its chunk, at most 160 characters."""
+        row = self.rows[number]
+        found: list[ChunkRow] = []
+        if row.kind == "item":
+            depth = depth_of(row.flags)
+            for each in _items_above(row, self.rows):
+                if each.kind == "item" and depth_of(each.flags) < depth:
+                    found.append(each)
+                    depth = depth_of(each.flags)
+                elif each.kind != "item" and leads(each):
+                    found.append(each)
+        heading = row.heading
+        while heading is not None and heading in self.rows:
+            found.append(self.rows[heading])
+            heading = self.rows[heading].heading
+        return tuple(NoteLine(each.start_line, each.text.split("\n", 1)[0][:_MAX_CHARS]) for each in reversed(found))
+
+    def block(self, first: int, last: int, chars: int, *, whole: bool) -> tuple[NoteLine, ...]:
+        """Return the lines around the lines `first` to `last` in their section, about `chars` characters: with `whole`
+        on both sides by turns, else the list below them, if they lead one."""
+        found: list[ChunkRow] = []
+        lead = first if leads(self.rows[first]) else last
+        room = chars - len(self.rows[lead].text)
+        sides = deque((1, -1) if whole else (1,))
+        ends = {1: last, -1: first}
+        while sides:
+            near = self.rows.get(number := ends[sides[0]] + sides[0])
+            room -= len(near.text) if near else 0
+            if near is None or room < 0 or not (self._is_near(near, last) if whole else self._is_below(near, lead)):
+                room += len(near.text) if near else 0
+                sides.popleft()
+                continue
+            found.append(near)
+            ends[sides[0]] = number
+            sides.rotate()
+        return tuple(each for row in found for each in _lines_of(row))
+
+    def _is_near(self, row: ChunkRow, other: int) -> bool:
+        return row.kind != "heading" and row.heading == self._section(other)
+
+    def _is_below(self, row: ChunkRow, lead: int) -> bool:
+        above = self.rows[lead]
+        depth = depth_of(above.flags) if above.kind == "item" else -1
+        return (
+            leads(above) and row.kind == "item" and row.heading == self._section(lead) and depth_of(row.flags) > depth
+        )
+
+    def _section(self, number: int) -> int | None:
+        row = self.rows[number]
+        return row.id if row.kind == "heading" else row.heading
+
+
+def _lines_of(row: ChunkRow) -> Iterator[NoteLine]:
+    return (NoteLine(row.start_line + at, text) for at, text in enumerate(row.text.split("\n")) if text.strip())
