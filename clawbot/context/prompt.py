@@ -203,7 +203,7 @@ def _recall(inputs: PromptInputs) -> str:
     names = {tool.name for tool in inputs.tools} if inputs.notes else set()
     if SEARCH in names:
         read = f", then read just the lines you need with {GET}" if GET in names else ""
-        how = f"{DUTY}: call {SEARCH}{read}."
+        how = f"{DUTY}: call {SEARCH}{read}. Is the evidence weak, search once more in other words."
     elif GET in names:
         how = f"{DUTY}: read MEMORY.md and the notes in memory/ with {GET}."
     elif GREP in names:

@@ -127,11 +127,12 @@ class MemoryServer:
                 outcome = await box.run(call, _nobody)
         except TimeoutError:
             return _answer(f"No answer within {SECONDS:g} s.", is_error=True)
-        return _answer(outcome.text, is_error=outcome.is_error)
+        return _answer(outcome.text, is_error=outcome.is_error, structured=outcome.structured)
 
 
-def _answer(text: str, *, is_error: bool) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
+def _answer(text: str, *, is_error: bool, structured: Any = None) -> types.CallToolResult:
+    content: list[types.ContentBlock] = [types.TextContent(text=text)]
+    return types.CallToolResult(content=content, structured_content=structured, is_error=is_error)
 
 
 async def serve_stdio(memory: MemoryServer) -> None:

@@ -238,7 +238,7 @@ def _source_of(call: ToolCallBlock) -> str:
 
 def _printed(message: ToolResultMessage, source: str) -> Iterator[tuple[str, str]]:
     text = message.text[:_MAX_COMPARED]
-    found = _results(text)
+    found = _hits(message.details) or _results(text)
     if found is None:
         yield from _keys_in(text, source)
         return
@@ -249,8 +249,14 @@ def _printed(message: ToolResultMessage, source: str) -> Iterator[tuple[str, str
                 yield _key(line), f"{path}:{number}"
 
 
+def _hits(details: Any) -> list[dict[str, Any]] | None:
+    """The hits of a memory search whose answer is text; None for the output of another tool."""
+    found = details.get("results") if isinstance(details, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else None
+
+
 def _results(text: str) -> list[dict[str, Any]] | None:
-    """The results of a memory search or read; None for the output of another tool."""
+    """The results of a memory search of an earlier version, or of a read; None for the output of another tool."""
     if not text.startswith("{"):
         return None
     try:

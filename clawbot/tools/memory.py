@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Annotated, Any, ClassVar, Self
@@ -20,18 +21,20 @@ from clawbot.clock import first_day, last_day
 from clawbot.errors import ClawbotError
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.backends.guard import NOTHING, is_in_scope
-from clawbot.memory.values import MAX_QUERIES, Excerpt, SearchRequest, Source
+from clawbot.memory.values import MAX_QUERIES, SearchRequest, Source
 from clawbot.messages import ToolSpec
 from clawbot.text.visible import one_line, title_of
 from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.memory_output import (
     Citations,
+    card_of,
     counted,
-    excerpt_text,
-    failure_text,
+    excerpt_data,
+    failure_data,
     fit,
     outcome_of,
-    refusal_text,
+    refusal_data,
+    results_data,
     results_text,
 )
 from clawbot.tools.protocol import AnyTool, Need, SessionAccess, ToolError, ToolOutcome
@@ -43,7 +46,8 @@ recall."""
 
 log = logging.getLogger(__name__)
 
-MIN_ROOM = 200  # characters for the results of memory_search, however few its answer may have
+MIN_CHARS = 400  # of an answer of memory_search, however few the model asks for
+MAX_RESULTS = 60  # of a search that states no other number: the characters are its limit
 GET_LINES = 120  # of memory_get by default
 GET_CHARS = 12_000  # of memory_get at most
 
@@ -63,38 +67,22 @@ class AgentMemory(Struct, frozen=True):
 
 
 async def searched(
-    index: MemoryBackend,
-    request: SearchRequest,
-    citations: Citations,
-    *,
-    cite: bool,
-    snippets: int,
-    total: int,
-    output_max_chars: int,
+    index: MemoryBackend, request: SearchRequest, citations: Citations, *, cite: bool, chars: int
 ) -> ToolOutcome:
-    """The matching hits; if `index` can't answer, the reason is returned as `disabled`. A session that may know none of
-    the sources gets no hits, and `index` is not asked.
-
-    `snippets` limits the characters of all snippets, `total` those of the answer. The escaped text must not exceed
-    `output_max_chars`, or the toolbox would truncate the JSON.
-    """
+    """The matching hits in an answer of at most `chars` characters; if `index` can't answer, the reason is returned as
+    `disabled`. A session that may know none of the sources gets no hits, and `index` is not asked."""
     try:
         found = await index.search(request) if request.sources else NOTHING
         result = structs.replace(found, hits=tuple(hit for hit in found.hits if is_in_scope(request, hit)))
     except ClawbotError as error:
-        return outcome_of(failure_text(error.message, error.hint), "unavailable")
+        return outcome_of(failure_data(error.message, error.hint), "unavailable")
     except Exception as error:
         log.exception("the memory index failed")
-        return outcome_of(failure_text(f"{type(error).__name__}: {error}".rstrip(": "), ""), "unavailable")
-    most, room = min(total, output_max_chars), total
-    while True:
-        shown = fit(result.hits, snippets, room, cite=cite)
-        text = results_text(result, shown, citations, cite=cite)
-        is_least = room <= MIN_ROOM and len(text) <= output_max_chars
-        if len(text) <= most or is_least or not shown:
-            return outcome_of(text, counted(len(shown), "hit") if shown else "no hits")
-        # The frame of the answer takes a part of it.
-        room = max(room - len(text) + most, MIN_ROOM) if room > MIN_ROOM else room // 2
+        return outcome_of(failure_data(f"{type(error).__name__}: {error}".rstrip(": "), ""), "unavailable")
+    page = fit(result, chars)
+    answer = results_data(result, page, citations, cite=cite)
+    summary = counted(len(page.shown), "hit") if page.shown else "no hits"
+    return ToolOutcome(results_text(result, page), summary=summary, details=card_of(answer), structured=answer)
 
 
 class SearchArguments(Arguments, frozen=True):
@@ -112,7 +100,7 @@ class SearchArguments(Arguments, frozen=True):
         | UnsetType
     ) = UNSET
     max_results: Annotated[int, Meta(description="At most.", ge=1)] | UnsetType = UNSET
-    max_chars: Annotated[int, Meta(description="Of all snippets.", ge=1)] | UnsetType = UNSET
+    max_chars: Annotated[int, Meta(description="Of the answer.", ge=1)] | UnsetType = UNSET
     min_score: Annotated[float, Meta(ge=0, le=1, extra_json_schema={"deprecated": True})] | UnsetType = UNSET
     after: Annotated[str, Meta(description="From YYYY-MM-DD, YYYY-MM or YYYY on.")] = ""
     before: Annotated[str, Meta(description="Up to then.")] = ""
@@ -120,14 +108,14 @@ class SearchArguments(Arguments, frozen=True):
 
 
 class MemorySearchTool(AsyncTool[SearchArguments]):
-    """`memory_search`: the passages of the notes that fit best, with file and lines."""
+    """`memory_search`: the lines of the notes that fit best, with what they belong to."""
 
     name = "memory_search"
     needs = frozenset({"notes"})
     description = (
-        "Search the user's notes: mandatory before any answer about the past. Answers snippets with path and lines; "
-        "hits from earlier conversations have `said` (who, when). When nothing fits, search once more in other words. "
-        "If it says `disabled`, tell the user the reason and the remedy."
+        "Search the user's notes: mandatory before any answer about the past. Answers lines with their numbers, below "
+        "their note or who wrote them when, and how strong the evidence is. When it is weak or nothing fits, search once "
+        "more in other words. If it says `disabled`, tell the user the reason and the remedy."
     )
     subject = "query"
     arguments = SearchArguments
@@ -163,16 +151,8 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         """Search; if the index can't answer, the reason is returned as `disabled`. Raises ToolError."""
         request = self._request(arguments)
         cite = self._citations == "on" or (self._citations == "auto" and self._may_cite)
-        most = self._memory.max_injected_chars
-        return await searched(
-            self._memory.index,
-            request,
-            self._citations,
-            cite=cite,
-            snippets=request.max_chars or most,
-            total=most,
-            output_max_chars=self._output_max_chars,
-        )
+        chars = min(request.max_chars or sys.maxsize, self._output_max_chars)
+        return await searched(self._memory.index, request, self._citations, cite=cite, chars=chars)
 
     def _request(self, arguments: SearchArguments) -> SearchRequest:
         wordings = [arguments.query, *(arguments.queries or ())]
@@ -182,8 +162,8 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
         most = self._memory.max_injected_chars
         return SearchRequest(
             queries=queries[:MAX_QUERIES],
-            max_results=arguments.max_results or None,
-            max_chars=min(arguments.max_chars, most) if arguments.max_chars else None,
+            max_results=arguments.max_results or MAX_RESULTS,
+            max_chars=max(MIN_CHARS, min(arguments.max_chars or most, most)),
             min_score=None if arguments.min_score is UNSET else arguments.min_score,
             after=day_bound("after", first_day, arguments.after),
             before=day_bound("before", last_day, arguments.before),
@@ -229,33 +209,25 @@ class MemoryGetTool(AsyncTool[GetArguments]):
             excerpt = await self._index.read(path, first, arguments.lines)
         except ClawbotError as error:
             reason = _NO_NOTE if _TRANSCRIPT.fullmatch(path) else str(error)
-            return outcome_of(refusal_text(arguments.path, reason), "refused")
+            return outcome_of(refusal_data(arguments.path, reason), "refused")
         except Exception as error:
             log.exception("a memory file could not be read")
             reason = f"{type(error).__name__}: {error}".rstrip(": ")
-            return outcome_of(refusal_text(arguments.path, reason), "failed")
+            return outcome_of(refusal_data(arguments.path, reason), "failed")
         count = excerpt.to_line - excerpt.from_line + 1 if excerpt.text else 0
         summary = counted(count, "line") if excerpt.found else "no such file"
-        answer = self._within_output(excerpt)
-        outcome = outcome_of(answer, summary)
-        return structs.replace(outcome, details=outcome.details | _seen(excerpt, answer)) if count else outcome
-
-    def _within_output(self, excerpt: Excerpt) -> str:
         budget = GET_CHARS
-        text = excerpt_text(excerpt, budget)
-        while len(text) > self._output_max_chars and budget > 1:
+        outcome = outcome_of(answer := excerpt_data(excerpt, budget), summary)
+        while len(outcome.text) > self._output_max_chars and budget > 1:
             budget //= 2
-            text = excerpt_text(excerpt, budget)
-        return text
-
-
-def _seen(excerpt: Excerpt, answer: str) -> dict[str, Any]:
-    """The record of what `answer` shows of `excerpt`; its last line may be cut."""
-    shown = msgspec.json.decode(answer)
-    first, last = shown["from"], shown["to"]
-    cut = () if f"{excerpt.text}\n".startswith(f"{shown['text']}\n") else (last,)
-    record = Shown(excerpt.path, excerpt.digest, len(answer), first, last, excerpt.total_lines, cut)
-    return {"seen": msgspec.to_builtins(record)} if excerpt.digest else {}
+            outcome = outcome_of(answer := excerpt_data(excerpt, budget), summary)
+        if not count or not excerpt.digest:
+            return outcome
+        first, last = answer["from"], answer["to"]
+        # Its last line may be cut.
+        cut = () if f"{excerpt.text}\n".startswith(f"{answer['text']}\n") else (last,)
+        record = Shown(excerpt.path, excerpt.digest, len(outcome.text), first, last, excerpt.total_lines, cut)
+        return structs.replace(outcome, details=outcome.details | {"seen": msgspec.to_builtins(record)})
 
 
 def _position(arguments: GetArguments) -> tuple[str, int | None]:
@@ -346,6 +318,10 @@ class _ByAgent:
         outcome = await tool.run({name: value for name, value in arguments.items() if name != ARGUMENT})
         if asked == self._own_id:
             return outcome
-        text = msgspec.json.encode({ARGUMENT: asked} | msgspec.json.decode(outcome.text)).decode()
-        notes = [f"From the memory of agent {asked}.", *outcome.details["notes"]]
-        return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details | {"notes": notes})
+        whose = f"From the memory of agent {asked}."
+        details = outcome.details | {"notes": [whose, *outcome.details["notes"]]}
+        if outcome.structured is None:
+            text = msgspec.json.encode({ARGUMENT: asked} | msgspec.json.decode(outcome.text)).decode()
+            return structs.replace(outcome, text=text, details=details)
+        structured = {ARGUMENT: asked} | outcome.structured
+        return structs.replace(outcome, text=f"{whose}\n{outcome.text}", details=details, structured=structured)

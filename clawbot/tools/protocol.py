@@ -36,7 +36,8 @@ class ToolOutcome(Struct, frozen=True):
 
     `text` is what the model sees, `summary` its short form for the screen (`+2 -1`, `3 matches`), `details` plain data
     that it does not see (`{"diff": ...}` of a changed file, `{"declined": True}`, `{"seen": ...}` as in `seen.py`), and
-    `notice` an additional line for the user.
+    `notice` an additional line for the user. `structured` is the answer as plain data, for programs that call tools
+    over HTTP and MCP; None: there is only the text.
     """
 
     text: str
@@ -44,6 +45,7 @@ class ToolOutcome(Struct, frozen=True):
     summary: str = ""
     details: Any = None
     notice: str = ""
+    structured: Any = None
 
 
 Danger = Literal["", "caution", "grave"]

@@ -157,7 +157,7 @@ class Toolbox:
         text = well_formed(outcome.text)
         if len(text) > self._limit:
             text = cut_middle(text, max(self._limit - NOTICE_CHARS, 1), "Ask for less.")
-        return ToolOutcome(text, outcome.is_error, outcome.summary, outcome.details, outcome.notice)
+        return replace(outcome, text=text)
 
     async def _run(self, call: ToolCallBlock, approve: Approver, on_output: OnOutput) -> ToolOutcome:
         tool = self._tools.get(call.name)

@@ -104,6 +104,7 @@ def test_search_as_json(serve: Serve) -> None:
         "fallback": {"from": "openai", "reason": "no key"},
         "partial": True,
         "notes": ["n"],
+        "evidence": "fair",
     }
 
 

@@ -40,6 +40,11 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
+def data_of(result: CallToolResult) -> dict[str, Any]:
+    assert result.structured_content is not None
+    return result.structured_content
+
+
 async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: Paths) -> None:
     home.config_file.write_text("agents: {main: {tools: {deny: [shell]}}}\n")
     env = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "CLAWBOT_HOME": str(home.home)}
@@ -47,11 +52,13 @@ async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: 
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["memory_search", "memory_get", "memory_append"]
 
-        found = json.loads(text_of(await client.call_tool("memory_search", {"query": "代理端口"})))
+        answer = await client.call_tool("memory_search", {"query": "代理端口"})
+        found = data_of(answer)
+        assert "\n1: - 办公室的代理端口是 3128。\n" in text_of(answer)
         assert found["results"][0]["path"] == "memory/2026-11-01.md"
 
         assert "min_score" not in listed[0].input_schema["properties"]
-        scored = json.loads(text_of(await client.call_tool("memory_search", {"query": "代理端口", "minScore": 0.35})))
+        scored = data_of(await client.call_tool("memory_search", {"query": "代理端口", "minScore": 0.35}))
         assert (scored["results"], "notes" in scored) == (found["results"], False)
 
         kept = await client.call_tool("memory_append", {"content": "- 喜欢用空格。 password: hunter2-swordfish-9"})
@@ -59,7 +66,7 @@ async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: 
         [today] = [file for file in (home.workspace("main") / "memory").glob("*.md") if "2026-11-01" not in file.name]
         assert today.read_text().startswith("- 喜欢用空格。")
         assert "swordfish" not in today.read_text()
-        again = json.loads(text_of(await client.call_tool("memory_search", {"query": "空格"})))
+        again = data_of(await client.call_tool("memory_search", {"query": "空格"}))
         assert again["results"][0]["path"] == f"memory/{today.name}"
 
         refused = await client.call_tool("memory_append", {"content": "x", "path": "AGENTS.md"})

@@ -59,8 +59,8 @@ async def test_the_argument_names_those_that_may_be_asked() -> None:
 async def test_ones_own_memory_is_asked_when_no_other_is_named(named: dict[str, Any]) -> None:
     own, other = FakeIndex(), theirs()
     outcome = await ask(toolbox(own, other), query="proxy", **named)
-    assert json.loads(outcome.text)["results"][0]["path"] == "memory/2026-10-02.md"
-    assert "agent" not in json.loads(outcome.text)
+    assert outcome.structured["results"][0]["path"] == "memory/2026-10-02.md"
+    assert "agent" not in outcome.structured
     assert (len(own.requests), other.requests) == (1, [])
 
 
@@ -68,8 +68,9 @@ async def test_the_memory_of_another_agent_is_asked_and_named_in_the_answer() ->
     own, other = FakeIndex(), theirs()
     box = toolbox(own, other)
     outcome = await ask(box, query="论文", agent="research")
-    answer = json.loads(outcome.text)
+    answer = outcome.structured
     assert (answer["agent"], answer["results"][0]["snippet"]) == ("research", "- 论文截止到周五")
+    assert outcome.text.startswith("From the memory of agent research.\n")
     assert outcome.details["notes"] == ["From the memory of agent research."]
     assert outcome.details["results"]
     assert own.requests == []
@@ -103,7 +104,8 @@ async def test_naming_the_agent_does_not_cut_through_the_answer() -> None:
     for output in range(1_500, 1_560, 7):
         outcome = await ask(toolbox(FakeIndex(), other, output=output), query="x", agent="research")
         assert len(outcome.text) <= output
-        assert json.loads(outcome.text)["agent"] == "research"
+        assert outcome.text.startswith("From the memory of agent research.\n")
+        assert outcome.structured["agent"] == "research"
 
 
 @pytest.mark.parametrize(

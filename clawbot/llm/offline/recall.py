@@ -158,7 +158,8 @@ def _answer(outcome: CallOutcome) -> dict[str, Any]:
     try:
         answer = json.loads(outcome.text)
     except ValueError:
-        answer = None
+        # The hits of a search are quoted as text, and data beside it.
+        answer = outcome.details
     return answer if isinstance(answer, dict) else {}
 
 

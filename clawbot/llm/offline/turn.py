@@ -232,13 +232,14 @@ class PlannedCall(Struct, frozen=True):
 
 
 class CallOutcome(Struct, frozen=True):
-    """A call that was made, and its result. A missing answer counts as an error, and so does one that the user
-    `declined`."""
+    """A call that was made, and its result, with its `details` as plain data. A missing answer counts as an error, and
+    so does one that the user `declined`."""
 
     call: PlannedCall
     text: str
     is_error: bool = False
     declined: bool = False
+    details: Any = None
 
 
 Plan = Generator[list[PlannedCall], list[CallOutcome], str]
@@ -305,7 +306,7 @@ def _outcome(call: PlannedCall, result: ToolResultMessage | None) -> CallOutcome
     if result is None:
         return CallOutcome(call, "no answer", is_error=True)
     declined = isinstance(result.details, dict) and result.details.get("declined") is True
-    return CallOutcome(call, result.text, result.is_error, declined)
+    return CallOutcome(call, result.text, result.is_error, declined, result.details)
 
 
 def follow(plan: Plan, turn: Turn) -> Step:

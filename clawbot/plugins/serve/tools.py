@@ -291,4 +291,5 @@ class ToolsRoute:
 
 def _result(outcome: ToolOutcome) -> dict[str, Any]:
     content = [{"type": "text", "text": outcome.text}]
-    return {"content": content, "details": outcome.details, "isError": outcome.is_error, "summary": outcome.summary}
+    result = {"content": content, "details": outcome.details, "isError": outcome.is_error, "summary": outcome.summary}
+    return result if outcome.structured is None else result | {"structuredContent": outcome.structured}

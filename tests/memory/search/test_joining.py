@@ -9,7 +9,7 @@ import msgspec
 
 from clawbot.memory.search.engine import JoinedRanking
 from clawbot.memory.search.protocols import Budget, Ranked
-from clawbot.memory.values import Hit, MessageRef
+from clawbot.memory.values import Hit, MessageRef, SearchResult
 from clawbot.tools.memory_output import fit
 
 BUDGET = Budget(6, 200, 0.05)
@@ -64,7 +64,7 @@ def test_what_a_fork_holds_too_is_told_once() -> None:
     other = msgspec.structs.replace(spoken(0.7, "t1", day=21), path="sessions/b.jsonl")
     assert joined(Fixed(note(0.1, "n1")), Fixed(first, again, other)) == [("t1", 0.4), ("t1", 0.35), ("n1", 0.1)]
     assert len(joined(None, Fixed(first, again))) == 2
-    assert [one.hit for one in fit([first, again, other], 1_000, 10_000)] == [first, other]
+    assert fit(SearchResult((first, again, other), "hybrid", "o", "m"), 4_000).shown == [first, other]
 
 
 def test_talks_take_a_third_of_the_places_that_notes_could_fill() -> None:

@@ -32,7 +32,7 @@ def workspace() -> Path:
 
 def results(answer: Any) -> list[str]:
     """The snippets that a search brought."""
-    return [hit["snippet"] for hit in json.loads(answer["result"]["content"][0]["text"])["results"]]
+    return [hit["snippet"] for hit in answer["result"]["structuredContent"]["results"]]
 
 
 async def test_the_table_of_statuses(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
