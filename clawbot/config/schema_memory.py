@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from clawbot.config.errors import nearest
 from clawbot.config.values import (
+    Chars,
     Count,
     Duration,
     Positive,
@@ -275,8 +276,9 @@ class QuerySettings(SettingsSection):
     """Characters of all results together, in the profile `lines`."""
     min_score: Share | None = None
     """Results with a lower score are dropped; null for the profile's own (lines 0, classic 0.35)."""
-    max_injected_chars: Positive = 4_000
-    """Characters of the entire answer to one search, with file names and line numbers, whatever the model requests."""
+    max_injected_chars: Chars = 4_000
+    """Characters of the entire answer to one search, with file names and line numbers, whatever the model requests; or
+    tokens, as `1000 tokens`."""
     timeout: Duration = 30.0
     """Time limit of a search; after it the search returns what it has. A search on the command line waits as long for
     the provider."""

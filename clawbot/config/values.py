@@ -28,6 +28,7 @@ class SettingsSection(BaseModel):
 _NUMBER = re.compile(r"\d{1,15}(?:\.\d+)?")
 _DURATION_PART = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*(ms|s|m|h|d)\s*")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_TOKENS, _CHARS_PER_TOKEN = re.compile(r"(\d{1,9}) ?tokens?"), 4
 _SIZE = re.compile(r"(\d{1,18}(?:\.\d+)?)\s*([kmg]?)i?b?")
 _BYTES = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 _CLOCK = re.compile(r"(\d{1,2}):(\d{2})")
@@ -79,6 +80,16 @@ def format_size(size: int) -> str:
         if size and size % _BYTES[unit] == 0:
             return f"{size // _BYTES[unit]}{unit}b"
     return str(size)
+
+
+def parse_chars(value: Any) -> Any:
+    """Return characters from `1000 tokens`, four for each, or from a number, which is not checked. Raises
+    PydanticCustomError."""
+    if not isinstance(value, str) or _NUMBER.fullmatch(value.strip()):
+        return value
+    if not (found := _TOKENS.fullmatch(value.strip().lower())):
+        raise expected("a number of characters, or of tokens such as 1000 tokens")
+    return int(found[1]) * _CHARS_PER_TOKEN
 
 
 def parse_switch(value: Any) -> bool:
@@ -163,6 +174,7 @@ def check_variable(value: Any) -> str:
 Switch = Annotated[bool, BeforeValidator(parse_switch)]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+Chars = Annotated[int, BeforeValidator(parse_chars), Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 # Seconds.
 Duration = Annotated[

@@ -114,8 +114,8 @@ class MemorySearchTool(AsyncTool[SearchArguments]):
     needs = frozenset({"notes"})
     description = (
         "Search the user's notes: mandatory before any answer about the past. Answers lines with their numbers, below "
-        "their note or who wrote them when, and how strong the evidence is. When it is weak or nothing fits, search once "
-        "more in other words. If it says `disabled`, tell the user the reason and the remedy."
+        "their note or who wrote them when, and how strong the evidence is. When it is weak or nothing fits, search "
+        "once more in other words. If it says `disabled`, tell the user the reason and the remedy."
     )
     subject = "query"
     arguments = SearchArguments

@@ -44,6 +44,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str, list[Any]]] = [
         ["", "5 x", "m", "-5m", -1, True, None, "1.5.5", "5 10", [], float("inf"), float("nan")],
     ),
     (values.parse_size, "a size such as", ["", "2tb", "mb", "-1", -1, True, None, {}]),
+    (values.parse_chars, "of tokens such as", ["many", "1000 words", "-1 tokens", "1.5 tokens", "tokens"]),
     (values.parse_clock, "a time of the day", ["24:00", "4", "4:60", 240, None, "04:00:00"]),
     (
         values.check_zone,
@@ -74,6 +75,13 @@ def test_a_duration_is_spelled_so_that_it_reads_back(milliseconds: int) -> None:
 )
 def test_sizes_are_bytes(text: Any, size: int) -> None:
     assert values.parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "chars"), [("1000 tokens", 4_000), ("1 Token", 4), ("250tokens", 1_000), ("9", 9), (9, 9)]
+)
+def test_tokens_count_four_characters(text: Any, chars: int) -> None:
+    assert TypeAdapter(values.Chars).validate_python(text) == chars
 
 
 @given(st.integers(min_value=0, max_value=2**50))
