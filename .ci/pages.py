@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,6 +28,8 @@ _BLOCK = re.compile(r"(<!-- made by \.ci/pages\.py: ([a-z-]+) -->\n).*?(<!-- end
 # Options that mean the same in each command that has them; the fields of JSON are in docs/json.md.
 COMMON = ("--json", "--agent ID", "--config PATH")
 _JSON = re.compile(r"\s*With --json: [^\f]*?(?=\n\s*\n|\s*Exits with|\Z)")
+# The range of a number in the help of an option.
+_RANGE = re.compile(r"  \[(?:\d+<=)?x[<>]=\d+\]|; x[<>]=\d+(?=\])")
 
 
 def table(*rows: tuple[str, ...]) -> Iterator[str]:
@@ -91,13 +92,9 @@ def cli_commands(
                 yield from cli_commands(found, each, context)
 
 
-def paragraphs(text: str | None) -> list[str]:
-    """Return the paragraphs of a help text; one that click does not wrap is a block of code."""
-    found = []
-    for part in re.split(r"\n\s*\n", inspect.cleandoc(text or "").partition("\f")[0]):
-        verbatim = part.startswith("\b\n")
-        found.append(f"```sh\n{part[2:]}\n```" if verbatim else escaped(part.replace("\n", " ")))
-    return [part for part in found if part]
+def first_paragraph(text: str | None) -> str:
+    """Return the first paragraph of a help text, without the part on JSON."""
+    return _JSON.sub("", inspect.cleandoc(text or "")).partition("\f")[0].split("\n\n")[0].replace("\n", " ")
 
 
 def escaped(text: str) -> str:
@@ -106,21 +103,21 @@ def escaped(text: str) -> str:
 
 
 def cli() -> Iterator[str]:
-    """Yield each command with its help and its own options as nested lists, a heading for each noun."""
+    """Yield each command with the first paragraph of its help and its own options, a heading for each noun."""
     noun = ""
     for command, context in cli_commands():
-        words = context.command_path.split()[:2]
-        if " ".join(words) != noun:
-            noun = " ".join(words)
+        words = context.command_path.split()
+        if " ".join(words[:2]) != noun:
+            noun = " ".join(words[:2])
             yield f"\n### {noun}\n"
         options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
         shown = list(filter(None, options))
         common = ["[--json]" for name, _ in shown if name == "--json"]
         pieces = [each for each in command.collect_usage_pieces(context) if each != "[OPTIONS]"]
-        first, *others = paragraphs(_JSON.sub("", command.help or "") + "\n\n" + (command.epilog or ""))
-        yield f"- `{' '.join([context.command_path, *common, *pieces])}`: {first}"
-        yield from (f"\n{textwrap.indent(each, '  ')}\n" if "```" in each else f"  {each}" for each in others)
-        yield from (f"  - `{name}`: {escaped(text)}" for name, text in shown if name not in COMMON)
+        yield f"- `{' '.join([*(words[2:] or words), *common, *pieces])}`: {escaped(first_paragraph(command.help))}"
+        for name, text in shown:
+            if name not in COMMON:
+                yield f"  - `{name}`: {escaped(_RANGE.sub('', text))}"
 
 
 def providers() -> Iterator[str]:
