@@ -33,8 +33,9 @@ _YAML_HEAD = """\
 """
 
 
-# A default of more characters is left to config.yaml.
+# A default of more characters, and the keys of a section with more of them, are left to config.yaml.
 _LONG = 40
+_MANY = 20
 
 
 class Key(NamedTuple):
@@ -104,21 +105,28 @@ def reference() -> str:
 def _groups() -> Iterator[str]:
     """Yield a table for each top section: a row for each section in it, with its keys and their defaults."""
     for key in keys(Settings):
-        yield f"## {key.name}\n\n| section | keys and defaults | holds |\n|---|---|---|"
-        yield from _rows(key.nested or key.named, f"{key.name}.{DEFAULTS}" if key.named else key.name)
+        top = f"{key.name}.{DEFAULTS}" if key.named else key.name
+        yield f"## {key.name}\n\n| below `{top}` | keys and defaults | holds |\n|---|---|---|"
+        alike: dict[tuple[str, str], list[str]] = {}
+        for path, *cells in _rows(key.nested or key.named, ""):
+            alike.setdefault((cells[0], cells[1]), []).append(path)
+        yield from (f"| **{', '.join(paths)}** | {listed} | {text} |" for (listed, text), paths in alike.items())
         yield ""
 
 
-def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[str]:
-    """Yield the row of the section at `path`, then the rows of the sections in it."""
+def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the path, the keys and the meaning of `section`, then of the sections in it."""
     if section is None:
         return
     found = list(keys(section))
-    listed = ", ".join(_default_of(key) for key in found if not key.nested and not key.named)
-    yield f"| **{path}** | {listed} | {_first_sentence(inspect.getdoc(section) or '')} |"
+    own = [key for key in found if not key.nested and not key.named]
+    listed = ", ".join(map(_default_of, own)) if len(own) <= _MANY else f"{len(own)} weights and limits"
+    if own:
+        yield path or "–", listed, _first_sentence(inspect.getdoc(section) or "")
+    prefix = f"{path}." if path else ""
     for key in found:
-        yield from _rows(key.nested or key.named, f"{path}.{key.name}" + (f".{DEFAULTS}" if key.named else ""))
-    yield from _rows(section_of(extras_of(section)), f"{path}.NAME")
+        yield from _rows(key.nested or key.named, f"{prefix}{key.name}" + (f".{DEFAULTS}" if key.named else ""))
+    yield from _rows(section_of(extras_of(section)), f"{prefix}NAME")
 
 
 def _first_sentence(text: str) -> str:
