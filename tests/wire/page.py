@@ -13,12 +13,13 @@ from tests.wire.table import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
 MEANINGS = ("whole", "calls", "cut", "declined", "refused", "garbled", "broken")
-PLAIN = ("the answer", "", "no", "the answer", "0")
+PLAIN = ("the answer", "", "no", "answer")
 HEAD = """# Model providers
 
 What do I see when a vendor answers, fails or breaks off, and is my message sent again? Generated from
 `tests/wire/matrix.yaml` by `python -m tests.wire.page`; `tests/wire/test_matrix.py` plays every event at the vendors
-that can send it. litellm reaches other vendors, most of which speak one of these protocols.
+that can send it; those of which the plain answer comes are only there. litellm reaches other vendors, most of which
+speak one of these protocols.
 
 ## Addresses and keys
 
@@ -34,14 +35,15 @@ the same words. The message of a failed turn begins with who answered: `Anthropi
 
 - **Sent again**: until an answer comes, `agents.defaults.retries.attempts` times at most. The waits grow, or are
   as long as the vendor asks for. Nothing is sent again once a part of the answer was shown.
-- **Stored**: what the conversation keeps, besides your message.
-- **Exit**: the exit code of `clawbot chat -p`.
+- **Stored**: what the conversation keeps, besides your message. `clawbot chat -p` exits with 1 where that is a failure.
+- **Next step**: one of these lines is printed with the failure.
+
 """
 LAST = """
 ## Finish reasons
 
 | vendor | complete | calls of tools | cut off | declined | stopped by a filter | unreadable call | broken off |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -59,7 +61,7 @@ def row(*cells: str) -> str:
 
 def table(*heads: str) -> str:
     """The beginning of a table."""
-    return row(*heads) + row(*["---"] * len(heads))
+    return row(*heads) + "|" + "---|" * len(heads) + "\n"
 
 
 def message(event: Mapping[str, Any], text: str) -> str:
@@ -86,8 +88,9 @@ def seen(event: Mapping[str, Any]) -> str:
 
 
 def step(event: Mapping[str, Any]) -> str:
-    """The next step that is shown."""
-    return str(event.get("hint", "")).replace("{key}", "the variable").replace("{base}", "the address")
+    """The next step that is shown: the name of the line in the table of hints, or its text."""
+    text = event.get("hint", "")
+    return next((f"*{name}*" for name, hint in TABLE["hints"].items() if hint == text), str(text))
 
 
 def again(event: Mapping[str, Any]) -> str:
@@ -99,23 +102,29 @@ def stored(event: Mapping[str, Any]) -> str:
     """What the conversation keeps."""
     reason, *contents = event["stored"][-1]
     if reason == "error":
-        return "what came, and the failure" if contents else "the failure"
-    return "the answer, as cut off" if reason == "length" else "the answer"
+        return "part, failure" if contents else "failure"
+    return "answer, as cut off" if reason == "length" else "answer"
 
 
 def events() -> Iterator[str]:
-    """Yield the tables of events; what comes out as the plain answer is a list below its heading."""
+    """Yield the tables of events, without those that come out as the plain answer."""
     for section, rows in sections():
-        yield f"\n### {section}\n\n"
-        plain = [when for when, cells in rows if cells == PLAIN]
-        yield f"The answer, stored as it is, exit 0: {'; '.join(plain)}.\n" if plain else ""
         alike: dict[tuple[str, ...], list[str]] = {}
         for when, cells in rows:
             if cells != PLAIN:
                 alike.setdefault(cells, []).append(when)
         if alike:
-            yield "\n" * bool(plain) + table("when", "you see", "next step", "sent again", "stored", "exit")
+            yield f"\n### {section}\n\n" + table("when", "you see", "next step", "sent again", "stored")
         yield from (row("<br>".join(whens), *cells) for cells, whens in alike.items())
+
+
+def hints() -> Iterator[str]:
+    """Yield the table of the next steps that more than one event has."""
+    yield table("name", "next step")
+    used = {step(event) for event in TABLE["events"].values()}
+    for name, text in TABLE["hints"].items():
+        if f"*{name}*" in used:
+            yield row(f"*{name}*", text.replace("{key}", "the variable"))
 
 
 def sections() -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
@@ -125,7 +134,9 @@ def sections() -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
     for event in TABLE["events"].values():
         section = event.get("section", section)
         only = f" ({label(event['only'][0])})" if len(event.get("only", ())) == 1 else ""
-        cells = (seen(event), step(event), again(event), stored(event), str(event.get("exit", 0)))
+        if (event.get("exit", 0) == 1) is not stored(event).endswith("failure"):
+            raise ValueError(f"{event['when']}: the exit code is not what the page says of it")
+        cells = (seen(event), step(event), again(event), stored(event))
         found.setdefault(section, []).append((event["when"] + only, cells))
     yield from found.items()
 
@@ -147,7 +158,9 @@ def page() -> str:
         keys = " or ".join(f"`{key}`" for key in facts["keys"]) or "none"
         note = f"<br>{facts['note']}" if "note" in facts else ""
         vendors += row(label(vendor), f"`{facts['model']}`{note}", f"`{facts['address']}`", keys)
-    return f"{HEAD}{vendors}{EVENTS}{''.join(events())}{LAST}{''.join(map(reasons, TABLE['vendors']))}"
+    return (
+        f"{HEAD}{vendors}{EVENTS}{''.join(hints())}{''.join(events())}{LAST}{''.join(map(reasons, TABLE['vendors']))}"
+    )
 
 
 if __name__ == "__main__":
