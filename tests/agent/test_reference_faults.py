@@ -1,5 +1,5 @@
 """Faults of the reference system that take a whole conversation to show: each is done to the agent here, which must not
-have it. The section of the reference sheet is in each docstring; docs/reference-faults.md lists all."""
+have it. The section of the reference sheet is in each docstring; its section Tests lists all."""
 
 from __future__ import annotations
 
