@@ -33,7 +33,7 @@ _YAML_HEAD = """\
 """
 
 
-# A default of more characters, and the keys of a section with more of them, are left to config.yaml.
+# A default of more characters, and those of a section with more keys, are left to config.yaml.
 _LONG = 40
 _MANY = 20
 
@@ -120,7 +120,7 @@ def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[tuple[st
         return
     found = list(keys(section))
     own = [key for key in found if not key.nested and not key.named]
-    listed = ", ".join(map(_default_of, own)) if len(own) <= _MANY else f"{len(own)} weights and limits"
+    listed = ", ".join(_default_of(key) if len(own) <= _MANY else f"`{key.name}`" for key in own)
     if own:
         yield path or "–", listed, _first_sentence(inspect.getdoc(section) or "")
     prefix = f"{path}." if path else ""
