@@ -129,6 +129,14 @@ def test_every_command_of_a_page_exists(page: str) -> None:
     assert [fault for words in called(TEXTS[page]) if (fault := mistake(words.split()))] == []
 
 
+def test_the_json_of_every_command_is_described_in_its_help_or_on_the_page() -> None:
+    named = " ".join(spans(TEXTS["docs/json.md"]))
+    printing = [(context.command_path, each) for each, context in PAGES.cli_commands() if "--json" in options(each)]
+    silent = [path for path, command in printing if "With --json" not in (command.help or "")]
+    assert [path for path in silent if path not in named] == []
+    assert len(printing) > len(silent) > 0
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,5 +1,5 @@
 """How many secrets are held, over a table of sentences in English and Chinese and one of keys of issuers; prints the
-figures that `docs/security.md` states (`pytest -s`)."""
+figures (`pytest -s`)."""
 
 from __future__ import annotations
 
