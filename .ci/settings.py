@@ -9,7 +9,6 @@ import ast
 import inspect
 import itertools
 import json
-import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -106,37 +105,32 @@ def _groups() -> Iterator[str]:
     """Yield a table for each top section: a row for each section in it, with its keys and their defaults."""
     for key in keys(Settings):
         top = f"{key.name}.{DEFAULTS}" if key.named else key.name
-        yield f"## {key.name}\n\n| below `{top}` | keys and defaults | holds |\n|---|---|---|"
-        alike: dict[tuple[str, str], list[str]] = {}
-        for path, *cells in _rows(key.nested or key.named, ""):
-            alike.setdefault((cells[0], cells[1]), []).append(path)
-        yield from (f"| **{', '.join(paths)}** | {listed} | {text} |" for (listed, text), paths in alike.items())
+        yield f"## {key.name}\n\n| below `{top}` | keys and defaults |\n|---|---|"
+        alike: dict[str, list[str]] = {}
+        for path, listed in _rows(key.nested or key.named, ""):
+            alike.setdefault(listed, []).append(path)
+        yield from (f"| {', '.join(paths)} | {listed} |" for listed, paths in alike.items())
         yield ""
 
 
-def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the path, the keys and the meaning of `section`, then of the sections in it."""
+def _rows(section: type[SettingsSection] | None, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and the keys of `section`, then of the sections in it."""
     if section is None:
         return
     found = list(keys(section))
     own = [key for key in found if not key.nested and not key.named]
-    listed = ", ".join(_default_of(key) if len(own) <= _MANY else f"`{key.name}`" for key in own)
     if own:
-        yield path or "–", listed, _first_sentence(inspect.getdoc(section) or "")
+        yield path, ", ".join(_default_of(key) if len(own) <= _MANY else f"`{key.name}`" for key in own)
     prefix = f"{path}." if path else ""
     for key in found:
         yield from _rows(key.nested or key.named, f"{prefix}{key.name}" + (f".{DEFAULTS}" if key.named else ""))
     yield from _rows(section_of(extras_of(section)), f"{prefix}NAME")
 
 
-def _first_sentence(text: str) -> str:
-    return re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
-
-
 def _default_of(key: Key) -> str:
-    """Return the name of a key, and its default unless it is null or long."""
+    """Return the name of a key, and its default unless it is null, empty or long."""
     text = key.default if isinstance(key.default, str) else json.dumps(key.default, ensure_ascii=False)
-    return f"`{key.name}`" + (f" {text}" if key.default is not None and 0 < len(text) < _LONG else "")
+    return f"`{key.name}`" + (f" {text}" if key.default not in (None, [], {}, "") and len(text) < _LONG else "")
 
 
 def main() -> None:

@@ -12,20 +12,17 @@ from typing import Any
 from tests.wire.table import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
-MEANINGS = ("whole", "calls", "cut", "declined", "refused", "garbled", "broken")
 PLAIN = ("the answer", "", "no", "answer")
 HEAD = """# Model providers
 
-What do I see when a vendor answers, fails or breaks off, and is my message sent again? Generated from
-`tests/wire/matrix.yaml` by `python -m tests.wire.page`; `tests/wire/test_matrix.py` plays every event at the vendors
-that can send it; those of which the plain answer comes are only there. litellm reaches other vendors, most of which
-speak one of these protocols.
+What do I see when a vendor answers, fails or breaks off, and is my message sent again? `make pages` writes this from
+`tests/wire/matrix.yaml`. That file also has the vendors' finish reasons and all events of which the plain answer comes;
+`tests/wire/test_matrix.py` plays them. litellm reaches other vendors, most of which speak one of these protocols.
 
 ## Addresses and keys
 
-The key is taken from the environment, or from `agents.defaults.api_key` and `api_key_env`
-([configuration.md](configuration.md)). In the chat, `/model` takes one with ctrl+k.
-
+| vendor | for example | called at | key |
+|---|---|---|---|
 """
 EVENTS = """
 ## What you see
@@ -38,12 +35,6 @@ the same words. The message of a failed turn begins with who answered: `Anthropi
 - **Stored**: what the conversation keeps, besides your message. `clawbot chat -p` exits with 1 where that is a failure.
 - **Next step**: one of these lines is printed with the failure.
 
-"""
-LAST = """
-## Finish reasons
-
-| vendor | complete | calls of tools | cut off | declined | stopped by a filter | unreadable call | broken off |
-|---|---|---|---|---|---|---|---|
 """
 
 
@@ -141,26 +132,14 @@ def sections() -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
     yield from found.items()
 
 
-def reasons(vendor: str) -> str:
-    """Return the row of a vendor's finish reasons."""
-    facts = TABLE["vendors"][vendor]["reasons"]
-    cells = []
-    for meaning in MEANINGS:
-        known = [f"`{reason}`" for reason in facts.get(meaning, ()) if reason.lower() != "something_new"]
-        cells.append(", ".join([*known, *["any other"] * (len(known) < len(facts.get(meaning, ())))]))
-    return row(label(vendor), *cells)
-
-
 def page() -> str:
     """The whole page."""
-    vendors = table("vendor", "for example", "called at", "key")
+    vendors = ""
     for vendor, facts in TABLE["vendors"].items():
         keys = " or ".join(f"`{key}`" for key in facts["keys"]) or "none"
         note = f"<br>{facts['note']}" if "note" in facts else ""
         vendors += row(label(vendor), f"`{facts['model']}`{note}", f"`{facts['address']}`", keys)
-    return (
-        f"{HEAD}{vendors}{EVENTS}{''.join(hints())}{''.join(events())}{LAST}{''.join(map(reasons, TABLE['vendors']))}"
-    )
+    return "".join([HEAD, vendors, EVENTS, *hints(), *events()])
 
 
 if __name__ == "__main__":
