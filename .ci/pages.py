@@ -25,8 +25,9 @@ PAGES = ("README.md", "docs/keys.md", "docs/commands.md", "docs/models.md")
 # The ten keys of README: names of actions, or keys that can't be changed.
 FIRST_KEYS = ("enter", "newline", "@path", "stop", "esc twice", "mode", "unfold", "sessions", "memory", "palette")
 _BLOCK = re.compile(r"(<!-- made by \.ci/pages\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-# Options that mean the same in each command that has them; the fields of JSON are in docs/json.md.
-COMMON = ("--json", "--agent ID", "--config PATH")
+# Options that mean the same in each command that has them, which docs/commands.md explains once.
+COMMON = ("--json", "--agent ID", "--config PATH", "--max-results N", "--after DAY", "--before DAY", "--eligible")
+COMMON += ("-v, --verbose",)
 _JSON = re.compile(r"\s*With --json: [^\f]*?(?=\n\s*\n|\s*Exits with|\Z)")
 # The range of a number in the help of an option.
 _RANGE = re.compile(r"  \[(?:\d+<=)?x[<>]=\d+\]|; x[<>]=\d+(?=\])")
