@@ -68,7 +68,10 @@ def all_keys() -> Iterator[str]:
 
 def fixed_keys() -> Iterator[str]:
     """Yield the table of the keys that no setting can change."""
-    return table(("key", "in the prompt"), *((f"`{key}`", meaning) for key, meaning in FIXED.items()))
+    alike: dict[str, list[str]] = {}
+    for key, meaning in FIXED.items():
+        alike.setdefault(meaning, []).append(f"`{key}`")
+    return table(("key", "in the prompt"), *((", ".join(keys), meaning) for meaning, keys in alike.items()))
 
 
 # -- commands ----------------------------------------------------------------------------------------------------------
