@@ -10,9 +10,21 @@ from pathlib import Path
 import pytest
 import yaml
 
+from clawbot.agent.context_policy import SMALL_WINDOW
 from clawbot.config.schema import Settings
 from clawbot.config.spelling import extras_of, items_of, section_of
 from clawbot.config.values import SettingsSection
+from clawbot.context.prompt import COMPACT_BELOW
+from clawbot.context.window import DEFAULT_WINDOW
+from clawbot.extensions.manifest import MAX_FOLDERS as MAX_SKILLS
+from clawbot.local_model.store import OFFERS
+from clawbot.plugins.serve.chat import QUIET_SECONDS
+from clawbot.plugins.serve.tools import DENIED
+from clawbot.plugins.serve.web import MAX_SCREENS
+from clawbot.skills.discovery import MAX_BYTES
+from clawbot.tools.files import DIFFERENCE_CHARS
+from clawbot.tools.sandbox.command import MAX_HIDDEN_FILES
+from clawbot.tools.sandbox.mounts import MAX_FOLDERS, MAX_PACKED
 from tests.test_pages import TEXTS, spans
 
 ROOT = Path(__file__).parents[1]
@@ -95,3 +107,24 @@ def test_every_name_of_a_page_is_one_of_the_program(page: str) -> None:
 )
 def test_a_name_that_the_program_does_not_know_is_found(text: str) -> None:
     assert len(list(unknown(text))) == 1
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("context", f"unknown: {DEFAULT_WINDOW:,}"),
+        ("context", f"Below {COMPACT_BELOW:,} tokens"),
+        ("context", f"A window below {SMALL_WINDOW:,}"),
+        ("context", f"up to {DIFFERENCE_CHARS:,} characters"),
+        ("skills", f"more than {MAX_BYTES // 1024**2} MiB"),
+        ("skills", f"a folder at most {MAX_SKILLS:,} skills"),
+        ("sandbox", f"up to `sandbox_folders` folders ({MAX_FOLDERS:,})"),
+        ("sandbox", f"the first {MAX_PACKED:,}; with more, or with more than {MAX_HIDDEN_FILES}"),
+        ("serve", f"at most {MAX_SCREENS}"),
+        ("serve", f"after {QUIET_SECONDS:.0f} seconds of silence"),
+        *(("serve", f"`{name}`") for name in sorted(DENIED)),
+        *(("local-models", f"`{model.name}` | {model.size / 1e9:.1f} GB | {model.machine} GB") for model in OFFERS),
+    ],
+)
+def test_the_figures_of_a_page_are_those_of_the_program(page: str, text: str) -> None:
+    assert text in " ".join(TEXTS[f"docs/{page}.md"].split())
