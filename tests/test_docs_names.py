@@ -37,6 +37,7 @@ SOURCES = "\n".join(
 # Spellings of other programs, and values of Python, which look like settings.
 FOREIGN = {
     *("agents.list", "agents.defaults", "session.idle_minutes", "session.reset.at_hour", "event.hook", "event.topic"),
+    "HttpOnly",
     "memory_search.experimental.session_memory",
 }
 
@@ -82,8 +83,10 @@ def unknown(text: str) -> Iterator[str]:
             yield from () if is_setting(key[1].split(".")) else (f"setting {key[1]}",)
         if (symbol := re.fullmatch(r"(clawbot(?:\.\w[\w-]*)+)(?:\(.*\))?", span)) and not is_symbol(symbol[1]):
             yield f"symbol {symbol[1]}"
-        for name in re.findall(r"\bCLAWBOT_\w+|^[\w-]+\.(?:json|token|sock)$", span):
-            yield from () if name in SOURCES else (f"variable or file {name}",)
+        for name in re.findall(
+            r"\bCLAWBOT_\w+|^[\w-]+\.(?:json|token|sock)$|^(?:[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z]+){2,})(?=$|\()", span
+        ):
+            yield from () if name in SOURCES or name in FOREIGN else (f"name {name}",)
     for block in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
         if not block.startswith("turns:"):
             Settings.model_validate(yaml.safe_load(block))
@@ -103,6 +106,8 @@ def test_every_name_of_a_page_is_one_of_the_program(page: str) -> None:
         "`clawbot.memory-offers`",
         "`CLAWBOT_HOUSE`",
         "`hook.json`",
+        "`wait_for_reads`",
+        "`HookHandler(name)`",
     ],
 )
 def test_a_name_that_the_program_does_not_know_is_found(text: str) -> None:
@@ -116,7 +121,7 @@ def test_a_name_that_the_program_does_not_know_is_found(text: str) -> None:
         ("context", f"Below {COMPACT_BELOW:,} tokens"),
         ("context", f"A window below {SMALL_WINDOW:,}"),
         ("context", f"up to {DIFFERENCE_CHARS:,} characters"),
-        ("skills", f"more than {MAX_BYTES // 1024**2} MiB"),
+        ("skills", f"more than {MAX_BYTES // 1024**2} MiB or {MAX_SKILLS:,} files and folders"),
         ("skills", f"a folder at most {MAX_SKILLS:,} skills"),
         ("sandbox", f"up to `sandbox_folders` folders ({MAX_FOLDERS:,})"),
         ("sandbox", f"the first {MAX_PACKED:,}; with more, or with more than {MAX_HIDDEN_FILES}"),
