@@ -26,11 +26,8 @@ PAGES = ("README.md", "docs/keys.md", "docs/commands.md", "docs/models.md")
 FIRST_KEYS = ("enter", "newline", "@path", "stop", "esc twice", "mode", "unfold", "sessions", "memory", "palette")
 _BLOCK = re.compile(r"(<!-- made by \.ci/pages\.py: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 # Options that mean the same in each command that has them, which docs/commands.md explains once.
-COMMON = ("--json", "--agent ID", "--config PATH", "--max-results N", "--after DAY", "--before DAY", "--eligible")
-COMMON += ("-v, --verbose",)
+COMMON = ("--agent ID", "--config PATH", "--max-results N", "--after DAY", "--before DAY")
 _JSON = re.compile(r"\s*With --json: [^\f]*?(?=\n\s*\n|\s*Exits with|\Z)")
-# The range of a number in the help of an option.
-_RANGE = re.compile(r"  \[(?:\d+<=)?x[<>]=\d+\]|; x[<>]=\d+(?=\])")
 
 
 def table(*rows: tuple[str, ...]) -> Iterator[str]:
@@ -107,7 +104,7 @@ def escaped(text: str) -> str:
 
 
 def cli() -> Iterator[str]:
-    """Yield each command with the first paragraph of its help and its own options, a heading for each noun."""
+    """Yield each command with its own options and the first paragraph of its help, a heading for each noun."""
     noun = ""
     for command, context in cli_commands():
         words = context.command_path.split()
@@ -115,13 +112,10 @@ def cli() -> Iterator[str]:
             noun = " ".join(words[:2])
             yield f"\n### {noun}\n"
         options = [each.get_help_record(context) for each in command.params if isinstance(each, click.Option)]
-        shown = list(filter(None, options))
-        common = ["[--json]" for name, _ in shown if name == "--json"]
+        names = [name for name, _ in filter(None, options) if name not in COMMON]
+        shown = [f"[{name.replace('INTEGER RANGE', 'N').replace(' / ', '|')}]" for name in names]
         pieces = [each for each in command.collect_usage_pieces(context) if each != "[OPTIONS]"]
-        yield f"- `{' '.join([*(words[2:] or words), *common, *pieces])}`: {escaped(first_paragraph(command.help))}"
-        for name, text in shown:
-            if name not in COMMON:
-                yield f"  - `{name}`: {escaped(_RANGE.sub('', text))}"
+        yield f"- `{' '.join([*(words[2:] or words), *shown, *pieces])}`: {escaped(first_paragraph(command.help))}"
 
 
 def providers() -> Iterator[str]:
