@@ -1,45 +1,43 @@
-"""The names that pages use are those of the program: settings, variables, records, symbols of Python, files, YAML."""
+"""The names and figures that pages state are those of the program: settings, records, symbols, files, constants."""
 
 from __future__ import annotations
 
 import pkgutil
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-from clawbot.agent.context_policy import SMALL_WINDOW
 from clawbot.config.schema import Settings
 from clawbot.config.spelling import extras_of, items_of, section_of
 from clawbot.config.values import SettingsSection
-from clawbot.context.prompt import COMPACT_BELOW
-from clawbot.context.window import DEFAULT_WINDOW
-from clawbot.extensions.manifest import MAX_FOLDERS as MAX_SKILLS
 from clawbot.local_model.store import OFFERS
-from clawbot.plugins.serve.chat import QUIET_SECONDS
 from clawbot.plugins.serve.tools import DENIED
-from clawbot.plugins.serve.web import MAX_SCREENS
-from clawbot.skills.discovery import MAX_BYTES
-from clawbot.tools.files import DIFFERENCE_CHARS
-from clawbot.tools.sandbox.command import MAX_HIDDEN_FILES
-from clawbot.tools.sandbox.mounts import MAX_FOLDERS, MAX_PACKED
-from tests.test_pages import TEXTS, spans
+from tests.test_pages import ROOT, TEXTS, spans
 
-ROOT = Path(__file__).parents[1]
-SOURCES = "\n".join(
-    path.read_text(encoding="utf-8")
-    for pattern in ("clawbot/**/*.py", "clawbot/**/*.toml", "tests/**/*.py", "benchmarks/*.py", "Makefile")
-    for path in ROOT.glob(pattern)
-    if path != Path(__file__)
-)
+PLACES = ("clawbot/**/*.py", "clawbot/**/*.toml", "tests/*/**/*.py", "benchmarks/*.py", "Makefile")
+SOURCES = "\n".join(path.read_text("utf-8") for place in PLACES for path in ROOT.glob(place))
 # Spellings of other programs, and values of Python, which look like settings.
-FOREIGN = {
-    *("agents.list", "agents.defaults", "session.idle_minutes", "session.reset.at_hour", "event.hook", "event.topic"),
-    "HttpOnly",
-    "memory_search.experimental.session_memory",
-}
+FOREIGN = {"agents.list", "agents.defaults", "session.idle_minutes", "session.reset.at_hour", "HttpOnly"}
+FOREIGN |= {"memory_search.experimental.session_memory", "event.hook", "event.topic"}
+WRITTEN = re.compile(
+    r"\bCLAWBOT_\w+|^[\w-]+\.(?:json|token|sock)$|^(?:[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z]+){2,})(?=$|\()"
+    r"|^clawbot(?:\.\w[\w-]*)+(?=$|\()"
+)
+# Phrases of pages, and the constants in them.
+FIGURES = [
+    ("context", "unknown: {:,}", ["context.window:DEFAULT_WINDOW"]),
+    ("context", "Below {:,} tokens", ["context.prompt:COMPACT_BELOW"]),
+    ("context", "A window below {:,}", ["agent.context_policy:SMALL_WINDOW"]),
+    ("context", "up to {:,} characters", ["tools.files:DIFFERENCE_CHARS"]),
+    ("skills", "a folder at most {:,} skills", ["extensions.manifest:MAX_FOLDERS"]),
+    ("sandbox", "up to `sandbox_folders` folders ({:,})", ["tools.sandbox.mounts:MAX_FOLDERS"]),
+    ("sandbox", "the first {:,}; with more", ["tools.sandbox.mounts:MAX_PACKED"]),
+    ("sandbox", "or with more than {} such files", ["tools.sandbox.command:MAX_HIDDEN_FILES"]),
+    ("serve", "at most {}", ["plugins.serve.web:MAX_SCREENS"]),
+    ("serve", "after {:.0f} seconds of silence", ["plugins.serve.chat:QUIET_SECONDS"]),
+]
 
 
 def settings(section: type[SettingsSection] | None) -> Iterator[tuple[str, ...]]:
@@ -54,42 +52,36 @@ def settings(section: type[SettingsSection] | None) -> Iterator[tuple[str, ...]]
 
 
 PATHS = set(settings(Settings))
-SECTIONS = {name for path in PATHS for name in path} - {"*"}
 
 
-def is_setting(words: list[str]) -> bool:
-    """Return whether some setting ends as `words` does."""
-    ends = (path[-len(words) :] for path in PATHS if len(path) >= len(words))
-    return any(all(own in (word, "*") for own, word in zip(end, words, strict=True)) for end in ends)
-
-
-def is_symbol(name: str) -> bool:
-    """Return whether `name` is a name that the program writes, or can be imported."""
-    if f'"{name}"' in SOURCES:
-        return True
+def is_known(name: str) -> bool:
+    """Return whether `name` is written somewhere in the program, or can be imported."""
+    if not name.startswith("clawbot."):
+        return name in SOURCES or name in FOREIGN
     try:
-        pkgutil.resolve_name(name)
+        return f'"{name}"' in SOURCES or bool(pkgutil.resolve_name(name))
     except (ImportError, AttributeError, ValueError):
         return False
-    return True
 
 
 def unknown(text: str) -> Iterator[str]:
-    """Yield each name in `text` that the program does not know."""
+    """Yield each name in `text` that the program does not know. Raises ValueError for settings that are not valid."""
     for span in set(spans(text)):
-        key = re.fullmatch(r"([a-z_]+(?:\.[a-z_]+)+)(?:: .*)?", span)
-        is_file = re.search(r"\.(?:py|md|json|ya?ml|toml|txt|log|lock|sqlite|token)$", span)
-        if key and not is_file and key[1].split(".")[0] in SECTIONS and key[1] not in FOREIGN:
-            yield from () if is_setting(key[1].split(".")) else (f"setting {key[1]}",)
-        if (symbol := re.fullmatch(r"(clawbot(?:\.\w[\w-]*)+)(?:\(.*\))?", span)) and not is_symbol(symbol[1]):
-            yield f"symbol {symbol[1]}"
-        for name in re.findall(
-            r"\bCLAWBOT_\w+|^[\w-]+\.(?:json|token|sock)$|^(?:[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z]+){2,})(?=$|\()", span
-        ):
-            yield from () if name in SOURCES or name in FOREIGN else (f"name {name}",)
-    for block in re.findall(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
-        if not block.startswith("turns:"):
-            Settings.model_validate(yaml.safe_load(block))
+        key = re.fullmatch(
+            r"((?:[a-z_]+\.)+(?!(?:py|md|json|ya?ml|toml|txt|log|lock|sqlite|token)$)[a-z_]+)(?:: .*)?", span
+        )
+        words = key[1].split(".") if key and key[1] not in FOREIGN else []
+        ends = [path[-len(words) :] for path in PATHS if words and any(words[0] in path for path in PATHS)]
+        if ends and not any(len(end) == len(words) and all(map(fits, end, words)) for end in ends):
+            yield span
+        yield from (name for name in WRITTEN.findall(span) if not is_known(name))
+    for block in re.findall(r"^```yaml\n(?!turns:)(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        Settings.model_validate(yaml.safe_load(block))
+
+
+def fits(own: str, word: str) -> bool:
+    """Return whether `word` may stand for `own`."""
+    return own in (word, "*")
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -97,39 +89,19 @@ def test_every_name_of_a_page_is_one_of_the_program(page: str) -> None:
     assert sorted(unknown(TEXTS[page])) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "`query.wait_for_reads`",
-        "`tools.shell.approve: deny`",
-        "`clawbot.memory.backend.Backends`",
-        "`clawbot.memory-offers`",
-        "`CLAWBOT_HOUSE`",
-        "`hook.json`",
-        "`wait_for_reads`",
-        "`HookHandler(name)`",
-    ],
-)
-def test_a_name_that_the_program_does_not_know_is_found(text: str) -> None:
-    assert len(list(unknown(text))) == 1
+def test_names_that_the_program_does_not_know_are_found() -> None:
+    wrong = "query.wait_for_reads|tools.shell.approve: deny|clawbot.memory.backend.Backends|clawbot.memory-offers"
+    wrong += "|CLAWBOT_HOUSE|hook.json|wait_for_reads|HookHandler"
+    assert sorted(unknown("".join(f" `{name}`" for name in wrong.split("|")))) == sorted(wrong.split("|"))
 
 
-@pytest.mark.parametrize(
-    ("page", "text"),
-    [
-        ("context", f"unknown: {DEFAULT_WINDOW:,}"),
-        ("context", f"Below {COMPACT_BELOW:,} tokens"),
-        ("context", f"A window below {SMALL_WINDOW:,}"),
-        ("context", f"up to {DIFFERENCE_CHARS:,} characters"),
-        ("skills", f"more than {MAX_BYTES // 1024**2} MiB or {MAX_SKILLS:,} files and folders"),
-        ("skills", f"a folder at most {MAX_SKILLS:,} skills"),
-        ("sandbox", f"up to `sandbox_folders` folders ({MAX_FOLDERS:,})"),
-        ("sandbox", f"the first {MAX_PACKED:,}; with more, or with more than {MAX_HIDDEN_FILES}"),
-        ("serve", f"at most {MAX_SCREENS}"),
-        ("serve", f"after {QUIET_SECONDS:.0f} seconds of silence"),
-        *(("serve", f"`{name}`") for name in sorted(DENIED)),
-        *(("local-models", f"`{model.name}` | {model.size / 1e9:.1f} GB | {model.machine} GB") for model in OFFERS),
-    ],
-)
-def test_the_figures_of_a_page_are_those_of_the_program(page: str, text: str) -> None:
+@pytest.mark.parametrize(("page", "phrase", "constants"), FIGURES)
+def test_the_figures_of_a_page_are_those_of_the_program(page: str, phrase: str, constants: list[str]) -> None:
+    text = phrase.format(*(pkgutil.resolve_name(f"clawbot.{name}") for name in constants))
     assert text in " ".join(TEXTS[f"docs/{page}.md"].split())
+
+
+def test_the_lists_of_refused_tools_and_of_models_are_complete() -> None:
+    assert {name for name in DENIED if f"`{name}`" not in TEXTS["docs/serve.md"]} == set()
+    rows = [f"| `{each.name}` | {each.size / 1e9:.1f} GB | {each.machine} GB" for each in OFFERS]
+    assert [row for row in rows if row not in TEXTS["docs/local-models.md"]] == []

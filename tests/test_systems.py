@@ -14,7 +14,6 @@ from clawbot import __main__ as entry
 from clawbot.locks import try_lock, unlock, wait_for_lock
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs/systems.md").read_text(encoding="utf-8")
 JOBS: dict[str, Any] = yaml.safe_load((ROOT / ".ci/systems.yml").read_text(encoding="utf-8"))["jobs"]
 
 
@@ -23,14 +22,6 @@ def test_windows_is_told_what_it_needs_before_anything_of_posix_is_imported(monk
     monkeypatch.setitem(sys.modules, "clawbot.cli.main", None)
     with pytest.raises(SystemExit, match="WSL 2: `wsl --install`"):
         entry.main()
-
-
-def test_the_places_that_the_page_names_are_there() -> None:
-    table = PAGE.partition("## Where systems differ")[2]
-    named = re.findall(r"`([a-z_]+/(?:[a-z_/]+\.py)?|[a-z_/]+\.py)`", table)
-    assert len(named) > 10
-    places = (ROOT / "clawbot" / name.removeprefix("clawbot/") for name in named)
-    assert [place for place in places if not place.exists()] == []
 
 
 def test_what_the_job_for_other_systems_runs_is_there() -> None:

@@ -6,9 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
-from clawbot.config.schema import Settings
 from clawbot.llm.scripted import ScriptEngine, ScriptFileError, ScriptMismatch, parse_script
 from clawbot.llm.scripted.file import FAULT_KEYS, FAULT_WORDS, FILE_KEYS, NAMES, REPLY_KEYS, TURN_KEYS
 
@@ -18,7 +16,6 @@ GUIDE = Path(__file__).parent.parent.parent / "docs" / "testing-agents.md"
 TEXT = GUIDE.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 SCRIPTS = [text for kind, text in BLOCKS if kind == "yaml" and text.startswith("turns:")]
-SETTINGS = [text for kind, text in BLOCKS if kind == "yaml" and not text.startswith("turns:")]
 TESTS = [text for kind, text in BLOCKS if kind == "python"]
 SAID = [text for kind, text in BLOCKS if kind == "text"]
 
@@ -26,12 +23,6 @@ SAID = [text for kind, text in BLOCKS if kind == "text"]
 @pytest.mark.parametrize("text", SCRIPTS)
 def test_the_scripts_load(text: str) -> None:
     assert parse_script(text, GUIDE).turns
-
-
-def test_the_settings_are_valid() -> None:
-    assert [Settings.model_validate(yaml.safe_load(text)).agent("main").model for text in SETTINGS] == [
-        "openai/scripted"
-    ]
 
 
 def test_the_tests_pass(pytester: pytest.Pytester) -> None:
