@@ -1,1 +1,1 @@
-"""One running conversation: its turns, events and slash commands."""
+"""One running conversation. Front ends submit text to `agent.py` and read `events.py`; all else here is inside."""

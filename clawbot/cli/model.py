@@ -1,4 +1,4 @@
-"""`clawbot model`: models that run on this machine: get them, serve them, choose one."""
+"""`clawbot model`: get, serve and choose models of this machine. The work is done in `local_model/`."""
 
 from __future__ import annotations
 

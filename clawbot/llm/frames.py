@@ -1,4 +1,5 @@
-"""The messages between the main process and the worker process, as frames of `clawbot.worker_pipe`."""
+"""The messages between the main process (`client.py`, `process.py`) and the worker (`worker.py`): both sides change
+with a field here. `clawbot.worker_pipe` carries them as frames."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""llama.cpp's server in a process of its own, `python -m clawbot.local_model.server`: it ends with the pipe to its
-owner. The owner's orders, the key too, come through that pipe, so no list of processes shows it."""
+"""The child process that serves a model with llama.cpp, `python -m clawbot.local_model.server`; `process.py` starts it.
+It ends with the pipe to its parent, which also brings what to serve and the key: no list of processes shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The scripted model over HTTP: an OpenAI-compatible server on loopback, for chat, embeddings and the list of models.
+"""The scripted model over HTTP: an OpenAI-compatible server on loopback, for chat, embeddings and the list of models;
+and the proxy that records a real server (`recording`).
 
 Its vectors are hashed words: equal texts have equal vectors, texts that share words are near.
 

@@ -1,4 +1,5 @@
-"""Date expressions in English: 7 May 2023, last Tuesday, two weeks ago, the weekend before; and the words they use."""
+"""Date expressions in English: 7 May 2023, last Tuesday, two weeks ago. `ENGLISH` is its grammar, used by `find.py`;
+the words are in `languages/`, the arithmetic in `ranges.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Finds dates in a text: by language, and numeric ones of any language (2026-03-02, 2026/3/2, 2026.03.02, 2026-03,
-2026-W10, 3/2/2026)."""
+"""Finds dates in a text (`dates_in`): by the grammars of the languages next to it, and numeric ones of any language
+(2026-03-02, 2026/3/2, 2026.03.02, 2026-03, 2026-W10, 3/2/2026)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The agents that a server has in hand: what each shares, and its open conversations, which are closed again when they
-rest."""
+"""The agents of a running server: the services of each and its open conversations, which are closed when they are idle.
+The routes (`chat.py`, `tools.py`) ask here for a conversation."""
 
 from __future__ import annotations
 

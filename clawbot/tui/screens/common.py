@@ -1,5 +1,5 @@
-"""Shared by the screens above the conversation: frames, the line of keys, a question, a scrollable page, such as that
-of the keys and commands."""
+"""Bases for the screens above the conversation: a frame, the line of keys, a question, a scrollable page; and the
+simplest one, the help."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The parts that the screens are built of."""
+"""What the screens are built of: prompt with completions, approval, transcript, status line. `screens/` uses them."""
