@@ -14,7 +14,8 @@ from clawbot.config.spelling import extras_of, items_of, section_of
 from clawbot.config.values import SettingsSection
 from clawbot.local_model.store import OFFERS
 from clawbot.plugins.serve.tools import DENIED
-from tests.test_pages import ROOT, TEXTS, spans
+from tests.test_ci import ROOT
+from tests.test_pages import TEXTS, spans
 
 PLACES = ("clawbot/**/*.py", "clawbot/**/*.toml", "tests/*/**/*.py", "benchmarks/*.py", "Makefile")
 SOURCES = "\n".join(path.read_text("utf-8") for place in PLACES for path in ROOT.glob(place))
