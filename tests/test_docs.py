@@ -74,6 +74,8 @@ def test_the_tree_that_is_drawn_has_every_package() -> None:
     assert {
         name for name in re.findall(r"^  (\w+)/", drawing, re.MULTILINE) if name not in {*packages, "locale"}
     } == set()
+    drawn = re.findall(r"\b\w+\.py\b", "".join(re.findall(r"```\n(.*?)```", PAGES["architecture.md"], re.DOTALL)))
+    assert set(drawn) - {path.name for path in ROOT.glob("clawbot/**/*.py")} == set()
 
 
 def test_the_limits_that_are_named_are_those_of_the_house() -> None:
