@@ -12,7 +12,7 @@ from typing import Any
 from tests.wire.table import TABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
-PLAIN = ("the answer", "", "no", "answer")
+PLAIN = ("the answer", "", "no")
 HEAD = """# Model providers
 
 What do I see when a vendor answers, fails or breaks off, and is my message sent again? `make pages` writes this from
@@ -32,8 +32,8 @@ the same words. The message of a failed turn begins with who answered: `Anthropi
 
 - **Sent again**: until an answer comes, `agents.defaults.retries.attempts` times at most. The waits grow, or are
   as long as the vendor asks for. Nothing is sent again once a part of the answer was shown.
-- **Stored**: what the conversation keeps, besides your message. `clawbot chat -p` exits with 1 where that is a failure.
-- **Next step**: one of these lines is printed with the failure.
+- **Stored**: besides your message, what came of the answer, reasoning too, and the failure.
+- **Next step**: one of these lines is printed with a failure; `clawbot chat -p` exits with 1.
 
 """
 
@@ -89,14 +89,6 @@ def again(event: Mapping[str, Any]) -> str:
     return str(event.get("again") or ("yes" if event.get("retried") else "no"))
 
 
-def stored(event: Mapping[str, Any]) -> str:
-    """What the conversation keeps."""
-    reason, *contents = event["stored"][-1]
-    if reason == "error":
-        return "part, failure" if contents else "failure"
-    return "answer, as cut off" if reason == "length" else "answer"
-
-
 def events() -> Iterator[str]:
     """Yield the tables of events, without those that come out as the plain answer."""
     for section, rows in sections():
@@ -105,7 +97,7 @@ def events() -> Iterator[str]:
             if cells != PLAIN:
                 alike.setdefault(cells, []).append(when)
         if alike:
-            yield f"\n### {section}\n\n" + table("when", "you see", "next step", "sent again", "stored")
+            yield f"\n### {section}\n\n" + table("when", "you see", "next step", "sent again")
         yield from (row("<br>".join(whens), *cells) for cells, whens in alike.items())
 
 
@@ -125,9 +117,9 @@ def sections() -> Iterator[tuple[str, list[tuple[str, tuple[str, ...]]]]]:
     for event in TABLE["events"].values():
         section = event.get("section", section)
         only = f" ({label(event['only'][0])})" if len(event.get("only", ())) == 1 else ""
-        if (event.get("exit", 0) == 1) is not stored(event).endswith("failure"):
-            raise ValueError(f"{event['when']}: the exit code is not what the page says of it")
-        cells = (seen(event), step(event), again(event), stored(event))
+        if (event.get("exit") == 1) is not bool(step(event)):
+            raise ValueError(f"{event['when']}: a failure has a next step, and only a failure")
+        cells = (seen(event), step(event), again(event))
         found.setdefault(section, []).append((event["when"] + only, cells))
     yield from found.items()
 
