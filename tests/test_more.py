@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 
-import msgspec
 import pytest
 
 from clawbot.clock import and_more
 from clawbot.memory.values import Hit, SearchResult
 from clawbot.text.copies import More
 from clawbot.text.interface import InterfaceLanguage, set_language
-from clawbot.tools.memory_output import fit, results_text
+from clawbot.tools.memory_output import fit, results_data, results_text
 
 TENTH, LAST = date(2026, 1, 10), date(2026, 2, 28)
 
@@ -50,6 +49,7 @@ def test_it_is_told_in_both_languages(more: More, english: str, chinese: str) ->
 
 def test_the_model_is_told() -> None:
     hit = Hit("memory/2026-03-01.md", 1, 1, 0.5, "- Backup ran.", "memory", more=More(23, TENTH, LAST))
-    shown = fit([hit], 1_000, 4_000)
-    answer = msgspec.json.decode(results_text(SearchResult((hit,), "hybrid", "none", ""), shown, "off", cite=False))
-    assert answer["results"][0]["more"] == "and 23 more, 10 Jan to 28 Feb"
+    result = SearchResult((hit,), "hybrid", "none", "")
+    page = fit(result, 4_000)
+    assert "1: - Backup ran. (and 23 more, 10 Jan to 28 Feb)" in results_text(result, page)
+    assert results_data(result, page, "off", cite=False)["results"][0]["more"] == "and 23 more, 10 Jan to 28 Feb"

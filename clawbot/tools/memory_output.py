@@ -152,11 +152,10 @@ def _lines(hit: Hit, above: Sequence[NoteLine], around: Sequence[NoteLine]) -> d
     lines = [(number, text) for number, text in enumerate(hit.snippet.split("\n")) if text.strip()]
     # Where lines were left out, only the first number is known.
     is_exact = hit.said is None and hit.snippet.count("\n") == hit.end_line - hit.start_line
-    for at, (number, text) in enumerate(lines):
-        line = hit.start_line + number
+    for at, (offset, text) in enumerate(lines):
         has_number = hit.said is None and (is_exact or not at)
-        mark = f"{line}: " if has_number else "  "
-        found[line if is_exact else hit.start_line + number / 1_000] = f"{'  ' * depth}{mark}{_plain(text)}"
+        mark = f"{hit.start_line + offset}: " if has_number else "  "
+        found[hit.start_line + (offset if is_exact else offset / 1_000)] = f"{'  ' * depth}{mark}{_plain(text)}"
         last = next(reversed(found))
     remarks = (["earlier: a later note differs"] if hit.earlier else []) + ([and_more(hit.more)] if hit.more else [])
     if remarks:
@@ -213,7 +212,8 @@ def _remarks(result: SearchResult, left_out: int) -> str:
     remarks += [f"Evidence: {_ADVICE[result.evidence]}."] if result.hits else []
     remarks += [well_formed(note) for note in result.warnings]
     remarks += [_left_out(left_out)] if left_out else []
-    remarks += ["memory_get reads the lines around a number."] if result.hits else []
+    remarks += ["memory_get reads the lines around a number"] if any(hit.said is None for hit in result.hits) else []
+    remarks += ["sessions_read reads around sessions/FILE#ENTRY"] if any(hit.said for hit in result.hits) else []
     return " ".join(f"{remark.rstrip('.')}." for remark in remarks)
 
 

@@ -22,7 +22,7 @@ from clawbot.sessions.summary import last_spoken
 from clawbot.sessions.text import Spoken, spoken_around
 from clawbot.tools.arguments import Arguments, AsyncTool
 from clawbot.tools.folder import well_formed
-from clawbot.tools.memory import AgentMemory, Current, day_bound, searched
+from clawbot.tools.memory import MAX_RESULTS, AgentMemory, Current, day_bound, searched
 from clawbot.tools.memory_output import counted
 from clawbot.tools.protocol import AnyTool, ToolError, ToolOutcome
 
@@ -56,14 +56,14 @@ class SessionsSearchTool(AsyncTool[SessionsSearchArguments]):
     needs = frozenset({"transcripts"})
     description = (
         "Search what was said in earlier conversations: when the notes do not hold the answer, or the user asks who "
-        "said what, and when. Answers snippets with their place `sessions/FILE#ENTRY`."
+        "said what, and when. Answers lines below their place `sessions/FILE#ENTRY`."
     )
     subject = "query"
     arguments = SessionsSearchArguments
 
     def __init__(self, memory: AgentMemory, output_max_chars: int, current: Current) -> None:
         self._memory = memory
-        self._output_max_chars = output_max_chars
+        self._chars = min(memory.max_injected_chars, output_max_chars)
         self._current = current
 
     async def act(self, arguments: SessionsSearchArguments) -> ToolOutcome:
@@ -72,22 +72,14 @@ class SessionsSearchTool(AsyncTool[SessionsSearchArguments]):
             raise ToolError("`query` is empty: name what to search for.")
         request = SearchRequest(
             queries=(arguments.query,),
-            max_results=arguments.max_results or None,
+            max_results=arguments.max_results or MAX_RESULTS,
+            max_chars=self._chars,
             after=day_bound("after", first_day, arguments.after),
             before=day_bound("before", last_day, arguments.before),
             sources=("sessions",),
             without=self._current(),
         )
-        budget = min(self._memory.max_injected_chars, self._output_max_chars)
-        return await searched(
-            self._memory.index,
-            request,
-            "on",
-            cite=True,
-            snippets=budget,
-            total=budget,
-            output_max_chars=self._output_max_chars,
-        )
+        return await searched(self._memory.index, request, "on", cite=True, chars=self._chars)
 
 
 class SessionsReadArguments(Arguments, frozen=True):

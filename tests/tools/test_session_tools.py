@@ -83,7 +83,8 @@ async def test_they_are_there_only_where_the_user_is_alone(tmp_path: Path, key: 
 async def test_a_hit_says_where_who_and_when(tmp_path: Path) -> None:
     index = FakeIndex(SearchResult((HIT,), "hybrid", "offline", "m"))
     outcome = await ask(toolbox(tmp_path, index), "sessions_search", query="狗", after="2026-11", max_results=3)
-    [found] = json.loads(outcome.text)["results"]
+    assert "\nsessions/a.jsonl#0000000a · user, 2026-11-20 00:00\n  " in outcome.text
+    [found] = outcome.structured["results"]
     assert found["said"] == {"who": "user", "at": "2026-11-20T00:00+00:00", "entry": "0000000a"}
     assert found["citation"] == "sessions/a.jsonl#0000000a"
     [request] = index.requests

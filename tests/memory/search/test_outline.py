@@ -149,7 +149,7 @@ def sections(lengths: list[int]) -> Part:
     above = np.concatenate([np.full(end - first, id_of(1, int(first))) for first, end in pairwise(firsts.tolist())])
     count = len(above)
     ids = np.arange(count) + id_of(1, 0)
-    flags = np.zeros(count, np.uint8)
+    flags = np.zeros(count, np.uint16)
     return Part(Columns(ids, above, flags == 0, ids == above, flags, np.full(count, -1, np.int32)))
 
 
