@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -69,23 +69,11 @@ class GuardedFolder:
     @contextlib.contextmanager
     def folder(self, path: str | Path = "", *, create: bool = False) -> Iterator[int]:
         """A descriptor of the folder `path`; `create` creates missing ones, and the root unless that is real."""
-        parts = self._parts(path)
-        with naming(self.root):
-            if create and not self._real:
-                ensure_private_dir(self.root)
-            current = os.open(self.root if self._real else os.path.realpath(self.root), _FOLDER)
+        folder = self._open_folder(self._parts(path), create=create)
         try:
-            for depth, name in enumerate(parts, 1):
-                try:
-                    inner = _folder_in(current, name, create=create)
-                except OSError as error:
-                    error.filename = str(self.root.joinpath(*parts[:depth]))
-                    raise
-                os.close(current)
-                current = inner
-            yield current
+            yield folder
         finally:
-            os.close(current)
+            os.close(folder)
 
     def names(self, path: str | Path = "") -> list[str]:
         """What is in the folder `path`, in no order."""
@@ -99,7 +87,7 @@ class GuardedFolder:
 
     def read(self, path: str | Path, limit: int, *, linked: bool = True) -> bytes:
         """Return the content. Raises OSError for more than `limit` bytes, and if not `linked` for a hard link."""
-        with naming(self.root / path), os.fdopen(self.open(path), "rb") as stream:
+        with self._holding(path) as (folder, name), os.fdopen(open_regular(folder, name), "rb") as stream:
             return regular_content(stream, limit, linked=linked)
 
     def state(self, path: str | Path) -> os.stat_result | None:
@@ -153,8 +141,8 @@ class GuardedFolder:
         """
         with self._holding(path, create=True) as (folder, name):
             found = _mode_of(folder, name)
-            if found:
-                _demand_regular(found)
+            if found and not stat.S_ISREG(found):
+                raise _special(found)
             if mode is None:
                 mode = found & 0o777 if found else PRIVATE_FILE
             aside = _write_aside(folder, name, data, mode, lasting=lasting)
@@ -230,12 +218,37 @@ class GuardedFolder:
             raise PermissionError(errno.EACCES, f"is outside of {self.root}", str(path))
         return parts
 
+    def _open_folder(self, parts: Sequence[str], *, create: bool) -> int:
+        """Return a descriptor of the folder `parts` below the root."""
+        reached, current = self.root, None
+        try:
+            if create and not self._real:
+                ensure_private_dir(self.root)
+            current = os.open(self.root if self._real else os.path.realpath(self.root), _FOLDER)
+            for name in parts:
+                reached /= name
+                above, current = current, _folder_in(current, name, create=create)
+                os.close(above)
+        except OSError as error:
+            if current is not None:
+                os.close(current)
+            error.filename = str(reached)
+            raise
+        return current
+
     @contextlib.contextmanager
     def _holding(self, path: str | Path, *, create: bool = False) -> Iterator[tuple[int, str]]:
         """A descriptor of the folder that holds `path`, and its name there. Errors name `path`."""
         *above, name = self._parts(path) or ("",)
-        with naming(self.root / path), self.folder(Path(*above), create=create) as folder:
-            yield folder, name
+        try:
+            folder = self._open_folder(above, create=create)
+            try:
+                yield folder, name
+            finally:
+                os.close(folder)
+        except OSError as error:
+            error.filename = str(self.root / path)
+            raise
 
 
 def reached(path: Path, workspace: Path | None) -> tuple[GuardedFolder, Path]:
@@ -280,21 +293,22 @@ def open_regular(folder: int, name: str, flags: int = OPEN_READ) -> int:
 
     The stat before avoids opening devices and pipes at all; the one after opening is the check that counts.
     """
-    if found := _mode_of(folder, name):
-        _demand_regular(found)
+    found = _mode_of(folder, name)
+    if found and not stat.S_ISREG(found):
+        raise _special(found)
     handle = os.open(name, flags, PRIVATE_FILE, dir_fd=folder)
-    try:
-        _demand_regular(os.fstat(handle).st_mode)
-    except BaseException:
+    found = os.fstat(handle).st_mode
+    if not stat.S_ISREG(found):
         os.close(handle)
-        raise
+        raise _special(found)
     return handle
 
 
 def regular_content(stream: BinaryIO, limit: int, *, linked: bool = True) -> bytes:
     """What an open regular file holds, see `GuardedFolder.read`."""
     found = os.fstat(stream.fileno())
-    _demand_regular(found.st_mode)
+    if not stat.S_ISREG(found.st_mode):
+        raise _special(found.st_mode)
     if found.st_nlink > 1 and not linked:
         raise OSError(errno.EINVAL, "is a hard link, whose other name may be outside the workspace")
     data = stream.read(limit + 1) or b""  # None: files of the system that have nothing to read yet
@@ -303,13 +317,13 @@ def regular_content(stream: BinaryIO, limit: int, *, linked: bool = True) -> byt
     return data
 
 
-def _demand_regular(mode: int) -> None:
+def _special(mode: int) -> OSError:
+    """Return the error for what is no regular file."""
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-    if not stat.S_ISREG(mode):
-        error = SpecialFileError(errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL, NO_PLAIN_FILE)
-        error.mode = mode
-        raise error
+        return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    error = SpecialFileError(errno.ELOOP if stat.S_ISLNK(mode) else errno.EINVAL, NO_PLAIN_FILE)
+    error.mode = mode
+    return error
 
 
 def _folder_in(folder: int, name: str, *, create: bool) -> int:
