@@ -93,59 +93,57 @@ class PromptBuilder:
     ) -> Built:
         """Build the prompt from the current workspace, for a model with a window of so many tokens. `report` is given
         what the user should know of its files; None when nobody listens. Skills near `query` are described."""
-        deps, privacy = self._deps, privacy_of(session_key)
-        read = await self._read(privacy)
+        deps, privacy, model = self._deps, privacy_of(session_key), self._deps.model.info
         compact = window < COMPACT_BELOW
-        known = deps.tools.for_session(privacy).specs if deps.model.info.supports_tools else ()
-        tools = offered_tools(known, deps.settings.subagents.enabled, deps.model.info.ref, window)
-        skills = await asyncio.to_thread(deps.skills.scan) if deps.skills is not None else ()
-        listed = await asyncio.to_thread(self._skills, skills, window, query)
+        read, skills, listed = await asyncio.to_thread(self._read, privacy, window, query)
+        if self._on_bootstrap is not None and (hooked := await self._on_bootstrap(read.files)) is not read.files:
+            read = await asyncio.to_thread(apply_hooked, read, hooked, deps.workspace, privacy)
+        if self._on_files is not None:
+            self._on_files([file.name for file in read.files])
+        known = deps.tools.for_session(privacy).specs if model.supports_tools else ()
+        tools = offered_tools(known, deps.settings.subagents.enabled, model.ref, window)
         if _SEARCHED not in listed:
-            tools = tuple(tool for tool in tools if tool.name != SKILLS_SEARCH)
+            tools = tuple([tool for tool in tools if tool.name != SKILLS_SEARCH])
         shown = compact_tools(tools) if compact else tools
-        can_read = any(tool.name == "read" for tool in shown)
+        names = {tool.name for tool in shown}
         inputs = PromptInputs(
             workspace=deps.workspace,
             tools=shown,
-            left_out=tuple(sorted({tool.name for tool in tools} - {tool.name for tool in shown})),
+            left_out=tuple(sorted({tool.name for tool in tools} - names)),
             bootstrap=cap_bootstrap(compact_files(read) if compact else read, self._limits(window)),
             now=deps.clock.now(),
-            model=deps.model.info.ref,
+            model=model.ref,
             agent_id=deps.profile.agent_id,
             notes=privacy.notes,
             citations=deps.memory.citations == "on" or (deps.memory.citations == "auto" and privacy.citations),
             compact=compact,
-            skills=listed if can_read else "",
+            skills=listed if "read" in names else "",
             client=deps.front.client(),
             subagent=privacy.kind == "sub",
         )
         if report is not None:
-            notified = deps.skills.notified_file if deps.skills else None
-            forms = await asyncio.to_thread(unreported, notified, form_notices(skills), inputs.now) if notified else ()
-            self._report_new((*inputs.bootstrap.notices, *skill_notices(skills), *forms), report)
+            notices = [*inputs.bootstrap.notices, *skill_notices(skills)]
+            if deps.skills is not None and (forms := form_notices(skills)):
+                notices += await asyncio.to_thread(unreported, deps.skills.notified_file, forms, inputs.now)
+            self._report_new(notices, report)
         return Built(build_system_prompt(inputs), inputs)
 
-    async def _read(self, privacy: Privacy) -> Bootstrap:
-        """Read the workspace files as the hooks leave them."""
-        read = await asyncio.to_thread(read_bootstrap, self._deps.workspace, privacy)
-        if self._on_bootstrap is not None:
-            hooked = await self._on_bootstrap(read.files)
-            read = await asyncio.to_thread(apply_hooked, read, hooked, self._deps.workspace, privacy)
-        if self._on_files is not None:
-            self._on_files([file.name for file in read.files])
-        return read
-
-    def _skills(self, skills: Sequence[FoundSkill], window: int, query: str) -> str:
-        """The section about `skills`, shorter in a small window. Where not all find room, it changes only with a skill
-        and when the one nearest to `query` has no description yet: the provider's cache ends there. Blocks."""
-        wanted = self._deps.skills.settings.prompt_tokens if self._deps.skills is not None else 0
-        budget = min(wanted, window // WINDOW_SHARE)
-        text = skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
+    def _read(self, privacy: Privacy, window: int, query: str) -> tuple[Bootstrap, Sequence[FoundSkill], str]:
+        """Return the workspace files, the skills and the section about these, shorter in a small window. Where not all
+        find room, it changes only with a skill and when the one nearest to `query` has no description yet: the
+        provider's cache ends there. Blocks."""
+        workspace, catalog = self._deps.workspace, self._deps.skills
+        read = read_bootstrap(workspace, privacy)
+        skills = catalog.scan() if catalog is not None else ()
+        if catalog is None or not skills:
+            return read, (), ""
+        budget = min(catalog.settings.prompt_tokens, window // WINDOW_SHARE)
+        text = skills_section(skills, workspace, Path.home(), budget, self._near)
         near = nearest_skills([skill for skill in skills if skill.listed], query) if query and _SEARCHED in text else []
-        if not near or f"\n- {near[0].name}: " in text:
-            return text
-        self._near = list(dict.fromkeys([*(skill.name for skill in near[:_NEAR]), *self._near]))[:_MAX_NEAR]
-        return skills_section(skills, self._deps.workspace, Path.home(), budget, self._near)
+        if near and f"\n- {near[0].name}: " not in text:
+            self._near = list(dict.fromkeys([*(skill.name for skill in near[:_NEAR]), *self._near]))[:_MAX_NEAR]
+            text = skills_section(skills, workspace, Path.home(), budget, self._near)
+        return read, skills, text
 
     def _limits(self, window: int) -> BootstrapSettings:
         """Those of the settings, less where the files would leave no room in the window for a conversation."""

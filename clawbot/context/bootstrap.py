@@ -53,6 +53,7 @@ RITUAL = "BOOTSTRAP.md"
 MEMORY = "MEMORY.md"
 MEMORY_NAMES = (MEMORY, "memory.md")  # the first one found is used, and only that one
 SEEDED = ("AGENTS.md", PERSONA, "IDENTITY.md", "USER.md", "TOOLS.md")
+_WANTED = (*((name,) for name in SEEDED), (RITUAL,), MEMORY_NAMES)
 MIN_ROOM = 64  # characters; with less room, nothing more is added
 
 
@@ -77,7 +78,7 @@ class BootstrapFile(Struct, frozen=True):
     missing: bool
     raw_chars: int
     text: str
-    truncated: bool
+    truncated: bool = False
     digest: str = ""
 
 
@@ -97,13 +98,9 @@ def read_bootstrap(workspace: Path, privacy: Privacy) -> Bootstrap:
     """The files of `workspace`, untruncated, for a session with `privacy`. Blocks; never raises: unusable ones count
     as missing."""
     notices: list[str] = []
-    wanted = [((name,), False) for name in SEEDED] + [((RITUAL,), True), (MEMORY_NAMES, True)]
-    found = [
-        _load(workspace, privacy, names, notices, optional=optional)
-        for names, optional in wanted
-        if privacy.injects(names[0])
-    ]
-    return Bootstrap(tuple(file for file in found if file is not None), tuple(notices))
+    wanted = [names for names in _WANTED if privacy.injects(names[0])]
+    files = [file for names in wanted if (file := _load(workspace, privacy, names, notices)) is not None]
+    return Bootstrap(tuple(files), tuple(notices))
 
 
 def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, privacy: Privacy) -> Bootstrap:
@@ -122,8 +119,9 @@ def apply_hooked(read: Bootstrap, hooked: Sequence[NamedText], workspace: Path, 
         elif one.name in files:
             notices.append(_("A hook added {name} twice; the first one is in the prompt.").format(name=one.name))
         elif privacy.injects(one.name) and not (privacy.hidden and privacy.hides(_real_parts(workspace, path))):
-            before = known.get(one.name)
-            files[one.name] = before if before and before.text == one.text else _file(one.name, path, one.text)
+            before, text = known.get(one.name), one.text.rstrip()
+            new = BootstrapFile(one.name, path, False, len(text), text)
+            files[one.name] = before if before and before.text == one.text else new
     return Bootstrap(tuple(files.values()), tuple(notices))
 
 
@@ -139,20 +137,21 @@ def cap_bootstrap(read: Bootstrap, limits: BootstrapSettings) -> Bootstrap:
                 _("Not in the prompt, as bootstrap.total_max_chars is used up: {files}.").format(files=left_out)
             )
             break
-        text = shorten(file.text, min(limits.max_chars, room), file.name)
-        if len(text) < len(file.text):
+        text, most = file.text, min(limits.max_chars, room)
+        if len(text) > most:
+            text = shorten(text, most, file.name)
             notices.append(
                 _("{name} is cut in the prompt: {all:,} characters, {kept:,} of them fit.").format(
                     name=file.name, all=file.raw_chars, kept=len(text)
                 )
             )
-        if (tame := tamed(text)) != text:
+        if _LONG_RUNS.search(text):
+            text = tamed(text)
             notices.append(
                 _("{name} is cut in the prompt: it has more than {n} backticks in a row.").format(
                     name=file.name, n=MAX_RUN
                 )
             )
-            text = tame
         room -= len(text)
         kept.append(file if text == file.text else structs.replace(file, text=text, truncated=True))
     return Bootstrap(tuple(kept), tuple(notices))
@@ -175,16 +174,10 @@ def _real_parts(workspace: Path, path: Path) -> tuple[str, ...]:
     return real.relative_to(root).parts if root in real.parents else ()
 
 
-def _file(name: str, path: Path, text: str) -> BootstrapFile:
-    text = text.rstrip()
-    return BootstrapFile(name, path, missing=False, raw_chars=len(text), text=text, truncated=False)
-
-
-def _load(
-    workspace: Path, privacy: Privacy, names: Sequence[str], notices: list[str], *, optional: bool
-) -> BootstrapFile | None:
-    """The first existing file of `names`; an `optional` file that is missing or blank is None. Problems are added to
+def _load(workspace: Path, privacy: Privacy, names: Sequence[str], notices: list[str]) -> BootstrapFile | None:
+    """The first existing file of `names`; a file that is not seeded and missing or blank is None. Problems are added to
     `notices`."""
+    optional = names[0] not in SEEDED
     for name in names:
         try:
             if privacy.hidden and privacy.hides(_real_parts(workspace, workspace / name)):
@@ -195,12 +188,13 @@ def _load(
             break
         if data is None:
             continue
-        if "\ufffd" in (text := decoded(data, errors="replace")):
+        if "\ufffd" in (text := decoded(data, errors="replace").rstrip()):
             notices.append(_("{name} is not valid UTF-8: bad bytes are shown to the model as �.").format(name=name))
-        file = structs.replace(_file(name, workspace / name, text), digest=version_of(data))
-        return file if file.text or not optional else None
+        if optional and not text:
+            return None
+        return BootstrapFile(name, workspace / name, False, len(text), text, digest=version_of(data))
     if optional:
         return None
     path = workspace.absolute() / names[0]
     text = f"[MISSING] Expected at: {path}"
-    return BootstrapFile(names[0], path, missing=True, raw_chars=0, text=text, truncated=False)
+    return BootstrapFile(names[0], path, True, 0, text)

@@ -31,7 +31,8 @@ class Privacy(Struct, frozen=True):
     `bootstrap` are the names of workspace files that go into its prompt; `memory_file`: MEMORY.md does.
     `notes`: it may search and read the notes; `transcripts`: also the messages of other conversations.
     `citations`: it names the sources of what it recalls. `startup_notes`: it begins with a quote of the newest
-    notes. `extra_files`: hooks may put files of any name into its prompt.
+    notes. `extra_files`: hooks may put files of any name into its prompt. `hidden` are the top-level workspace files
+    and folders that don't exist for the model's file tools.
     """
 
     kind: SessionKind
@@ -42,6 +43,7 @@ class Privacy(Struct, frozen=True):
     citations: bool = False
     startup_notes: bool = False
     extra_files: bool = False
+    hidden: tuple[str, ...] = ()
 
     def injects(self, name: str) -> bool:
         """Return whether the workspace file `name` (a relative path) may go into the prompt."""
@@ -57,11 +59,6 @@ class Privacy(Struct, frozen=True):
         granted = {"notes": self.notes, "transcripts": self.transcripts, "files": files, "shell": files}
         everything = all(granted.values())
         return everything if needs is None else all(granted.get(need, everything) for need in needs)
-
-    @property
-    def hidden(self) -> tuple[str, ...]:
-        """Top-level workspace files and folders that don't exist for the model's file tools."""
-        return () if self.notes else _PRIVATE
 
     def hides(self, parts: tuple[str, ...]) -> bool:
         """Return whether the real path `parts`, relative to the workspace, is or is inside one of those."""
@@ -79,9 +76,9 @@ _POLICIES: dict[SessionKind, Privacy] = {
         startup_notes=True,
         extra_files=True,
     ),
-    "group": Privacy("group", ("AGENTS.md", "SOUL.md", "IDENTITY.md", "TOOLS.md")),
+    "group": Privacy("group", ("AGENTS.md", "SOUL.md", "IDENTITY.md", "TOOLS.md"), hidden=_PRIVATE),
     "scheduled": Privacy("scheduled", _OWN, notes=True),
-    "sub": Privacy("sub", ("AGENTS.md", "TOOLS.md")),
+    "sub": Privacy("sub", ("AGENTS.md", "TOOLS.md"), hidden=_PRIVATE),
 }
 
 

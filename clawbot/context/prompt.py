@@ -10,16 +10,13 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct, structs
 
 from clawbot.context.bootstrap import MEMORY, PERSONA, Bootstrap, fence_for, fenced
 from clawbot.messages import OFFLINE, ToolSpec
-
-if TYPE_CHECKING:
-    pass
 
 SEARCH, GET, GREP, SESSIONS = "memory_search", "memory_get", "grep", "sessions_search"
 TASK = "task"
@@ -89,7 +86,7 @@ def offered_tools(
 ) -> tuple[ToolSpec, ...]:
     """Those of `tools` that the `model` with a window of so many tokens is offered; `subagents` is the user's word."""
     delegates = subagents == "on" or (subagents == "auto" and model != OFFLINE and window >= DELEGATES_FROM)
-    return tuple(tool for tool in tools if delegates or tool.name != TASK)
+    return tuple(tools if delegates else [tool for tool in tools if tool.name != TASK])
 
 
 COMPACT_BELOW = 8_000
@@ -174,10 +171,10 @@ def build_system_prompt(inputs: PromptInputs) -> SystemPrompt:
         PromptSection("project context", _project_context(inputs.bootstrap)),
     ]
     stable = [section for section in stable if section.text]
-    client = [PromptSection("client", _client(inputs.client))] if inputs.client else []
-    volatile = [*client, PromptSection("now", _now(inputs))]
-    prefix = "".join(f"{section.text}\n\n" for section in stable)
-    rest = "\n\n".join(section.text for section in volatile)
+    volatile = [PromptSection("client", _client(inputs.client))] if inputs.client else []
+    volatile.append(PromptSection("now", _now(inputs)))
+    prefix = "".join([f"{section.text}\n\n" for section in stable])
+    rest = "\n\n".join([section.text for section in volatile])
     return SystemPrompt(prefix + rest, len(prefix), (*stable, *volatile))
 
 
@@ -194,7 +191,7 @@ def on_one_line(text: str) -> str:
 
 def _tools(tools: Iterable[ToolSpec]) -> str:
     """Return the names alone: what each does is in its description, which goes along."""
-    names = ", ".join(tool.name for tool in tools)
+    names = ", ".join([tool.name for tool in tools])
     return f"## Tooling\nYour tools: {names}." if names else NO_TOOLS
 
 
@@ -238,9 +235,9 @@ def _project_context(bootstrap: Bootstrap) -> str:
     another section."""
     if not bootstrap.files:
         return ""
-    fence = fence_for(file.text for file in bootstrap.files)
+    fence = fence_for([file.text for file in bootstrap.files])
     lines = ["# Project Context", CONTEXT_HEAD.format(count=len(fence))]
-    if any(file.name == PERSONA and not file.missing for file in bootstrap.files):
+    if PERSONA in [file.name for file in bootstrap.files if not file.missing]:
         lines.append(f"Take on the persona and tone that {PERSONA} describes, unless a rule above stands against it.")
     for file in bootstrap.files:
         text = on_one_line(file.text) if file.missing else fenced(file.text, fence)
@@ -261,7 +258,7 @@ def _now(inputs: PromptInputs) -> str:
     return "\n".join(
         [
             "## Current Date",
-            f"{now:%A}, {now.day} {now:%B %Y} ({zone_name(now)}).{notes}",
+            f"{now:%A, {now.day} %B %Y} ({zone_name(now)}).{notes}",
             TIMES,
             f"Runtime: agent={inputs.agent_id} | model={on_one_line(inputs.model)}",
         ]
