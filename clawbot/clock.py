@@ -54,27 +54,22 @@ class MachineZone(tzinfo):
         if moment is None:
             return None
         local = _instant(moment).astimezone()
-        if local.replace(tzinfo=None) == _shown(moment):
+        if local.replace(tzinfo=None) == moment.replace(tzinfo=None, microsecond=0, fold=0):
             return local.tzname()
         # For a skipped time, the offset of one side of the gap goes with the instant on the other side.
         return _instant(moment.replace(fold=1 - moment.fold)).astimezone().tzname()
 
     def fromutc(self, moment: datetime) -> datetime:
         """Convert `moment`, a UTC time that carries this zone, to local time."""
-        exact = moment.replace(tzinfo=UTC).astimezone()
-        shown = exact.replace(tzinfo=self, fold=0)
-        return shown if self.utcoffset(shown) == exact.utcoffset() else shown.replace(fold=1)
+        exact = moment.replace(tzinfo=UTC, microsecond=0).astimezone()
+        is_second = exact.replace(tzinfo=None).timestamp() != exact.timestamp()
+        return exact.replace(tzinfo=self, microsecond=moment.microsecond, fold=is_second)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, MachineZone)
 
     def __hash__(self) -> int:
         return hash(MachineZone)
-
-
-def _shown(moment: datetime) -> datetime:
-    """Local wall-clock time of `moment`, to the second."""
-    return moment.replace(tzinfo=None, microsecond=0, fold=0)
 
 
 def _instant(moment: datetime) -> datetime:

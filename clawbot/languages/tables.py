@@ -34,6 +34,7 @@ def table(language: Language, name: str = "words") -> Mapping[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
 
+@cache
 def text_in(name: str, *languages: Language) -> str:
     """Return the text `name` of `languages` (all by default), without anything between them."""
     return "".join([table(language).get(name, "") for language in languages or LANGUAGES])

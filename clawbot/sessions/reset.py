@@ -7,8 +7,7 @@ however its clock was set back. Only user messages end a pause. Implausible valu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from typing import Literal
 
 from msgspec import Struct
@@ -19,8 +18,6 @@ from clawbot.config.schema import ResetSettings, SessionType
 # A century; later times might exceed the calendar.
 _MAX_IDLE_MINUTES = 100 * 366 * 24 * 60
 _MINUTE_MS = 60_000
-# Today, one boundary that has passed, one that the zone skipped, and one to spare.
-_DAYS_AHEAD = 4
 
 
 class ResetPolicy(Struct, frozen=True):
@@ -88,26 +85,18 @@ def boundary_after(moment: datetime, at: time) -> datetime:
     """The first time after `moment` (in the user's zone) when clocks there reach the time of day `at`, in UTC. A
     skipped time is reached at the end of the gap, a repeated one at its first occurrence. A day that the zone skipped
     has none."""
-    after = moment.astimezone(UTC)
-    return next(instant for instant in _boundaries(moment, at) if instant > after)
-
-
-def _boundaries(moment: datetime, at: time) -> Iterator[datetime]:
-    zone = moment.tzinfo
-    for ahead in range(_DAYS_AHEAD):
-        day = moment.date() + timedelta(days=ahead)
-        if _exists(day, zone):
-            yield _reached(datetime.combine(day, at), zone)
-
-
-def _exists(day: date, zone: tzinfo | None) -> bool:
-    return _reached(datetime.combine(day, time()), zone).astimezone(zone).date() == day
+    zone, after, day = moment.tzinfo, moment.astimezone(UTC), moment.date()
+    while True:
+        instant = _reached(datetime.combine(day, at), zone)
+        if instant > after and _reached(datetime.combine(day, time()), zone).astimezone(zone).date() == day:
+            return instant
+        day += timedelta(days=1)
 
 
 def _reached(local: datetime, zone: tzinfo | None) -> datetime:
     """The first time, in UTC, when clocks in `zone` show `local` or, if it is skipped, something later."""
     shown = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
-    if _local(shown, zone) == local:
+    if shown.astimezone(zone).replace(tzinfo=None) == local:
         return shown
     # Skipped: with the offset before the gap it is too late, with the one after it too early. The gap is between, on
     # a full second.
@@ -115,15 +104,11 @@ def _reached(local: datetime, zone: tzinfo | None) -> datetime:
     low, high = 0, int((shown - before).total_seconds())
     while high - low > 1:
         middle = (low + high) // 2
-        if _local(before + timedelta(seconds=middle), zone) < local:
+        if (before + timedelta(seconds=middle)).astimezone(zone).replace(tzinfo=None) < local:
             low = middle
         else:
             high = middle
     return before + timedelta(seconds=high)
-
-
-def _local(instant: datetime, zone: tzinfo | None) -> datetime:
-    return instant.astimezone(zone).replace(tzinfo=None)
 
 
 def _idle_until(policy: ResetPolicy, now_ms: int, started_ms: int | None, last_ms: int | None) -> int | None:
