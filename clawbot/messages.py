@@ -236,8 +236,10 @@ def quotes_notes(message: Message) -> bool:
 
 def is_typed(message: Message) -> bool:
     """Return whether the user typed `message`, and neither the program nor a job wrote it in the user's name."""
-    is_users = isinstance(message, UserMessage) and message.scheduled is not True
-    return is_users and not quotes_notes(message) and read_compacted(message.text) is None
+    if not isinstance(message, UserMessage) or message.scheduled is True:
+        return False
+    text = message.text
+    return _NOTES.match(text) is None and read_compacted(text) is None
 
 
 class Compacted(Struct, frozen=True):
@@ -294,9 +296,9 @@ _SENT_AT = lazy_re(r"(?:\A|(?<=\n\n))\[\d{4}-\d\d-\d\d \d\d:\d\d\] ")
 def is_timed(message: Message) -> bool:
     """Return whether a model reads when `message` was sent: the user's words, not what the program writes as the user
     (a job's prompt names the time itself)."""
-    if not isinstance(message, UserMessage) or message.timestamp < _FIRST_MOMENT or message.scheduled is True:
+    if not isinstance(message, UserMessage) or message.timestamp < _FIRST_MOMENT:
         return False
-    return not quotes_notes(message) and read_compacted(message.text) is None
+    return is_typed(message)
 
 
 def sent_at(message: Message, zone: tzinfo) -> str:

@@ -138,9 +138,7 @@ def _deps(
         clock=services.clock,
         model=model,
         front=_front_end(services, options, asked, run_prompt),
-        memory=MemoryAccess(
-            services.memory, settings.memory.citations, lambda: services.memories.vectors.problem, forget
-        ),
+        memory=MemoryAccess(services.memory, settings.memory.citations, forget),
         rules=SessionRules(compaction, reset, settings.hooks.quit_timeout),
         skills=services.skills,
         hooks=services.hooks,

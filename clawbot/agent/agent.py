@@ -221,7 +221,7 @@ class Agent:
         except ClawbotError as error:
             log.warning("the model of the session can't be opened: %s", error)
             text = _("{model} can't be used ({error}), so {other} answers.")
-            self._pending.append(warning(text.format(model=ref, error=error, other=self.deps.model.info.ref)))
+            self._pending.append(warning(text.format(model=ref, error=error, other=self.deps.model.chat.info.ref)))
             return None
 
     async def set_model(self, ref: str) -> ModelInfo:
@@ -440,7 +440,7 @@ class Agent:
             text=text,
             session_key=self.conversation.key,
             session_id=self.conversation.session_id,
-            model=self.deps.model.info.ref,
+            model=self.deps.model.chat.info.ref,
             entry_id=entry_id,
             attached=tuple(attached),
         )

@@ -35,6 +35,7 @@ from clawbot.agent.offers import (
 from clawbot.context.detached import Detached
 from clawbot.deadline import InterruptedTurnError
 from clawbot.sessions.entries import FINAL, OFFER, CompactionEntry, CustomEntry, Exit, MemoryWrite, Offer, Phase, Result
+from clawbot.sessions.store import OpenSession
 from clawbot.text.interface import N_, _
 from clawbot.tools.append_only import BeforeWrite, is_on_disk
 from clawbot.tools.folder import WorkspaceFolder
@@ -84,7 +85,7 @@ class MemoryGate:
         self._after_failure = after_failure
         self._target = target
         self._workspace = workspace
-        self._session = ""
+        self._session: OpenSession | None = None
         self._state = OfferState()
         self._reported = False
         self._last_error = ""
@@ -92,9 +93,9 @@ class MemoryGate:
     @property
     def state(self) -> OfferState:
         """The state of the offers in the open session."""
-        if self._session != self._conversation.session_id:
-            self._session = self._conversation.session_id
-            self._state = offers_of(self._conversation.session.transcript.entries)
+        if self._session is not self._conversation.session:
+            self._session = self._conversation.session
+            self._state = offers_of(self._session.transcript.entries)
             self._reported = False
         return self._state
 
@@ -144,7 +145,7 @@ class MemoryGate:
 
     def rewound(self) -> None:
         """The conversation goes on from an earlier entry: its records are read again."""
-        self._session = ""
+        self._session = None
 
     def compacted(self, entry: CompactionEntry) -> None:
         """Start a new cycle with `entry`."""

@@ -193,7 +193,7 @@ class Compactor:
     ) -> str:
         """The summary of what leaves. Raises SummaryError, ModelError."""
         settings, job = self._settings, self._job(prepared, cut, focus)
-        if trigger != "overflow" and settings.model is None and self._deps.model.info.ref != OFFLINE:
+        if trigger != "overflow" and settings.model is None and self._deps.model.chat.info.ref != OFFLINE:
             # After an overflow nobody knows what fits.
             gone = repair_pairs([item.message for item in prepared.items[: cut.index]])
             job = structs.replace(job, request=self._requests.request_of(gone))

@@ -125,7 +125,7 @@ class ContextPolicy:
         if scope.rounds == MAX_ROUNDS or (fits and not isinstance(error, ContextOverflowError)):
             return False
         scope.rounds += 1
-        if self._requests.windows.learn(self._deps.model.info, limit):
+        if self._requests.windows.learn(self._deps.model.chat.info, limit):
             # A smaller window also holds less of the workspace.
             await self._requests.read_workspace(scope)
         if self._settings.enabled:
@@ -195,7 +195,7 @@ class ContextPolicy:
         if self._reported_no_room == session or (roomy and window >= SMALL_WINDOW):
             return
         self._reported_no_room = session
-        start = _MORE.get(self._deps.model.info.ref.partition("/")[0], _MORE["llamafile"])
+        start = _MORE.get(self._deps.model.chat.info.ref.partition("/")[0], _MORE["llamafile"])
         text = _(
             "Prompt and tools take {fixed:,} of the window's {window:,} tokens: there is hardly room for a "
             "conversation. With a server of your own, start it with more ({start}). Else choose a model with a larger "
@@ -252,7 +252,7 @@ class ContextPolicy:
     @property
     def _key(self) -> tuple[str, str]:
         """The session and the model."""
-        return self._conversation.session_id, self._deps.model.info.ref
+        return self._conversation.session_id, self._deps.model.chat.info.ref
 
     async def _tolerated(self, scope: Scope, step: Awaitable[T]) -> T | None:
         """The result of `step`; None on failure (a full disk), which is reported and stops nothing."""

@@ -53,11 +53,6 @@ class CurrentModel:
         self.usual = usual or ref
         self.consent = consent
 
-    @property
-    def info(self) -> ModelInfo:
-        """The properties of the current model."""
-        return self.chat.info
-
     def instead(self, chat: ChatModel, ref: str) -> CurrentModel:
         """Return the same models with `chat` as the current one."""
         return CurrentModel(self.open, chat, ref or self.ref, find=self.find, usual=self.usual, consent=self.consent)
@@ -103,13 +98,12 @@ class FrontEnd(Struct, frozen=True):
 
 
 class MemoryAccess(Struct, frozen=True):
-    """The memory of the agent. `index` is None when it is switched off; `citations` is `memory.citations`; `problem` is
-    why notes are found by words alone now, empty while they are not. `forget` removes words from notes and index, or
-    only lists where they are unless it is `sure`, and returns lines; None where nobody can be asked."""
+    """The memory of the agent. `index` is None when it is switched off; `citations` is `memory.citations`. `forget`
+    removes words from notes and index, or only lists where they are unless it is `sure`, and returns lines; None where
+    nobody can be asked."""
 
     index: MemoryBackend | None = None
     citations: Citations = "auto"
-    problem: Text = str
     forget: Callable[[str, bool], Awaitable[list[str]]] | None = None
 
 

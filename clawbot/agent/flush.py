@@ -307,7 +307,7 @@ class SilentTurn:
     @property
     def model(self) -> str:
         """The model used: a separate one, or the current one."""
-        return self._settings.model or self._deps.model.info.ref
+        return self._settings.model or self._deps.model.chat.info.ref
 
     async def take(self, copy: Detached, before_write: BeforeWrite, scope: Scope) -> FlushOutcome:
         """Let the model write down what matters in `copy`."""

@@ -141,7 +141,7 @@ class Titles:
             # The user may have named it since, or begun another one.
             if self._conversation.session is not session or session.record.name:
                 return
-            await self._conversation.take_title(title, self._deps.model.info.ref)
+            await self._conversation.take_title(title, self._deps.model.chat.info.ref)
         self._notify(SessionTitled(session_id=session.record.session_id, title=title))
 
 
@@ -162,7 +162,7 @@ class ReadAhead:
     async def run(self, show: Emit) -> None:
         """Read, unless the model is not of this machine. `show` gets ModelLoading and PromptRead. Failures are only
         logged: the next message reports them."""
-        if not self._deps.model.info.local:
+        if not self._deps.model.chat.info.local:
             return
         self.stop()
         cancel = self._cancel = Cancellation()

@@ -49,7 +49,7 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     """Ask about the server that `auto` found and that waits for the user's word, once while the program runs; True when
     it answers from now on. Where nobody can be asked the offline model answers, and a notice states why. Raises
     InterruptedTurnError, and ModelError when the server can't be used after all."""
-    found, consent = deps.model.info.found, deps.model.consent
+    found, consent = deps.model.chat.info.found, deps.model.consent
     if found is None or consent is None or not consent.is_open(found.base):
         return False
     where = _("{server} at {address}").format(server=found.server, address=found.base)
@@ -70,14 +70,14 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     except OSError as error:
         scope.emit(warning(_("Your permission for {server} was not saved: {error}").format(server=where, error=error)))
     await deps.model.replace(await deps.model.open(deps.model.ref), deps.model.ref)
-    scope.emit(ModelChanged(model=deps.model.info.ref, reason=_("{server}, as you allowed").format(server=where)))
+    scope.emit(ModelChanged(model=deps.model.chat.info.ref, reason=_("{server}, as you allowed").format(server=where)))
     return True
 
 
 async def wait_ready(deps: AgentDeps, scope: Scope, keep: Callable[[], Awaitable[None]] | None = None) -> bool:
     """Wait for a server that is not ready, so that the first request fits its window; True when more is known of the
     model then. `keep` saves the message during the wait. Raises InterruptedTurnError."""
-    model, known = deps.model.chat, deps.model.info
+    model, known = deps.model.chat, deps.model.chat.info
     if not isinstance(model, WaitingModel):
         return False
     async with aclosing(model.wait_ready()) as parts:

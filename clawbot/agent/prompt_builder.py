@@ -93,7 +93,7 @@ class PromptBuilder:
     ) -> Built:
         """Build the prompt from the current workspace, for a model with a window of so many tokens. `report` is given
         what the user should know of its files; None when nobody listens. Skills near `query` are described."""
-        deps, privacy, model = self._deps, privacy_of(session_key), self._deps.model.info
+        deps, privacy, model = self._deps, privacy_of(session_key), self._deps.model.chat.info
         compact = window < COMPACT_BELOW
         read, skills, listed = await asyncio.to_thread(self._read, privacy, window, query)
         if self._on_bootstrap is not None and (hooked := await self._on_bootstrap(read.files)) is not read.files:

@@ -21,6 +21,7 @@ from clawbot.context.detached import Detached, Pictures, detach
 from clawbot.context.guard import Guard
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
+from clawbot.context.prompt import SystemPrompt
 from clawbot.context.pruning import Pruner, marker_of, state_from
 from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report
 from clawbot.context.startup import StartupQuote, startup_quote
@@ -49,6 +50,7 @@ from clawbot.messages import (
 from clawbot.sessions.conversation import ContextItem, Pairing, repair_pairs, without_forgotten
 from clawbot.sessions.entries import CustomEntry
 from clawbot.sessions.forgotten import read_forgotten
+from clawbot.sessions.store import OpenSession
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.seen import Views
 
@@ -115,7 +117,7 @@ class RequestBuilder:
         self._cache = CacheWatch()
         self._report: Report | None = None
         self.windows = Windows(settings.context_tokens)
-        self._session = ""
+        self._session: OpenSession | None = None
         self._quick: tuple[tuple[str, int], QuickSize] | None = None
         self.weighed = 0  # tokens of prompt and tools, as far as they were weighed and not counted yet
         self.built: Built | None = None
@@ -124,7 +126,7 @@ class RequestBuilder:
     def _count_with(self, counter: TokenCounter) -> None:
         self.counter = counter
         self._tally = Tally(counter)
-        self._tokens, self._full_tokens = (Kept[ContextItem, int](lambda item: counter.of(item.message)) for _ in "12")
+        self._tokens, self._full_tokens = Kept(counter.of), Kept(counter.of)
 
     @property
     def toolbox(self) -> Toolbox:
@@ -136,26 +138,25 @@ class RequestBuilder:
     @property
     def window(self) -> Window:
         """That of the model that answers now."""
-        return self.windows.of(self._deps.model.info)
+        return self.windows.of(self._deps.model.chat.info)
 
     async def read_workspace(self, scope: Scope) -> None:
         """Build the system prompt of the turn that begins. Raises InterruptedTurnError."""
-        if text := self._pictures.left_out(
-            self._conversation.session_id, self._conversation.items, self._deps.model.info
-        ):
+        conversation = self._conversation
+        if text := self._pictures.left_out(conversation.session_id, conversation.items, self._deps.model.chat.info):
             scope.emit(Notice(level="info", text=text))
         self.built = await scope.cancel.run(functools.partial(self._build, scope.emit))
 
     async def _build(self, report: Callable[[Notice], None] | None = None) -> Built:
-        messages = (item.message for item in reversed(self._conversation.items))
-        query = next((message.text for message in messages if isinstance(message, UserMessage)), "")
+        items = reversed(self._conversation.items)
+        query = next((item.message.text for item in items if isinstance(item.message, UserMessage)), "")
         return await self._prompts.build(self._conversation.session.record.key, report, self.window.tokens, query)
 
     async def weigh(self) -> None:
         """Weigh prompt and tools, for the figures before the first turn: the vocabulary that counting needs takes 70 MB
         and a third of a second, which nobody should spend before the first message."""
         built = await self._build()
-        self.weighed = _weigh(built, self._tools_of(built))
+        self.weighed = _weigh(built.prompt, self._tools_of(built))
 
     async def build_with(self, messages: Sequence[Message]) -> ChatRequest:
         """A call that begins as the next turn will, and sends `messages`."""
@@ -187,8 +188,8 @@ class RequestBuilder:
         """Return the request for the current context. The workspace is not read again within a turn."""
         if self.built is None:
             self.built = await self._build()
-        self._enter(self._deps.model.info.ref)
-        items = self._pictures.shown(self._conversation.items, self._deps.model.info)
+        self._enter(self._deps.model.chat.info.ref)
+        items = self._pictures.shown(self._conversation.items, self._deps.model.chat.info)
         fresh = self._conversation.fresh_from
         self.prepared = await asyncio.to_thread(self._prepare, self.built, items, fresh, self.window.tokens)
         return self.prepared
@@ -211,34 +212,38 @@ class RequestBuilder:
         """The request that asks `text` behind what each request of the session begins with, prompt and tools; None
         where no turn was taken, or that would leave little room."""
         request = self.request_of([UserMessage(text)])
-        if self.built is None or _weigh(self.built, request.tools) + weigh_tokens(text) > self.window.tokens * 3 // 4:
+        if (
+            self.built is None
+            or _weigh(self.built.prompt, request.tools) + weigh_tokens(text) > self.window.tokens * 3 // 4
+        ):
             return None
         return structs.replace(request, purpose="slug")
 
     def _tools_of(self, built: Built) -> Sequence[ToolSpec]:
-        return built.inputs.tools if self._deps.model.info.supports_tools else ()
+        return built.inputs.tools if self._deps.model.chat.info.supports_tools else ()
 
     def _prepare(self, built: Built, items: list[ContextItem], fresh: int, window: int) -> PreparedRequest:
         with self._preparing:
-            weight = _weigh(built, self._tools_of(built))
+            tools = self._tools_of(built)
+            weight = _weigh(built.prompt, tools)
             pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
             seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
             full = seen if pruned == items else self._limit_full.view(items, window=window, fixed=weight, share=_ALL)
             messages = self._messages.of(seen)
             older, newer = self._older.of(messages[:fresh]), self._newer.of(messages[fresh:])
-            view = self._view(built, older, newer)
+            view = NextRequest(built.prompt, tools, [*older, *newer], bool(older), len(older), self._counted_for)
             figures = self._tally.measure(view, self._report)
             sent = figures.counted
             if figures.used > window * _GUARDED:
-                view, sent = self._guarded(seen, fresh, built, figures, window)
-            tokens = self._tokens.of(seen)
+                view, sent = self._guarded(view, seen, fresh, figures, window)
+            tokens = self._tokens.of(messages)
             self._forget_gone(view.messages, items, seen, full)
             return PreparedRequest(
                 built=built,
                 items=seen,
                 tokens=tokens,
                 full=full,
-                full_tokens=tokens if full is seen else self._full_tokens.of(full),
+                full_tokens=tokens if full is seen else self._full_tokens.of([item.message for item in full]),
                 view=view,
                 sent=sent,
                 measure=figures,
@@ -252,22 +257,18 @@ class RequestBuilder:
         for counter in (self.counter, self._weights):
             counter.forget_except(itertools.chain(sent, (item.message for part in parts for item in part)), most)
 
-    def _view(self, built: Built, older: Sequence[Message], newer: Sequence[Message]) -> NextRequest:
-        """What a call sends of the messages up to the last compaction, if any, and since: it parts no pairs."""
-        messages = (*older, *newer)
-        return NextRequest(built.prompt, self._tools_of(built), messages, bool(older), len(older), self._counted_for)
-
     def _guarded(
-        self, seen: Sequence[ContextItem], fresh: int, built: Built, figures: Measure, window: int
+        self, view: NextRequest, seen: Sequence[ContextItem], fresh: int, figures: Measure, window: int
     ) -> tuple[NextRequest, int]:
         """A view that fits, and its tokens: old results go that memory may not have been offered yet, so nothing but
         this one request is made of it."""
-        weight = _weigh(built, self._tools_of(built))
+        weight = _weigh(view.prompt, view.tools)
         weighed = weight + sum(self._weights.of(item.message) for item in seen)
         share = _GUARDED * weighed / figures.used
         messages = [item.message for item in self._guard.view(seen, window=window, fixed=weight, share=share)]
-        view = self._view(built, repair_pairs(messages[:fresh]), repair_pairs(messages[fresh:]))
-        return view, figures.fixed + sum(self.counter.of(message) for message in view.messages)
+        older, newer = repair_pairs(messages[:fresh]), repair_pairs(messages[fresh:])
+        view = view._replace(messages=[*older, *newer], has_summary=bool(older), fresh_from=len(older))
+        return view, figures.fixed + sum(map(self.counter.of, view.messages))
 
     def _enter(self, model: str) -> None:
         """Forget what was known of another session or counted for another model."""
@@ -275,10 +276,10 @@ class RequestBuilder:
             self._counted_for = model
             self._count_with(TokenCounter(ref=model))
             self._report = None
-        if self._session != self._conversation.session_id:
-            self._session = self._conversation.session_id
+        if self._session is not self._conversation.session:
+            self._session = self._conversation.session
             self._report = None
-            state = state_from(self._conversation.session.transcript.entries)
+            state = state_from(self._session.transcript.entries)
             self._pruner, self._recorded = Pruner(self._settings.context_pruning, state), state
 
     def answered(self, message: AssistantMessage) -> None:
@@ -307,14 +308,14 @@ class RequestBuilder:
     def cache(self) -> CacheUse | None:
         """How much of the last prompt the provider had read before, and what broke that last; None before it did, and
         for the offline model, which has none."""
-        return None if self._deps.model.info.ref == OFFLINE else self._cache.use
+        return None if self._deps.model.chat.info.ref == OFFLINE else self._cache.use
 
     def pruning_record(self) -> CustomEntry | None:
         """What a later start must know of the pruning, unless the transcript has it: it counts as written then."""
         if self._settings.context_pruning.mode == "off" or self._pruner.state == self._recorded:
             return None
         self._recorded = self._pruner.state
-        provider, _, name = self._deps.model.info.ref.partition("/")
+        provider, _, name = self._deps.model.chat.info.ref.partition("/")
         return marker_of(self._recorded, provider, name or provider)
 
     @property
@@ -329,7 +330,7 @@ class RequestBuilder:
 
     def forget_session(self) -> None:
         """The session goes on from an earlier entry: what was counted and pruned in it is read again."""
-        self._session = ""
+        self._session = None
         self.forget_figures()
 
     def forget_turn(self) -> None:
@@ -339,7 +340,7 @@ class RequestBuilder:
     @property
     def was_used(self) -> bool:
         """Whether a turn was taken in this session since the program began."""
-        return self._session == self._conversation.session_id
+        return self._session is self._conversation.session
 
     def weight(self, spans: Sequence[tuple[int, int]]) -> int:
         """About how many tokens the items of `spans` have, each from the first index to before the second."""
@@ -358,12 +359,10 @@ class RequestBuilder:
     @property
     def current(self) -> PreparedRequest | None:
         """The last request, unless that was of another session."""
-        return self.prepared if self._session == self._conversation.session_id else None
+        return self.prepared if self.was_used else None
 
-    def size(self) -> tuple[int, bool]:
-        """The tokens in use as far as they are known without counting, and whether that is the provider's figure."""
-        if (last := self.current) is not None:
-            return last.measure.used, last.measure.exact
+    def estimate(self) -> tuple[int, bool]:
+        """The tokens in use before a request was prepared, and whether that is the provider's figure."""
         key = (self._conversation.session_id, len(self._conversation.items))
         if self._quick is None or self._quick[0] != key:
             self._quick = (key, quick_size(self._conversation.messages, self._conversation.fresh_from))
@@ -413,7 +412,7 @@ class RequestBuilder:
         return await asyncio.to_thread(copied)
 
 
-def _weigh(built: Built, tools: Sequence[ToolSpec]) -> int:
+def _weigh(prompt: SystemPrompt, tools: Sequence[ToolSpec]) -> int:
     """About how many tokens the prompt and the tools take."""
-    described = sum(len(str(tool.parameters)) + len(tool.description) for tool in tools)
-    return weigh_tokens(built.prompt.text) + described // 4
+    described = sum([len(str(tool.parameters)) + len(tool.description) for tool in tools])
+    return weigh_tokens(prompt.text) + described // 4

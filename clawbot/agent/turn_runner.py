@@ -173,7 +173,7 @@ class TurnRunner:
                 text,
                 privacy_of(self._conversation.session.record.key),
                 self._keeping(keep, scope, ATTACH),
-                pictures=deps.model.info.supports_images,
+                pictures=deps.model.chat.info.supports_images,
                 room=self.requests.window.tokens * ATTACHED_SHARE,
             )
         )
@@ -208,7 +208,7 @@ class TurnRunner:
     async def _help(self, text: str, keep: Keep, scope: Scope) -> None:
         """Before words for a model that can't call tools: remember what they ask for, or quote what was found."""
         deps, tools = self._deps, self.requests.toolbox
-        if deps.model.info.supports_tools or scope.origin == "schedule":
+        if deps.model.chat.info.supports_tools or scope.origin == "schedule":
             return
         await keep()
         messages = [*self._conversation.messages, self._user_message(text, scope)]
@@ -306,7 +306,7 @@ class TurnRunner:
                 )
             )
         if text and not message.tool_calls and not message.broken:
-            self._hooks.emit(MessageSent, text=text, entry_id=entry_id, model=self._deps.model.info.ref)
+            self._hooks.emit(MessageSent, text=text, entry_id=entry_id, model=self._deps.model.chat.info.ref)
 
     async def settle(self, emit: Emit) -> None:
         """Bring the list of sessions up to date. What fails here must not hide how the turn ended: the transcript holds
@@ -358,32 +358,37 @@ class TurnRunner:
 
     def status(self, *, busy: bool, notes: int, unsent: int) -> RuntimeStatus:
         """The state of the conversation, as far as it is known without counting."""
-        deps, conversation, requests = self._deps, self._conversation, self.requests
-        (tokens, exact), window, prepared = requests.size(), requests.window, requests.current
-        budget = prepared.budget if prepared else plan_budget(window.tokens, deps.settings.compaction, requests.weighed)
+        deps, requests, model, index = self._deps, self.requests, self._deps.model.chat.info, self._deps.memory.index
+        window, prepared, record = requests.window, requests.current, self._conversation.session.record
+        if prepared is not None:
+            tokens, exact, stale = prepared.measure.used, prepared.measure.exact, prepared.measure.stale
+            budget = prepared.budget
+        else:
+            (tokens, exact), stale = requests.estimate(), False
+            budget = plan_budget(window.tokens, deps.settings.compaction, requests.weighed)
         return RuntimeStatus(
             agent_id=deps.profile.agent_id,
-            session_key=conversation.key,
-            session_id=conversation.session_id,
-            model=deps.model.info,
+            session_key=self._conversation.key,
+            session_id=record.session_id,
+            model=model,
             workspace=deps.workspace,
             tokens=tokens,
             window=window.tokens,
             exact=exact,
-            cost=conversation.cost,
+            cost=record.cost,
             busy=busy,
             notes=notes,
             budget=budget,
-            stale=prepared.measure.stale if prepared else False,
-            compactions=conversation.session.record.compaction_count,
+            stale=stale,
+            compactions=record.compaction_count,
             last_flush=last_flush(self.gate.state),
             window_source=window.source,
             unsent=unsent,
-            memory_problem=deps.memory.problem(),
+            memory_problem=index.problem if index is not None else "",
             cache=requests.cache,
             mode=deps.tools.permissions.mode,
-            answered_before=other_model(conversation.items, deps.model.info.ref),
-            title=conversation.session.record.name,
+            answered_before=other_model(self._conversation.items, model.ref),
+            title=record.name,
         )
 
     def _offered(self, offer: Offer) -> None:

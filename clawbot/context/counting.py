@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -35,6 +36,7 @@ TIME_TOKENS = 13
 """The time before a message of the user."""
 PRIMING_TOKENS = 3
 """The start of the answer in a request."""
+_TEXTS = 256  # a prompt has a dozen sections, and a text for each tool
 
 
 class TokenCounter:
@@ -42,15 +44,14 @@ class TokenCounter:
 
     `ref` (`provider/model`) determines whether earlier reasoning is sent again; another model needs another counter.
     Cached are the count of each message object (messages are immutable and never recreated while in the context), and
-    of each text used since the forgetting before last.
+    of the texts used last. `text` returns the tokens of a text alone.
     """
 
     def __init__(self, count: Callable[[str], int] = count_now, ref: str = "") -> None:
         self._count = count
+        self.text = lru_cache(_TEXTS)(count)
         self._thinking = rules_for(ref).thinking
         self._messages: dict[int, tuple[Message, int]] = {}
-        self._texts: dict[str, int] = {}
-        self._older_texts: dict[str, int] = {}
 
     def of(self, message: Message) -> int:
         """Return the tokens of `message` with its framing; 0 if it is not sent."""
@@ -61,21 +62,12 @@ class TokenCounter:
             self._messages[id(message)] = known
         return known[1]
 
-    def text(self, text: str) -> int:
-        """Return the tokens of `text` alone."""
-        known = self._texts.get(text)
-        if known is None:
-            known = self._older_texts.get(text)
-            self._texts[text] = known = self._count(text) if known is None else known
-        return known
-
     def tool(self, spec: ToolSpec) -> int:
         """Return the tokens of a tool's description with its schema, as compact JSON."""
         return self.text(msgspec.json.encode({"type": "function", "function": spec}).decode())
 
     def forget_except(self, messages: Iterable[Message], most: int = 0) -> None:
-        """Drop texts not used since the last call, and if more than `most` messages are known, all but `messages`."""
-        self._older_texts, self._texts = self._texts, {}
+        """If more than `most` messages are known, drop all but `messages`."""
         if len(self._messages) > most:
             kept = set(map(id, messages))
             self._messages = {key: known for key, known in self._messages.items() if key in kept}
@@ -90,10 +82,11 @@ class TokenCounter:
             case BashExecutionMessage():
                 return MESSAGE_TOKENS + self._count(message.text)
             case UserMessage(content=str(text)):
-                return MESSAGE_TOKENS + _of_time(message) + self._count(text) if text.strip() else 0
+                return MESSAGE_TOKENS + TIME_TOKENS * is_timed(message) + self._count(text) if text.strip() else 0
             case UserMessage(content=blocks):
                 pictures = sum(isinstance(block, ImageBlock) for block in blocks) * IMAGE_TOKENS
-                return MESSAGE_TOKENS + _of_time(message) + self._count(message.sent) + pictures if blocks else 0
+                sent = self._count(message.sent) + pictures
+                return MESSAGE_TOKENS + TIME_TOKENS * is_timed(message) + sent if blocks else 0
 
     def _of_answer(self, message: AssistantMessage) -> int:
         """Return a failed or truncated answer is sent without its calls and reasoning."""
@@ -121,10 +114,6 @@ class TokenCounter:
         if not pictures:
             return 0
         return MESSAGE_TOKENS + self._count(TOOL_IMAGE.format(name=message.tool_name)) + pictures
-
-
-def _of_time(message: Message) -> int:
-    return TIME_TOKENS if is_timed(message) else 0
 
 
 T = TypeVar("T")

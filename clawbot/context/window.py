@@ -47,16 +47,6 @@ class Window(NamedTuple):
     assumed: bool
 
 
-def window_of(info: ModelInfo, cap: int | None) -> Window:
-    """The window to use: the model's, reduced by `cap` (`context_tokens`) but never enlarged; if unknown, the cap, else
-    128k."""
-    if info.window is None:
-        return Window(cap, CAPPED, False) if cap else Window(DEFAULT_WINDOW, ASSUMED, True)
-    if cap and cap < info.window:
-        return Window(cap, CAPPED, False)
-    return Window(info.window, info.window_source, False)
-
-
 MIN_WINDOW = 2_000
 """Tokens. No model has a smaller window: a limit below it that an error names was misread."""
 LEARNT = N_("from an error of the provider")
@@ -70,14 +60,20 @@ class Windows:
         self._learnt: dict[str, int] = {}
 
     def of(self, model: ModelInfo) -> Window:
-        """Return the window of `model`: its own, or less where the settings or an error limit it."""
-        known = window_of(model, self._cap)
+        """Return the window of `model`: its own, or less where the settings or an error limit it. An unknown one is
+        that of the settings, else 128k."""
+        if model.window is not None and not (self._cap and self._cap < model.window):
+            known = Window(model.window, model.window_source, assumed=False)
+        elif self._cap:
+            known = Window(self._cap, CAPPED, assumed=False)
+        else:
+            known = Window(DEFAULT_WINDOW, ASSUMED, assumed=True)
         learnt = self._learnt.get(model.ref)
         return Window(learnt, LEARNT, assumed=False) if learnt and learnt < known.tokens else known
 
     def learn(self, model: ModelInfo, limit: int | None) -> bool:
-        """Return the provider refused a request because the window has `limit` tokens (None: unknown). Whether that is
-        less than was known."""
+        """Learn from the provider's refusal of a request that the window has `limit` tokens (None: unknown). Returns
+        whether that is less than was known."""
         if limit is None or not MIN_WINDOW <= limit < self.of(model).tokens:
             return False
         self._learnt[model.ref] = limit
@@ -139,7 +135,7 @@ class Measure(NamedTuple):
     @property
     def counted(self) -> int:
         """The sum of the parts."""
-        return self.fixed + self.summary + self.notes + self.messages + self.tool_results
+        return sum(self[:7])
 
     @property
     def fixed(self) -> int:
@@ -183,6 +179,7 @@ class Tally:
         self._results = Kept[Message, bool](lambda message: isinstance(message, ToolResultMessage))
         self._notes = Kept(quotes_notes)
         self._good = Kept(_is_good)
+        self._fixed: tuple[SystemPrompt, Sequence[ToolSpec], Measure] | None = None
 
     def measure(self, request: NextRequest, report: Report | None = None) -> Measure:
         """Return the size of `request`.
@@ -207,7 +204,9 @@ class Tally:
         first = 1 if request.has_summary and counts else 0
         results = sum(compress(counts[first:], self._results.of(request.messages)[first:]))
         notes = sum(compress(counts[first:], self._notes.of(request.messages)[first:]))
-        return _fixed_parts(request, self._counter)._replace(
+        if self._fixed is None or self._fixed[:2] != (request.prompt, request.tools):
+            self._fixed = (request.prompt, request.tools, _fixed_parts(request, self._counter))
+        return self._fixed[2]._replace(
             summary=sum(counts[:first]),
             notes=notes,
             messages=sum(counts[first:]) - results - notes,

@@ -263,12 +263,6 @@ class VectorProbe:
         self._report: Callable[[str], None] | None = None
         self._reported: set[tuple[str, str]] = set()
 
-    @property
-    def problem(self) -> str:
-        """Why the active agent searches by words alone, if known; empty if it does not."""
-        memory = self._memories.get(self._agent_id)
-        return memory.problem if memory is not None else ""
-
     def start(self, report: Callable[[str], None], *, deep: bool) -> None:
         """Probe in the background, and `report` each memory whose provider can't work. `deep`: send it one word;
         otherwise only local problems are found."""

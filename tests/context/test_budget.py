@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.config.schema_agent import CompactionSettings, MemoryFlushSettings
-from clawbot.context.window import ASSUMED, Window, plan_budget, window_of
+from clawbot.context.window import ASSUMED, Window, Windows, plan_budget
 from clawbot.llm.protocol import CAPPED, ModelInfo
 
 USUAL = CompactionSettings()
@@ -47,7 +47,7 @@ def test_bug_6_5_the_flush_precedes_compaction_whatever_reserve_and_floor_are(re
 @pytest.mark.parametrize("cap", [8_000, 24_000, 100_000])
 def test_bug_6_5_a_lowered_cap_makes_flush_and_compaction_come_earlier(cap: int) -> None:
     info = ModelInfo("openai/gpt-5", window=200_000, window_source="litellm's model data")
-    budget = plan_budget(window_of(info, cap).tokens, USUAL, fixed=3_200)
+    budget = plan_budget(Windows(cap).of(info).tokens, USUAL, fixed=3_200)
     assert budget.flush < budget.limit < cap
 
 
@@ -108,4 +108,4 @@ def test_the_marks_are_there_without_compaction_too() -> None:
 def test_a_window_is_capped_but_never_raised(window: int | None, cap: int | None, expected: Window) -> None:
     """Sheet 6.1; where nobody knows it is 128k, and the user is told so."""
     info = ModelInfo("openai/mine", window=window, window_source="from the server" if window else "")
-    assert window_of(info, cap) == expected
+    assert Windows(cap).of(info) == expected

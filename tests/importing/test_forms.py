@@ -233,7 +233,7 @@ async def test_a_moved_conversation_goes_on_when_its_model_is_unknown(indexed: b
     try:
         told = [each.text for each in runtime.notices if "openclaw-cloud/kimi-k9" in each.text]
         assert len(told) == 1
-        assert runtime.agent.deps.model.info.ref == "offline"
+        assert runtime.agent.deps.model.chat.info.ref == "offline"
     finally:
         await runtime.close()
 
