@@ -122,9 +122,11 @@ class PromptBuilder:
             subagent=privacy.kind == "sub",
         )
         if report is not None:
-            notices = [*inputs.bootstrap.notices, *skill_notices(skills)]
-            if deps.skills is not None and (forms := form_notices(skills)):
-                notices += await asyncio.to_thread(unreported, deps.skills.notified_file, forms, inputs.now)
+            notices = [*inputs.bootstrap.notices]
+            if deps.skills is not None and skills:
+                notices += skill_notices(skills)
+                if forms := form_notices(skills):
+                    notices += await asyncio.to_thread(unreported, deps.skills.notified_file, forms, inputs.now)
             self._report_new(notices, report)
         return Built(build_system_prompt(inputs), inputs)
 

@@ -166,7 +166,7 @@ class RequestBuilder:
     async def startup_quote(self) -> StartupQuote | None:
         """Return the quote of the newest notes, before the first words of a session; None where it has begun."""
         conversation, deps = self._conversation, self._deps
-        began = any(not isinstance(item.message, BashExecutionMessage) for item in conversation.items)
+        began = [item for item in conversation.items if not isinstance(item.message, BashExecutionMessage)]
         if began or not privacy_of(conversation.session.record.key).startup_notes:
             return None
         workspace, settings = deps.workspace, deps.settings.startup_context
@@ -212,10 +212,8 @@ class RequestBuilder:
         """The request that asks `text` behind what each request of the session begins with, prompt and tools; None
         where no turn was taken, or that would leave little room."""
         request = self.request_of([UserMessage(text)])
-        if (
-            self.built is None
-            or _weigh(self.built.prompt, request.tools) + weigh_tokens(text) > self.window.tokens * 3 // 4
-        ):
+        most = self.window.tokens * 3 // 4
+        if self.built is None or _weigh(self.built.prompt, request.tools) + weigh_tokens(text) > most:
             return None
         return structs.replace(request, purpose="slug")
 
@@ -230,7 +228,8 @@ class RequestBuilder:
             seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
             full = seen if pruned == items else self._limit_full.view(items, window=window, fixed=weight, share=_ALL)
             messages = self._messages.of(seen)
-            older, newer = self._older.of(messages[:fresh]), self._newer.of(messages[fresh:])
+            older = self._older.of(messages[:fresh]) if fresh else []
+            newer = self._newer.of(messages[fresh:])
             view = NextRequest(built.prompt, tools, [*older, *newer], bool(older), len(older), self._counted_for)
             figures = self._tally.measure(view, self._report)
             sent = figures.counted
@@ -359,7 +358,7 @@ class RequestBuilder:
     @property
     def current(self) -> PreparedRequest | None:
         """The last request, unless that was of another session."""
-        return self.prepared if self.was_used else None
+        return self.prepared if self._session is self._conversation.session else None
 
     def estimate(self) -> tuple[int, bool]:
         """The tokens in use before a request was prepared, and whether that is the provider's figure."""

@@ -168,12 +168,16 @@ def last_flush(state: OfferState) -> LastFlush | None:
 
 def other_model(items: Sequence[ContextItem], ref: str) -> str:
     """The model of the last of `items` that is an answer, as the user writes it; "" if it is `ref`, or unknown."""
-    last = next((item.message for item in reversed(items) if isinstance(item.message, AssistantMessage)), None)
-    if last is None or not last.provider or not last.model or ref.startswith(SCRIPT):
-        return ""
-    before = OFFLINE if last.provider == OFFLINE else f"{last.provider}/{last.model}"
-    now = ref if ref == OFFLINE else f"{provider_name(normal_ref(ref))}/{ref.partition('/')[2]}"
-    return "" if before == now else before
+    for item in reversed(items):
+        last = item.message
+        if not isinstance(last, AssistantMessage):
+            continue
+        if not last.provider or not last.model or ref.startswith(SCRIPT):
+            break
+        before = OFFLINE if last.provider == OFFLINE else f"{last.provider}/{last.model}"
+        now = ref if ref == OFFLINE else f"{provider_name(normal_ref(ref))}/{ref.partition('/')[2]}"
+        return "" if before == now else before
+    return ""
 
 
 def render_status(now: RuntimeStatus, report: ContextReport, zone: tzinfo | None) -> str:

@@ -127,7 +127,7 @@ class TurnRunner:
         of what is attached when it is on disk; `keep` has the text on disk while the user is asked before. Returns why
         the turn ended without an answer, "" if it did not. Raises
         InterruptedTurnError, ModelError and SessionStoreError; what was written by then is kept."""
-        allowed = await settle_found_server(self._deps, self._keeping(keep, scope, SERVER), scope)
+        allowed = await settle_found_server(self._deps, self._approver(scope, SERVER, keep), scope)
         if await wait_ready(self._deps, scope, keep) or allowed:
             self.requests.forget_figures()
         await self._quote_notes(scope)
@@ -152,27 +152,17 @@ class TurnRunner:
         finally:
             await self.settle(scope.emit)
 
-    def _keeping(self, keep: Keep, scope: Scope, call_id: str) -> Approver:
-        """Asks when the text is on disk: the answer may take its time."""
-        asks = self._approver(scope, call_id)
-
-        async def approve(question: ApprovalQuestion) -> ApprovalAnswer:
-            await keep()
-            return await asks(question)
-
-        return approve
-
     async def _attach(self, text: str, keep: Keep, scope: Scope) -> Attached:
         """The content of what `text` mentions."""
         deps = self._deps
-        if deps.front.attachments is None:
-            return Attached()
+        if deps.front.attachments is None or "@" not in text:
+            return NOTHING
         return await scope.cancel.run(
             functools.partial(
                 deps.front.attachments.attach,
                 text,
                 privacy_of(self._conversation.session.record.key),
-                self._keeping(keep, scope, ATTACH),
+                self._approver(scope, ATTACH, keep),
                 pictures=deps.model.chat.info.supports_images,
                 room=self.requests.window.tokens * ATTACHED_SHARE,
             )
@@ -207,10 +197,11 @@ class TurnRunner:
 
     async def _help(self, text: str, keep: Keep, scope: Scope) -> None:
         """Before words for a model that can't call tools: remember what they ask for, or quote what was found."""
-        deps, tools = self._deps, self.requests.toolbox
+        deps = self._deps
         if deps.model.chat.info.supports_tools or scope.origin == "schedule":
             return
         await keep()
+        tools = self.requests.toolbox
         messages = [*self._conversation.messages, self._user_message(text, scope)]
         hooked, approve = HookedTools(tools, self._hooks), self._approver(scope, ATTACH)
         async with deps.model.borrow(OFFLINE) as offline:
@@ -228,9 +219,10 @@ class TurnRunner:
             return await self.policy.next_request(scope, prepared.pop() if prepared else None)
 
         VIEWS.set(self.requests.views)
+        tools = self.requests.toolbox
         setup = TurnSetup(
             model=self._deps.model.chat,
-            tools=HookedTools(self.requests.toolbox, self._hooks),
+            tools=HookedTools(tools, self._hooks),
             prepare=prepare,
             approve=functools.partial(self._approver, scope),
             on_output=lambda call_id, text: scope.emit(ToolOutput(call_id=call_id, text=text)),
@@ -239,8 +231,8 @@ class TurnRunner:
             max_calls=self._deps.settings.tools.max_calls,
             recover=functools.partial(self.policy.recover, scope),
             steer=functools.partial(self._send_waiting, scope),
-            delegates=self.requests.toolbox.delegates,
-            changes=self.requests.toolbox.changes,
+            delegates=tools.delegates,
+            changes=tools.changes,
         )
         try:
             async with aclosing(run_turn(setup, scope.cancel)) as steps:
@@ -359,7 +351,8 @@ class TurnRunner:
     def status(self, *, busy: bool, notes: int, unsent: int) -> RuntimeStatus:
         """The state of the conversation, as far as it is known without counting."""
         deps, requests, model, index = self._deps, self.requests, self._deps.model.chat.info, self._deps.memory.index
-        window, prepared, record = requests.window, requests.current, self._conversation.session.record
+        window, prepared = requests.windows.of(model), requests.current
+        record = self._conversation.session.record
         if prepared is not None:
             tokens, exact, stale = prepared.measure.used, prepared.measure.exact, prepared.measure.stale
             budget = prepared.budget
@@ -398,10 +391,17 @@ class TurnRunner:
             ContextFlush, exit=offer.exit, by=offer.by, result=offer.result, files=files, error=offer.error
         )
 
-    def _approver(self, scope: Scope, call_id: str) -> Approver:
-        """Asks the user; a job runs while he may be away, so that nobody is asked then."""
-        approvals = Approvals(answered=False) if scope.origin == "schedule" else self.approvals
-        return lambda question: approvals.ask(question, call_id, scope.emit)
+    def _approver(self, scope: Scope, call_id: str, keep: Keep | None = None) -> Approver:
+        """Asks the user, when `keep` has the text on disk: the answer may take its time. A job runs while he may be
+        away, so that nobody is asked then."""
+
+        async def approve(question: ApprovalQuestion) -> ApprovalAnswer:
+            if keep is not None:
+                await keep()
+            approvals = Approvals(answered=False) if scope.origin == "schedule" else self.approvals
+            return await approvals.ask(question, call_id, scope.emit)
+
+        return approve
 
 
 def _was_silent(turn: Sequence[Message], reading: Collection[str]) -> bool:

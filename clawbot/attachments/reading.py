@@ -66,7 +66,7 @@ class Attachments:
     ) -> Attached:
         """What `text` mentions, for a session with `access`, in `room` characters at most. `pictures`: the model takes
         them. `approve` is asked about each path outside the workspace."""
-        if not self._settings.enabled or "@" not in text:
+        if not self._settings.enabled:
             return Attached()
         folder = WorkspaceFolder(self._workspace, fence=hidden_from(access, self._workspace, self._fence))
         found, problems = await asyncio.to_thread(self._find, text, folder)

@@ -40,7 +40,7 @@ class Pictures:
         """Return the notice about the pictures in `items` that `model` will not see: once for a session and a model,
         else ""."""
         key = (session, model.ref)
-        if model.supports_images or key == self._described or not any(has_pictures(item.message) for item in items):
+        if key == self._described or self.shown(items, model) == list(items):
             return ""
         self._described = key
         text = _("{model} takes no pictures: those of this conversation are left out. /model chooses another.")
