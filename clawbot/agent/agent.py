@@ -339,21 +339,18 @@ class Agent:
     async def _accept(self, text: str, scope: Scope) -> TurnEnded:
         """Run a command or a turn; any failure becomes the last event. What was not sent because the program ends, or
         because its reader went, remains in the outbox; every other end was reported to the user."""
-        ended = await self._run(text, scope)
-        if scope.unsent_id and not (self._closing or scope.left):
-            await self.outbox.drop(scope.unsent_id)
-        return ended
-
-    async def _run(self, text: str, scope: Scope) -> TurnEnded:
+        ended = TurnEnded(status="done")
         try:
             if self._closing:
                 raise ClawbotError(_("The conversation was closed before this was taken up."), hint=_("Send it again."))
-            if (asked := self._shell_command(text, scope)) is not None:
-                await self._run_shell(asked, text, scope)
-                return TurnEnded(status="done")
+            asked = self._shell_command(text, scope)
             # A job's prompt is a message, even `/new`: the schedule must not end a session.
-            command = parse_command(text) if scope.origin == "user" else None
-            sent = CommandResult(message=text) if command is None else await self._command(command, text, scope)
+            command = parse_command(text) if asked is None and scope.origin == "user" else None
+            sent = CommandResult(message="" if asked else text)
+            if asked is not None:
+                await self._run_shell(asked, text, scope)
+            elif command is not None:
+                sent = await self._command(command, text, scope)
             if sent.message.strip():
                 message = without_escape(sent.message) if self.runs_shell else sent.message
                 self._free_model()
@@ -362,13 +359,15 @@ class Agent:
                 if self.deps.front.flush_at_end:
                     self.hooks.read_along()
                 if stopped:
-                    return TurnEnded(status="stopped", error=stopped)
+                    ended = TurnEnded(status="stopped", error=stopped)
         except (InterruptedTurnError, ClawbotError) as error:
-            return failure(error)
+            ended = failure(error)
         except Exception as error:
             log.exception("a turn failed unexpectedly")
-            return failure(error)
-        return TurnEnded(status="done")
+            ended = failure(error)
+        if scope.unsent_id and not (self._closing or scope.left):
+            await self.outbox.drop(scope.unsent_id)
+        return ended
 
     async def _command(self, command: ParsedCommand, text: str, scope: Scope) -> CommandResult:
         """Run a slash command; what is submitted afterwards is stored on disk before the command does anything."""

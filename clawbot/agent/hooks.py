@@ -89,7 +89,7 @@ class SessionHooks:
 
     def emit(self, kind: type[PassingEvent], **fields: Any) -> None:
         """Let the hooks know of an event (see `event`); nobody waits for them."""
-        if self._dispatcher is not None and self.wants(str(kind.__struct_config__.tag)):
+        if self._dispatcher is not None and self._dispatcher.wants(str(kind.__struct_config__.tag)):
             event = self.event(kind, **fields)
             self._dispatcher.notify(event, SessionServices(self, event))
 
