@@ -18,7 +18,7 @@ from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import CompactionFinished, Scope, warning
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
 from clawbot.context.detached import Detached
-from clawbot.context.window import Measure, should_compact, should_flush, should_flush_by_size
+from clawbot.context.window import should_compact, should_flush, should_flush_by_size
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
@@ -220,9 +220,16 @@ class ContextPolicy:
         self, prepared: PreparedRequest, scope: Scope, *, running: bool = False
     ) -> PreparedRequest:
         """`prepared`, or the request after a compaction that it required. A failed compaction is not repeated within a
-        submission. `running`: a turn would be split."""
-        self._observe(prepared.measure)
-        due = self._compaction_is_due(prepared, running=running)
+        submission. `running`: a turn would be split. Where the limit was exceeded right after the last compaction, the
+        next one waits until much was added: some servers prepend a large prompt of their own."""
+        measure, budget, last = prepared.measure, prepared.budget, self._compacted
+        if last is not None and last.key != self._key:
+            last = self._compacted = None
+        elif last is not None and last.used is None and not measure.stale:
+            last = self._compacted = _Compacted(last.key, measure.used)
+        exceeded = last.used if last is not None and last.used is not None and last.used > budget.limit else None
+        least = 0 if exceeded is None else exceeded + budget.window // _MUCH
+        due = should_compact(measure, budget, running=running) and measure.used > least
         if not self._settings.enabled or scope.compaction_failed or not due:
             return prepared
         finished = await self._tolerated(scope, self._compactor.compact("threshold", scope))
@@ -231,23 +238,6 @@ class ContextPolicy:
             return prepared
         self._compacted = _Compacted(self._key)
         return await self._requests.prepare()
-
-    def _observe(self, measure: Measure) -> None:
-        """Record the first token count after a compaction; forget that of another session or model."""
-        last = self._compacted
-        if last is None or last.key != self._key:
-            self._compacted = None
-        elif last.used is None and not measure.stale:
-            self._compacted = _Compacted(self._key, measure.used)
-
-    def _compaction_is_due(self, prepared: PreparedRequest, *, running: bool) -> bool:
-        """Whether the limit is exceeded, unless it still was right after the last compaction: then wait until much was
-        added (some servers prepend a large prompt of their own)."""
-        measure, budget, last = prepared.measure, prepared.budget, self._compacted
-        least = 0
-        if last is not None and last.used is not None and last.used > budget.limit:
-            least = last.used + budget.window // _MUCH
-        return should_compact(measure, budget, running=running) and measure.used > least
 
     @property
     def _key(self) -> tuple[str, str]:

@@ -3,10 +3,8 @@ is too large."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import compress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from clawbot.context.counting import MESSAGE_TOKENS, PRIMING_TOKENS, Kept, TokenCounter
 from clawbot.context.prompt import SystemPrompt
@@ -176,9 +174,7 @@ class Tally:
     def __init__(self, counter: TokenCounter) -> None:
         self._counter = counter
         self._counts = Kept(counter.of)
-        self._results = Kept[Message, bool](lambda message: isinstance(message, ToolResultMessage))
-        self._notes = Kept(quotes_notes)
-        self._good = Kept(_is_good)
+        self._kinds = Kept(_kind_of)
         self._fixed: tuple[SystemPrompt, Sequence[ToolSpec], Measure] | None = None
 
     def measure(self, request: NextRequest, report: Report | None = None) -> Measure:
@@ -187,23 +183,22 @@ class Tally:
         It starts from `report`, or else from the count in the last good answer. What was added (or pruned) since is
         counted and scaled by the ratio of the provider's tokens to ours.
         """
-        counts = self._counts.of(request.messages)
-        parts = self._parts(request, counts)
-        good = list(compress(range(len(counts)), self._good.of(request.messages)))
-        fresh = good[bisect_left(good, request.fresh_from) :]
+        counts, kinds = self._counts.of(request.messages), self._kinds.of(request.messages)
+        parts = self._parts(request, counts, kinds)
+        fresh = [at for at in range(request.fresh_from, len(kinds)) if kinds[at] == "answer"]
         stale = request.fresh_from > 0 and not fresh
-        if report is None:
-            own = (index for index in reversed(fresh) if _is_of(request.model, request.messages[index]))
-            last = next((index for index in own if reported_prompt(request.messages[index])), None)
-            if last is not None:
-                report = Report(reported_prompt(request.messages[last]), parts.fixed + sum(counts[:last]))
+        for index in reversed(fresh) if report is None else ():
+            prompt_tokens = reported_prompt(request.messages[index])
+            if prompt_tokens and _is_of(request.model, request.messages[index]):
+                report = Report(prompt_tokens, parts.fixed + sum(counts[:index]))
+                break
         return _against(report, parts, request.messages, counts, stale=stale)
 
-    def _parts(self, request: NextRequest, counts: Sequence[int]) -> Measure:
+    def _parts(self, request: NextRequest, counts: Sequence[int], kinds: Sequence[str]) -> Measure:
         """What was counted, by its kind."""
         first = 1 if request.has_summary and counts else 0
-        results = sum(compress(counts[first:], self._results.of(request.messages)[first:]))
-        notes = sum(compress(counts[first:], self._notes.of(request.messages)[first:]))
+        results = sum([counts[at] for at in range(first, len(kinds)) if kinds[at] == "result"])
+        notes = sum([counts[at] for at in range(first, len(kinds)) if kinds[at] == "notes"])
         if self._fixed is None or self._fixed[:2] != (request.prompt, request.tools):
             self._fixed = (request.prompt, request.tools, _fixed_parts(request, self._counter))
         return self._fixed[2]._replace(
@@ -291,9 +286,11 @@ def _fixed_parts(request: NextRequest, counter: TokenCounter) -> Measure:
     )
 
 
-def _is_good(message: Message) -> bool:
-    """Return whether `message` is a complete answer: others report unreliable counts."""
-    return isinstance(message, AssistantMessage) and not message.broken
+def _kind_of(message: Message) -> Literal["answer", "result", "notes", ""]:
+    """Return whether `message` is a complete answer (others report unreliable counts), a result, or quotes notes."""
+    if isinstance(message, AssistantMessage):
+        return "" if message.broken else "answer"
+    return "result" if isinstance(message, ToolResultMessage) else "notes" if quotes_notes(message) else ""
 
 
 def _is_of(model: str, message: Message) -> bool:

@@ -188,9 +188,10 @@ class Transcript:
 
     @property
     def size(self) -> int:
-        """The number of valid bytes, from the header to the last complete line."""
+        """The number of valid bytes, from the header to the last complete line; for a reader, as of opening the
+        file."""
         with self._lock:
-            return self._end
+            return self._appender.size if self._appender else self._read_to
 
     @property
     def bytes_read(self) -> int:
@@ -239,7 +240,7 @@ class Transcript:
         """The path of the conversation, and what of it would be read if it ended before the entry `entry_id` ("": where
         it ends). Reads the entire path. Raises SessionStoreError, also for an entry that is not on it."""
         with self._lock, store_errors("read", self.path):
-            spans = list(self._walk(self._end, UNSET))
+            spans = list(self._walk(self.size, UNSET))
             ends = {"": -1, **{span.id: index for index, span in enumerate(spans)}}
             if (at := ends.get(entry_id)) is None:
                 raise SessionStoreError(f"{entry_id} is no part of this conversation.", hint="Choose another place.")
@@ -251,7 +252,7 @@ class Transcript:
         """The lines of the path, oldest first. What a compaction kept is named by its id, also in files of version 1.
         Raises OSError, also while it is read."""
         with self._lock:
-            spans = list(self._walk(self._end, UNSET))
+            spans = list(self._walk(self.size, UNSET))
         for span in reversed(spans):
             with self._lock:
                 kept = self._first_kept(span) if span.first_kept_index is not None else span.first_kept
@@ -288,7 +289,7 @@ class Transcript:
         it is read."""
         starts, ends = array("Q"), array("Q")
         with store_errors("read", self.path), self._lock:
-            for span in self._walk(self._end, UNSET):
+            for span in self._walk(self.size, UNSET):
                 if span.id == entry_id:
                     return True, self._items_at(starts, ends)
                 starts.append(span.start)
@@ -390,19 +391,14 @@ class Transcript:
     def _path_before(self, before: str | None) -> Iterator[EntrySpan]:
         """The path from the entry before `before` to the root, last entry first."""
         if before is None:
-            return self._walk(self._end, UNSET)
+            return self._walk(self.size, UNSET)
         if before in self._positions:
             return self._walk(*self._positions[before])
-        path = self._walk(self._end, UNSET)
+        path = self._walk(self.size, UNSET)
         for span in path:
             if span.id == before:
                 break
         return path
-
-    @property
-    def _end(self) -> int:
-        """The end of the valid lines; for a reader, as of opening the file."""
-        return self._appender.size if self._appender else self._read_to
 
     def _walk(self, end: int, wanted: str | UnsetType | None) -> Iterator[EntrySpan]:
         return walk(spans_backwards(self._source, end, self._report), wanted, self._report)
