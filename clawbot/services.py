@@ -24,8 +24,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, find_home, shipped
 from clawbot.config.schema_agent import AgentSettings, Mode
 from clawbot.config.switches import NOTHING
-from clawbot.context.bent import bent_paths
-from clawbot.context.workspace import seed_workspace
+from clawbot.context.workspace import bent_paths, seed_workspace
 from clawbot.errors import ClawbotError
 from clawbot.extras import install_command
 from clawbot.files import unreported

@@ -21,11 +21,10 @@ from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import StartupContextSettings
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.config.switches import Switches
-from clawbot.context.bent import FILES, FOLDERS, bent_paths, mend_workspace
 from clawbot.context.bootstrap import read_bootstrap
 from clawbot.context.privacy import privacy_of
 from clawbot.context.startup import startup_quote
-from clawbot.context.workspace import diff_workspace
+from clawbot.context.workspace import FILES, FOLDERS, bent_paths, diff_workspace, mend_workspace
 from clawbot.errors import ClawbotError
 from clawbot.forget.files import FileEditor, Phrase, still_there
 from clawbot.forget.notes import Notes

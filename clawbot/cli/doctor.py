@@ -26,7 +26,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.paths import MAIN_AGENT, Paths, check_agent_id, find_home
 from clawbot.config.schema import Settings
-from clawbot.context.bent import mend_workspace
+from clawbot.context.workspace import mend_workspace
 from clawbot.logs import setup_logging
 from clawbot.text.secrets import redact
 

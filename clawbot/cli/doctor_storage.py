@@ -20,8 +20,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.paths import Paths, shipped
 from clawbot.config.schema import Settings
 from clawbot.config.schema_agent import AgentSettings
-from clawbot.context.bent import bent_paths
-from clawbot.context.workspace import diff_workspace
+from clawbot.context.workspace import bent_paths, diff_workspace
 from clawbot.errors import ClawbotError
 from clawbot.guarded import GuardedFolder, guarded_bytes
 from clawbot.indexing import memory_documents, open_index

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import difflib
 import errno
+import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,6 +29,7 @@ from clawbot.errors import ClawbotError
 from clawbot.files import digest_of
 from clawbot.guarded import GuardedFolder, RefusedFileError, guarded_bytes
 from clawbot.text.encoding import decoded
+from clawbot.text.interface import _
 
 MAX_BYTES = 2 * 1024**2  # of a record
 MAX_LINES = 5000
@@ -256,3 +260,74 @@ def _recorded(record: Path) -> WorkspaceState | None:
     known = {name: state.seeded.get(name, "") for name in TEMPLATES}
     digests = {name: digest for name, digest in known.items() if len(digest) == 64 and _HEX.issuperset(digest)}
     return msgspec.structs.replace(state, seeded=digests)
+
+
+FOLDERS = (str(OLD_RECORD.parent), "attachments", "exports", "hooks", "memory", "skills")
+FILES = (*TEMPLATES, "BOOT.md")
+LINKABLE = ("hooks", "skills")  # what is there is off until the user trusts it, by its real path
+
+
+class BentPath(Struct, frozen=True):
+    """A file or folder that is of no use to the program: where, and why. `mend` is what puts it right: to open it for
+    the user again, to set it aside, or nothing that the program may do."""
+
+    path: Path
+    why: str
+    mend: Literal["open", "aside", ""] = ""
+
+    def __str__(self) -> str:
+        return f"{self.path} {self.why}"
+
+
+def bent_paths(workspace: Path) -> list[BentPath]:
+    """What is in the way of the program in `workspace`; empty where nothing is. Blocks."""
+    folders = list(_bent_folders(workspace))
+    is_usable = all(bent.path != workspace for bent in folders)
+    return [*folders, *_bent_files(workspace)] if is_usable else folders[:1]
+
+
+def mend_workspace(workspace: Path) -> list[str]:
+    """Put right what can be without losing anything; returns a line for each. Blocks; raises OSError."""
+    files, lines = GuardedFolder(workspace), list[str]()
+    for _round in range(2):  # the first one may open the workspace itself
+        for bent in bent_paths(workspace):
+            name = bent.path.relative_to(workspace)
+            if bent.mend == "open":
+                files.unshut(name)
+                lines.append(f"{bent.path} is open for you again")
+            elif bent.mend:
+                aside = next(
+                    each for number in itertools.count(1) if files.rename(name, each := f"{name}.bent-{number}")
+                )
+                lines.append(f"{bent.path} is now {aside}: it {bent.why}")
+    return lines
+
+
+def _bent_folders(workspace: Path) -> Iterator[BentPath]:
+    files = GuardedFolder(workspace)
+    for name in ("", *FOLDERS):
+        path = workspace / name
+        try:
+            with files.folder(name) as folder:
+                is_shut = not os.access(".", os.R_OK | os.W_OK | os.X_OK, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        except PermissionError:
+            is_shut = True
+        except OSError:
+            if not (name in LINKABLE and path.is_symlink() and path.is_dir()):
+                yield BentPath(path, _("is a link or a file, not a folder"), "aside" if name else "")
+            continue
+        if is_shut:
+            yield BentPath(path, _("is shut: you may not read or change it"), "open")
+
+
+def _bent_files(workspace: Path) -> Iterator[BentPath]:
+    files = GuardedFolder(workspace)
+    for name in FILES:
+        try:
+            guarded_bytes(workspace, name)
+        except RefusedFileError as problem:
+            found = files.state(name)
+            is_file = found is not None and stat.S_ISREG(found.st_mode)
+            yield BentPath(workspace / name, str(problem), "" if is_file else "aside")
