@@ -39,8 +39,7 @@ from clawbot.errors import ClawbotError
 from clawbot.extensions.manifest import ManifestError
 from clawbot.files import unreported
 from clawbot.messages import TextBlock
-from clawbot.skills.discovery import FoundSkill, SkillCatalog
-from clawbot.skills.manifest import SKILL_FILE, SkillText
+from clawbot.skills.discovery import SKILL_FILE, FoundSkill, SkillCatalog, SkillText
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
 from clawbot.tools.skills import SKILLS_SEARCH, nearest_skills

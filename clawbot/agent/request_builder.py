@@ -18,11 +18,10 @@ from clawbot.agent.prompt_builder import Built, PromptBuilder
 from clawbot.clock import epoch_ms
 from clawbot.context.counting import Kept, QuickSize, TokenCounter, quick_size, weigh_message
 from clawbot.context.detached import Detached, Pictures, detach
-from clawbot.context.guard import Guard
 from clawbot.context.prefix import CacheUse, CacheWatch, SentRequest
 from clawbot.context.privacy import privacy_of
 from clawbot.context.prompt import SystemPrompt
-from clawbot.context.pruning import Pruner, marker_of, state_from
+from clawbot.context.pruning import Guard, Pruner, marker_of, state_from
 from clawbot.context.report import ContextReport, LastFlush, ReportInputs, build_report
 from clawbot.context.startup import StartupQuote, startup_quote
 from clawbot.context.window import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from clawbot.agent.events import CompactionFinished, MessageFinished, Notice, TextDelta
-from clawbot.context.guard import REMOVED
+from clawbot.context.pruning import REMOVED
 from clawbot.llm.errors import ContextOverflowError, UnreachableError
 from clawbot.llm.protocol import ChatModel, ChatRequest, ModelInfo, TextPart
 from clawbot.messages import ToolCallBlock

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from clawbot.config.schema_agent import ContextPruningSettings
 from clawbot.context.bootstrap import Bootstrap
 from clawbot.context.counting import Kept, TokenCounter
-from clawbot.context.guard import Guard
 from clawbot.context.prompt import PromptInputs, build_system_prompt
-from clawbot.context.pruning import Pruner, prune
+from clawbot.context.pruning import Guard, Pruner, prune
 from clawbot.context.window import NextRequest, Report, Tally, measure
 from clawbot.llm.protocol import ChatRequest
 from clawbot.llm.tokens import weigh_tokens

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.context.counting import IMAGE_WEIGHT, UNSPELT_WEIGHT, weigh_message
-from clawbot.context.guard import REMOVED, TOTAL_SHARE, TRUNCATED, Guard, Weigher
+from clawbot.context.pruning import REMOVED, TOTAL_SHARE, TRUNCATED, Guard, Weigher
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,

@@ -8,8 +8,7 @@ from pathlib import Path
 from clawbot.context.skill_list import form_notices, skill_notices, skills_section
 from clawbot.extensions.manifest import Source
 from clawbot.llm.tokens import weigh_tokens
-from clawbot.skills.discovery import CHANGED, FoundSkill
-from clawbot.skills.manifest import SkillManifest
+from clawbot.skills.discovery import CHANGED, FoundSkill, SkillManifest
 
 HOME = Path("/home/me")
 WORKSPACE = Path("/work")

@@ -8,7 +8,7 @@ import pytest
 
 from clawbot.config.env import UnresolvedError
 from clawbot.config.schema_extensions import McpServer, McpSettings
-from clawbot.mcp.environment import start_of
+from clawbot.mcp.client import start_of
 
 ENVIRON = {"PROGRAM": "/opt/x", "DATA": "/data", "HOST": "example.org", "TOKEN": "swordfish-9", "PATH": "/bin"}
 

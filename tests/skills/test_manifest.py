@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clawbot.extensions.manifest import ManifestError, Requires
-from clawbot.skills.manifest import SkillManifest, SkillText, parse_skill
+from clawbot.skills.discovery import SkillManifest, SkillText, parse_skill
 
 
 def parsed(head: str, body: str = "Body.", folder: str = "deploy") -> SkillText:

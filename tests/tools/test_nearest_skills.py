@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clawbot.skills.discovery import FoundSkill
-from clawbot.skills.manifest import SkillManifest
+from clawbot.skills.discovery import FoundSkill, SkillManifest
 from clawbot.tools.skills import SkillsSearchTool, _words_of_skill, nearest_skills
 from tests.tools.conftest import TABLES
 
