@@ -16,7 +16,6 @@ from clawbot.agent.deps import AgentDeps
 from clawbot.agent.ending import EndedSessions, Resets
 from clawbot.agent.events import (
     CompactionFinished,
-    ContextUsed,
     Emit,
     Event,
     MessageQueued,
@@ -69,18 +68,17 @@ class Agent:
         self.conversation = conversation
         self.hooks = SessionHooks(deps, conversation, self.notify)
         waiting = self._next_steered
-        self._turns = TurnRunner(deps, conversation, self.hooks, self._context, self._set_saving, steering=waiting)
+        self._turns = TurnRunner(deps, conversation, self.hooks, self._set_saving, steering=waiting)
         self.outbox = Outbox(conversation.session, deps.clock, self.notify)
         self._submissions = Submissions(self._accept, deps.clock, self.outbox.keep, self.outbox.drop_soon)
-        self.ended = EndedSessions(deps, self._runner_of_ended, self.notify)
-        leaves, wake = self._turns.leaves_some, self.ended.wake
+        self.ended = EndedSessions(deps, self.notify)
         requests, alone, notify = self._turns.requests, self._submissions.exclusive, self.notify
         self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, notify=notify)
         self._ahead = ReadAhead(deps, requests, alone)
         # AgentApi documents these.
         self.submit, self.interrupt, self.exclusive = self._submissions.submit, self._submissions.interrupt, alone
         self.answer, self.read_ahead = self._turns.approvals.answer, self._ahead.run
-        self._resets = Resets(deps, conversation, self._turns.gate, self.hooks, leaves=leaves, ended=wake)
+        self._resets = Resets(deps, conversation, self._turns, self.hooks, self.ended)
         self._closing = False
         self.saving = self.steers = self.runs_shell = self.fixed = False
         self.on_saving: Callable[[], None] | None = None
@@ -304,11 +302,6 @@ class Agent:
         offering = [self._turns.save_at_quit()] if self._will_offer else []
         await asyncio.gather(self.ended.close(patience), *offering)
 
-    def _runner_of_ended(self, conversation: Conversation) -> TurnRunner:
-        """The runner that offers an ended session to memory."""
-        hooks = SessionHooks(self.deps, conversation, self.notify)
-        return TurnRunner(self.deps, conversation, hooks, self._context, lambda _saving: None, ended=True)
-
     def _set_saving(self, saving: bool) -> None:
         self.saving = saving
         if self.on_saving is not None:
@@ -427,7 +420,7 @@ class Agent:
             return await self._turns.message(text, started, keep, scope, blocks)
         finally:
             await self.count_notes()
-            scope.emit(self._context())
+            scope.emit(self._turns.requests.used())
 
     def _take_pending(self) -> list[Notice]:
         """The notices found while nobody was listening."""
@@ -443,7 +436,3 @@ class Agent:
             entry_id=entry_id,
             attached=tuple(attached),
         )
-
-    def _context(self) -> ContextUsed:
-        now = self.status
-        return ContextUsed(tokens=now.tokens, window=now.window, exact=now.exact, cost=now.cost)

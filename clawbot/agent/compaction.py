@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from msgspec import structs
 
@@ -21,14 +20,13 @@ from clawbot.agent.events import (
     CompactionFinished,
     CompactionRunning,
     CompactionTrigger,
-    ContextUsed,
     Notice,
     Scope,
 )
 from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.offers import kept_notes
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
-from clawbot.agent.summary import JunkSummaryError, SummaryError, SummaryJob
+from clawbot.agent.summary import JunkSummaryError, Progress, SummaryError, SummaryJob
 from clawbot.clock import epoch_ms
 from clawbot.context.compaction import Cut, Situation, file_lists, is_inflated
 from clawbot.context.truncate import head_and_tail
@@ -63,8 +61,6 @@ class Compactor:
         requests: RequestBuilder,
         gate: MemoryGate,
         hooks: SessionHooks,
-        *,
-        figures: Callable[[], ContextUsed],
     ) -> None:
         self._deps = deps
         self._settings = deps.settings.compaction
@@ -72,7 +68,6 @@ class Compactor:
         self._requests = requests
         self._gate = gate
         self._hooks = hooks
-        self._figures = figures
 
     async def compact(
         self, trigger: CompactionTrigger, scope: Scope, *, focus: str = "", harder: int = 0
@@ -102,12 +97,12 @@ class Compactor:
         if cut is None:
             error = ALREADY_COMPACTED if nothing_new else NOTHING_TO_COMPACT
             return CompactionFinished(trigger=trigger, status="failed", error=error)
-        scope.emit(self._figures())
+        scope.emit(self._requests.used())
         self._hooks.emit(CompactBefore, trigger=trigger, tokens=prepared.measure.used)
         await self._offer(trigger, prepared, cut, scope)
         finished = await self._summarise(trigger, prepared, cut, focus, scope)
         await self._requests.prepare()
-        scope.emit(self._figures())
+        scope.emit(self._requests.used())
         return finished
 
     # -- what leaves --------------------------------------------------------------------------------------------------
@@ -189,7 +184,7 @@ class Compactor:
         focus: str,
         *,
         scope: Scope,
-        running: Callable[[int, int], None],
+        running: Progress,
     ) -> str:
         """The summary of what leaves. Raises SummaryError, ModelError."""
         settings, job = self._settings, self._job(prepared, cut, focus)

@@ -24,10 +24,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import datetime
 
-from clawbot.agent.boundary import Keeping, MemoryGate
+from clawbot.agent.boundary import Keeping
 from clawbot.agent.conversation import Conversation, notices_of
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Emit, Event, MemoryWritten, Notice, ResetReason, Scope, SessionChanged, warning
@@ -51,26 +51,22 @@ _NOT_KEPT = N_("This conversation was not archived")
 
 
 class Resets:
-    """The ends of one conversation's sessions, while no turn runs. `leaves` returns whether memory is to be offered the
-    rest when the session has ended, and records what it is not to be offered; `ended` is called when a session has
-    ended that left something."""
+    """The ends of one conversation's sessions, while no turn runs; `ended` is woken when a session has ended that left
+    something."""
 
     def __init__(
         self,
         deps: AgentDeps,
         conversation: Conversation,
-        gate: MemoryGate,
+        turns: TurnRunner,
         hooks: SessionHooks,
-        *,
-        leaves: Callable[[Scope], Awaitable[bool]],
-        ended: Callable[[], None],
+        ended: EndedSessions,
     ) -> None:
         self._policy = deps.rules.reset
         self._clock = deps.clock
         self._conversation = conversation
-        self._gate = gate
+        self._turns = turns
         self._hooks = hooks
-        self._leaves = leaves
         self._ended = ended
         self._failed: tuple[str, float] | None = None
 
@@ -82,10 +78,10 @@ class Resets:
         """
         await self._conversation.save_rest()
         await self._keep(_EndingHooks(self._conversation, self._hooks, reason, text), scope)
-        pending = await self._leaves(scope)
+        pending = await self._turns.leaves_some(scope)
         changed = await self._rotate(reason, pending=pending)
         if pending:
-            self._ended()
+            self._ended.wake()
         return changed
 
     @property
@@ -127,8 +123,8 @@ class Resets:
     async def _keep(self, hooks: _EndingHooks, scope: Scope) -> None:
         """Let the hooks keep the session, and record what their note covers."""
         try:
-            await self._gate.settle_crash(scope)
-            await hooks.run(self._gate.keeping(NOTE_HOOK), scope)
+            await self._turns.gate.settle_crash(scope)
+            await hooks.run(self._turns.gate.keeping(NOTE_HOOK), scope)
         except ClawbotError as error:
             log.warning("what became of the note of a session could not be recorded: %s", error)
             scope.emit(warning(_("The conversation's note could not be recorded: {error}").format(error=error)))
@@ -196,18 +192,13 @@ _PAUSE_SECONDS = 600.0  # before it is tried again: a model that failed, a sessi
 
 
 class EndedSessions:
-    """The sessions of one agent that ended and are pending. `runner_of` makes what a conversation that has ended is
-    offered with; `notify` shows the user an event. All calls belong on the event loop."""
+    """The sessions of one agent that ended and are pending. `notify` shows the user an event. All calls belong on the
+    event loop."""
 
-    def __init__(
-        self,
-        deps: AgentDeps,
-        runner_of: Callable[[Conversation], TurnRunner],
-        notify: Emit,
-    ) -> None:
+    def __init__(self, deps: AgentDeps, notify: Emit) -> None:
+        self._deps = deps
         self._store = deps.store
         self._clock = deps.clock
-        self._runner_of = runner_of
         self._notify = notify
         self._task: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -325,7 +316,8 @@ class EndedSessions:
 
     async def _offer_rest(self, conversation: Conversation) -> bool:
         """Offer what is left; whether nothing is any more."""
-        runner = self._runner_of(conversation)
+        hooks = SessionHooks(self._deps, conversation, self._notify)
+        runner = TurnRunner(self._deps, conversation, hooks, lambda _saving: None, ended=True)
         events: list[Event] = []
         scope = Scope(events.append, self._cancel)
         way: Exit = "reset" if conversation.session.record.ended_reason else "quit"

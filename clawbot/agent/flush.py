@@ -143,8 +143,7 @@ async def run_flush(setup: FlushSetup, cancel: Cancellation) -> FlushOutcome:
         return FlushOutcome("failed", error=error, useless=True)
     texts = [message.text for message in setup.request.messages]
     known = await asyncio.to_thread(secret_values, texts)
-    typed = [message.text for message in setup.request.messages if is_typed(message)]
-    consented = frozenset().union(*map(consented_in, typed))
+    consented = frozenset().union(*[consented_in(each.text) for each in setup.request.messages if is_typed(each)])
     folder, path = WorkspaceFolder(setup.workspace), daily_note(setup.now)
     file = AppendOnlyFile(
         folder, path, setup.before_write, known, lambda text: junk(text, "\n".join(texts)), consented=consented

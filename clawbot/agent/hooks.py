@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import Emit, NoteKept, Notice, Scope, secrets_left_out
-from clawbot.agent.notes import BeforeWrite, KeptNote, NoteError, NoteRequest, keep_note, rename_note
+from clawbot.agent.notes import KeptNote, NoteError, NoteRequest, keep_note, rename_note
 from clawbot.agent.status import HookStatus
 from clawbot.clock import epoch_ms, moment_of
 from clawbot.context.bootstrap import BootstrapFile, NamedText
@@ -41,6 +41,7 @@ from clawbot.sessions.text import SpokenText, UserWords, last_texts, last_words_
 from clawbot.sessions.transcript import Transcript
 from clawbot.text.interface import _
 from clawbot.text.secrets import redact
+from clawbot.tools.append_only import BeforeWrite
 
 log = logging.getLogger(__name__)
 

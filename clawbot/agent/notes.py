@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from clawbot.guarded import ChangedFileError, GuardedFolder, SpecialFileError, o
 from clawbot.sessions.entries import MemoryWrite
 from clawbot.text.names import on_disk
 from clawbot.text.secrets import MARK, find_secrets, without_secrets
-from clawbot.tools.append_only import described
+from clawbot.tools.append_only import BeforeWrite, described
 
 FOLDER = "memory"
 MAX_SLUG = 80  # characters, and less than 200 bytes: with a date and a number it is a valid file name everywhere
@@ -36,7 +36,6 @@ _MAX_BYTES = 20 * 1024**2  # of a note that is brought up to date; the index tak
 _NAME = re.compile(r"(?P<date>\d{4}-\d{2}-\d{2})-(?P<slug>.+)\.md")
 _STAMP = re.compile(rb"\A(?:(?:\d{4}-\d{2}-\d{2} )?\d{2}:(?P<minute>\d{2}) )?(?=(?:user|assistant):)")
 _ZONE_MINUTES = 15  # offsets of all time zones are multiples
-BeforeWrite = Callable[[MemoryWrite], None]
 
 
 class NoteError(ClawbotError):

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice, warning
+from clawbot.agent.events import Emit, warning
 from clawbot.config.schema_agent import BootstrapSettings
 from clawbot.context.bootstrap import (
     Bootstrap,
@@ -42,6 +42,7 @@ from clawbot.messages import TextBlock
 from clawbot.skills.discovery import SKILL_FILE, FoundSkill, SkillCatalog, SkillText
 from clawbot.text.interface import _
 from clawbot.text.sanitize import clean_line
+from clawbot.tools.changing import AskedFiles
 from clawbot.tools.skills import SKILLS_SEARCH, nearest_skills
 
 ATTACHED_SHARE = 2  # characters of what is attached for a token of the window: half of it, in English
@@ -72,24 +73,22 @@ class Built(Struct, frozen=True):
 
 class PromptBuilder:
     """The system prompt. It is built once for each turn, so that an edit of a workspace file is seen by the next
-    message and the prompt is the same within a tool loop. `on_bootstrap` may change the files in it, and `on_files`
-    receives their names, relative to the workspace."""
+    message and the prompt is the same within a tool loop. `on_bootstrap` may change the files in it, and `asked`
+    receives their names."""
 
     def __init__(
         self,
         deps: AgentDeps,
         on_bootstrap: OnBootstrap | None = None,
-        on_files: Callable[[Sequence[str]], None] | None = None,
+        asked: AskedFiles | None = None,
     ) -> None:
         self._deps = deps
         self._on_bootstrap = on_bootstrap
-        self._on_files = on_files
+        self._asked = asked
         self._reported: set[str] = set()
         self._near: list[str] = []
 
-    async def build(
-        self, session_key: str, report: Callable[[Notice], None] | None, window: int, query: str = ""
-    ) -> Built:
+    async def build(self, session_key: str, report: Emit | None, window: int, query: str = "") -> Built:
         """Build the prompt from the current workspace, for a model with a window of so many tokens. `report` is given
         what the user should know of its files; None when nobody listens. Skills near `query` are described."""
         deps, privacy, model = self._deps, privacy_of(session_key), self._deps.model.chat.info
@@ -97,8 +96,8 @@ class PromptBuilder:
         read, skills, listed = await asyncio.to_thread(self._read, privacy, window, query)
         if self._on_bootstrap is not None and (hooked := await self._on_bootstrap(read.files)) is not read.files:
             read = await asyncio.to_thread(apply_hooked, read, hooked, deps.workspace, privacy)
-        if self._on_files is not None:
-            self._on_files([file.name for file in read.files])
+        if self._asked is not None:
+            self._asked.add_prompted([file.name for file in read.files])
         known = deps.tools.for_session(privacy).specs if model.supports_tools else ()
         tools = offered_tools(known, deps.settings.subagents.enabled, model.ref, window)
         if _SEARCHED not in listed:
@@ -152,7 +151,7 @@ class PromptBuilder:
         total = min(wanted.total_max_chars, int(window * _FILES_PER_TOKEN))
         return wanted.model_copy(update={"max_chars": min(wanted.max_chars, total), "total_max_chars": total})
 
-    def _report_new(self, notices: Sequence[str], report: Callable[[Notice], None]) -> None:
+    def _report_new(self, notices: Sequence[str], report: Emit) -> None:
         """Report what is not in the prompt as it is on disk: once, and again only after it was mended. Its figures
         don't count: a file that is cut and grows would be reported with every message."""
         now = {_FIGURES.sub("", text): text for text in notices}

@@ -7,13 +7,13 @@ import asyncio
 import functools
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps
-from clawbot.agent.events import Notice, Scope
+from clawbot.agent.events import ContextUsed, Emit, Notice, Scope
 from clawbot.agent.prompt_builder import Built, PromptBuilder
 from clawbot.clock import epoch_ms
 from clawbot.context.counting import Kept, QuickSize, TokenCounter, quick_size, weigh_message
@@ -146,7 +146,7 @@ class RequestBuilder:
             scope.emit(Notice(level="info", text=text))
         self.built = await scope.cancel.run(functools.partial(self._build, scope.emit))
 
-    async def _build(self, report: Callable[[Notice], None] | None = None) -> Built:
+    async def _build(self, report: Emit | None = None) -> Built:
         items = reversed(self._conversation.items)
         query = next((item.message.text for item in items if isinstance(item.message, UserMessage)), "")
         return await self._prompts.build(self._conversation.session.record.key, report, self.window.tokens, query)
@@ -358,6 +358,12 @@ class RequestBuilder:
     def current(self) -> PreparedRequest | None:
         """The last request, unless that was of another session."""
         return self.prepared if self._session is self._conversation.session else None
+
+    def used(self) -> ContextUsed:
+        """How full the context is, as far as that is known without counting."""
+        last, cost = self.current, self._conversation.cost
+        tokens, exact = (last.measure.used, last.measure.exact) if last is not None else self.estimate()
+        return ContextUsed(tokens=tokens, window=self.window.tokens, exact=exact, cost=cost)
 
     def estimate(self) -> tuple[int, bool]:
         """The tokens in use before a request was prepared, and whether that is the provider's figure."""

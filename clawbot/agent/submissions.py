@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 
 from msgspec import structs
 
-from clawbot.agent.events import Event, MessageQueued, Notice, Origin, Scope, TurnEnded, Waiting, warning
+from clawbot.agent.events import Emit, Event, MessageQueued, Origin, Scope, TurnEnded, Waiting, warning
 from clawbot.clock import Clock, epoch_ms
 from clawbot.deadline import Cancellation, InterruptedTurnError
 from clawbot.errors import ClawbotError
@@ -155,7 +155,7 @@ class Outbox:
     warning is emitted, and storing it is not tried again.
     """
 
-    def __init__(self, session: OpenSession, clock: Clock, notify: Callable[[Notice], None]) -> None:
+    def __init__(self, session: OpenSession, clock: Clock, notify: Emit) -> None:
         self._clock = clock
         self._notify = notify
         self._file = _file_of(session)

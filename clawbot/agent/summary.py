@@ -44,6 +44,7 @@ from clawbot.entry_points import BrokenExtension, installed
 from clawbot.errors import ClawbotError
 from clawbot.llm.errors import ContextOverflowError, ModelError
 from clawbot.llm.protocol import ChatModel, ChatRequest, ask
+from clawbot.llm.tokens import Count
 from clawbot.messages import AssistantMessage, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from clawbot.text.secrets import redact, without_secrets
@@ -97,7 +98,7 @@ class SummaryJob(Struct, frozen=True, kw_only=True):
     budget: WindowBudget
     timeout: float
     preserve: int
-    count: Callable[[str], int]
+    count: Count
     previous: str = ""
     details: Any = None
     split: Sequence[ContextItem] = ()

@@ -17,7 +17,6 @@ from clawbot.agent.conversation import Conversation, acceptance, plan_of
 from clawbot.agent.deps import AgentDeps
 from clawbot.agent.events import (
     CompactionFinished,
-    ContextUsed,
     Emit,
     MessageFinished,
     MessageSteered,
@@ -80,7 +79,7 @@ class TurnRunner:
     """The turns of one conversation, one at a time. `gate` is its gate to memory, `requests` makes what the
     model is sent, `policy` keeps that within the window.
 
-    `figures` states how full the context is; `saving` is called when memory begins to take something, and when it ends.
+    `saving` is called when memory begins to take something, and when it ends.
     `ended`: nobody uses it any more, and memory alone is to see it. `steering` gives the next text that the user
     wants sent in the running turn.
     """
@@ -90,7 +89,6 @@ class TurnRunner:
         deps: AgentDeps,
         conversation: Conversation,
         hooks: SessionHooks,
-        figures: Callable[[], ContextUsed],
         saving: Callable[[bool], None],
         *,
         ended: bool = False,
@@ -100,8 +98,8 @@ class TurnRunner:
         self._deps = deps
         self._conversation = conversation
         self._hooks = hooks
-        on_files = deps.front.asked.add_prompted if deps.front.asked is not None and not ended else None
-        self.requests = RequestBuilder(deps, conversation, PromptBuilder(deps, hooks.change_files, on_files))
+        asked = None if ended else deps.front.asked
+        self.requests = RequestBuilder(deps, conversation, PromptBuilder(deps, hooks.change_files, asked))
         hooks.question = self.requests.question
         self.gate = MemoryGate(
             conversation,
@@ -111,7 +109,7 @@ class TurnRunner:
             self._offered,
             after_failure=COMPLETE if ended else GOES_ON,
         )
-        compactor = Compactor(deps, conversation, self.requests, self.gate, hooks, figures=figures)
+        compactor = Compactor(deps, conversation, self.requests, self.gate, hooks)
         self.policy = ContextPolicy(deps, conversation, self.requests, self.gate, compactor)
         self.approvals = Approvals(answered=deps.front.approvals, approved=deps.front.approved)
 

@@ -91,11 +91,9 @@ class LoadedSettings(NamedTuple):
 def load_settings(
     paths: Paths, *, config_file: Path | None = None, overrides: Mapping[str, Any] | None = None
 ) -> LoadedSettings:
-    """Load all layers. `config_file` replaces the user's file, which may be missing.
-
-    `overrides` are the values from the command line, with dotted keys (`agents.main.model`) or nested. Relative paths
-    in it start at the state folder, so the caller resolves them first. Raises ConfigError with every problem.
-    """
+    """Load all layers. `config_file` replaces the user's file, which may be missing. `overrides` are the values of the
+    command line, with dotted keys (`agents.main.model`) or nested. Relative paths in it start at the state folder, so
+    the caller resolves them first. Raises ConfigError with every problem."""
     jobs, problems = read_layer(paths.jobs_file) if paths.jobs_file.exists() else (Layer({}, {}), [])
     jobs, unknown = respell(jobs, Settings)
     layers = [respell(read_layer(shipped("config.yaml"), origin=DEFAULT)[0], Settings)[0], jobs]

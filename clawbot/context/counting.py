@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from clawbot.llm.deltas import sent_again
-from clawbot.llm.tokens import count_now, weigh_tokens
+from clawbot.llm.tokens import Count, count_now, weigh_tokens
 from clawbot.llm.wire import EMPTY_RESULT, TOOL_IMAGE, rules_for
 from clawbot.messages import (
     AssistantMessage,
@@ -47,7 +47,7 @@ class TokenCounter:
     of the texts used last. `text` returns the tokens of a text alone.
     """
 
-    def __init__(self, count: Callable[[str], int] = count_now, ref: str = "") -> None:
+    def __init__(self, count: Count = count_now, ref: str = "") -> None:
         self._count = count
         self.text = lru_cache(_TEXTS)(count)
         self._thinking = rules_for(ref).thinking

@@ -8,7 +8,7 @@ import logging
 import math
 import os
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +27,10 @@ _CACHE_WRITE = ("cacheWrite", "cache_write", "cache_creation_input_tokens", "cac
 _TOTAL = ("total", "totalTokens", "total_tokens")
 _LARGEST = 2**53
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
+
+
+Count = Callable[[str], int]
+"""Counts the tokens of a text."""
 
 
 class Tier(Struct, frozen=True):

@@ -19,7 +19,6 @@ from msgspec import Meta, Struct, structs
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.deps import AgentDeps, FrontEnd
 from clawbot.agent.events import (
-    ContextUsed,
     Emit,
     Event,
     MessageFinished,
@@ -231,7 +230,7 @@ class SubagentRunner:
         deps = structs.replace(deps, tools=tools)
         below.serve(deps, own, on_event)
         hooks = SessionHooks(deps, own, on_event)
-        runner = TurnRunner(deps, own, hooks, _no_figures, lambda _saving: None)
+        runner = TurnRunner(deps, own, hooks, lambda _saving: None)
         runner.approvals = _Forwarded(limits.pausing(task.approve), task.description)
         problem = ""
         try:
@@ -281,10 +280,6 @@ def _without_memory(settings: AgentSettings) -> AgentSettings:
     """Return `settings` with which nothing of a conversation is offered to memory."""
     flush = settings.compaction.memory_flush.model_copy(update={"enabled": False})
     return settings.model_copy(update={"compaction": settings.compaction.model_copy(update={"memory_flush": flush})})
-
-
-def _no_figures() -> ContextUsed:
-    return ContextUsed(tokens=0, window=0, exact=False)
 
 
 async def _nothing() -> None:

@@ -7,13 +7,14 @@ Pure, but slow on long texts: call it in a thread.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from clawbot.context.truncate import head_and_tail
 from clawbot.languages.tables import pattern_in
+from clawbot.llm.tokens import Count
 from clawbot.messages import OFFLINE, AssistantMessage, Message, ToolResultMessage, UserMessage, quotes_notes
 from clawbot.sessions.silence import names_token, spoken
 from clawbot.text.identifiers import identifiers, titles
@@ -54,7 +55,7 @@ def carry(
     *,
     preserve: int,
     most: int,
-    count: Callable[[str], int],
+    count: Count,
     split: bool = False,
     earlier: Sequence[str] = (),
 ) -> str:
@@ -122,7 +123,7 @@ def file_lists(messages: Iterable[Message], details: Any = None) -> FileLists:
     return FileLists(tuple(sorted(read - modified)), tuple(sorted(modified)))
 
 
-def show_files(lists: FileLists, most: int, count: Callable[[str], int]) -> str:
+def show_files(lists: FileLists, most: int, count: Count) -> str:
     """Return the section that lists them, in at most `most` tokens by `count`; "" without files or room."""
     for share in (len(lists.read) + len(lists.modified), 40, 15, 5, 2):
         lines = [_files_line("Changed", lists.modified, share), _files_line("Read", lists.read, share)]
@@ -144,7 +145,7 @@ def _listed(details: Any, name: str) -> set[str]:
     return {path for path in paths if isinstance(path, str)} if isinstance(paths, list) else set()
 
 
-def wanted_identifiers(messages: Iterable[Message], max_tokens: int, count: Callable[[str], int]) -> list[str]:
+def wanted_identifiers(messages: Iterable[Message], max_tokens: int, count: Count) -> list[str]:
     """Up to `MOST` names in messages of user and assistant, the most important that fit in `max_tokens`, ordered by
     their last mention. Without secrets and the silent token."""
     scores: dict[str, float] = {}

@@ -7,7 +7,7 @@ Pure, but counts tokens: call it in a thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from msgspec import Struct
 from clawbot.context.compaction.carried import carry, file_lists, quoted_in, show_files, wanted_identifiers
 from clawbot.context.compaction.prompts import SYSTEM, UNFINISHED, Task, fit, neutral, prompt_for, serialise
 from clawbot.context.truncate import head_and_tail
+from clawbot.llm.tokens import Count
 from clawbot.messages import Message, UserMessage, quotes_notes
 from clawbot.text.language import detect_last
 from clawbot.text.secrets import secret_values, without_secrets
@@ -78,7 +79,7 @@ def gather(
     focus: str,
     preserve: int,
     tokens: int,
-    count: Callable[[str], int],
+    count: Count,
 ) -> Material:
     """The material for a summary of `tokens` tokens at most: of `messages` and then `prefix`, the beginning of a turn
     whose rest remains. Blocks."""
@@ -135,12 +136,12 @@ def stage_budget(window: int, answer: int, overhead: int) -> int:
     return max(MIN_STAGE, int((window - answer - overhead) / SAFETY))
 
 
-def parts_of(texts: Iterable[str], stage: int, count: Callable[[str], int]) -> list[SizedText]:
+def parts_of(texts: Iterable[str], stage: int, count: Count) -> list[SizedText]:
     """Return `texts` with their tokens by `count`. One longer than half a stage is truncated to that. Blocks."""
     return [_part(text, stage // 2, count) for text in texts]
 
 
-def _part(text: str, most: int, count: Callable[[str], int]) -> SizedText:
+def _part(text: str, most: int, count: Count) -> SizedText:
     tokens = count(text)
     chars = len(text)
     shown = text

@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from clawbot.context.truncate import clamp, head_and_tail
 from clawbot.languages.tables import pattern_in, text_in
+from clawbot.llm.tokens import Count
 from clawbot.messages import (
     AssistantMessage,
     BashExecutionMessage,
@@ -135,7 +136,7 @@ def _heading(line: str, depth: int) -> tuple[str, int, str] | None:
     return (name, depth, found.groupdict().get("rest", "")) if found and name else None
 
 
-def fit(text: str, most: int, count: Callable[[str], int]) -> str:
+def fit(text: str, most: int, count: Count) -> str:
     """`text`, with its longest sections shortened to `most` tokens by `count` if necessary; headings are kept. Text of
     only headings may be truncated. Blocks."""
     room = most
@@ -150,7 +151,7 @@ def fit(text: str, most: int, count: Callable[[str], int]) -> str:
     return shown
 
 
-def _shortened(text: str, room: int, count: Callable[[str], int]) -> str:
+def _shortened(text: str, room: int, count: Count) -> str:
     sections = folded(*parse(text))
     room -= sum(count(f"## {section.title}\n\n\n") for section in sections)
     sizes = [count(_body(section)) for section in sections]
@@ -172,7 +173,7 @@ def _shares(sizes: Sequence[int], room: int) -> list[int]:
     return shares
 
 
-def _kept(section: SummarySection, room: int, count: Callable[[str], int]) -> list[str]:
+def _kept(section: SummarySection, room: int, count: Count) -> list[str]:
     """Return the lines of a section within `room` tokens, with a mark for omitted ones."""
     lines = [line for line in section.lines if line.strip()]
     front = section.title in _FRONT
