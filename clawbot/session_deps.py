@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from clawbot.agent.agent import Agent
@@ -19,6 +19,7 @@ from clawbot.services import RuntimeOptions, SharedServices
 from clawbot.sessions.reset import policy_of, type_of
 from clawbot.subagents import SubagentRunner
 from clawbot.tools.changing import AskedFiles
+from clawbot.tools.memory import Current
 from clawbot.tools.paths import Fence, agent_fence, hook_paths
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.registry import Toolbox, build_toolbox
@@ -55,7 +56,7 @@ def _agents(services: SharedServices) -> Iterator[AgentInfo]:
 
 def toolbox(
     services: SharedServices,
-    current: Callable[[], str | None],
+    current: Current,
     asked: AskedFiles | None = None,
     more: Sequence[AnyTool] = (),
 ) -> Toolbox:

@@ -14,6 +14,9 @@ from operator import attrgetter
 
 from msgspec import Struct
 
+Skips = Callable[[str], bool]
+"""Returns whether a path is left out."""
+
 DEEPEST = 64
 """Maximum depth of nested folders. Real trees are below 20, and every system call accepts a path of 64 names. The file
 tools create nothing deeper, so the walk finds all that they write."""
@@ -49,7 +52,7 @@ class TreeWalk:
         self,
         top: int,
         *,
-        skips: Callable[[str], bool] | None = None,
+        skips: Skips | None = None,
         ignored: Container[str] = (),
         most: int = MAX_TREE_ENTRIES,
         deepest: int = DEEPEST,

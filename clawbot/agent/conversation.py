@@ -127,7 +127,7 @@ class Conversation:
         record = self.session.record
         # If earlier turns were not counted (a foreign transcript), the total is unknown.
         before = 0 if record.turns is None and len(self.items) == 1 else record.turns
-        last = record.last_interaction_at if message.scheduled else epoch_ms(self._clock.now())
+        last = record.last_interaction_at if message.scheduled else entry.message.timestamp
         self._change(turns=None if before is None else before + 1, last_interaction_at=last)
         return entry.id
 

@@ -30,6 +30,9 @@ from clawbot.text.topics import words
 from clawbot.text.visible import one_line
 from clawbot.tools.protocol import DECLINED, ApprovalQuestion, Approver
 
+Keep = Callable[[], Awaitable[None]]
+"""Has a text on disk when it returns."""
+
 SEARCH = "memory_search"
 REMEMBERS = {"append", "grep", "list"}  # what remembering takes; nothing else is done for the model
 MAX_ROUNDS, MAX_QUERY, MAX_LINES, MAX_CHARS = 4, 400, 3, 600
@@ -74,7 +77,7 @@ async def settle_found_server(deps: AgentDeps, approve: Approver, scope: Scope) 
     return True
 
 
-async def wait_ready(deps: AgentDeps, scope: Scope, keep: Callable[[], Awaitable[None]] | None = None) -> bool:
+async def wait_ready(deps: AgentDeps, scope: Scope, keep: Keep | None = None) -> bool:
     """Wait for a server that is not ready, so that the first request fits its window; True when more is known of the
     model then. `keep` saves the message during the wait. Raises InterruptedTurnError."""
     model, known = deps.model.chat, deps.model.chat.info

@@ -106,7 +106,6 @@ class RequestBuilder:
         self._counted_for = ""
         self._count_with(TokenCounter())
         self._preparing = threading.Lock()
-        self._messages = Kept[ContextItem, Message](lambda item: item.message)
         self._pictures = Pictures()
         self._older, self._newer = Pairing(), Pairing()
         self._pruner = Pruner(settings.context_pruning)
@@ -223,10 +222,12 @@ class RequestBuilder:
         with self._preparing:
             tools = self._tools_of(built)
             weight = _weigh(built.prompt, tools)
-            pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
+            pruned = items
+            if self._settings.context_pruning.mode != "off":
+                pruned = self._pruner.view(items, now_ms=epoch_ms(self._deps.clock.now()), window=window)
             seen = self._limit.view(pruned, window=window, fixed=weight, share=_ALL)
             full = seen if pruned == items else self._limit_full.view(items, window=window, fixed=weight, share=_ALL)
-            messages = self._messages.of(seen)
+            messages = [item.message for item in seen]
             older = self._older.of(messages[:fresh]) if fresh else []
             newer = self._newer.of(messages[fresh:])
             view = NextRequest(built.prompt, tools, [*older, *newer], bool(older), len(older), self._counted_for)

@@ -10,7 +10,7 @@ import json
 import posixpath
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from msgspec import Struct, structs
@@ -239,7 +239,7 @@ def _emit_output(scope: Scope, call_id: str, text: str) -> None:
     scope.emit(ToolOutput(call_id=call_id, text=text))
 
 
-async def _run(asked: ShellCommand, tools: Toolbox, on_output: Callable[[str], None], scope: Scope) -> _Ended:
+async def _run(asked: ShellCommand, tools: Toolbox, on_output: OnOutput, scope: Scope) -> _Ended:
     output = ""
 
     def add(text: str) -> None:

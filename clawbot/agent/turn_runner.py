@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 
 from msgspec import UNSET, structs
@@ -31,7 +31,7 @@ from clawbot.agent.events import (
 )
 from clawbot.agent.flush import SilentTurn
 from clawbot.agent.hooks import SessionHooks
-from clawbot.agent.preparation import help_with, settle_found_server, wait_ready
+from clawbot.agent.preparation import Keep, help_with, settle_found_server, wait_ready
 from clawbot.agent.prompt_builder import ATTACHED_SHARE, PromptBuilder
 from clawbot.agent.request_builder import PreparedRequest, RequestBuilder
 from clawbot.agent.status import RuntimeStatus, last_flush, other_model
@@ -71,8 +71,6 @@ SERVER = "server"
 """The call id of the question about a server that was found."""
 
 NOTHING = Attached()
-
-Keep = Callable[[], Awaitable[None]]
 
 
 class TurnRunner:

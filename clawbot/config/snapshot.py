@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from clawbot.config.schema import Settings
     from clawbot.config.values import SettingsSection
 
+Load = Callable[[], "Settings"]
+
 log = logging.getLogger(__name__)
 
 _SECTIONS = ("agents", "memory", "tui", "logging")
@@ -116,7 +118,7 @@ def _state(file: Path) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _read(file: Path, digest: bytes, load: Callable[[], Settings]) -> Settings | None:
+def _read(file: Path, digest: bytes, load: Load) -> Settings | None:
     """Return the settings in `file`; None if it is none of the same `digest`, complete, and the user's alone."""
     try:
         handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -184,7 +186,7 @@ def _fields(section: SettingsSection) -> dict[str, Any]:
     return {name: getattr(section, name) for name in (*kind.model_fields, *worked_out)}
 
 
-def _decoded(load: Callable[[], Settings], code: int, data: memoryview) -> Any:
+def _decoded(load: Load, code: int, data: memoryview) -> Any:
     if code == _PATH:
         return Path(os.fsdecode(bytes(data)))
     inner = msgpack.decode(data, ext_hook=functools.partial(_decoded, load))

@@ -22,6 +22,9 @@ from clawbot.config.source import KeyPath, Layer, Mark, dotted
 from clawbot.config.values import SettingsSection
 from clawbot.text.secrets import redact
 
+Spare = Callable[[KeyPath, object], bool]
+"""Returns whether an unknown key with its value is left out."""
+
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]|(?<=[A-Z])[A-Z](?=[a-z])")
 
 
@@ -108,7 +111,7 @@ def _paths_of(name: str, section: type[SettingsSection], path: KeyPath) -> Itera
 
 
 def respell(
-    layer: Layer, schema: type[SettingsSection], spare: Callable[[KeyPath, object], bool] = lambda *_: False
+    layer: Layer, schema: type[SettingsSection], spare: Spare = lambda *_: False
 ) -> tuple[Layer, list[ConfigProblem]]:
     """`layer` with the keys of `schema`, and a problem for each duplicate key, and each unknown one with its value that
     `spare` does not leave out."""
@@ -120,9 +123,7 @@ def respell(
 class _Speller:
     """Walks through data and schema in parallel; `old` paths are the file's, `new` ones the schema's."""
 
-    def __init__(
-        self, marks: dict[KeyPath, Mark], root: type[SettingsSection], spare: Callable[[KeyPath, object], bool]
-    ) -> None:
+    def __init__(self, marks: dict[KeyPath, Mark], root: type[SettingsSection], spare: Spare) -> None:
         self.old_marks = marks
         self.root = root
         self.spare = spare

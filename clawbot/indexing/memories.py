@@ -15,7 +15,7 @@ from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.search.protocols import Complete
 from clawbot.memory.values import EVERY_SOURCE, Progress, SearchRequest, SearchResult, Source
 from clawbot.text.interface import _
-from clawbot.tools.memory import AgentMemory, memory_tools
+from clawbot.tools.memory import AgentMemory, Current, memory_tools
 from clawbot.tools.protocol import AnyTool
 from clawbot.tools.sessions import session_tools
 from clawbot.tools.workspace_files import read_workspace_file
@@ -63,7 +63,7 @@ class AgentMemories:
     def _listener(self, agent_id: str) -> Listener:
         return Listener(lambda problem: self.vectors.report(agent_id, problem), self._open_sessions)
 
-    def tools(self, current: Callable[[], str | None]) -> tuple[AnyTool, ...]:
+    def tools(self, current: Current) -> tuple[AnyTool, ...]:
         """Return the tools that search; `current` is the running conversation, as the index names it."""
         if self.own is None:
             return ()

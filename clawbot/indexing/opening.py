@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from clawbot.config.schema_memory import QuerySettings
     from clawbot.llm.embedding import LiteLLMEmbedder
 
+OnProblem = Callable[[str], None]
 
 NONE = "none"
 
@@ -45,7 +46,7 @@ NONE = "none"
 class Listener(Struct, frozen=True):
     """Receives each problem of a memory once (`report`), and names the open sessions (`sessions`)."""
 
-    report: Callable[[str], None] = lambda _: None
+    report: OnProblem = lambda _: None
     sessions: Callable[[], frozenset[str]] = frozenset
 
 
@@ -260,10 +261,10 @@ class VectorProbe:
         self._memories = dict(memories)
         self._task: asyncio.Task[None] | None = None
         self._patience = 0.0
-        self._report: Callable[[str], None] | None = None
+        self._report: OnProblem | None = None
         self._reported: set[tuple[str, str]] = set()
 
-    def start(self, report: Callable[[str], None], *, deep: bool) -> None:
+    def start(self, report: OnProblem, *, deep: bool) -> None:
         """Probe in the background, and `report` each memory whose provider can't work. `deep`: send it one word;
         otherwise only local problems are found."""
         self._patience = 0.0 if deep else CHECK_SECONDS

@@ -14,7 +14,6 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from clawbot.collector import collecting_later
@@ -28,14 +27,13 @@ from clawbot.llm.frames import (
     Embed,
     Embedded,
     Ended,
-    Report,
     Request,
     WorkerReady,
     request_decoder,
 )
 from clawbot.llm.tokens import vocabulary_folder
 from clawbot.llm.vectors import Rows
-from clawbot.llm.worker_reuse import REUSABLE, WorkerHost, first_client
+from clawbot.llm.worker_reuse import REUSABLE, Take, WorkerHost, first_client
 from clawbot.worker_pipe import FrameWriter, claim_pipes, serve_frames
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ _logger = logging.getLogger("clawbot.llm.worker")
 class CallReports:
     """The reports of one call: gathers its chunks and sends them a few times a second, the first one at once."""
 
-    def __init__(self, send: Callable[[Report], object], call_id: int) -> None:
+    def __init__(self, send: Take, call_id: int) -> None:
         self._report = send
         self._id = call_id
         self._chunks: list[dict[str, Any]] = []
@@ -132,7 +130,7 @@ class Worker:
     """Serves the requests of one client, several at once. A pipe is blocking: a parent that does not read holds the
     models' streams back."""
 
-    def __init__(self, send: Callable[[Report], object], loaded: asyncio.Future[LiteLLMEngine]) -> None:
+    def __init__(self, send: Take, loaded: asyncio.Future[LiteLLMEngine]) -> None:
         """`loaded` gets the engine. Needs a running event loop."""
         self._send = send
         self._tasks: dict[int, asyncio.Task[None]] = {}

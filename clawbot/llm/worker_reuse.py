@@ -32,6 +32,9 @@ from clawbot.llm.frames import Logged, Report, Request, report_decoder, request_
 from clawbot.locks import try_lock
 from clawbot.worker_pipe import FrameSplitter, encode_frame, end_group, module_command
 
+Take = Callable[[Report], object]
+"""Receives a report."""
+
 REUSABLE = "--reusable"
 """The argument of a worker whose stdin is a socket, so that it may outlive the process at the other end."""
 WELCOME_SECONDS = 1.0
@@ -128,7 +131,7 @@ class Connection(_FrameConnection):
     `pid` is the worker's process, None until it is known; `greeted`: the worker has accepted this client.
     """
 
-    def __init__(self, take: Callable[[Report], None], pid: int | None = None) -> None:
+    def __init__(self, take: Take, pid: int | None = None) -> None:
         super().__init__()
         self._take = take
         self.pid = pid
@@ -161,7 +164,7 @@ class Connection(_FrameConnection):
             await asyncio.wait([self.ended], timeout=WELCOME_SECONDS)
 
 
-async def join(take: Callable[[Report], None], linger: float) -> Connection | None:
+async def join(take: Take, linger: float) -> Connection | None:
     """Connect to the running worker; None without one for this environment."""
     try:
         path = await asyncio.to_thread(trusted_address)
@@ -179,7 +182,7 @@ async def join(take: Callable[[Report], None], linger: float) -> Connection | No
     return connection if connection.greeted else None
 
 
-async def launch(take: Callable[[Report], None], linger: float) -> Connection:
+async def launch(take: Take, linger: float) -> Connection:
     """Start a worker that ends `linger` seconds after its last client. Raises OSError, NotImplementedError."""
     found = await asyncio.to_thread(environment_digest)
     ours, theirs = socket.socketpair()
@@ -304,7 +307,7 @@ class WorkerHost:
     a while, at once if it has no socket.
     """
 
-    def __init__(self, serve: Callable[[Callable[[Report], object]], Service]) -> None:
+    def __init__(self, serve: Callable[[Take], Service]) -> None:
         self.serve = serve
         self._clients: list[_ClientConnection] = []
         self._digest = b""

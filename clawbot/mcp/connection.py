@@ -30,6 +30,8 @@ from clawbot.mcp.frames import (
 )
 from clawbot.worker_pipe import WorkerProcess, module_command
 
+OnListing = Callable[[Listing], None]
+
 LINES = 500
 """Lines of a server that are logged for each call."""
 IMPORT_SECONDS = 30.0
@@ -62,7 +64,7 @@ class McpConnection:
         self,
         name: str,
         start: Callable[[], tuple[Start, Mapping[str, str]]],
-        on_listing: Callable[[Listing], None],
+        on_listing: OnListing,
         clock: Clock,
         *,
         idle: float = 0.0,
@@ -193,7 +195,7 @@ class _Process:
     def __init__(
         self,
         log: logging.Logger,
-        on_listing: Callable[[Listing], None],
+        on_listing: OnListing,
         on_end: Callable[[_Process, str], None],
     ) -> None:
         loop = asyncio.get_running_loop()

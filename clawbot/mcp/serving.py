@@ -28,6 +28,9 @@ from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, ToolOutcome
 from clawbot.tools.registry import Toolbox
 
+Accepts = Callable[[str], Awaitable[bool]]
+"""Returns whether a token is valid."""
+
 READING = ("memory_search", "memory_get")
 SECONDS = 60.0
 """Time limit of a call."""
@@ -141,9 +144,7 @@ async def serve_stdio(memory: MemoryServer) -> None:
         await memory.server.run(incoming, outgoing, memory.server.create_initialization_options())
 
 
-async def serve_http(
-    memory: MemoryServer, port: int, accepts: Callable[[str], Awaitable[bool]], ready: Callable[[str], None]
-) -> None:
+async def serve_http(memory: MemoryServer, port: int, accepts: Accepts, ready: Callable[[str], None]) -> None:
     """Answer clients on loopback at `port` (0: a free one) until SIGINT or SIGTERM. `accepts` checks whether a bearer
     token is the right one; `ready` gets the address once it can be called. The library refuses a Host or an Origin
     that is not loopback. Raises OSError if the port is taken."""
@@ -165,7 +166,7 @@ async def serve_http(
 class _Guarded:
     """`app` for those who have the token."""
 
-    def __init__(self, app: ASGIApp, accepts: Callable[[str], Awaitable[bool]]) -> None:
+    def __init__(self, app: ASGIApp, accepts: Accepts) -> None:
         self._app = app
         self._accepts = accepts
 

@@ -30,6 +30,8 @@ from clawbot.mcp.frames import Start
 from clawbot.messages import scrub
 from clawbot.signals import on_signals
 
+IsOrderly = Callable[[], bool]
+
 log = logging.getLogger("clawbot.mcp")
 
 CLOSE_SECONDS = 1.0
@@ -50,14 +52,14 @@ class FloodError(httpx2.StreamError):
     """A server sent more than is taken. Of this kind so that the library makes it the answer to the request."""
 
 
-def transport_of(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) -> AbstractAsyncContextManager[Streams]:
+def transport_of(start: Start, on_lost: OnLost, is_orderly: IsOrderly) -> AbstractAsyncContextManager[Streams]:
     """The way to the server of `start`. Entering it raises OSError when its program can't be started. At the end the
     program is asked to end where `is_orderly`, else killed."""
     return reducing(_stdio(start, on_lost, is_orderly) if start.command is not None else _http(start))
 
 
 @asynccontextmanager
-async def _stdio(start: Start, on_lost: OnLost, is_orderly: Callable[[], bool]) -> AsyncGenerator[Streams, None]:
+async def _stdio(start: Start, on_lost: OnLost, is_orderly: IsOrderly) -> AsyncGenerator[Streams, None]:
     adopt_descendants()
     process = await asyncio.create_subprocess_exec(
         start.command or "",

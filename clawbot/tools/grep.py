@@ -28,7 +28,7 @@ from clawbot.tools.folder import WorkspaceFolder, WorkspacePath, explained, open
 from clawbot.tools.listing import ReadingTool, glob_of, left_out, walk
 from clawbot.tools.matching import compiled, fitting_lines
 from clawbot.tools.protocol import ToolError, ToolOutcome
-from clawbot.trees import MAX_PROBLEMS
+from clawbot.trees import MAX_PROBLEMS, Skips
 
 if TYPE_CHECKING:
     from regex import Match
@@ -250,7 +250,7 @@ class _Search:
         with self._folder.folder(path.parts, base=path.base) as folder:
             yield from self._below(folder, f"{path.shown}/", hides)
 
-    def _below(self, folder: int, prefix: str, hides: Callable[[str], bool]) -> Iterator[str]:
+    def _below(self, folder: int, prefix: str, hides: Skips) -> Iterator[str]:
         found = walk(folder, hides)
         for entry in found:
             if entry.is_folder or not self._wanted(prefix, entry.path):

@@ -6,7 +6,7 @@ import copy
 import itertools
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Self, TypeVar
 
@@ -19,7 +19,7 @@ from clawbot.tools.arguments import Arguments, ArgumentTool, TypedTool
 from clawbot.tools.folder import WorkspaceFolder
 from clawbot.tools.paths import Barred, Fence
 from clawbot.tools.protocol import SessionAccess, ToolError, ToolOutcome
-from clawbot.trees import MAX_TREE_ENTRIES, TreeWalk
+from clawbot.trees import MAX_TREE_ENTRIES, Skips, TreeWalk
 
 A = TypeVar("A", bound=Arguments)
 
@@ -70,7 +70,7 @@ HIDDEN = {".git"}
 FolderArgument = Annotated[str, Meta(description="Folder.")]
 
 
-def walk(top: int, hides: Callable[[str], bool] | None = None) -> TreeWalk:
+def walk(top: int, hides: Skips | None = None) -> TreeWalk:
     """Everything below the open folder `top` except .git and paths for which `hides` is true."""
     return TreeWalk(top, skips=hides, ignored=HIDDEN)
 
@@ -124,7 +124,7 @@ class ListTool(ReadingTool[ListArguments]):
         return ToolOutcome("\n".join(lines), summary=f"{len(entries):,} {'entry' if len(entries) == 1 else 'entries'}")
 
 
-def _plain(handle: int, hides: Callable[[str], bool]) -> tuple[list[str], list[str]]:
+def _plain(handle: int, hides: Skips) -> tuple[list[str], list[str]]:
     """The content of the folder: folders first, then the rest; links with their targets. And what was skipped."""
     with os.scandir(handle) as found:
         entries = list(itertools.islice(found, MAX_TREE_ENTRIES + 1))

@@ -30,7 +30,10 @@ from clawbot.llm.models import SCRIPT
 from clawbot.text.names import fold_name
 from clawbot.text.patterns import any_glob, lazy_re
 from clawbot.text.tables import packaged_table
-from clawbot.trees import TreeWalk
+from clawbot.trees import Skips, TreeWalk
+
+Folders = Callable[[], Collection[Path]]
+"""The folders of something that is loaded again while the program runs."""
 
 Access = Literal["write", "read", "none"]
 
@@ -71,8 +74,8 @@ class Fence(Struct, frozen=True):
     readable: tuple[Path, ...] = ()
     denied: tuple[Barred, ...] = ()
     unwritable: tuple[Barred, ...] = ()
-    hook_folders: Callable[[], Collection[Path]] = tuple
-    skill_folders: Callable[[], Collection[Path]] = tuple
+    hook_folders: Folders = tuple
+    skill_folders: Folders = tuple
 
     def deny(self, *barred: Barred) -> Fence:
         return msgspec.structs.replace(self, denied=(*self.denied, *barred))
@@ -155,7 +158,7 @@ class Bounds:
         parts = _parts(folder)
         return any(rule.access == "none" and rule.parts[: len(parts)] == parts for rule in self._rules)
 
-    def hides(self, folder: str) -> Callable[[str], bool]:
+    def hides(self, folder: str) -> Skips:
         """A predicate for walks: whether a path relative to the real `folder` is denied."""
         if not self.bars_below(folder):
             return lambda path: False
@@ -261,9 +264,9 @@ def agent_fence(
     settings: Settings,
     agent_id: str,
     paths: Paths,
-    hook_folders: Callable[[], Collection[Path]] = tuple,
+    hook_folders: Folders = tuple,
     *,
-    skill_folders: Callable[[], Collection[Path]] = tuple,
+    skill_folders: Folders = tuple,
     config_file: Path | None = None,
     model: str | None = None,
 ) -> Fence:

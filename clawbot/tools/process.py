@@ -28,6 +28,9 @@ from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
 from clawbot.text.secret_names import is_secret_variable
 from clawbot.text.tables import packaged_table
+from clawbot.tools.protocol import OnOutput
+
+OnBytes = Callable[[bytes], None]
 
 
 class _Variables(Struct, frozen=True, forbid_unknown_fields=True):
@@ -203,7 +206,7 @@ class LiveOutput:
     """Reports output while a command runs: at most ten times a second, of too much only the end, and nothing after the
     end of this context."""
 
-    def __init__(self, on_output: Callable[[str], None]) -> None:
+    def __init__(self, on_output: OnOutput) -> None:
         self._on_output = on_output
         self._decoder = getincrementaldecoder("utf-8")(errors="replace")
         self._text = ""
@@ -239,7 +242,7 @@ async def run_command(
     folder: Path,
     seconds: float,
     max_bytes: int,
-    on_output: Callable[[bytes], None] = _ignore,
+    on_output: OnBytes = _ignore,
 ) -> Finished:
     """Run `command` in `folder`, without input, for at most `seconds`; `on_output` receives its output as it comes.
 
@@ -304,7 +307,7 @@ async def _open_pipe() -> tuple[asyncio.StreamReader, asyncio.ReadTransport, int
     return reader, transport, write_end
 
 
-async def _collect(reader: asyncio.StreamReader, output: BoundedOutput, on_output: Callable[[bytes], None]) -> None:
+async def _collect(reader: asyncio.StreamReader, output: BoundedOutput, on_output: OnBytes) -> None:
     while data := await reader.read(CHUNK):
         output.add(data)
         on_output(data)
