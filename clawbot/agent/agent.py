@@ -68,9 +68,10 @@ class Agent:
         self.conversation = conversation
         self.hooks = SessionHooks(deps, conversation, self.notify)
         waiting = self._next_steered
-        self._turns = TurnRunner(deps, conversation, self.hooks, self._set_saving, steering=waiting)
+        self._turns = TurnRunner(deps, conversation, self.hooks, steering=waiting)
+        self._turns.gate.on_saving = self._set_saving
         self.outbox = Outbox(conversation.session, deps.clock, self.notify)
-        self._submissions = Submissions(self._accept, deps.clock, self.outbox.keep, self.outbox.drop_soon)
+        self._submissions = Submissions(self._accept, deps.clock, self.outbox)
         self.ended = EndedSessions(deps, self.notify)
         requests, alone, notify = self._turns.requests, self._submissions.exclusive, self.notify
         self.titles = Titles(deps, conversation, requests, self.hooks.words, exclusive=alone, notify=notify)

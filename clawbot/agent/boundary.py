@@ -14,7 +14,6 @@ import functools
 import logging
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -22,6 +21,7 @@ from msgspec import structs
 
 from clawbot.agent.conversation import Conversation
 from clawbot.agent.events import MemoryWritten, Scope, secrets_left_out, warning
+from clawbot.agent.hooks import SessionHooks
 from clawbot.agent.offers import (
     MAX_FAILURES,
     FlushOutcome,
@@ -34,6 +34,7 @@ from clawbot.agent.offers import (
 )
 from clawbot.context.detached import Detached
 from clawbot.deadline import InterruptedTurnError
+from clawbot.hooks.events import ContextFlush
 from clawbot.sessions.entries import FINAL, OFFER, CompactionEntry, CustomEntry, Exit, MemoryWrite, Offer, Phase, Result
 from clawbot.sessions.store import OpenSession
 from clawbot.text.interface import N_, _
@@ -66,25 +67,22 @@ class FlushTarget(Protocol):
 
 
 class MemoryGate:
-    """The gate of one conversation. `saving` is called when an offer begins and ends, `ended` with each result.
+    """The gate of one conversation. `on_saving` is called when an offer begins and ends; `hooks` get each result.
     `after_failure` is added to the notice when memory fails for good."""
 
     def __init__(
         self,
         conversation: Conversation,
         target: FlushTarget,
-        workspace: Path,
-        saving: Callable[[bool], None],
-        ended: Callable[[Offer], None],
+        hooks: SessionHooks,
         *,
         after_failure: str = GOES_ON,
     ) -> None:
         self._conversation = conversation
-        self._saving = saving
-        self._ended = ended
+        self._hooks = hooks
         self._after_failure = after_failure
         self._target = target
-        self._workspace = workspace
+        self.on_saving: Callable[[bool], None] | None = None
         self._session: OpenSession | None = None
         self._state = OfferState()
         self._reported = False
@@ -158,7 +156,7 @@ class MemoryGate:
         state = self.state
         if state.open is None:
             return
-        folder = WorkspaceFolder(self._workspace)
+        folder = WorkspaceFolder(self._hooks.deps.workspace)
         there = [write for write in state.open_writes if await asyncio.to_thread(is_on_disk, folder, write)]
         result: Result = "written" if there else "interrupted"
         ended = structs.replace(state.open, phase="end", result=result, writes=tuple(there), recovered=True)
@@ -171,11 +169,11 @@ class MemoryGate:
         await self._conversation.save_rest()
         begun = self._begun(way, copy)
         await self._record(begun)
-        self._saving(True)
+        self._report_saving(True)
         try:
             outcome = await self._target.take(copy, functools.partial(self.note_write, begun), scope)
         finally:
-            self._saving(False)
+            self._report_saving(False)
         stopped = outcome.result == "interrupted"
         if stopped and outcome.writes:
             # Otherwise the same would be offered and written twice.
@@ -211,8 +209,14 @@ class MemoryGate:
         await self._record(ended)
         if ended.result in ("written", "nothing"):
             self._conversation.offered()
-        self._ended(ended)
+        files = list(dict.fromkeys(write.path for write in ended.writes))
+        record = {"exit": ended.exit, "by": ended.by, "result": ended.result, "error": ended.error}
+        self._hooks.emit(ContextFlush, files=files, **record)
         return ended
+
+    def _report_saving(self, saving: bool) -> None:
+        if self.on_saving is not None:
+            self.on_saving(saving)
 
     def _report_failure(self, ended: Offer, scope: Scope) -> None:
         """One notice per cycle: when memory is given up, or when text leaves without having been saved."""

@@ -317,7 +317,7 @@ class EndedSessions:
     async def _offer_rest(self, conversation: Conversation) -> bool:
         """Offer what is left; whether nothing is any more."""
         hooks = SessionHooks(self._deps, conversation, self._notify)
-        runner = TurnRunner(self._deps, conversation, hooks, lambda _saving: None, ended=True)
+        runner = TurnRunner(self._deps, conversation, hooks, ended=True)
         events: list[Event] = []
         scope = Scope(events.append, self._cancel)
         way: Exit = "reset" if conversation.session.record.ended_reason else "quit"

@@ -27,21 +27,15 @@ log = logging.getLogger(__name__)
 
 
 class Submissions:
-    """One runs, the others wait in their order. `accept` runs one and returns how it ended, `keep` has a text of the
-    user on disk that must wait; they raise nothing, and `keep` ends in the order in which it is called. `on_sent`
-    receives a text that was sent in the turn before its own."""
+    """One runs, the others wait in their order. `accept` runs one and returns how it ended; it raises nothing. `outbox`
+    has a text of the user on disk that must wait."""
 
     def __init__(
-        self,
-        accept: Callable[[str, Scope], Awaitable[TurnEnded]],
-        clock: Clock,
-        keep: Callable[[str, Scope], Awaitable[None]] | None = None,
-        on_sent: Callable[[Scope], None] = lambda scope: None,
+        self, accept: Callable[[str, Scope], Awaitable[TurnEnded]], clock: Clock, outbox: Outbox | None = None
     ) -> None:
         self._accept = accept
         self._clock = clock
-        self._keep = keep
-        self._on_sent = on_sent
+        self._outbox = outbox
         self._turn = asyncio.Lock()
         self._waiting: list[Waiting] = []
         self._driver: asyncio.Task[None] | None = None
@@ -71,8 +65,8 @@ class Submissions:
                 else:
                     driver.cancel()
                 await asyncio.wait({driver})
-                if runs and self._keep is not None and origin == "user" and not scope.sent:
-                    await self._keep(scrub(text), scope)
+                if runs and self._outbox is not None and origin == "user" and not scope.sent:
+                    await self._outbox.keep(scrub(text), scope)
 
     def interrupt(self) -> bool:
         """Stop what runs. False when nothing does."""
@@ -109,8 +103,8 @@ class Submissions:
             self._waiting.append(waiting)
             position = len(self._waiting)
             try:
-                if self._keep is not None and scope.origin == "user":
-                    await self._keep(text, scope)
+                if self._outbox is not None and scope.origin == "user":
+                    await self._outbox.keep(text, scope)
                 scope.emit(MessageQueued(text=text, position=position, unsent_id=scope.unsent_id))
                 waiting.reported = True
                 await self._turn.acquire()
@@ -118,7 +112,8 @@ class Submissions:
                 self._waiting.remove(waiting)
             if waiting.sent:
                 self._turn.release()
-                self._on_sent(scope)
+                if self._outbox is not None:
+                    self._outbox.drop_soon(scope)
                 scope.emit(TurnEnded(status="done"))
                 return
         else:

@@ -44,7 +44,7 @@ from clawbot.context.report import ContextReport
 from clawbot.context.window import plan_budget
 from clawbot.deadline import InterruptedTurnError
 from clawbot.errors import ClawbotError
-from clawbot.hooks.events import ContextFlush, MessageReceived, MessageSent
+from clawbot.hooks.events import MessageReceived, MessageSent
 from clawbot.llm.errors import ContextOverflowError
 from clawbot.llm.protocol import ChatRequest
 from clawbot.messages import (
@@ -56,7 +56,6 @@ from clawbot.messages import (
     UserBlock,
     UserMessage,
 )
-from clawbot.sessions.entries import Offer
 from clawbot.sessions.errors import SessionStoreError
 from clawbot.sessions.silence import spoken, was_cut
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Approver
@@ -74,20 +73,15 @@ NOTHING = Attached()
 
 
 class TurnRunner:
-    """The turns of one conversation, one at a time. `gate` is its gate to memory, `requests` makes what the
-    model is sent, `policy` keeps that within the window.
-
-    `saving` is called when memory begins to take something, and when it ends.
-    `ended`: nobody uses it any more, and memory alone is to see it. `steering` gives the next text that the user
-    wants sent in the running turn.
-    """
+    """The turns of one conversation, one at a time. `gate` is its gate to memory, `requests` makes what the model is
+    sent, `policy` keeps that within the window. `ended`: nobody uses it any more, and memory alone is to see it.
+    `steering` returns the next text that the user wants sent in the running turn."""
 
     def __init__(
         self,
         deps: AgentDeps,
         conversation: Conversation,
         hooks: SessionHooks,
-        saving: Callable[[bool], None],
         *,
         ended: bool = False,
         steering: Callable[[], Waiting | None] = lambda: None,
@@ -102,9 +96,7 @@ class TurnRunner:
         self.gate = MemoryGate(
             conversation,
             SilentTurn(deps, self.requests, ended=ended),
-            deps.workspace,
-            saving,
-            self._offered,
+            hooks,
             after_failure=COMPLETE if ended else GOES_ON,
         )
         compactor = Compactor(deps, conversation, self.requests, self.gate, hooks)
@@ -378,13 +370,6 @@ class TurnRunner:
             mode=deps.tools.permissions.mode,
             answered_before=other_model(self._conversation.items, model.ref),
             title=record.name,
-        )
-
-    def _offered(self, offer: Offer) -> None:
-        """Notify the hooks of an offer to memory."""
-        files = list(dict.fromkeys(write.path for write in offer.writes))
-        self._hooks.emit(
-            ContextFlush, exit=offer.exit, by=offer.by, result=offer.result, files=files, error=offer.error
         )
 
     def _approver(self, scope: Scope, call_id: str, keep: Keep | None = None) -> Approver:

@@ -230,7 +230,7 @@ class SubagentRunner:
         deps = structs.replace(deps, tools=tools)
         below.serve(deps, own, on_event)
         hooks = SessionHooks(deps, own, on_event)
-        runner = TurnRunner(deps, own, hooks, lambda _saving: None)
+        runner = TurnRunner(deps, own, hooks)
         runner.approvals = _Forwarded(limits.pausing(task.approve), task.description)
         problem = ""
         try:
