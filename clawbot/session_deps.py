@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from clawbot.agent.agent import Agent
@@ -47,13 +47,6 @@ def _hook_folders(services: SharedServices) -> list[Path]:
     return [*(hook.folder for hook in services.hooks.hooks if hook.enabled or hook.off_because), *paths]
 
 
-def _agents(services: SharedServices) -> Iterator[AgentInfo]:
-    settings = services.loaded.settings
-    for agent_id in settings.agent_ids:
-        agent = settings.agent(agent_id)
-        yield AgentInfo(agent_id, agent.workspace, agent.model, agent_id == services.agent_id)
-
-
 def toolbox(
     services: SharedServices,
     current: Current,
@@ -83,11 +76,6 @@ def _skill_tools(services: SharedServices) -> tuple[AnyTool, ...]:
     return (SkillsSearchTool(services.skills.scan, lambda skill: shown_path(skill, services.workspace, Path.home())),)
 
 
-def _attachments(services: SharedServices) -> Attachments:
-    settings = services.agent_settings.attachments
-    return Attachments(services.workspace, settings, state=services.paths.home, fence=_fence(services))
-
-
 async def _forget(services: SharedServices, words: str, sure: bool) -> list[str]:
     # Needed in few conversations.
     from clawbot.forget import Forgetting, Request
@@ -98,13 +86,16 @@ async def _forget(services: SharedServices, words: str, sure: bool) -> list[str]
 
 
 def _front_end(services: SharedServices, options: RuntimeOptions, asked: AskedFiles, run_prompt: RunPrompt) -> FrontEnd:
+    attachments, wanted, state = None, services.agent_settings.attachments, services.paths.home
+    if options.mentions:
+        attachments = Attachments(services.workspace, wanted, state=state, fence=_fence(services))
     return FrontEnd(
         approvals=options.approvals,
         approved=options.approved,
         client=options.client,
         flush_at_end=options.flush_at_end,
         titles=options.titles and services.loaded.settings.session.titles == "auto",
-        attachments=_attachments(services) if options.mentions else None,
+        attachments=attachments,
         asked=asked,
         run_prompt=run_prompt,
     )
@@ -122,8 +113,10 @@ def _deps(
 ) -> AgentDeps:
     """What the agent of `conversation` works with. `run_prompt` takes a turn in another session; `more` are tools
     of this one. Imports extensions: blocks."""
-    settings = services.loaded.settings
-    asked = AskedFiles(services.workspace, services.agent_settings.tools.files.ask)
+    settings, workspace, own = services.loaded.settings, services.workspace, services.agent_settings
+    agents = [(agent_id, settings.agent(agent_id)) for agent_id in settings.agent_ids]
+    infos = tuple(AgentInfo(name, each.workspace, each.model, name == services.agent_id) for name, each in agents)
+    asked = AskedFiles(workspace, own.tools.files.ask)
     tools = toolbox(services, lambda: f"{TRANSCRIPTS}{conversation.session.transcript.path.name}", asked, more)
     if options.mode is not None:
         tools.permissions.mode = options.mode
@@ -131,9 +124,9 @@ def _deps(
     reset = policy_of(settings.session.reset_of(type_of(conversation.session.record.key)))
     mcp = services.mcp.status if services.mcp is not None else tuple
     return AgentDeps(
-        profile=Profile(services.agent_id, services.paths.home, tuple(_agents(services)), mcp, services.loaded.origins),
-        settings=services.agent_settings,
-        workspace=services.workspace,
+        profile=Profile(services.agent_id, services.paths.home, infos, mcp, services.loaded.origins),
+        settings=own,
+        workspace=workspace,
         store=services.store,
         tools=tools,
         clock=services.clock,
