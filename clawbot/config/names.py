@@ -46,9 +46,9 @@ class AgentLookup:
 
     def agent(self, agent_id: str) -> AgentSettings:
         """The settings of `agent_id`: its own entry over the defaults. Raises ConfigError for an unknown agent."""
-        check_agent_id(agent_id)
-        if agent_id in self.agents:
+        if agent_id in self.agents and agent_id != DEFAULTS:
             return self.agents[agent_id]
+        check_agent_id(agent_id)
         near = nearest(agent_id, self.agent_ids)
         hint = f"Did you mean {near}?" if near else f"Add `agents: {{{agent_id}: {{}}}}` to your config.yaml first."
         raise config_error("", f"there is no agent {agent_id!r} (there are: {', '.join(self.agent_ids)})", hint=hint)
