@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from clawbot.agent.events import Notice
+from clawbot.agent.events import Event, Notice
 from clawbot.agent.prompt_builder import PromptBuilder
 from clawbot.context.bootstrap import BootstrapFile, NamedText
 from clawbot.context.prompt import SystemPrompt
@@ -20,7 +20,7 @@ WINDOW = 128_000
 
 
 async def prepared(workspace: Path, key: str = "agent:main:main") -> SystemPrompt:
-    told: list[Notice] = []
+    told: list[Event] = []
     tools = Toolbox([FakeTool("look")], 1000)
     prompting = PromptBuilder(agent_deps(workspace, tools=tools, agent_id="second"))
     return (await prompting.build(key, told.append, WINDOW)).prompt
@@ -109,8 +109,8 @@ async def test_workspace_files_leave_room_for_a_conversation_in_a_small_window(t
 async def test_what_nobody_was_told_is_told_by_the_next_turn(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("rule " * 10_000)
     prompting = PromptBuilder(agent_deps(tmp_path))
-    told: list[Notice] = []
+    told: list[Event] = []
     await prompting.build("agent:main:main", None, WINDOW)
     for _ in range(2):
         await prompting.build("agent:main:main", told.append, WINDOW)
-    assert [notice.level for notice in told] == ["warning"]
+    assert [event.level for event in told if isinstance(event, Notice)] == ["warning"]
