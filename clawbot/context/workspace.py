@@ -1,4 +1,5 @@
-"""Creates the workspace from the template files, and compares files with their templates.
+"""Creates the workspace from the template files, compares files with their templates, and finds and sets aside what a
+command has put in place of the workspace's own files and folders.
 
 A file is only created if it is missing. BOOTSTRAP.md, the first-run ritual, is only put into a new workspace: deleting
 it ends the ritual for good.
@@ -84,6 +85,9 @@ ALWAYS = (*SEEDED, HEARTBEAT)
 """Files of every workspace; the last one is only read by heartbeats and never part of a prompt."""
 TEMPLATES = (*ALWAYS, MEMORY, RITUAL)
 OLD_RECORD = Path(".clawbot/workspace-state.json")  # of earlier versions, in the workspace
+FOLDERS = (str(OLD_RECORD.parent), "attachments", "exports", "hooks", "memory", "skills")
+FILES = (*TEMPLATES, "BOOT.md")
+LINKABLE = ("hooks", "skills")  # what is there is off until the user trusts it, by its real path
 PERSONAL = ("IDENTITY.md", "USER.md")  # files that differ from the template in a used workspace
 SIGNS_OF_LIFE = ("memory", ".git")
 _HEX = frozenset("0123456789abcdef")
@@ -260,11 +264,6 @@ def _recorded(record: Path) -> WorkspaceState | None:
     known = {name: state.seeded.get(name, "") for name in TEMPLATES}
     digests = {name: digest for name, digest in known.items() if len(digest) == 64 and _HEX.issuperset(digest)}
     return msgspec.structs.replace(state, seeded=digests)
-
-
-FOLDERS = (str(OLD_RECORD.parent), "attachments", "exports", "hooks", "memory", "skills")
-FILES = (*TEMPLATES, "BOOT.md")
-LINKABLE = ("hooks", "skills")  # what is there is off until the user trusts it, by its real path
 
 
 class BentPath(Struct, frozen=True):
