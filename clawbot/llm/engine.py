@@ -60,6 +60,8 @@ DRAIN_SECONDS = 5.0
 """How long a finished answer is held back for the usage that may follow."""
 Sink = Callable[[dict[str, Any]], object]
 """Takes the chunks of a call."""
+Method = Callable[..., Any]
+"""A function or method of litellm."""
 _MISTAKES = (ImportError, AttributeError, TypeError, NameError, LookupError, AssertionError, NotImplementedError)
 _FAULTS = (*_MISTAKES, RecursionError, SyntaxError, ValidationError)
 # litellm's message for an exception that it does not know and did not pass on. A server's message is another error.
@@ -166,7 +168,7 @@ def _replace_functions() -> None:
             _logger.warning("a library has no %s any more; calls may fail, be repeated or be slower", name)
 
 
-def _unstored(transform: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _unstored(transform: Method) -> Method:
     """Let requests to the Responses API, which litellm's method `transform` makes, ask the vendor to store nothing. The
     reasoning then comes back encrypted, if the model reasons: others refuse to be asked for it."""
 
@@ -179,7 +181,7 @@ def _unstored(transform: Callable[..., dict[str, Any]]) -> Callable[..., dict[st
     return unstored
 
 
-def _text_as_it_is(parse: Callable[[Any, dict[str, Any]], Any]) -> Callable[[Any, dict[str, Any]], Any]:
+def _text_as_it_is(parse: Method) -> Method:
     """Keep litellm's method `parse` from searching Ollama's text for tags of reasoning."""
 
     def parse_chunk(self: object, chunk: dict[str, Any]) -> Any:
@@ -191,7 +193,7 @@ def _text_as_it_is(parse: Callable[[Any, dict[str, Any]], Any]) -> Callable[[Any
     return parse_chunk
 
 
-def _unabridged(translate: Callable[..., Any]) -> Callable[..., Any]:
+def _unabridged(translate: Method) -> Method:
     """Make litellm's `translate`, for events of the Responses API, return refusals as text, and keep the reason for an
     incomplete answer."""
 
@@ -208,7 +210,7 @@ def _unabridged(translate: Callable[..., Any]) -> Callable[..., Any]:
     return unabridged
 
 
-def _uncommented(parse: Callable[..., Any]) -> Callable[..., Any]:
+def _uncommented(parse: Method) -> Method:
     """Keep comments in a stream from litellm's method `parse`, which would wait for the end of them."""
     return lambda self, chunk: None if chunk.startswith(":") else parse(self, chunk)
 
