@@ -114,19 +114,19 @@ class ThemedApp(App[object]):
     """An app with our two themes, which adapts the colours of every theme; `sixteen`: the terminal has but 16."""
 
     def __init__(self, driver: type[Driver] | None = None, *, sixteen: bool = False) -> None:
-        self._adapted: dict[str, Theme] = {}
+        self._adapted: set[str] = set()
         self._sixteen = sixteen
         super().__init__(driver_class=driver)
         self.set_class(sixteen, "-sixteen")
         for own in (DARK, LIGHT):
             self.register_theme(own)
 
-    def get_theme(self, theme_name: str) -> Theme | None:
-        """Return the theme as it is shown: see `adapted`."""
-        theme = super().get_theme(theme_name)
-        if theme is not None and theme.name not in self._adapted:
-            self._adapted[theme.name] = adapted(theme, sixteen=self._sixteen)
-        return self._adapted[theme.name] if theme is not None else None
+    def validate_theme(self, name: str) -> str:
+        """Adapt the theme `name` before it is shown first: see `adapted`."""
+        if name not in self._adapted:
+            self._adapted.add(name)
+            self.register_theme(adapted(self.available_themes[name], sixteen=self._sixteen))
+        return name
 
 
 class KeptTheme(Struct, frozen=True):
