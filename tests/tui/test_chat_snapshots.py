@@ -95,7 +95,7 @@ async def settled(pilot: Pilot[object]) -> None:
     page._turn_page(page.stack.page)
     await until(pilot, lambda: page.at_end and not page.lexers.wanted and not app.workers)
     # The bar at the right is as long as the page, whose heights are guessed at first.
-    await until(pilot, lambda: list(page.stack.inexact(range(len(page.stack)))) == [])
+    await until(pilot, lambda: page.stack.inexact(range(len(page.stack))) == [])
     await until(pilot, lambda: not page.show_vertical_scrollbar or page.vertical_scrollbar.position == page.scroll_y)
     await pilot.pause()
 

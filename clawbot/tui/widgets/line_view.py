@@ -6,7 +6,8 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
@@ -53,7 +54,6 @@ class Stack:
     def __init__(self, page: Page) -> None:
         self.page = page
         self._slots: list[_Slot] = []
-        self._tops: list[int] | None = None
         self._held = 0
         self._pattern: re.Pattern[str] | None = None
 
@@ -71,9 +71,17 @@ class Stack:
         """Return the index of `item`: searched from the end, where the changes are."""
         return next((n for n in range(len(self._slots) - 1, -1, -1) if self._slots[n].item is item), None)
 
+    @cached_property
+    def tops(self) -> list[int]:
+        """The first line of each item, and last of all the number of lines."""
+        return list(accumulate([slot.height for slot in self._slots], initial=0))
+
+    def _heights_changed(self) -> None:
+        self.__dict__.pop("tops", None)
+
     @property
     def height(self) -> int:
-        return self._starts()[-1]
+        return self.tops[-1]
 
     def turn_page(self, page: Page) -> None:
         """Render everything again for `page`; until then the old heights serve as guesses."""
@@ -85,31 +93,25 @@ class Stack:
     def replace(self, start: int, end: int, items: Iterable[Item]) -> None:
         self._held -= sum(slot.lines is not None for slot in self._slots[start:end])
         self._slots[start:end] = [_Slot(item, self.page.width) for item in items]
-        self._tops = None
+        self._heights_changed()
 
     def changed(self, index: int) -> None:
         slot = self._slots[index]
         self._held -= slot.lines is not None
         slot.forget()
 
-    def top(self, index: int) -> int:
-        return self._starts()[index]
-
     def at(self, line: int) -> tuple[int, int]:
         """Return the index of the item that `line` belongs to, and the offset of the line in it."""
-        starts = self._starts()
-        index = max(0, min(bisect_right(starts, line) - 1, len(self._slots) - 1))
+        index = max(0, min(bisect_right(self.tops, line) - 1, len(self._slots) - 1))
         # Items without lines share their start with the next one: take the one that holds the line.
-        return index, line - starts[index]
+        return index, line - self.tops[index]
 
     def line(self, number: int) -> StyledLine:
         """Return the line at `number`; blank beyond the end."""
-        starts = self._tops or self._starts()
-        if not 0 <= number < starts[-1]:
+        if not 0 <= number < self.height:
             return BLANK
-        index = bisect_right(starts, number) - 1
-        lines = self._slots[index].lines or self.lines(index)
-        offset = number - starts[index]
+        index, offset = self.at(number)
+        lines = self.lines(index)
         return lines[offset] if offset < len(lines) else BLANK
 
     def rows(self, first: int, count: int) -> list[StyledLine]:
@@ -129,12 +131,12 @@ class Stack:
             slot.exact = True
             if len(slot.lines) != slot.height:
                 slot.height = len(slot.lines)
-                self._tops = None
+                self._heights_changed()
         return slot.lines
 
-    def inexact(self, order: Sequence[int] | range) -> Iterable[int]:
+    def inexact(self, order: range) -> list[int]:
         """Return those of the indexes in `order` whose height is still a guess."""
-        return (index for index in order if index < len(self._slots) and not self._slots[index].exact)
+        return [index for index in order if index < len(self._slots) and not self._slots[index].exact]
 
     def forget(self, first: int, last: int, keep: int) -> None:
         """Drop the lines of items outside of `first` to `last` when more than `keep` are in memory."""
@@ -192,11 +194,6 @@ class Stack:
         folded = slot.item.can_unfold and not slot.item.unfolded
         found = find_in(join(self.lines(index)), self._pattern) if folded else slot.found
         return [(number, part) for number, parts in enumerate(found) for part in parts if part.line == offset]
-
-    def _starts(self) -> list[int]:
-        if self._tops is None:
-            self._tops = list(accumulate([slot.height for slot in self._slots], initial=0))
-        return self._tops
 
 
 PREFIX = "transcript--"
@@ -394,7 +391,7 @@ class LineView(Painted, ScrollView):
         words = (found.span() for found in _WORD.finditer(text) if width_of(text[: found.end()]) > event.x)
         start, end = next(words, (0, 0))
         if event.chain > 2:
-            first, last = self.stack.top(index), self.stack.top(index) + len(self.stack.lines(index)) - 1
+            first, last = self.stack.tops[index], self.stack.tops[index] + len(self.stack.lines(index)) - 1
             start, end = 0, len(self.stack.line(last).text)
         self.screen.selections = {self: Selection(Offset(start, first), Offset(end, last))}
 

@@ -126,7 +126,7 @@ class TranscriptView(LineView, can_focus=True):
         if len(self.stack.lines(index)) != before:
             self.update(item)
         else:
-            top = self.stack.top(index) - self.scroll_offset.y
+            top = self.stack.tops[index] - self.scroll_offset.y
             self.refresh(Region(0, top, self.size.width, before).intersection(self.size.region))
 
     def fold_all(self) -> None:
@@ -228,7 +228,7 @@ class TranscriptView(LineView, can_focus=True):
         if index is None:
             return
         first = self._first_line(item)
-        end = self.stack.top(index) + len(self.stack.lines(index))
+        end = self.stack.tops[index] + len(self.stack.lines(index))
         line = min(first, max(self.scroll_offset.y, end - self.size.height))
         self.virtual_size = Size(max(1, self.size.width), self.stack.height)
         self._scroll(line)
@@ -239,7 +239,7 @@ class TranscriptView(LineView, can_focus=True):
         index = self.stack.index_of(item)
         if index is None:
             return 0
-        return self.stack.top(index) + next((offset for offset, link in self._targets(index) if link == FOLD), 0)
+        return self.stack.tops[index] + next((offset for offset, link in self._targets(index) if link == FOLD), 0)
 
     def _anchor(self, after: int = 0) -> tuple[Item, int] | None:
         if len(self.stack) <= after:
@@ -258,7 +258,7 @@ class TranscriptView(LineView, can_focus=True):
             index = self.stack.index_of(item)
             if index is not None:
                 offset = min(offset, max(0, len(self.stack.lines(index)) - 1))
-                self._scroll(self.stack.top(index) + offset)
+                self._scroll(self.stack.tops[index] + offset)
 
     def _scroll(self, line: float) -> None:
         # By force: whether there is a scroll bar is known only after the next layout.
@@ -278,7 +278,7 @@ class TranscriptView(LineView, can_focus=True):
         here = self.stack.at(self.scroll_offset.y + LINES_ABOVE)[0] if len(self.stack) else 0
         if step < 0:
             # A message of which the beginning is out of view is above.
-            here += self.stack.top(here) < self.scroll_offset.y if len(self.stack) else 0
+            here += self.stack.tops[here] < self.scroll_offset.y if len(self.stack) else 0
             indexes = range(min(here, len(self.stack)) - 1, -1, -1)
         else:
             indexes = range(here + 1, len(self.stack))
@@ -291,7 +291,7 @@ class TranscriptView(LineView, can_focus=True):
         """Scroll a few times: what comes into view gets its true height, which moves the target."""
         self._following = False
         for _ in range(4):
-            self._scroll(max(0, self.stack.top(self.stack.index_of(item) or 0) - LINES_ABOVE))
+            self._scroll(max(0, self.stack.tops[self.stack.index_of(item) or 0] - LINES_ABOVE))
             self._settle_visible()
         self._following = self.at_end
         self.refresh()
@@ -301,7 +301,7 @@ class TranscriptView(LineView, can_focus=True):
         self._left = self.stack.height if self._following else self._left
         self._following = False
         for _ in range(4):
-            number = self.stack.top(self.stack.index_of(item) or 0) + line
+            number = self.stack.tops[self.stack.index_of(item) or 0] + line
             if not 0 <= number - self.scroll_offset.y < self.size.height:
                 self._scroll(max(0, number - self.size.height // 3))
             self._settle_visible()
@@ -336,25 +336,21 @@ class TranscriptView(LineView, can_focus=True):
         if not self.size.height:
             return
         for _ in range(4):
-            first, last = self._in_view()
-            wrong = list(self.stack.inexact(range(first, last + 1)))
-            if not wrong:
+            top = self.scroll_offset.y
+            first, last = self.stack.at(top)[0], self.stack.at(top + self.size.height)[0]
+            if not (wrong := self.stack.inexact(range(first, last + 1))):
                 break
             following, anchor = self._following, self._anchor()
             for index in wrong:
                 self.stack.lines(index)
             self._restore(following, anchor)
-        self.stack.forget(*self._in_view(), keep=KEPT_ITEMS)
+        self.stack.forget(first, last, keep=KEPT_ITEMS)
         if self.lexers.wanted and self.is_attached:
             self._colour_code()
 
-    def _in_view(self) -> tuple[int, int]:
-        top = self.scroll_offset.y
-        return self.stack.at(top)[0], self.stack.at(top + self.size.height)[0]
-
     async def _settle_rest(self) -> None:
         """Make all heights exact, from the end to the beginning, a few milliseconds at a time."""
-        while self.is_attached and (wrong := list(self.stack.inexact(range(len(self.stack) - 1, -1, -1)))):
+        while self.is_attached and (wrong := self.stack.inexact(range(len(self.stack) - 1, -1, -1))):
             following, anchor = self._following, self._anchor()
             started = perf_counter()
             for index in wrong:
@@ -425,7 +421,7 @@ class TranscriptView(LineView, can_focus=True):
             return None
         item, offset = self._cursor
         index = self.stack.index_of(item)
-        return None if index is None or offset >= len(self.stack.lines(index)) else self.stack.top(index) + offset
+        return None if index is None or offset >= len(self.stack.lines(index)) else self.stack.tops[index] + offset
 
     def action_activate(self) -> None:
         number = self.cursor_line()
