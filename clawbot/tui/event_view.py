@@ -115,11 +115,9 @@ class EventView:
     def _turn_started(self, event: events.TurnStarted) -> None:
         self._retried = ""
         self._began()
-        self._bar.begins()
-        self._writer.user(event.text, event.entry_id)
-        self._writer.attached(event.attached)
         command = parse_command(event.text)
-        self._bar.runs(f"/{command.name}" if command else _(THINKING))
+        self._bar.begins(f"/{command.name}" if command else _(THINKING))
+        self._writer.user(event.text, event.entry_id, event.attached)
 
     def _steered(self, event: events.MessageSteered) -> None:
         self._writer.user(event.text, event.entry_id)

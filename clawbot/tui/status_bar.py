@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from clawbot.agent.events import Event, ModelLoading, Notice, PromptRead
@@ -134,6 +134,7 @@ SHELL_KEYS: dict[ShellMode, Keys] = {
 }
 
 
+@lru_cache(maxsize=8)
 def keys_of(keys: KeyMap, mode: Mode, *, asking: bool, reading: bool, busy: bool, typing: ShellMode = "") -> Keys:
     """Return the keys of the footer, without those that are not set: none below a question, which names its own; and
     what the prompt does where it runs a command in the shell."""
@@ -254,16 +255,18 @@ class StatusBar:
     # The figures
 
     def refresh(self) -> None:
-        if self._runtime is None:
-            return
-        status = self._runtime.agent.status
+        if self._runtime is not None:
+            self._show_figures(self._runtime.agent.status, self._runtime.settings)
+        self.show_hint()
+
+    def _show_figures(self, status: RuntimeStatus, settings: Settings) -> None:
         self._header.name_text = f"clawbot · {status.agent_id}"
         self._header.right_text = f"{short_model(status.model.ref)} · {weekday_of(self._line.clock.now())}"
         self._line.show(
             label=status.label
             if status.mode == "edits"
             else _("{session} · {mode} mode").format(session=status.label, mode=_(MODE_NAMES[status.mode])),
-            gauge=gauge_of(self._runtime.settings, status),
+            gauge=gauge_of(settings, status),
             cost=status.cost,
             notes=status.notes,
         )
@@ -272,7 +275,6 @@ class StatusBar:
             self._notify(Notice(level="info", text=note))
         self._noted = note
         self._mode = status.mode
-        self.show_hint()
 
     def measure(self) -> None:
         """Show how full the context is before a model has reported it, once nothing runs."""
@@ -311,11 +313,12 @@ class StatusBar:
         self._activity = (activity, detail)
         self._show_activity()
 
-    def begins(self) -> None:
+    def begins(self, activity: str) -> None:
+        """Begin a turn, in which `activity` runs at first."""
         self._written = Written()
         self._reported_at = self._line.clock.monotonic()
-        self._line.begin_turn()
-        self._update_on_page()
+        self._line.begin_turn(activity, on_page=not (self._reading or self._asking))
+        self.runs(activity)
 
     def streamed(self, text: str) -> None:
         self._written.streamed(text)
@@ -335,20 +338,13 @@ class StatusBar:
         self.refresh()
 
     def show_hint(self) -> None:
-        template = "" if self._turns.busy else _(SHELL_HINTS[self._shell]) if self._shell else ""
-        ends = self.saving or self._turns.busy
-        stops = self._keys.first("stop") and not self._editing and ends
-        if stops:
-            does = _("{key} skips") if self.saving else _("{key} stops")
-            template = does.format(key=self._keys.first("stop"))
-        self._line.show(hint=template)
+        busy, saving, key = self._turns.busy, self.saving, self._keys.first("stop")
+        hint = _(SHELL_HINTS[self._shell]) if self._shell and not busy else ""
+        if (busy or saving) and key and not self._editing:
+            hint = (_("{key} skips") if saving else _("{key} stops")).format(key=key)
+        self._line.show(hint=hint)
         self._footer.keys = keys_of(
-            self._keys,
-            self._mode,
-            asking=self._asking,
-            reading=self._reading,
-            busy=self._turns.busy,
-            typing=self._shell,
+            self._keys, self._mode, asking=self._asking, reading=self._reading, busy=busy, typing=self._shell
         )
 
     def asks(self, asking: bool) -> None:

@@ -132,7 +132,8 @@ class Motion:
 
     def wait(self, activity: str, figures: str) -> None:
         """Show at the end of the page that this goes on; without an `activity` what it took."""
-        if self._wait is None or self._page.stack.index_of(self._wait) is None:
+        begins = self._wait is None or (self._wait.over and bool(activity))
+        if self._wait is None or begins or self._page.stack.index_of(self._wait) is None:
             self._wait, self._since = WaitItem(activity, figures, not activity), self._clock.monotonic()
             self._page.foot(self._wait)
         elif (self._wait.text, self._wait.figures) != (activity, figures):

@@ -79,9 +79,9 @@ class TranscriptWriter:
     def is_writing(self) -> bool:
         return self._stream is not None
 
-    def user(self, text: str, entry_id: str = "") -> None:
-        """Begin a turn with these words, stored as `entry_id`. What followed a command (`/new TEXT`) is a message of
-        its own, and is not shown twice."""
+    def user(self, text: str, entry_id: str = "", attached: Sequence[str] = ()) -> None:
+        """Begin a turn with these words, stored as `entry_id`, and with what is `attached`. What followed a command
+        (`/new TEXT`) is a message of its own, and is not shown twice."""
         command = parse_command(self._asked)
         if self._words is not None and command is not None and command.argument == text.strip():
             self._words.text = f"/{command.name}"
@@ -90,10 +90,7 @@ class TranscriptWriter:
         self._asked = text
         items = user_items(text, self._times.label(self._clock.now()), entry_id)
         self._words = next(item for item in items if isinstance(item, UserItem))
-        self._page.append(items)
-
-    def attached(self, names: Sequence[str]) -> None:
-        self._page.append(chips(names))
+        self._page.append([*items, *chips(attached)])
 
     def unsent(self, text: str) -> None:
         """Show words that reached nobody, so that they are not lost."""

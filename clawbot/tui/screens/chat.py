@@ -130,10 +130,11 @@ class ChatScreen(Screen[None]):
             ended=self._turn_ended,
             idle=lambda: idle_minutes(self.runtime),
         )
-        self.view.handlers[events.SessionTitled] = lambda _: self._show_title()
+        self.view.handlers[events.SessionTitled] = lambda _: self.refresh_status()
 
     def on_screen_resume(self) -> None:
-        self._show_title()
+        if self.runtime is not None:
+            self.refresh_status()
 
     def on_unmount(self) -> None:
         self.attention.leave()
@@ -239,9 +240,13 @@ class ChatScreen(Screen[None]):
         self.attention.turn_ended(self.clock.monotonic() - self._turn_began, status)
         self._show_title()
 
+    def refresh_status(self) -> None:
+        """Show the state of the runtime below the page and in the title of the terminal."""
+        self.status_bar.refresh()
+        self._show_title()
+
     def _show_title(self) -> None:
         if self.runtime is not None:
-            self.status_bar.refresh()
             asking = self.approval.request is not None
             self.attention.show(self.runtime.agent.status.label, busy=self.turns.busy, asking=asking)
 
@@ -250,8 +255,7 @@ class ChatScreen(Screen[None]):
         self.queue.show(
             self.turns.queued, coming=self.turns.coming if self.status_bar.saving else "", key=self.keys.first("recall")
         )
-        self.status_bar.show_hint()
-        self._show_title()
+        self.refresh_status()
 
     def _restore_text(self, text: str) -> None:
         """Put `text`, which was not stored, back into the prompt, or onto the page if the prompt is in use."""

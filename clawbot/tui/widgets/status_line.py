@@ -215,9 +215,9 @@ class StatusLine(Painted):
         self._turn: float | None = None  # when the turn began
         self._ticker: Timer | None = None
 
-    def begin_turn(self) -> None:
+    def begin_turn(self, activity: str, *, on_page: bool) -> None:
         self._turn = self.clock.monotonic()
-        self.show(seconds=0, written=0, took=Effort())
+        self.show(activity=activity, on_page=on_page, seconds=0, written=0, took=Effort())
 
     def end_turn(self, tokens: int, *, about: bool) -> None:
         """End the turn, in which the model wrote so many `tokens`, or `about` so many. What it took is shown there
