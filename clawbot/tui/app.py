@@ -87,8 +87,8 @@ class ClawbotApp(KeysInOrder):
             self._driver.write(sequence)
 
     def notify(self, message: str, **options: Any) -> None:
-        """Show `message` for a while, without the marks of code in it."""
-        super().notify("".join(span.text for span in code_spans(message)), **options)
+        """Show `message` for a while as it is, but for the marks of code in it."""
+        super().notify("".join(span.text for span in code_spans(message)), **options | {"markup": False})
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat
@@ -221,7 +221,7 @@ class ClawbotApp(KeysInOrder):
 
     def _copy(self, text: str) -> None:
         if not text:
-            self.notify(_("There is no reply to copy yet."), severity="warning", markup=False)
+            self.notify(_("There is no reply to copy yet."), severity="warning")
             return
         self.copy_to_clipboard(text)
         self.chat.hint(
@@ -236,7 +236,7 @@ class ClawbotApp(KeysInOrder):
 
     async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
         if self.runtime is None:
-            self.notify(_("Still starting: try again in a moment."), markup=False)
+            self.notify(_("Still starting: try again in a moment."))
             return None
         return await self.push_screen_wait(make(self.runtime))
 
@@ -300,7 +300,7 @@ class ClawbotApp(KeysInOrder):
         if chosen == runtime.agent.status.agent_id:
             self.chat.hint(_("You are talking to {agent}").format(agent=chosen), 2.0)
         elif self.agents.busy:
-            self.notify(_("Another agent is being opened: try again in a moment."), markup=False)
+            self.notify(_("Another agent is being opened: try again in a moment."))
         else:
             await app_base.change_agent(self, runtime, chosen)
 
@@ -358,7 +358,7 @@ class ClawbotApp(KeysInOrder):
             try:
                 await self.runtime.sessions.resume(target.session)
             except ClawbotError as error:
-                self.notify(str(error), severity="error", markup=False)
+                self.notify(str(error), severity="error")
                 return
         elif self.chat.turns.busy:
             # A running answer is not stored yet, so the page can't be rebuilt.

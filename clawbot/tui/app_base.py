@@ -186,7 +186,7 @@ async def choose_theme(app: Front, name: str) -> None:
             if near
             else _("There is no theme {name}. /theme lists them.")
         )
-        app.notify(text.format(name=name, near="".join(near)), severity="error", markup=False)
+        app.notify(text.format(name=name, near="".join(near)), severity="error")
     elif name:
         await keep(app, name)
 
@@ -199,7 +199,7 @@ async def keep(app: Front, theme: str) -> None:
     try:
         await asyncio.to_thread(keep_theme, app.runtime.paths.theme_file, theme, app.runtime.settings.tui.theme)
     except OSError as error:
-        app.notify(_("The theme is not kept: {error}").format(error=error), severity="error", markup=False)
+        app.notify(_("The theme is not kept: {error}").format(error=error), severity="error")
     else:
         app.chat.hint(_("the theme {theme} is kept").format(theme=theme), 2.0)
 
@@ -208,12 +208,12 @@ async def go_on_from(app: Front, runtime: RuntimeApi, entry: str, *, fork: bool)
     """Take the conversation back to before the message `entry`, whose text goes into the prompt; `fork`: go on from
     there in another one, and leave this one as it is."""
     if app.chat.turns.busy:
-        app.notify(_("A turn is running: stop it first, then go back."), severity="warning", markup=False)
+        app.notify(_("A turn is running: stop it first, then go back."), severity="warning")
         return
     try:
         text = (await runtime.agent.fork(at=entry))[1] if fork else await runtime.agent.rewind(entry)
     except ClawbotError as error:
-        app.notify(str(error), title=_("Not gone back"), severity="error", markup=False)
+        app.notify(str(error), title=_("Not gone back"), severity="error")
         return
     await app.chat.reload()
     if not fork:
@@ -228,7 +228,7 @@ async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
     try:
         model = await runtime.agent.set_model(name)
     except ClawbotError as error:
-        app.notify(str(error), severity="error", markup=False)
+        app.notify(str(error), severity="error")
     else:
         if has_messages(app.chat.page.stack.items):
             app.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
@@ -249,7 +249,7 @@ async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
     try:
         await runtime.local_models.pull(name, lambda done, size: _pulled(app, name, done, size))
     except (ClawbotError, OSError) as error:
-        app.notify(str(error), title=_("Download failed: {name}").format(name=name), severity="error", markup=False)
+        app.notify(str(error), title=_("Download failed: {name}").format(name=name), severity="error")
         return
     await take_model(app, runtime, f"local/{name}")
 
@@ -267,18 +267,16 @@ def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
 async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:
     """Switch to `agent`; on failure keep the current one."""
     if app.chat.turns.busy:
-        app.notify(_("{agent} comes when the running turn has ended.").format(agent=agent), markup=False)
+        app.notify(_("{agent} comes when the running turn has ended.").format(agent=agent))
     try:
         new, failure = await app.agents.change(runtime, agent)
     except ClawbotError as error:
-        app.notify(str(error), title=_("{agent} was not opened").format(agent=agent), severity="error", markup=False)
+        app.notify(str(error), title=_("{agent} was not opened").format(agent=agent), severity="error")
         return
     await app.connect(new)
     if failure is not None:
         app.notify(
-            _("The other agent could not be closed as usual: {failure}").format(failure=failure),
-            severity="error",
-            markup=False,
+            _("The other agent could not be closed as usual: {failure}").format(failure=failure), severity="error"
         )
 
 

@@ -283,7 +283,7 @@ class Questions:
         composer, texts = self._composer, self._unsent.texts
         if not texts:
             if asked:
-                self._screen.notify(_("Everything was sent."), markup=False)
+                self._screen.notify(_("Everything was sent."))
         elif not composer.is_empty or composer.is_mid_typing() or self._approval.request is not None:
             many = len(texts)
             text = ngettext(

@@ -88,12 +88,10 @@ class ModelsScreen(PickerScreen[str]):
         try:
             await self.runtime.save_key(provider.keys[0], value)
         except (ClawbotError, OSError) as error:
-            self.notify(clean(f"{error}"), title=_("The key was not saved"), severity="error", markup=False)
+            self.notify(clean(f"{error}"), title=_("The key was not saved"), severity="error")
             return
         self.notify(
-            _("{key} is in {file}").format(key=provider.keys[0], file=self.runtime.paths.env_file),
-            title=_("Key saved"),
-            markup=False,
+            _("{key} is in {file}").format(key=provider.keys[0], file=self.runtime.paths.env_file), title=_("Key saved")
         )
         if self.has_left:
             return

@@ -59,19 +59,16 @@ async def edit_external(app: App[Any], path: Path, line: int | None = None) -> b
         command = editor_command(os.environ, path, line)
         code = await _run(app, command)
     except (EditorError, OSError) as error:
-        app.notify(f"{error}", title=_("No editor"), severity="error", markup=False)
+        app.notify(f"{error}", title=_("No editor"), severity="error")
         return False
     except SuspendNotSupported:
-        app.notify(
-            _("This terminal can't be lent to another program."), title=_("No editor"), severity="error", markup=False
-        )
+        app.notify(_("This terminal can't be lent to another program."), title=_("No editor"), severity="error")
         return False
     if code:
         app.notify(
             _("{program} ended with code {code}.").format(program=command[0], code=code),
             title=_("Not edited"),
             severity="warning",
-            markup=False,
         )
     return code == 0
 
@@ -277,7 +274,7 @@ class EditorScreen(OverScreen[bool]):
             return None
 
     def _complain(self, what: str, error: Exception) -> None:
-        self.notify(clean(f"{self.file}: {error}"), title=what, severity="error", markup=False)
+        self.notify(clean(f"{self.file}: {error}"), title=what, severity="error")
 
     def _go_to(self, line: int | None) -> None:
         if line is not None:
@@ -363,7 +360,7 @@ class EditorScreen(OverScreen[bool]):
                 break
         if not await self._write(name, self.area.text, ""):
             return False
-        self.notify(_("Your text is in {file}.").format(file=clean_line(name)), markup=False)
+        self.notify(_("Your text is in {file}.").format(file=clean_line(name)))
         return True
 
     @work(group="close", exclusive=True)

@@ -298,7 +298,7 @@ class MemoryScreen(PassagePicker):
             text = await self._excerpt(row) if row.is_session else await self.runtime.memory.text(row.path)
         except SEARCH_ERRORS as error:
             text, failed = "", True
-            self.notify(clean(f"{error}"), title=_("Not read"), severity="warning", markup=False)
+            self.notify(clean(f"{error}"), title=_("Not read"), severity="warning")
         if self.has_left:
             return
         self.notes[_key(row)] = text

@@ -136,7 +136,7 @@ class PaletteScreen(ThemePreview):
             return await load()
         except (ClawbotError, OSError) as error:
             if not self.has_left:
-                self.notify(clean_line(f"{error}"), severity="error", markup=False)
+                self.notify(clean_line(f"{error}"), severity="error")
             return []
 
     def _gathered(

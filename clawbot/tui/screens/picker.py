@@ -219,7 +219,7 @@ class PickerScreen(OverScreen[ResultT]):
         except (ClawbotError, OSError) as error:
             self.absence = clean(f"{error}")
             self.add_class("-failed")
-            self.notify(self.absence, severity="error", markup=False)
+            self.notify(self.absence, severity="error")
         if self.has_left:
             return
         moved = self.current if self.moved else None

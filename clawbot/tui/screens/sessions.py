@@ -261,12 +261,12 @@ class SessionsScreen(PassagePicker):
         now = self.runtime.agent.status
         if now.busy and row.id == now.session_id:
             # The fork would begin after the screen was left.
-            self.notify(_("A turn is running: stop it first, then fork."), severity="warning", markup=False)
+            self.notify(_("A turn is running: stop it first, then fork."), severity="warning")
             return
         try:
             forked = await self.runtime.sessions.fork(row.id)
         except (ClawbotError, OSError) as error:
-            self.notify(clean(f"{error}"), title=_("Not forked"), severity="error", markup=False)
+            self.notify(clean(f"{error}"), title=_("Not forked"), severity="error")
             return
         if not self.has_left:
             self.dismiss(SessionTarget(forked))
@@ -277,7 +277,7 @@ class SessionsScreen(PassagePicker):
         if row is None:
             return
         if row.id == self.runtime.agent.status.session_id:
-            self.notify(_("This conversation is open. After /new it can be deleted."), severity="warning", markup=False)
+            self.notify(_("This conversation is open. After /new it can be deleted."), severity="warning")
         elif await self._change(lambda: self.runtime.sessions.delete(row.id), _("Not deleted"), None):
             self.deleted.append(row.id)
             self.list.focus()
@@ -295,7 +295,7 @@ class SessionsScreen(PassagePicker):
         try:
             await change()
         except (ClawbotError, OSError) as error:
-            self.notify(clean(f"{error}"), title=failure, severity="error", markup=False)
+            self.notify(clean(f"{error}"), title=failure, severity="error")
             return False
         if not self.has_left:
             self.fetch(highlight=highlight)
@@ -308,9 +308,9 @@ class SessionsScreen(PassagePicker):
         try:
             path = await self.runtime.sessions.export("md", None, session=self.current.id)
         except (ClawbotError, OSError) as error:
-            self.notify(clean(f"{error}"), title=_("Not exported"), severity="error", markup=False)
+            self.notify(clean(f"{error}"), title=_("Not exported"), severity="error")
         else:
-            self.notify(f"{path}", title=_("Exported"), markup=False)
+            self.notify(f"{path}", title=_("Exported"))
 
 
 def positions_of(words: Sequence[str], title: str) -> list[int]:

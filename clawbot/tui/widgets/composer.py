@@ -217,12 +217,12 @@ class Composer(Vertical):
         """Pass on `text`, shown in the prompt as `shown`, and empty the prompt; a slip remains there."""
         entry = classify(text, self._commands)
         if self._runtime is None and isinstance(entry, UnknownCommand):
-            self.notify(_("Still starting: commands are known in a moment."), markup=False)
+            self.notify(_("Still starting: commands are known in a moment."))
         elif isinstance(entry, UnknownCommand):
             template = _("There is no command {name}. /help lists the commands.")
             if entry.nearest:
                 template = _("There is no command {name}. Did you mean {nearest}?")
-            self.notify(template.format(name=entry.name, nearest=entry.nearest), severity="warning", markup=False)
+            self.notify(template.format(name=entry.name, nearest=entry.nearest), severity="warning")
         elif entry is not None:
             self._offer([])
             self._models = []
@@ -253,7 +253,7 @@ class Composer(Vertical):
             if self.app.clipboard:
                 self.prompt.action_paste()
             else:
-                self.notify(str(error), severity="warning", markup=False)
+                self.notify(str(error), severity="warning")
             return
         before = self.prompt.before_cursor
         self.prompt.insert(f"{'' if not before or before[-1].isspace() else ' '}{written(name)} ")
