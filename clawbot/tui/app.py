@@ -154,7 +154,7 @@ class ClawbotApp(KeysInOrder):
             "/edit": lambda: self.edit(argument or None, None),
             "/memory": lambda: self.action_search_memory(argument),
             "/context": self.action_show_context,
-            "/mode": lambda: self.chat.modes.choose(argument),
+            "/mode": lambda: self.chat.choose_mode(argument),
             "/agent": lambda: self.choose_agent(argument),
             "/hooks": self._show_hooks,
             "/help": self.action_help,
@@ -365,7 +365,7 @@ class ClawbotApp(KeysInOrder):
             return
         await self.chat.reload()
         if target.entry:
-            await self.chat.earlier.go_to(self.runtime, target.entry, target.query)
+            await self.chat.earlier.go_to(target.entry, target.query)
 
     @work
     async def edit(self, file: str | None, line: int | None = None) -> None:

@@ -77,6 +77,7 @@ class EarlierMessages:
     def __init__(self, page: TranscriptView, clock: Clock) -> None:
         self._page = page
         self._clock = clock
+        self._runtime: RuntimeApi | None = None
         self._oldest: str | None = None  # the entry at the top
         self._marked = 0  # items at the top that mark that there is more above
         self._answered = False  # what is at the top answers what is above it
@@ -87,7 +88,8 @@ class EarlierMessages:
         return self._oldest is not None
 
     async def load(self, runtime: RuntimeApi) -> None:
-        """Show only the end of the conversation."""
+        """Show only the end of the conversation of `runtime`."""
+        self._runtime = runtime
         self._page.clear()
         self._oldest, self._marked = None, 0
         # The words of a turn that runs have no answer yet.
@@ -95,26 +97,26 @@ class EarlierMessages:
         await self._fetch(runtime)
         self._page.go_to_end()
 
-    async def more(self, runtime: RuntimeApi) -> None:
+    async def more(self) -> None:
         """Load the part above, unless that is already running."""
         if not self._fetching.locked():
-            await self.next_part(runtime)
+            await self.next_part()
 
-    async def next_part(self, runtime: RuntimeApi) -> None:
+    async def next_part(self) -> None:
         """Load the part above, if there is one, after what is already running."""
         async with self._fetching:
-            if self._oldest is not None:
-                await self._fetch(runtime)
+            if self._runtime is not None and self.has_more:
+                await self._fetch(self._runtime)
 
-    async def go_to(self, runtime: RuntimeApi, entry: str, query: str) -> None:
+    async def go_to(self, entry: str, query: str) -> None:
         """Show the stored `entry` with the words of `query` highlighted, however far above it is."""
-        await self.reach(runtime, lambda: self._page.point_at(entry, query))
+        await self.reach(lambda: self._page.point_at(entry, query))
 
-    async def reach(self, runtime: RuntimeApi, found: Callable[[], bool]) -> None:
+    async def reach(self, found: Callable[[], bool]) -> None:
         """Load the parts above until something is `found`, or nothing is left; one that is on its way is waited for."""
         async with self._fetching:
-            while not found() and self._oldest is not None:
-                await self._fetch(runtime)
+            while not found() and self._runtime is not None and self.has_more:
+                await self._fetch(self._runtime)
 
     def shorten(self) -> None:
         """Unload items far above the end when a turn begins. Items that are not stored (command output, notices) are
@@ -133,8 +135,6 @@ class EarlierMessages:
                 return
 
     async def _fetch(self, runtime: RuntimeApi) -> None:
-        # Markdown comes in after the first paint.
-
         history = await runtime.sessions.history(before=self._oldest, limit=PAGE_OF_HISTORY)
         zone = self._clock.now().tzinfo
         items = await asyncio.to_thread(load_items, history, zone, answered=self._answered)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clawbot.agent import events
 from clawbot.agent.slash import parse_command
 from clawbot.text.interface import N_, _
-from clawbot.tui.render.items import attempt
 from clawbot.tui.status_bar import StatusBar, reading
-from clawbot.tui.transcript import session_line
+from clawbot.tui.transcript import idle_minutes, session_line
 from clawbot.tui.writer import TranscriptWriter
+
+if TYPE_CHECKING:
+    from clawbot.api import RuntimeApi
 
 THINKING = N_("thinking")
 WRITING = "writing"
@@ -23,29 +25,12 @@ Handler = Callable[[Any], None]
 
 
 class EventView:
-    """Shows events by `writer` and `bar`.
+    """Shows events by `writer` and `bar`; `runtime` is where they come from."""
 
-    `asks` is called when a tool asks, `began` and `ended` (with its status, and the plan with which it ended) at both
-    ends of a turn; `idle` gives the minutes without a word that end a session, None where none do.
-    """
-
-    def __init__(
-        self,
-        writer: TranscriptWriter,
-        bar: StatusBar,
-        *,
-        asks: Callable[[events.ApprovalRequested], None],
-        began: Callable[[], None],
-        ended: Callable[[str, events.PlanReady | None], None],
-        idle: Callable[[], int | None],
-    ) -> None:
+    def __init__(self, writer: TranscriptWriter, bar: StatusBar) -> None:
         self._writer = writer
         self._bar = bar
-        self._asks = asks
-        self._began = began
-        self._ended = ended
-        self._idle = idle
-        self._plan: events.PlanReady | None = None  # with which the turn ends
+        self.runtime: RuntimeApi | None = None
         self._retried = ""  # why the model was last called again
         self.asked_by = ""  # the title of the tool that runs, and may ask
         self.handlers = self._handlers()
@@ -53,11 +38,7 @@ class EventView:
     def show(self, event: events.Event) -> None:
         """Show `event`; one of a type that has no handler is ignored."""
         if handle := self.handlers.get(type(event)):
-            text = getattr(event, "text", "")
-            attempt(
-                lambda: handle(event),
-                lambda report: self._writer.notice(events.Notice(level="error", text=f"{text}\n{report}")),
-            )
+            handle(event)
 
     def _handlers(self) -> dict[type[events.Event], Handler]:
         write = self._writer
@@ -81,14 +62,13 @@ class EventView:
             events.Notice: write.notice,
             events.CommandOutput: self._command_output,
             events.MessageQueued: lambda _: None,  # shown by the line of what waits
-            events.ApprovalRequested: self._approval_requested,
+            events.ApprovalRequested: write.approval_requested,
             events.ModelRetry: self._model_retry,
             events.ModelLoading: self._model_loading,
             events.PromptRead: lambda event: self._bar.runs(*reading(event)),
             events.ModelChanged: self._model_changed,
             events.ContextUsed: lambda _: self._bar.refresh(),
             events.SessionChanged: self._session_changed,
-            events.PlanReady: self._plan_ready,
         }
 
     def _and_runs(self, write: Handler, activity: str) -> Handler:
@@ -114,7 +94,6 @@ class EventView:
 
     def _turn_started(self, event: events.TurnStarted) -> None:
         self._retried = ""
-        self._began()
         command = parse_command(event.text)
         self._bar.begins(f"/{command.name}" if command else _(THINKING))
         self._writer.user(event.text, event.entry_id, event.attached)
@@ -127,10 +106,6 @@ class EventView:
         self._writer.tool_started(event)
         self.asked_by = event.title
         self._bar.runs(event.title)
-
-    def _approval_requested(self, event: events.ApprovalRequested) -> None:
-        self._writer.approval_requested(event)
-        self._asks(event)
 
     def _compaction_running(self, event: events.CompactionRunning) -> None:
         self._bar.runs(_(SUMMARISING), f"{event.part}/{event.parts}" if event.parts > 1 else "")
@@ -164,14 +139,9 @@ class EventView:
         self._bar.changed()
 
     def _session_changed(self, event: events.SessionChanged) -> None:
-        self._writer.session_changed(session_line(event, self._idle()))
+        self._writer.session_changed(session_line(event, idle_minutes(self.runtime)))
         self._bar.changed()
-
-    def _plan_ready(self, event: events.PlanReady) -> None:
-        self._plan = event
 
     def _turn_ended(self, event: events.TurnEnded) -> None:
         self._writer.ended(event)
         self._bar.ends()
-        plan, self._plan = self._plan, None
-        self._ended(event.status, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import accumulate, chain
 from time import perf_counter
 from typing import TYPE_CHECKING, ClassVar
@@ -25,6 +25,7 @@ from clawbot.tui.widgets.fields import Area, binding
 from clawbot.tui.widgets.transcript import SLICE
 
 if TYPE_CHECKING:
+    from clawbot.tui.earlier import EarlierMessages
     from clawbot.tui.render.items import Item
     from clawbot.tui.widgets.transcript import Reading, TranscriptView
 
@@ -105,22 +106,16 @@ MAX_LOADED = 40  # parts of earlier messages that are read unasked, 50 messages 
 
 
 class PageSearch:
-    """Searches `page` for the text in `bar`. `load` reads the next part of what is above, as long as there `has_more`;
-    `on_open` is called when the search was opened or closed."""
+    """Searches `page`, and what `earlier` reads of what is above it, for the text in `bar`. `on_open` is called when
+    the search was opened or closed."""
 
     def __init__(
-        self,
-        page: TranscriptView,
-        bar: FindBar,
-        has_more: Callable[[], bool],
-        load: Callable[[], Awaitable[None]],
-        on_open: Callable[[bool], None],
+        self, page: TranscriptView, bar: FindBar, earlier: EarlierMessages, on_open: Callable[[bool], None]
     ) -> None:
         bar.search, bar.field.step = self.search, self.step
         self._page = page
         self._bar = bar
-        self._has_more = has_more
-        self._load = load
+        self._earlier = earlier
         self._on_open = on_open
         self.is_open = False
         self._begun: Reading = (True, None)  # where the reader was
@@ -190,7 +185,7 @@ class PageSearch:
         if not total:
             return
         at = self._number(counts)
-        if at + step < 0 and self._has_more():
+        if at + step < 0 and self._earlier.has_more:
             self._left = max(self._left, 1)
             self._go_on()
         to = (at + step) % total
@@ -246,9 +241,9 @@ class PageSearch:
         while self.is_open:
             if self._slice():
                 await asyncio.sleep(0)
-            elif self._left and self._has_more():
+            elif self._left and self._earlier.has_more:
                 self._left -= 1
-                await self._load()
+                await self._earlier.next_part()
             else:
                 break
         if self.is_open and self._page.found_here is None and not self._found_nothing:
@@ -281,7 +276,7 @@ class PageSearch:
         """Show the number of the match and of all matches; `done`: what is loaded was scanned."""
         counts = self._page.stack.found
         total = sum(counts)
-        more = "+" if self._has_more() else ""
+        more = "+" if self._earlier.has_more else ""
         if not self._page.searched:
             count = ""
         elif total:

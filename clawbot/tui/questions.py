@@ -1,5 +1,4 @@
-"""The questions in place of the prompt: of a tool, which goes first, about a plan, about unsent texts; and the mode of
-the conversation, which the answer about a plan sets."""
+"""The questions in place of the prompt: of a tool, which goes first, about a plan, about unsent texts."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from clawbot.agent.events import ApprovalRequested, Notice, PlanReady
-from clawbot.text.interface import N_, _, ngettext
+from clawbot.text.interface import _, ngettext
 from clawbot.text.sanitize import clean_line, isolate
 from clawbot.text.secrets import holds_secret
 from clawbot.text.visible import were_not_sent
@@ -35,46 +34,11 @@ if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
     from clawbot.config.schema_agent import Mode
     from clawbot.tools.protocol import Decision
-
-
-MODE_MEANS: dict[Mode, str] = {
-    "plan": N_("plan: nothing is changed"),
-    "ask": N_("ask: each change is asked about"),
-    "edits": N_("edits: files change without asking"),
-}
-_MODES = tuple(MODE_MEANS)
+    from clawbot.tui.writer import TranscriptWriter
 
 
 MODE_AFTER: dict[Decision, Mode] = {"once": "ask", "always": "edits"}
 """The modes in which a plan is carried out, by the answer to the question about it; else planning goes on."""
-
-
-class ModeSwitch:
-    """Sets the mode of the runtime and shows it on `bar`; `notify` reports the result in a few words."""
-
-    def __init__(self, bar: StatusBar, notify: Callable[[str], None]) -> None:
-        self._bar = bar
-        self._notify = notify
-        self._runtime: RuntimeApi | None = None
-
-    def connect(self, runtime: RuntimeApi) -> None:
-        self._runtime = runtime
-
-    def choose(self, name: str = "") -> None:
-        """Take the mode `name`; without one, the next of plan, ask and edits in turn."""
-        chosen = next((mode for mode in _MODES if mode == name.lower()), None)
-        if chosen is not None:
-            self.take(chosen)
-        elif name:
-            self._notify(_("modes: {modes}").format(modes=", ".join(_MODES)))
-        elif self._runtime is not None:
-            self.take(_MODES[(_MODES.index(self._runtime.agent.status.mode) + 1) % len(_MODES)])
-
-    def take(self, mode: Mode) -> None:
-        if self._runtime is not None:
-            self._runtime.agent.set_mode(mode)
-            self._bar.refresh()
-            self._notify(_(MODE_MEANS[mode]))
 
 
 SHOWN = 4
@@ -257,7 +221,7 @@ PLAN = "plan"
 
 
 class Questions:
-    """The open questions of `screen`, oldest first. `notify` puts a notice on the page; `waits` is called when one
+    """The open questions of `screen`, oldest first. `writer` puts a notice on the page; `waits` is called when one
     begins to wait for its answer."""
 
     def __init__(
@@ -265,7 +229,7 @@ class Questions:
         screen: Screen[Any],
         bar: StatusBar,
         unsent: UnsentTexts,
-        notify: Callable[[Notice], None],
+        writer: TranscriptWriter,
         waits: Callable[[], None],
     ) -> None:
         self._screen = screen
@@ -274,7 +238,7 @@ class Questions:
         self._unsent_question = screen.query_one(UnsentQuestion)
         self._bar = bar
         self._unsent = unsent
-        self._notify = notify
+        self._writer = writer
         self._waits = waits
         self._open: list[ApprovalRequested] = []
 
@@ -291,7 +255,7 @@ class Questions:
                 "{n:,} messages were not sent before clawbot ended: /unsent shows them.",
                 many,
             ).format(n=many)
-            self._notify(Notice(level="warning", text=text))
+            self._writer.notice(Notice(level="warning", text=text))
         else:
             composer.display = False
             self._unsent_question.ask(texts)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from clawbot.memory.values import Progress
     from clawbot.messages import Usage
     from clawbot.tui.widgets.transcript import TranscriptView
+    from clawbot.tui.writer import TranscriptWriter
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,12 @@ class IndexingWatch:
 
 STARTING = N_("starting")
 SAVING = N_("saving to memory")
-MODE_NAMES = {"plan": N_("plan"), "ask": N_("ask"), "edits": N_("edits")}
+MODE_NAMES: dict[Mode, str] = {"plan": N_("plan"), "ask": N_("ask"), "edits": N_("edits")}
+MODE_MEANS: dict[Mode, str] = {
+    "plan": N_("plan: nothing is changed"),
+    "ask": N_("ask: each change is asked about"),
+    "edits": N_("edits: files change without asking"),
+}
 IDLE_KEYS = (
     ("mode", N_("mode: {mode}")), ("/", N_("commands")), ("@", N_("files")), ("sessions", N_("conversations")),
     ("memory", N_("memory")), ("palette", N_("all")), ("help", N_("help")), ("find", N_("find")),
@@ -210,18 +216,18 @@ class Written:
 class StatusBar:
     """Shows the state of the runtime on `header` and `line`, and the keys of the moment below, with `turns` or without.
 
-    `notify` puts a notice on the page. What waits or works in the background does so as a part of `screen`.
+    `writer` puts a notice on the page. What waits or works in the background does so as a part of `screen`.
     """
 
     def __init__(
-        self, screen: Screen[Any], header: HeaderLine, line: StatusLine, turns: Turns, notify: Callable[[Notice], None]
+        self, screen: Screen[Any], header: HeaderLine, line: StatusLine, turns: Turns, writer: TranscriptWriter
     ) -> None:
         self._screen = screen
         self._header = header
         self._line = line
         self._footer = screen.query_one(KeysLine)
         self._turns = turns
-        self._notify = notify
+        self._writer = writer
         self._runtime: RuntimeApi | None = None
         self._watch: IndexingWatch | None = None
         self._noted = ""  # the last notice about the window
@@ -272,9 +278,23 @@ class StatusBar:
         )
         note = window_note(status)
         if note and note != self._noted:
-            self._notify(Notice(level="info", text=note))
+            self._writer.notice(Notice(level="info", text=note))
         self._noted = note
         self._mode = status.mode
+
+    def choose_mode(self, name: str = "") -> str:
+        """Take the mode `name`; without one, the next of plan, ask and edits in turn. Return the result in a few
+        words."""
+        modes = list(MODE_MEANS)
+        chosen = next((mode for mode in modes if mode == name.lower()), None)
+        if name and chosen is None:
+            return _("modes: {modes}").format(modes=", ".join(modes))
+        if self._runtime is None:
+            return ""
+        mode = chosen or modes[(modes.index(self._runtime.agent.status.mode) + 1) % len(modes)]
+        self._runtime.agent.set_mode(mode)
+        self.refresh()
+        return _(MODE_MEANS[mode])
 
     def measure(self) -> None:
         """Show how full the context is before a model has reported it, once nothing runs."""

@@ -132,19 +132,19 @@ class Motion:
 
     def wait(self, activity: str, figures: str) -> None:
         """Show at the end of the page that this goes on; without an `activity` what it took."""
-        begins = self._wait is None or (self._wait.over and bool(activity))
-        if self._wait is None or begins or self._page.stack.index_of(self._wait) is None:
+        wait = self._wait
+        if wait is None or wait is not self._page.foot or (wait.over and activity):
             self._wait, self._since = WaitItem(activity, figures, not activity), self._clock.monotonic()
-            self._page.foot(self._wait)
-        elif (self._wait.text, self._wait.figures) != (activity, figures):
-            self._wait.text, self._wait.figures, self._wait.over = activity, figures, not activity
-            self._page.repaint(self._wait)
+            self._page.show_foot(self._wait)
+        elif (wait.text, wait.figures) != (activity, figures):
+            wait.text, wait.figures, wait.over = activity, figures, not activity
+            self._page.repaint(wait)
         self._go()
 
     def rest(self) -> None:
         if self._wait is not None:
             self._wait = None
-            self._page.foot(None)
+            self._page.show_foot(None)
 
     def run(self, item: ToolItem) -> None:
         if item.state == "running":

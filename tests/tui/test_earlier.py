@@ -141,7 +141,7 @@ async def test_a_turn_that_begins_while_older_ones_are_fetched_leaves_no_gap(tmp
     async with chatting(runtime) as (app, pilot):
         await talk(app, pilot, 60, 69)
         hold = runtime.holds["history"] = Hold()
-        fetching = asyncio.create_task(app.chat.earlier.more(runtime))
+        fetching = asyncio.create_task(app.chat.earlier.more())
         await until(pilot, hold.reached.is_set)
         await talk(app, pilot, 69, 80)
         hold.release()
@@ -167,7 +167,7 @@ async def test_a_place_far_above_is_shown_and_marked(tmp_path: Path) -> None:
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: app.chat.earlier.has_more)
         assert 5 not in asked(app)
-        await app.chat.earlier.go_to(runtime, wanted.entry_id, "question")
+        await app.chat.earlier.go_to(wanted.entry_id, "question")
         await pilot.pause()
         page = app.chat.page
         lines = [page.render_line(row) for row in range(page.size.height)]
@@ -185,7 +185,7 @@ async def test_a_place_that_is_not_there_leaves_the_page_as_it_was(tmp_path: Pat
     runtime = storing(tmp_path, turns=3)
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: 3 in asked(app) or 2 in asked(app))
-        await app.chat.earlier.go_to(runtime, "ffffffff", "question")
+        await app.chat.earlier.go_to("ffffffff", "question")
         assert app.chat.page.pointed is None
         assert app.chat.page.at_end
 

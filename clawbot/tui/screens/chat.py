@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import getters, on, work
@@ -21,12 +20,12 @@ from clawbot.tui.earlier import EarlierMessages
 from clawbot.tui.event_view import THINKING, EventView
 from clawbot.tui.input import Drafts
 from clawbot.tui.page_search import FindBar, PageSearch
-from clawbot.tui.questions import MODE_AFTER, ModeSwitch, Questions, UnsentQuestion, UnsentTexts
+from clawbot.tui.questions import MODE_AFTER, Questions, UnsentQuestion, UnsentTexts
+from clawbot.tui.render.items import attempt
 from clawbot.tui.screens.side import SideLayout
 from clawbot.tui.screens.welcome import welcome
 from clawbot.tui.status_bar import StatusBar
 from clawbot.tui.terminal import Attention
-from clawbot.tui.transcript import idle_minutes
 from clawbot.tui.turns import EventOrder, Turns
 from clawbot.tui.widgets.approval import LOW, Approval
 from clawbot.tui.widgets.composer import Composer
@@ -87,6 +86,7 @@ class ChatScreen(Screen[None]):
         self.keys = KeyMap()
         self.drafts = Drafts()
         self._turn_began = 0.0
+        self._plan: events.PlanReady | None = None  # with which the turn ends
         self.runtime: RuntimeApi | None = None
         # The order of events is that of clawbot.agent.events.
         self.order = EventOrder(self._show, lambda: self.writer.is_writing, self.call_later)
@@ -113,24 +113,15 @@ class ChatScreen(Screen[None]):
         self.writer = TranscriptWriter(self.page, self.clock)
         self.earlier = EarlierMessages(self.page, self.clock)
         self.unsent = UnsentTexts(self.composer, self.turns, self._start)
-        self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer.notice)
-        self.questions = Questions(self, self.status_bar, self.unsent, self.writer.notice, self._waits_for_answer)
+        self.status_bar = StatusBar(self, self.header, self.status, self.turns, self.writer)
+        self.questions = Questions(self, self.status_bar, self.unsent, self.writer, self._waits_for_answer)
         self.side = SideLayout(self, self.page, self.turns, self.clock)
-        self.modes = ModeSwitch(self.status_bar, partial(self.hint, seconds=4.0))
-        more = (lambda: self.earlier.has_more, self._load_more)
-        self.search = PageSearch(self.page, self.bar, *more, self._finds)
+        self.search = PageSearch(self.page, self.bar, self.earlier, self._finds)
+        self.view = EventView(self.writer, self.status_bar)
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
+        self.watch(self.composer, "shell", self.status_bar.types, init=False)
         self.watch(self.status, "state", lambda _: self.writer.waits(*self.status_bar.living(self.page)), init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
-        self.view = EventView(
-            self.writer,
-            self.status_bar,
-            asks=self._asks,
-            began=self._turn_started,
-            ended=self._turn_ended,
-            idle=lambda: idle_minutes(self.runtime),
-        )
-        self.view.handlers[events.SessionTitled] = lambda _: self.refresh_status()
 
     def on_screen_resume(self) -> None:
         if self.runtime is not None:
@@ -154,13 +145,12 @@ class ChatScreen(Screen[None]):
         """Show the messages of the runtime, and send what was typed in the meantime. It may replace another one."""
         if self.runtime is not None:
             self.order.leave(self.runtime)
-        self.runtime = runtime
+        self.runtime = self.view.runtime = runtime
         self._take_keys(KeyMap(runtime.settings.tui.keys))
         runtime.agent.steers = runtime.settings.tui.queue == "steer"
         runtime.agent.runs_shell = True
         self.attention.notify = runtime.settings.tui.notify
         self.status_bar.connect(runtime)
-        self.modes.connect(runtime)
         self.writer.motion.is_on = runtime.settings.tui.motion
         self.composer.connect(runtime)
         if runtime.settings.tui.vi:
@@ -221,18 +211,36 @@ class ChatScreen(Screen[None]):
     # Events
 
     def _show(self, event: events.Event) -> None:
-        self.view.show(event)
+        text = getattr(event, "text", "")
+        attempt(
+            lambda: self._take(event),
+            lambda report: self.writer.notice(events.Notice(level="error", text=f"{text}\n{report}")),
+        )
         self.side.take(event)
         if isinstance(event, events.ModelChanged | events.SessionChanged):
             # What the clock ended is reported by a permanent line.
             self.welcome(fresh=isinstance(event, events.SessionChanged) and event.reason.startswith("/"))
 
-    def _turn_started(self) -> None:
-        self.questions.drop_plan()
-        self._turn_began = self.clock.monotonic()
-        self.earlier.shorten()
+    def _take(self, event: events.Event) -> None:
+        if isinstance(event, events.TurnStarted):
+            self.questions.drop_plan()
+            self._turn_began = self.clock.monotonic()
+            self.earlier.shorten()
+        self.view.show(event)
+        match event:
+            case events.ApprovalRequested():
+                # Whoever searches remains where he is, and what he types on is not lost.
+                self.search.close(remain=True)
+                self.questions.add(event)
+            case events.PlanReady():
+                self._plan = event
+            case events.TurnEnded():
+                self._turn_ended(event.status)
+            case events.SessionTitled():
+                self.refresh_status()
 
-    def _turn_ended(self, status: str, plan: events.PlanReady | None) -> None:
+    def _turn_ended(self, status: str) -> None:
+        plan, self._plan = self._plan, None
         self.questions.drop()
         if plan is not None and not self.turns.queued:
             self.search.close(remain=True)
@@ -265,16 +273,7 @@ class ChatScreen(Screen[None]):
         else:
             self.writer.unsent(text)
 
-    @on(Composer.ShellModeChanged)
-    def _shell_mode_changed(self, event: Composer.ShellModeChanged) -> None:
-        self.status_bar.types(event.mode)
-
     # Questions
-
-    def _asks(self, event: events.ApprovalRequested) -> None:
-        # Whoever searches remains where he is, and what he types on is not lost.
-        self.search.close(remain=True)
-        self.questions.add(event)
 
     def _waits_for_answer(self) -> None:
         self.attention.call(_("A question waits for your answer."))
@@ -305,7 +304,7 @@ class ChatScreen(Screen[None]):
         if mode is None:
             self.call_after_refresh(self.hint, _("say what should change"), 4.0)
         else:
-            self.modes.take(mode)
+            self.choose_mode(mode)
             self.page.go_to_end()
             self.turns.submit(text)
         self._show_title()
@@ -382,18 +381,17 @@ class ChatScreen(Screen[None]):
         if step > 0:
             self.page.go_to_end()
         else:
-            await self.earlier.reach(self.runtime, lambda: self.page.go_to_message(step))
+            await self.earlier.reach(lambda: self.page.go_to_message(step))
 
     @work(group="message", exclusive=True)
     async def action_to_start(self) -> None:
         """Go to the beginning of the conversation once it is loaded, unless the user goes to the end first."""
         self.page.scroll_home(animate=False)
-        if self.runtime is not None and self.earlier.has_more:
-            await self.earlier.reach(self.runtime, lambda: self.page.at_end)
+        if self.earlier.has_more:
+            await self.earlier.reach(lambda: self.page.at_end)
             if not self.page.at_end:
                 self.page.scroll_home(animate=False)
 
-    @on(NewBelow.Pressed)
     def action_to_end(self) -> None:
         self.page.go_to_end()
 
@@ -414,7 +412,10 @@ class ChatScreen(Screen[None]):
 
     def action_next_mode(self) -> None:
         self.questions.drop_plan()
-        self.modes.choose()
+        self.choose_mode()
+
+    def choose_mode(self, name: str = "") -> None:
+        self.hint(self.status_bar.choose_mode(name), 4.0)
 
     def on_key(self, event: Key) -> None:
         if self._reads and (typed := typed_text(event)):
@@ -430,13 +431,8 @@ class ChatScreen(Screen[None]):
 
     @on(TranscriptView.TopReached)
     async def _top_reached(self) -> None:
-        if self.runtime is not None:
-            await self.earlier.more(self.runtime)
-            self.side.reloaded()
-
-    async def _load_more(self) -> None:
-        if self.runtime is not None:
-            await self.earlier.next_part(self.runtime)
+        await self.earlier.more()
+        self.side.reloaded()
 
     def action_find(self) -> None:
         """Search the page; the same key again closes the search at the match."""

@@ -16,6 +16,7 @@ from textual.content import Content
 from textual.events import Click
 from textual.geometry import Size
 from textual.message import Message
+from textual.reactive import var
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -137,12 +138,7 @@ class Composer(Vertical):
 
     prompt = getters.query_one(Prompt)
     completions = getters.query_one(Completions)
-
-    @dataclass
-    class ShellModeChanged(Message):
-        """What is typed is a command of the shell from now on, or no longer one."""
-
-        mode: ShellMode
+    shell: var[ShellMode] = var("", init=False, toggle_class="-shell")  # what is typed is a command of the shell
 
     class FirstKey(Message):
         """The user has begun to type, for the first time or after a pause."""
@@ -160,7 +156,6 @@ class Composer(Vertical):
         self._finding: CompletionRequest | None = None  # what choices are computed for
         self._is_open = asyncio.Event()  # set as soon as there is a runtime
         self.picks_first = False  # Tab waits for the list, and the next keys wait for Tab
-        self._shell: ShellMode = ""
 
     def compose(self) -> ComposeResult:
         yield Completions()
@@ -270,14 +265,10 @@ class Composer(Vertical):
 
     def _changed(self) -> None:
         self._complete(wanted(self.prompt.before_cursor))
-        self._show_mode(shell_mode(self.prompt.document.get_line(0)))
+        self.shell = shell_mode(self.prompt.document.get_line(0))
 
-    def _show_mode(self, mode: ShellMode) -> None:
-        if mode != self._shell:
-            self._shell = mode
-            self.set_class(bool(mode), "-shell")
-            self.query_one("#prompt-mark", Static).update(SHELL_MARK if mode else MARK)
-            self.post_message(self.ShellModeChanged(mode))
+    def watch_shell(self, mode: ShellMode) -> None:
+        self.query_one("#prompt-mark", Static).update(SHELL_MARK if mode else MARK)
 
     def _complete(self, want: CompletionRequest | None) -> None:
         before = self._want

@@ -69,7 +69,10 @@ class Stack:
 
     def index_of(self, item: Item) -> int | None:
         """Return the index of `item`: searched from the end, where the changes are."""
-        return next((n for n in range(len(self._slots) - 1, -1, -1) if self._slots[n].item is item), None)
+        for index in range(len(self._slots) - 1, -1, -1):
+            if self._slots[index].item is item:
+                return index
+        return None
 
     @cached_property
     def tops(self) -> list[int]:

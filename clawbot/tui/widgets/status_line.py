@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rich.segment import Segment
 from textual.events import Click
-from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.timer import Timer
@@ -333,9 +332,6 @@ class NewBelow(Widget):
     """`↓ 3 new`, or `↓ 12 more lines` of what began in sight: the reader has scrolled up, and new text comes. A
     click goes there."""
 
-    class Pressed(Message):
-        """The reader wants to see it."""
-
     text: reactive[str] = reactive("", layout=True)
 
     def show(self, count: int, lines: int) -> None:
@@ -350,6 +346,6 @@ class NewBelow(Widget):
     def get_content_width(self, container: object, viewport: object) -> int:
         return width_of(self.render())
 
-    def on_click(self, event: Click) -> None:
+    async def on_click(self, event: Click) -> None:
         event.stop()
-        self.post_message(self.Pressed())
+        await self.run_action("screen.to_end")

@@ -63,7 +63,7 @@ class TranscriptView(LineView, can_focus=True):
         self.unseen = 0
         self._following = True
         self._cursor: tuple[Item, int] | None = None
-        self._foot: Item | None = None
+        self.foot: Item | None = None
         self._newest: Item | None = None  # of those that are counted
         self._left = 0  # the height of the page when the reader left its end
         self._grown = 0  # lines that came since
@@ -76,7 +76,7 @@ class TranscriptView(LineView, can_focus=True):
         """Add `items` at the end, in place of the last `drop` ones."""
         added = list(items)
         with self._keeping_anchor():
-            end = len(self.stack) - (self._foot is not None)
+            end = len(self.stack) - (self.foot is not None)
             self.stack.replace(end - drop, end, added)
         fresh = next((item for item in added if item.fresh), None)
         is_new = fresh is not None and fresh is not self._newest
@@ -84,16 +84,16 @@ class TranscriptView(LineView, can_focus=True):
         if not self._following:
             self._report(self.unseen + is_new, max(0, self.stack.height - self._left))
 
-    def foot(self, item: Item | None) -> None:
+    def show_foot(self, item: Item | None) -> None:
         """Keep `item`, or nothing, below all others."""
         with self._keeping_anchor():
             end = len(self.stack)
-            self.stack.replace(end - (self._foot is not None), end, [item] if item else [])
-            self._foot = item
+            self.stack.replace(end - (self.foot is not None), end, [item] if item else [])
+            self.foot = item
 
     @property
     def last(self) -> Item | None:
-        offset = len(self.stack) - 1 - (self._foot is not None)
+        offset = len(self.stack) - 1 - (self.foot is not None)
         return self.stack.item(offset) if offset >= 0 else None
 
     def prepend(self, items: Iterable[Item], *, drop: int = 0) -> None:
@@ -104,7 +104,7 @@ class TranscriptView(LineView, can_focus=True):
         self._left += self.stack.height - height
 
     def clear(self) -> None:
-        self._cursor = self._foot = self.pointed = self.found_here = None
+        self._cursor = self.foot = self.pointed = self.found_here = None
         self._following = True
         self._report(0)
         with self._keeping_anchor():
