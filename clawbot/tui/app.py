@@ -1,4 +1,4 @@
-"""The app: paints the prompt at once, opens the runtime in the background, and opens the other screens."""
+"""The app: passes keys on in their order, paints the prompt at once, and opens the runtime in the background."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from textual import on, work
 from textual.driver import Driver
+from textual.events import Event, Key, Paste
+from textual.message_pump import MessagePump
 from textual.screen import Screen
 
 from clawbot.clock import Clock, SystemClock
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _, ngettext
-from clawbot.text.numbers import whole_number
-from clawbot.tui import app_base
-from clawbot.tui.app_base import AgentSwitch, KeysInOrder, OpenRuntime
+from clawbot.tui.app_base import AgentSwitch, OpenRuntime, ScreensApp
+from clawbot.tui.driver import AltKey
 from clawbot.tui.earlier import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
 from clawbot.tui.render.lines import code_spans
@@ -27,16 +30,95 @@ from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.terminal import Attention
 from clawbot.tui.themes import kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
-from clawbot.tui.widgets.transcript import TranscriptView
+from clawbot.tui.widgets.fields import TextField
 
 if TYPE_CHECKING:
     from clawbot.api import RuntimeApi
-    from clawbot.tui.screens.passages import SessionTarget
 
 log = logging.getLogger(__name__)
 
-ResultT = TypeVar("ResultT")
 TWICE = 1.0  # seconds between two Ctrl+C to quit, two Esc to go back
+SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
+MAX_HELD = 2.0  # seconds that keys wait for one before
+MAX_LOAD = 10.0  # seconds that keys wait for what a screen loads
+
+
+@runtime_checkable
+class Loading(Protocol):
+    """A screen that may be loading what the next keys are for."""
+
+    @property
+    def is_loading(self) -> bool: ...
+
+
+class KeysInOrder(ScreensApp):
+    """Passes keys and pastes on in their order; they wait until the app `_is_ready`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._is_ready = False
+        self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
+        self._load_until = 0.0  # the same for what the screen loads; 0 while it loads nothing
+        self._typed: deque[Key | Paste] = deque()
+
+    async def on_event(self, event: Event) -> None:
+        """Take what was typed in its order; Textual would run a binding after the letters that follow it."""
+        if isinstance(event, Key | Paste) and not event.is_forwarded:
+            self._typed.append(event)
+            await self._take_typed()
+        else:
+            await super().on_event(event)
+
+    async def _take_typed(self) -> None:
+        """Let each key take effect before the next one, as soon as there is a screen for it."""
+        while self._typed and self._is_ready:
+            if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
+                self.set_timer(SCREEN_POLL, self._take_typed)
+                return
+            event, field = self._typed.popleft(), self.focused
+            pumps = (field or self.screen).ancestors_with_self
+            if isinstance(field, TextField):
+                if isinstance(event, AltKey) and field.has_modes:
+                    self._typed.extendleft(reversed(event.apart))
+                    continue
+                if await self._type(field, event):
+                    continue
+            else:
+                await super().on_event(event)
+            self._held_until = monotonic() + MAX_HELD
+            await self._follow(pumps)
+
+    def _is_loading(self) -> bool:
+        """Return whether the screen loads what the next key is for, and may take its time."""
+        if not (isinstance(self.screen, Loading) and self.screen.is_loading):
+            self._load_until = 0.0
+            return False
+        self._load_until = self._load_until or monotonic() + MAX_LOAD
+        return monotonic() < self._load_until
+
+    async def _follow(self, pumps: Sequence[MessagePump]) -> None:
+        """Follow a key, which goes up through the queues of `pumps`, and take the next one behind it."""
+        for at, pump in enumerate(pumps):
+            if pump is not self and pump.call_later(self._follow, pumps[at + 1 :]):
+                return
+        if pumps:
+            self.call_later(self._follow, ())
+            return
+        self._held_until = 0.0
+        await self._take_typed()
+
+    async def _type(self, field: TextField, event: Key | Paste) -> bool:
+        """Pass `event` to `field`; return whether it has taken effect: Enter sends messages that do."""
+        self.app_focus = True
+        if isinstance(event, Paste):
+            event.stop()
+            await field.on_event(event)
+            return True
+        bound = not field.claims(event.key) and await self._check_bindings(event.key, priority=True)
+        if not (bound or await field.take_key(event)):
+            await self._check_bindings(event.key)
+        await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
+        return event.key != "enter"
 
 
 @runtime_checkable
@@ -156,7 +238,7 @@ class ClawbotApp(KeysInOrder):
             "/context": self.action_show_context,
             "/mode": lambda: self.chat.choose_mode(argument),
             "/agent": lambda: self.choose_agent(argument),
-            "/hooks": self._show_hooks,
+            "/hooks": self.show_hooks,
             "/help": self.action_help,
             "/quit": self.exit,
             "/rewind": self.action_rewind,
@@ -174,32 +256,6 @@ class ClawbotApp(KeysInOrder):
     @work(group="warm")
     async def _warm(self, runtime: RuntimeApi) -> None:
         await runtime.agent.warm()
-
-    @on(TranscriptView.Opened)
-    def _opened(self, event: TranscriptView.Opened) -> None:
-        self._open_target(event.target)
-
-    def _open_target(self, target: str) -> None:
-        kind, _, rest = target.partition(":")
-        match kind:
-            case "note":
-                path, _, line = rest.rpartition(":")
-                self.edit(path, whole_number(line) or 1)
-            case "try":
-                self.take(Submitted(rest))
-                self.chat.composer.prompt.focus()
-            case "session":
-                self._resume(rest)
-            case "run":
-                self.call_later(self.run_action, rest)
-            case _:
-                self.open_url(target)
-
-    @work
-    async def _resume(self, session: str) -> None:
-        from clawbot.tui.screens.passages import SessionTarget
-
-        await self.go_to(SessionTarget(session))
 
     # Keys
 
@@ -234,12 +290,6 @@ class ClawbotApp(KeysInOrder):
         else:
             self.chat.composer.prompt.action_delete_right()
 
-    async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
-        if self.runtime is None:
-            self.notify(_("Still starting: try again in a moment."))
-            return None
-        return await self.push_screen_wait(make(self.runtime))
-
     def end_by_signal(self, number: int) -> None:
         """Quit at once, with the shells' exit code for a signal."""
         self.ended_by = number
@@ -253,78 +303,6 @@ class ClawbotApp(KeysInOrder):
         elif unsaved[-1] is self.screen:
             unsaved[-1].action_close()
 
-    @work
-    async def action_help(self) -> None:
-        from clawbot.tui.screens.common import HelpScreen
-
-        await self.shown(HelpScreen)
-
-    def action_command_palette(self) -> None:
-        if self.screen is self.chat:
-            self._open_palette()
-
-    @work
-    async def _open_palette(self) -> None:
-        from clawbot.tui.screens.palette import PaletteScreen
-
-        choice = await self.shown(lambda runtime: PaletteScreen(runtime, self.chat, clock=self.clock))
-        if choice and self.runtime is not None:
-            await app_base.do(self, self.runtime, choice)
-
-    @work
-    async def choose_theme(self, name: str) -> None:
-        await app_base.choose_theme(self, name)
-
-    @work
-    async def action_show_context(self) -> None:
-        from clawbot.tui.screens.context import ContextScreen
-
-        target = await self.shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
-        if target:
-            self._open_target(target)
-
-    @work
-    async def _show_hooks(self) -> None:
-        from clawbot.tui.screens.hooks import HooksScreen
-
-        await self.shown(lambda runtime: HooksScreen(runtime, clock=self.clock))
-
-    @work
-    async def choose_agent(self, agent: str) -> None:
-        from clawbot.tui.screens.choices import AgentsScreen
-
-        chosen = agent or await self.shown(AgentsScreen)
-        runtime = self.runtime
-        if not chosen or runtime is None:
-            return
-        if chosen == runtime.agent.status.agent_id:
-            self.chat.hint(_("You are talking to {agent}").format(agent=chosen), 2.0)
-        elif self.agents.busy:
-            self.notify(_("Another agent is being opened: try again in a moment."))
-        else:
-            await app_base.change_agent(self, runtime, chosen)
-
-    @work
-    async def action_choose_model(self) -> None:
-        from clawbot.tui.screens.choices import ModelsScreen
-
-        name = await self.shown(ModelsScreen)
-        if name and self.runtime is not None:
-            await app_base.take_model(self, self.runtime, name)
-
-    @work(group="local", exclusive=True)
-    async def action_run_local_model(self) -> None:
-        if self.runtime is not None:
-            await app_base.run_local_model(self, self.runtime)
-
-    @work
-    async def action_choose_session(self) -> None:
-        from clawbot.tui.screens.sessions import SessionsScreen
-
-        target = await self.shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
-        if target:
-            await self.go_to(target)
-
     def action_go_back(self) -> None:
         """Handle Esc with nothing to stop: twice within a second goes back to an earlier message."""
         now = self.clock.monotonic()
@@ -334,44 +312,6 @@ class ClawbotApp(KeysInOrder):
         else:
             self._last_escape = now
             self.chat.hint(_("{key} again: back to an earlier message").format(key=self.chat.keys.first("stop")), TWICE)
-
-    @work
-    async def action_rewind(self) -> None:
-        from clawbot.tui.screens.choices import RewindScreen
-
-        chosen = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
-        if chosen and self.runtime is not None:
-            await app_base.go_on_from(self, self.runtime, chosen.entry, fork=chosen.fork)
-
-    @work
-    async def action_search_memory(self, query: str = "") -> None:
-        from clawbot.tui.screens.memory import MemoryScreen
-
-        target = await self.shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
-        if target:
-            await self.go_to(target)
-
-    async def go_to(self, target: SessionTarget) -> None:
-        if self.runtime is None:
-            return
-        if target.session != self.runtime.agent.status.session_id:
-            try:
-                await self.runtime.sessions.resume(target.session)
-            except ClawbotError as error:
-                self.notify(str(error), severity="error")
-                return
-        elif self.chat.turns.busy:
-            # A running answer is not stored yet, so the page can't be rebuilt.
-            return
-        await self.chat.reload()
-        if target.entry:
-            await self.chat.earlier.go_to(target.entry, target.query)
-
-    @work
-    async def edit(self, file: str | None, line: int | None = None) -> None:
-        from clawbot.tui.screens.editor import EditorScreen
-
-        await self.shown(lambda runtime: EditorScreen(runtime, file, line))
 
     @work
     async def action_edit_prompt(self) -> None:

@@ -1,4 +1,5 @@
-"""What the app is built on: keys in their order, the runtime of an agent and its switch, what follows a choice."""
+"""What the app is built on: the runtime of an agent and its switch, the screens above the conversation, and what
+follows a choice in them."""
 
 from __future__ import annotations
 
@@ -6,30 +7,25 @@ import asyncio
 import difflib
 import logging
 from abc import abstractmethod
-from collections import deque
-from collections.abc import Sequence
-from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from textual.events import Event, Key, Paste
-from textual.message_pump import MessagePump
+from textual import on, work
+from textual.screen import Screen
 
+from clawbot.clock import Clock
 from clawbot.errors import ClawbotError
 from clawbot.text.interface import _
-from clawbot.tui.driver import AltKey
-from clawbot.tui.input import classify
+from clawbot.text.numbers import whole_number
+from clawbot.tui.input import Submitted, UserInput, classify
+from clawbot.tui.screens.chat import ChatScreen
 from clawbot.tui.screens.welcome import has_messages
 from clawbot.tui.themes import THEMES, ThemedApp, keep_theme, theme_name
-from clawbot.tui.widgets.fields import TextField
+from clawbot.tui.widgets.transcript import TranscriptView
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from textual.screen import Screen
-
     from clawbot.api import RuntimeApi
-    from clawbot.tui.input import UserInput
-    from clawbot.tui.screens.chat import ChatScreen
+    from clawbot.tui.screens.choices import EarlierMessage
     from clawbot.tui.screens.palette import PaletteChoice
     from clawbot.tui.screens.passages import SessionTarget
     from clawbot.tui.turns import Turns
@@ -101,263 +97,307 @@ class AgentSwitch:
 ResultT = TypeVar("ResultT")
 
 
-class Front(ThemedApp):
-    """The part of the app that a choice needs."""
+class ScreensApp(ThemedApp):
+    """Opens the screens above the conversation, which are imported when they are shown first, and does what is chosen
+    there."""
 
     chat: ChatScreen
     agents: AgentSwitch
     runtime: RuntimeApi | None
+    clock: Clock
 
     @abstractmethod
     def take(self, entry: UserInput | None) -> None:
         """Do what the user entered."""
 
     @abstractmethod
-    async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
-        """Return the result of a screen above the conversation."""
-
-    @abstractmethod
     async def connect(self, runtime: RuntimeApi) -> None:
         """Show the conversation of `runtime`."""
 
-    @abstractmethod
+    async def shown(self, make: Callable[[RuntimeApi], Screen[ResultT]]) -> ResultT | None:
+        """Return the result of a screen above the conversation."""
+        if self.runtime is None:
+            self.notify(_("Still starting: try again in a moment."))
+            return None
+        return await self.push_screen_wait(make(self.runtime))
+
+    # What opens
+
+    @on(TranscriptView.Opened)
+    def _opened(self, event: TranscriptView.Opened) -> None:
+        self._open_target(event.target)
+
+    def _open_target(self, target: str) -> None:
+        kind, _, rest = target.partition(":")
+        match kind:
+            case "note":
+                path, _, line = rest.rpartition(":")
+                self.edit(path, whole_number(line) or 1)
+            case "try":
+                self.take(Submitted(rest))
+                self.chat.composer.prompt.focus()
+            case "session":
+                self._resume(rest)
+            case "run":
+                self.call_later(self.run_action, rest)
+            case _:
+                self.open_url(target)
+
+    @work
+    async def _resume(self, session: str) -> None:
+        from clawbot.tui.screens.passages import SessionTarget
+
+        await self.go_to(SessionTarget(session))
+
     async def go_to(self, target: SessionTarget) -> None:
         """Resume the session of `target`, and show the entry that it names."""
-
-    @abstractmethod
-    def edit(self, file: str | None, line: int | None = None) -> object:
-        """Open `file` of the workspace at `line` (from 1), or the choice of one."""
-
-    @abstractmethod
-    def choose_agent(self, agent: str) -> object:
-        """Switch to `agent`, or to one that the user chooses."""
-
-    @abstractmethod
-    def action_search_memory(self, query: str = "") -> object:
-        """Search the memory for `query`."""
-
-
-async def do(app: Front, runtime: RuntimeApi, choice: PaletteChoice) -> None:
-    """Do what was chosen in the palette."""
-    # The screens come in after the first paint.
-    from clawbot.tui.screens.passages import SessionTarget
-
-    match choice.kind:
-        case "action":
-            await app.chat.run_action(choice.name)
-        case "command":
-            needs = any(info.name == choice.name and info.arguments[:1] not in ("", "[") for info in runtime.commands)
-            _enter(app, runtime, choice.name, needs_argument=needs)
-        case "session":
-            await app.go_to(SessionTarget(choice.name))
-        case "file":
-            app.edit(choice.name)
-        case "agent":
-            app.choose_agent(choice.name)
-        case "model":
-            await take_model(app, runtime, choice.name)
-        case "memory":
-            app.action_search_memory(choice.name)
-        case "theme":
-            await keep(app, choice.name)
-        case "skill":
-            _enter(app, runtime, f"/skill {choice.name}", needs_argument=True)
-
-
-def _enter(app: Front, runtime: RuntimeApi, command: str, *, needs_argument: bool) -> None:
-    """Run `command`; one that needs an argument waits for it in an empty prompt."""
-    if needs_argument and app.chat.composer.is_empty:
-        app.chat.composer.prompt.take(f"{command} ")
-    else:
-        app.take(classify(command, runtime.commands))
-
-
-async def choose_theme(app: Front, name: str) -> None:
-    """Change to the theme `name`, or to one that the user chooses."""
-    from clawbot.tui.screens.palette import ThemesScreen
-
-    if not name and (choice := await app.shown(ThemesScreen)) is not None:
-        name = choice.name
-    known = [*THEMES, *app.available_themes]
-    if name and name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        text = (
-            _("There is no theme {name}. Did you mean {near}?")
-            if near
-            else _("There is no theme {name}. /theme lists them.")
-        )
-        app.notify(text.format(name=name, near="".join(near)), severity="error")
-    elif name:
-        await keep(app, name)
-
-
-async def keep(app: Front, theme: str) -> None:
-    """Show `theme` from now on, in later starts too."""
-    app.theme = theme_name(theme, app.available_themes)
-    if app.runtime is None:
-        return
-    try:
-        await asyncio.to_thread(keep_theme, app.runtime.paths.theme_file, theme, app.runtime.settings.tui.theme)
-    except OSError as error:
-        app.notify(_("The theme is not kept: {error}").format(error=error), severity="error")
-    else:
-        app.chat.hint(_("the theme {theme} is kept").format(theme=theme), 2.0)
-
-
-async def go_on_from(app: Front, runtime: RuntimeApi, entry: str, *, fork: bool) -> None:
-    """Take the conversation back to before the message `entry`, whose text goes into the prompt; `fork`: go on from
-    there in another one, and leave this one as it is."""
-    if app.chat.turns.busy:
-        app.notify(_("A turn is running: stop it first, then go back."), severity="warning")
-        return
-    try:
-        text = (await runtime.agent.fork(at=entry))[1] if fork else await runtime.agent.rewind(entry)
-    except ClawbotError as error:
-        app.notify(str(error), title=_("Not gone back"), severity="error")
-        return
-    await app.chat.reload()
-    if not fork:
-        app.chat.writer.divider(_("Continuing from here. Later messages stay in the transcript; files are unchanged."))
-    prompt = app.chat.composer.prompt
-    prompt.take(prompt.shortened(text))
-    prompt.focus()
-
-
-async def take_model(app: Front, runtime: RuntimeApi, name: str) -> None:
-    """Let the model `name` answer."""
-    try:
-        model = await runtime.agent.set_model(name)
-    except ClawbotError as error:
-        app.notify(str(error), severity="error")
-    else:
-        if has_messages(app.chat.page.stack.items):
-            app.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
-        app.chat.status_bar.changed()
-        app.chat.welcome()
-
-
-async def run_local_model(app: Front, runtime: RuntimeApi) -> None:
-    """Get a model that runs on this machine, if it is not here, and let it answer."""
-    from clawbot.tui.screens.choices import InstallScreen, LocalModelsScreen
-
-    problem = await asyncio.to_thread(lambda: runtime.local_models.problem)
-    if problem and not await app.shown(lambda runtime: InstallScreen(runtime, problem)):
-        return
-    name = await app.shown(LocalModelsScreen)
-    if not name:
-        return
-    try:
-        await runtime.local_models.pull(name, lambda done, size: _pulled(app, name, done, size))
-    except (ClawbotError, OSError) as error:
-        app.notify(str(error), title=_("Download failed: {name}").format(name=name), severity="error")
-        return
-    await take_model(app, runtime, f"local/{name}")
-
-
-def _pulled(app: Front, name: str, done: int, size: int | None) -> None:
-    if size:
-        text = _("downloading {name}: {share} % of {size:.1f} GB").format(
-            name=name, share=done * 100 // size, size=size / 1e9
-        )
-    else:
-        text = _("downloading {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
-    app.chat.hint(text, 2.0)
-
-
-async def change_agent(app: Front, runtime: RuntimeApi, agent: str) -> None:
-    """Switch to `agent`; on failure keep the current one."""
-    if app.chat.turns.busy:
-        app.notify(_("{agent} comes when the running turn has ended.").format(agent=agent))
-    try:
-        new, failure = await app.agents.change(runtime, agent)
-    except ClawbotError as error:
-        app.notify(str(error), title=_("{agent} was not opened").format(agent=agent), severity="error")
-        return
-    await app.connect(new)
-    if failure is not None:
-        app.notify(
-            _("The other agent could not be closed as usual: {failure}").format(failure=failure), severity="error"
-        )
-
-
-SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
-MAX_HELD = 2.0  # seconds that keys wait for one before
-MAX_LOAD = 10.0  # seconds that keys wait for what a screen loads
-
-
-@runtime_checkable
-class Loading(Protocol):
-    """A screen that may be loading what the next keys are for."""
-
-    @property
-    def is_loading(self) -> bool: ...
-
-
-class KeysInOrder(Front):
-    """Passes keys and pastes on in their order; they wait until the app `_is_ready`."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._is_ready = False
-        self._held_until = 0.0  # on the monotonic clock: a key is on its way until then at most
-        self._load_until = 0.0  # the same for what the screen loads; 0 while it loads nothing
-        self._typed: deque[Key | Paste] = deque()
-
-    async def on_event(self, event: Event) -> None:
-        """Take what was typed in its order; Textual would run a binding after the letters that follow it."""
-        if isinstance(event, Key | Paste) and not event.is_forwarded:
-            self._typed.append(event)
-            await self._take_typed()
-        else:
-            await super().on_event(event)
-
-    async def _take_typed(self) -> None:
-        """Let each key take effect before the next one, as soon as there is a screen for it."""
-        while self._typed and self._is_ready:
-            if not self.screen.is_mounted or monotonic() < self._held_until or self._is_loading():
-                self.set_timer(SCREEN_POLL, self._take_typed)
-                return
-            event, field = self._typed.popleft(), self.focused
-            pumps = (field or self.screen).ancestors_with_self
-            if isinstance(field, TextField):
-                if isinstance(event, AltKey) and field.has_modes:
-                    self._typed.extendleft(reversed(event.apart))
-                    continue
-                if await self._type(field, event):
-                    continue
-            else:
-                await super().on_event(event)
-            self._held_until = monotonic() + MAX_HELD
-            await self._follow(pumps)
-
-    def _is_loading(self) -> bool:
-        """Return whether the screen loads what the next key is for, and may take its time."""
-        if not (isinstance(self.screen, Loading) and self.screen.is_loading):
-            self._load_until = 0.0
-            return False
-        self._load_until = self._load_until or monotonic() + MAX_LOAD
-        return monotonic() < self._load_until
-
-    async def _follow(self, pumps: Sequence[MessagePump]) -> None:
-        """Follow a key, which goes up through the queues of `pumps`, and take the next one behind it."""
-        for at, pump in enumerate(pumps):
-            if pump is not self and pump.call_later(self._follow, pumps[at + 1 :]):
-                return
-        if pumps:
-            self.call_later(self._follow, ())
+        if self.runtime is None:
             return
-        self._held_until = 0.0
-        await self._take_typed()
+        if target.session != self.runtime.agent.status.session_id:
+            try:
+                await self.runtime.sessions.resume(target.session)
+            except ClawbotError as error:
+                self.notify(str(error), severity="error")
+                return
+        elif self.chat.turns.busy:
+            # A running answer is not stored yet, so the page can't be rebuilt.
+            return
+        await self.chat.reload()
+        if target.entry:
+            await self.chat.earlier.go_to(target.entry, target.query)
 
-    async def _type(self, field: TextField, event: Key | Paste) -> bool:
-        """Pass `event` to `field`; return whether it has taken effect: Enter sends messages that do."""
-        self.app_focus = True
-        if isinstance(event, Paste):
-            event.stop()
-            await field.on_event(event)
-            return True
-        bound = not field.claims(event.key) and await self._check_bindings(event.key, priority=True)
-        if not (bound or await field.take_key(event)):
-            await self._check_bindings(event.key)
-        await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
-        return event.key != "enter"
+    @work
+    async def edit(self, file: str | None, line: int | None = None) -> None:
+        """Open `file` of the workspace at `line` (from 1), or the choice of one."""
+        from clawbot.tui.screens.editor import EditorScreen
+
+        await self.shown(lambda runtime: EditorScreen(runtime, file, line))
+
+    @work
+    async def action_help(self) -> None:
+        from clawbot.tui.screens.common import HelpScreen
+
+        await self.shown(HelpScreen)
+
+    @work
+    async def action_show_context(self) -> None:
+        from clawbot.tui.screens.context import ContextScreen
+
+        target = await self.shown(lambda runtime: ContextScreen(runtime, clock=self.clock))
+        if target:
+            self._open_target(target)
+
+    @work
+    async def show_hooks(self) -> None:
+        from clawbot.tui.screens.hooks import HooksScreen
+
+        await self.shown(lambda runtime: HooksScreen(runtime, clock=self.clock))
+
+    @work
+    async def action_choose_session(self) -> None:
+        from clawbot.tui.screens.sessions import SessionsScreen
+
+        target = await self.shown(lambda runtime: SessionsScreen(runtime, clock=self.clock))
+        if target:
+            await self.go_to(target)
+
+    @work
+    async def action_search_memory(self, query: str = "") -> None:
+        from clawbot.tui.screens.memory import MemoryScreen
+
+        target = await self.shown(lambda runtime: MemoryScreen(runtime, query, clock=self.clock))
+        if target:
+            await self.go_to(target)
+
+    # The palette
+
+    def action_command_palette(self) -> None:
+        if self.screen is self.chat:
+            self._open_palette()
+
+    @work
+    async def _open_palette(self) -> None:
+        from clawbot.tui.screens.palette import PaletteScreen
+
+        choice = await self.shown(lambda runtime: PaletteScreen(runtime, self.chat, clock=self.clock))
+        if choice and self.runtime is not None:
+            await self._do(self.runtime, choice)
+
+    async def _do(self, runtime: RuntimeApi, choice: PaletteChoice) -> None:
+        from clawbot.tui.screens.passages import SessionTarget
+
+        match choice.kind:
+            case "action":
+                await self.chat.run_action(choice.name)
+            case "command":
+                needs = any(
+                    each.name == choice.name and each.arguments[:1] not in ("", "[") for each in runtime.commands
+                )
+                self._enter(runtime, choice.name, needs_argument=needs)
+            case "session":
+                await self.go_to(SessionTarget(choice.name))
+            case "file":
+                self.edit(choice.name)
+            case "agent":
+                self.choose_agent(choice.name)
+            case "model":
+                await self.take_model(runtime, choice.name)
+            case "memory":
+                self.action_search_memory(choice.name)
+            case "theme":
+                await self._keep_theme(choice.name)
+            case "skill":
+                self._enter(runtime, f"/skill {choice.name}", needs_argument=True)
+
+    def _enter(self, runtime: RuntimeApi, command: str, *, needs_argument: bool) -> None:
+        """Run `command`; one that needs an argument waits for it in an empty prompt."""
+        if needs_argument and self.chat.composer.is_empty:
+            self.chat.composer.prompt.take(f"{command} ")
+        else:
+            self.take(classify(command, runtime.commands))
+
+    # Themes
+
+    @work
+    async def choose_theme(self, name: str) -> None:
+        """Change to the theme `name`, or to one that the user chooses."""
+        from clawbot.tui.screens.palette import ThemesScreen
+
+        if not name and (choice := await self.shown(ThemesScreen)) is not None:
+            name = choice.name
+        known = [*THEMES, *self.available_themes]
+        if name and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            text = (
+                _("There is no theme {name}. Did you mean {near}?")
+                if near
+                else _("There is no theme {name}. /theme lists them.")
+            )
+            self.notify(text.format(name=name, near="".join(near)), severity="error")
+        elif name:
+            await self._keep_theme(name)
+
+    async def _keep_theme(self, theme: str) -> None:
+        """Show `theme` from now on, in later starts too."""
+        self.theme = theme_name(theme, self.available_themes)
+        if self.runtime is None:
+            return
+        try:
+            await asyncio.to_thread(keep_theme, self.runtime.paths.theme_file, theme, self.runtime.settings.tui.theme)
+        except OSError as error:
+            self.notify(_("The theme is not kept: {error}").format(error=error), severity="error")
+        else:
+            self.chat.hint(_("the theme {theme} is kept").format(theme=theme), 2.0)
+
+    # Models
+
+    @work
+    async def action_choose_model(self) -> None:
+        from clawbot.tui.screens.choices import ModelsScreen
+
+        name = await self.shown(ModelsScreen)
+        if name and self.runtime is not None:
+            await self.take_model(self.runtime, name)
+
+    async def take_model(self, runtime: RuntimeApi, name: str) -> None:
+        """Let the model `name` answer."""
+        try:
+            model = await runtime.agent.set_model(name)
+        except ClawbotError as error:
+            self.notify(str(error), severity="error")
+        else:
+            if has_messages(self.chat.page.stack.items):
+                self.chat.writer.divider(_("{model} answers from here on").format(model=model.ref))
+            self.chat.status_bar.changed()
+            self.chat.welcome()
+
+    @work(group="local", exclusive=True)
+    async def action_run_local_model(self) -> None:
+        """Get a model that runs on this machine, if it is not here, and let it answer."""
+        from clawbot.tui.screens.choices import InstallScreen, LocalModelsScreen
+
+        if (runtime := self.runtime) is None:
+            return
+        problem = await asyncio.to_thread(lambda: runtime.local_models.problem)
+        if problem and not await self.shown(lambda runtime: InstallScreen(runtime, problem)):
+            return
+        name = await self.shown(LocalModelsScreen)
+        if not name:
+            return
+        try:
+            await runtime.local_models.pull(name, lambda done, size: self._pulled(name, done, size))
+        except (ClawbotError, OSError) as error:
+            self.notify(str(error), title=_("Download failed: {name}").format(name=name), severity="error")
+            return
+        await self.take_model(runtime, f"local/{name}")
+
+    def _pulled(self, name: str, done: int, size: int | None) -> None:
+        if size:
+            text = _("downloading {name}: {share} % of {size:.1f} GB").format(
+                name=name, share=done * 100 // size, size=size / 1e9
+            )
+        else:
+            text = _("downloading {name}: {size:.1f} GB").format(name=name, size=done / 1e9)
+        self.chat.hint(text, 2.0)
+
+    # Agents
+
+    @work
+    async def choose_agent(self, agent: str) -> None:
+        """Switch to `agent`, or to one that the user chooses."""
+        from clawbot.tui.screens.choices import AgentsScreen
+
+        chosen = agent or await self.shown(AgentsScreen)
+        runtime = self.runtime
+        if not chosen or runtime is None:
+            return
+        if chosen == runtime.agent.status.agent_id:
+            self.chat.hint(_("You are talking to {agent}").format(agent=chosen), 2.0)
+        elif self.agents.busy:
+            self.notify(_("Another agent is being opened: try again in a moment."))
+        else:
+            await self._change_agent(runtime, chosen)
+
+    async def _change_agent(self, runtime: RuntimeApi, agent: str) -> None:
+        """Switch to `agent`; on failure keep the current one."""
+        if self.chat.turns.busy:
+            self.notify(_("{agent} comes when the running turn has ended.").format(agent=agent))
+        try:
+            new, failure = await self.agents.change(runtime, agent)
+        except ClawbotError as error:
+            self.notify(str(error), title=_("{agent} was not opened").format(agent=agent), severity="error")
+            return
+        await self.connect(new)
+        if failure is not None:
+            text = _("The other agent could not be closed as usual: {failure}").format(failure=failure)
+            self.notify(text, severity="error")
+
+    # Going back
+
+    @work
+    async def action_rewind(self) -> None:
+        from clawbot.tui.screens.choices import RewindScreen
+
+        chosen = await self.shown(lambda runtime: RewindScreen(runtime, clock=self.clock))
+        if chosen and self.runtime is not None:
+            await self._go_on_from(self.runtime, chosen)
+
+    async def _go_on_from(self, runtime: RuntimeApi, chosen: EarlierMessage) -> None:
+        """Take the conversation back to before the message that was `chosen`, whose text goes into the prompt; a fork
+        goes on from there in another one, and leaves this one as it is."""
+        if self.chat.turns.busy:
+            self.notify(_("A turn is running: stop it first, then go back."), severity="warning")
+            return
+        agent, entry = runtime.agent, chosen.entry
+        try:
+            text = (await agent.fork(at=entry))[1] if chosen.fork else await agent.rewind(entry)
+        except ClawbotError as error:
+            self.notify(str(error), title=_("Not gone back"), severity="error")
+            return
+        await self.chat.reload()
+        if not chosen.fork:
+            note = _("Continuing from here. Later messages stay in the transcript; files are unchanged.")
+            self.chat.writer.divider(note)
+        prompt = self.chat.composer.prompt
+        prompt.take(prompt.shortened(text))
+        prompt.focus()

@@ -12,7 +12,6 @@ from clawbot.agent.events import Notice, SessionChanged
 from clawbot.importing.ledger import dismiss
 from clawbot.llm.protocol import DetectedServer, ModelInfo
 from clawbot.text.sanitize import tilde
-from clawbot.tui import app_base
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import short_model, width_of
@@ -217,14 +216,14 @@ async def test_the_first_page_follows_the_model(tmp_path: Path, model: str) -> N
     await runtime.agent.set_model(first)
     async with chatting(runtime) as (app, pilot):
         await until(pilot, lambda: shows_welcome(app))
-        await app_base.take_model(app, runtime, model)
+        await app.take_model(runtime, model)
         said = "No language model yet." if model == "offline" else f"{model}: "
         await until(pilot, lambda: said in page_text(app))
         assert shows_welcome(app)
         assert "from here on" not in page_text(app)
         await send(app, pilot, "hello")
         await until(pilot, lambda: not app.chat.turns.busy and "You said: hello" in page_text(app))
-        await app_base.take_model(app, runtime, first)
+        await app.take_model(runtime, first)
         await until(pilot, lambda: f"{first} answers from here on" in page_text(app))
 
 
