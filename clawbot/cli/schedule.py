@@ -78,7 +78,10 @@ def run(name: str | None, agent_id: str | None, file: Path | None, as_json: bool
         fail("Interrupted; the text so far is kept.")
     warn(*schedule.ledger.take_notices())
     if as_json:
-        plain = [_plain_run(each) for each in ran]
+        plain = [
+            {"name": each.job.name, "agent": each.job.agent_id, "reply": each.reply, **_plain_result(each.job, each)}
+            for each in ran
+        ]
         print_json(plain[0] if job else plain)
     elif job is None:
         _print_lines(ran)
@@ -248,10 +251,6 @@ def _plain_state(state: JobState) -> dict[str, Any]:
         "nextDue": _iso(job, state.next_due),
         "last": _plain_result(job, record) if record and record.started else None,
     }
-
-
-def _plain_run(ran: Ran) -> dict[str, Any]:
-    return {"name": ran.job.name, "agent": ran.job.agent_id, "reply": ran.reply, **_plain_result(ran.job, ran)}
 
 
 def _plain_result(job: Job, result: Ran | Record) -> dict[str, Any]:

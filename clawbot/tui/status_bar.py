@@ -235,7 +235,7 @@ class StatusBar:
         self._ahead = ("", "")  # the same, of what the model reads before a message comes
         self._asking = self._editing = self._reading = False
         self._mode: Mode = "edits"
-        self._keys = KeyMap()
+        self.keys = KeyMap()
         self._shell: ShellMode = ""
         self._written = Written()
         self._reported_at = 0.0  # by the monotonic clock: when the line had the figure
@@ -243,9 +243,6 @@ class StatusBar:
 
     def connect(self, runtime: RuntimeApi) -> None:
         self._runtime = runtime
-
-    def take_keys(self, keys: KeyMap) -> None:
-        self._keys = keys
 
     def watch(self, runtime: RuntimeApi) -> None:
         """Show from now on what `runtime` indexes and saves outside of the turns, and no other one."""
@@ -358,13 +355,13 @@ class StatusBar:
         self.refresh()
 
     def show_hint(self) -> None:
-        busy, saving, key = self._turns.busy, self.saving, self._keys.first("stop")
+        busy, saving, key = self._turns.busy, self.saving, self.keys.first("stop")
         hint = _(SHELL_HINTS[self._shell]) if self._shell and not busy else ""
         if (busy or saving) and key and not self._editing:
             hint = (_("{key} skips") if saving else _("{key} stops")).format(key=key)
         self._line.show(hint=hint)
         self._footer.keys = keys_of(
-            self._keys, self._mode, asking=self._asking, reading=self._reading, busy=busy, typing=self._shell
+            self.keys, self._mode, asking=self._asking, reading=self._reading, busy=busy, typing=self._shell
         )
 
     def asks(self, asking: bool) -> None:

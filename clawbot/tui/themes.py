@@ -91,11 +91,10 @@ def _readable(ink: Color, grounds: Sequence[Color], opacity: float) -> str:
     """Return `ink`, as far moved to black or white as the contrast on `grounds` needs."""
     pole = grounds[0].get_contrast_text(1.0)
     steps = [ink, *(ink.blend(pole, step / STEPS) for step in range(1, STEPS))]
-
-    def is_readable(moved: Color) -> bool:
-        return all(contrast(ground.blend(moved, opacity), ground) >= CONTRAST for ground in grounds)
-
-    return next(filter(is_readable, steps), pole).hex
+    readable = (
+        step for step in steps if all(contrast(each.blend(step, opacity), each) >= CONTRAST for each in grounds)
+    )
+    return next(readable, pole).hex
 
 
 def contrast(text: Color, ground: Color) -> float:
@@ -145,7 +144,9 @@ def theme_name(wanted: str, available: Collection[str]) -> str:
         return LIGHT.name
     if wanted != "auto" and wanted in available:
         return wanted
-    return LIGHT.name if _light_terminal(os.environ.get("COLORFGBG", "")) else DARK.name
+    # COLORFGBG is `foreground;background`, each one of the 16: 7 and 15 are light.
+    ground = os.environ.get("COLORFGBG", "").rpartition(";")[2]
+    return LIGHT.name if ground in ("7", "15") else DARK.name
 
 
 def kept_theme(file: Path, settings: str | None = None) -> str | None:
@@ -165,8 +166,3 @@ def keep_theme(file: Path, theme: str, settings: str) -> None:
     """Keep `theme`, chosen while the setting is `settings`, in `file`. Blocks. Raises OSError."""
     ensure_private_dir(file.parent)
     write_atomic(file, msgspec.json.encode(KeptTheme(theme, settings)) + b"\n", mode=PRIVATE_FILE)
-
-
-def _light_terminal(colours: str) -> bool:
-    """Return whether COLORFGBG is light: `foreground;background`, each one of the 16: 7 and 15 are light."""
-    return colours.rpartition(";")[2] in ("7", "15")

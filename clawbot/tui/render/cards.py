@@ -239,21 +239,20 @@ class ToolItem(Item):
         shown = self.hits if self.unfolded else self.hits[:HITS_SHOWN]
         lines += self._capped([line for hit in shown for line in self._hit(hit, page)])
         if len(shown) < len(self.hits):
-            lines.append(
-                StyledLine((StyledSpan("       "), StyledSpan(_more(len(self.hits) - len(shown)), "tool", FOLD)))
-            )
+            left = len(self.hits) - len(shown)
+            more = ngettext("… {n} more", "… {n} more", left).format(n=left)
+            lines.append(StyledLine((StyledSpan("       "), StyledSpan(more, "tool", FOLD))))
         if self.state == "running":
             lines += self._printed(page.width - INNER)
         if self.subagent is not None and self.state in ("running", "asking"):
             lines += indented([self.subagent.working(page.width - INNER)], INNER)
         if self.unfolded:
-            return lines + self._inside(page)
+            return lines + indented(self._capped(self._call(page.width - INNER - 2)), INNER)
         if self.state == "failed" and self.shared is None:
             return lines + indented(self._reason(page.width - INNER), INNER)
-        return lines + self._beginning(page.width - INNER) if self.shared is not None else lines
-
-    def _beginning(self, room: int) -> list[StyledLine]:
-        return indented(self._capped(self._output(room), OWN_LINES), INNER) if (self.output or "").strip() else []
+        if self.shared is not None and (self.output or "").strip():
+            lines += indented(self._capped(self._output(page.width - INNER), OWN_LINES), INNER)
+        return lines
 
     def _head(self, width: int) -> StyledLine:
         glyph, style = GLYPHS[self.state]
@@ -318,7 +317,8 @@ class ToolItem(Item):
     def _hit(self, hit: NoteHit, page: Page) -> list[StyledLine]:
         location = _location_span(hit, page.width - TEXT_INDENT - 4)
         room = page.width - TEXT_INDENT - 4 - width_of(location.text) - 3
-        text = _plain(hit.text)
+        rows = hit.text.replace("**", "").split("\n")
+        text = clean_line("\n".join(row.lstrip().lstrip("-+*>#").strip() for row in rows))
         head = (StyledSpan("       "), location)
         if self.unfolded and ("\n" in hit.text.strip("\n") or width_of(text) > room):
             inner = TEXT_INDENT + 6
@@ -326,9 +326,6 @@ class ToolItem(Item):
             return [StyledLine(head), *indented([StyledLine(line) for line in wrap(spans, page.width - inner)], inner)]
         shown = (StyledSpan("   "), StyledSpan(ellipsis(isolate(text), room), "tool")) if room > 1 else ()
         return [StyledLine((*head, *shown))]
-
-    def _inside(self, page: Page) -> list[StyledLine]:
-        return indented(self._capped(self._call(page.width - INNER - 2)), INNER)
 
     def _call(self, room: int) -> list[StyledLine]:
         lines: list[StyledLine] = []
@@ -373,14 +370,6 @@ class ToolItem(Item):
         style = "tool-error" if self.state == "failed" else "tool-text"
         spans = list(plain_spans(text or _("(no output)"), style))
         return [StyledLine(line) for line in wrap(spans, room)]
-
-
-def _plain(text: str) -> str:
-    return clean_line("\n".join(line.lstrip().lstrip("-+*>#").strip() for line in text.replace("**", "").split("\n")))
-
-
-def _more(count: int) -> str:
-    return ngettext("… {n} more", "… {n} more", count).format(n=count)
 
 
 def took_words(milliseconds: int) -> str:

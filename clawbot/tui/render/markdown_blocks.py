@@ -236,7 +236,9 @@ class MarkdownTable(Struct, frozen=True):
         """Return the cells of each column, and whether they hold complete words: its natural width if it fits, else the
         wide ones give way."""
         natural, count = self.natural(), len(self.aligns)
-        words = [min(natural[at], max(_longest_word(row[at]) for row in self.rows)) for at in range(count)]
+        # A word above LONG_WORD may break, and Chinese breaks anywhere.
+        cells = [[max(map(width_of, _WORDS.findall(_text(cell))), default=1) for cell in row] for row in self.rows]
+        words = [min(natural[at], LONG_WORD, max(row[at] for row in cells)) for at in range(count)]
         room = max(room, 3 * count)
         fits = sum(words) <= room
         shares = words if fits else [0] * count
@@ -274,11 +276,6 @@ class MarkdownTable(Struct, frozen=True):
                 line += [StyledSpan(" " * left), *spans, StyledSpan(" " * (space - left)), StyledSpan(BETWEEN)]
             lines.append(tuple(span for span in line[:-1] if span.text))
         return lines
-
-
-def _longest_word(spans: Cell) -> int:
-    """Return the cells of the longest word; one above `LONG_WORD` may break, and Chinese breaks anywhere."""
-    return min(LONG_WORD, max(map(width_of, _WORDS.findall(_text(spans))), default=1))
 
 
 def _text(spans: Cell) -> str:

@@ -143,7 +143,8 @@ def rows_of(asked: ApprovalRequested, width: int) -> tuple[StyledLine, ...]:
     found: list[StyledLine] = []
     for number, line in enumerate(lines, 1):
         if asked.diff:
-            first, more, style = "  ", "⋯ ", _diff_style(line, number)
+            first, more = "  ", "⋯ "
+            style = "quiet" if number <= DIFF_HEAD else DIFF_STYLES.get(line[:1], "")
         else:
             mark = "  " if asked.asks else "$ "
             first, more, style = f"{number:>{digits}} " if len(lines) > 1 else mark, " " * (digits + 1), ""
@@ -169,10 +170,6 @@ def fold(shown: str, width: int) -> list[str]:
             row += unit
             used += cells
     return [*rows, row]
-
-
-def _diff_style(line: str, number: int) -> str:
-    return "quiet" if number <= DIFF_HEAD else DIFF_STYLES.get(line[:1], "")
 
 
 def _count(asked: ApprovalRequested, total: int, top: int, room: int) -> tuple[str, str]:

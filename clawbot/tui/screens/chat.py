@@ -146,7 +146,9 @@ class ChatScreen(Screen[None]):
         if self.runtime is not None:
             self.order.leave(self.runtime)
         self.runtime = self.view.runtime = runtime
-        self._take_keys(KeyMap(runtime.settings.tui.keys))
+        self.keys = self.status_bar.keys = KeyMap(runtime.settings.tui.keys)
+        self.app.set_keymap(self.keys.for_textual())
+        self.page.take_unfold_key(self.keys.first("unfold"))
         runtime.agent.steers = runtime.settings.tui.queue == "steer"
         runtime.agent.runs_shell = True
         self.attention.notify = runtime.settings.tui.notify
@@ -173,12 +175,6 @@ class ChatScreen(Screen[None]):
         """Show or update the first page, as long as there are no messages; `fresh`: of a session that begins."""
         if self.runtime is not None:
             await welcome(self.page, self.runtime, self.clock.now(), self.keys.first("local_model"), fresh=fresh)
-
-    def _take_keys(self, keys: KeyMap) -> None:
-        self.keys = keys
-        self.app.set_keymap(keys.for_textual())
-        self.status_bar.take_keys(keys)
-        self.page.take_unfold_key(keys.first("unfold"))
 
     async def reload(self) -> None:
         if self.runtime is not None:

@@ -175,12 +175,9 @@ class KeyLine(Static):
             for key in self.keys
         ]
         status = [Content.styled(self.status, "$foreground 80%")] if self.status else []
-        return Content(BETWEEN).join(fitting([*status, *parts], self._way_out + len(status), self.size.width))
-
-    @property
-    def _way_out(self) -> int:
-        """Which of the keys leads back: it is in view at every width."""
-        return next((at for at, key in enumerate(self.keys) if key.name == "esc"), len(self.keys) - 1)
+        # The key that leads back is in view at every width.
+        way_out = next((at for at, key in enumerate(self.keys) if key.name == "esc"), len(self.keys) - 1)
+        return Content(BETWEEN).join(fitting([*status, *parts], way_out + len(status), self.size.width))
 
 
 def fitting(parts: Sequence[Content], kept: int, width: int) -> list[Content]:

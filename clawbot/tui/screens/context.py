@@ -83,7 +83,8 @@ def context_lines(report: ContextReport, width: int, now: datetime, *, detail: b
 
 def _title(report: ContextReport, width: int) -> Content:
     """Return the model, its window, and its source: without the reasons if there is no room for them."""
-    head, figures = _("context window"), _tokens(report.window)
+    head = _("context window")
+    figures = " · " + ngettext("{n:,} token", "{n:,} tokens", report.window).format(n=report.window)
     model = ellipsis(clean_line(report.model), max(12, width - width_of(head) - 3 - width_of(figures)))
     room = width - width_of(head) - 3 - width_of(model) - width_of(figures)
     source = f" · {clean_line(_(report.window_source))}" if report.window_source else ""
@@ -96,10 +97,6 @@ def _title(report: ContextReport, width: int) -> Content:
         (figures, QUIET),
         (ellipsis(source, room), "$text-warning" if report.assumed else QUIET),
     )
-
-
-def _tokens(count: int) -> str:
-    return " · " + ngettext("{n:,} token", "{n:,} tokens", count).format(n=count)
 
 
 def bar(report: ContextReport, width: int, styles: Mapping[str, tuple[str, str]] = STYLES) -> list[Content]:

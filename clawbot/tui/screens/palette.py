@@ -236,14 +236,11 @@ def _of(kind: str, group: str, row: Row) -> Row:
 
 def command_row(info: CommandInfo, keys: dict[str, str]) -> Row:
     """Return a slash command with its help, and its key by the action of the screen in `keys`."""
-    title = f"{info.name}  {_first_words(_(info.help))}"
+    first_words = re.split(r"[.;](?!\S)|[。；]", _(info.help), maxsplit=1)[0].replace("`", "")
+    title = f"{info.name}  {first_words}"
     return Row(
         f"command:{info.name}", title, right=keys.get(COMMAND_ACTIONS.get(info.name, ""), ""), group=N_("Commands")
     )
-
-
-def _first_words(description: str) -> str:
-    return re.split(r"[.;](?!\S)|[。；]", description, maxsplit=1)[0].replace("`", "")
 
 
 def key_rows(chat: Screen[None]) -> list[Row]:
@@ -252,17 +249,14 @@ def key_rows(chat: Screen[None]) -> list[Row]:
     for active in chat.active_bindings.values():
         binding = active.binding
         if active.node is chat and binding.description and binding.action not in (*LEFT_OUT, *found):
+            meaning = _(binding.description)
             found[binding.action] = Row(
                 f"action:{binding.action}",
-                _capital(_(binding.description)),
+                meaning[0].upper() + meaning[1:],
                 right="" if binding.key == NO_KEY else shown_key(binding.key),
                 group=N_("Keys"),
             )
     return list(found.values())
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
 
 
 def theme_rows(available: Collection[str]) -> list[Row]:

@@ -45,7 +45,8 @@ def match(search: FuzzySearch, query: str, text: str) -> tuple[float, Sequence[i
     score, offsets = 0.0, set[int]()
     folded = text.lower()
     for word in query.lower().split():
-        if word not in folded and _ways(word, folded) > MAX_WAYS:
+        # At most so many ways to lay the letters of the word into the text.
+        if word not in folded and math.prod(map(folded.count, word)) > MAX_WAYS:
             return None
         found, at = search.match(word, text)
         if not found:
@@ -53,11 +54,6 @@ def match(search: FuzzySearch, query: str, text: str) -> tuple[float, Sequence[i
         score += found
         offsets.update(at)
     return score, sorted(offsets)
-
-
-def _ways(word: str, text: str) -> int:
-    """Return an upper bound of the ways in which the letters of `word` can be laid into `text`."""
-    return math.prod(text.count(letter) for letter in word)
 
 
 ResultT = TypeVar("ResultT")
