@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.driver import Driver
@@ -27,6 +27,7 @@ from clawbot.tui.earlier import share_heaps
 from clawbot.tui.input import ScreenCommand, Submitted, UserInput
 from clawbot.tui.render.lines import code_spans
 from clawbot.tui.screens.chat import ChatScreen
+from clawbot.tui.screens.common import OverScreen
 from clawbot.tui.terminal import Attention
 from clawbot.tui.themes import kept_theme, theme_name
 from clawbot.tui.widgets.composer import Composer
@@ -41,14 +42,6 @@ TWICE = 1.0  # seconds between two Ctrl+C to quit, two Esc to go back
 SCREEN_POLL = 0.01  # seconds between two checks whether a new screen is there to take keys
 MAX_HELD = 2.0  # seconds that keys wait for one before
 MAX_LOAD = 10.0  # seconds that keys wait for what a screen loads
-
-
-@runtime_checkable
-class Loading(Protocol):
-    """A screen that may be loading what the next keys are for."""
-
-    @property
-    def is_loading(self) -> bool: ...
 
 
 class KeysInOrder(ScreensApp):
@@ -90,7 +83,7 @@ class KeysInOrder(ScreensApp):
 
     def _is_loading(self) -> bool:
         """Return whether the screen loads what the next key is for, and may take its time."""
-        if not (isinstance(self.screen, Loading) and self.screen.is_loading):
+        if not (isinstance(self.screen, ChatScreen | OverScreen) and self.screen.is_loading):
             self._load_until = 0.0
             return False
         self._load_until = self._load_until or monotonic() + MAX_LOAD
@@ -119,18 +112,6 @@ class KeysInOrder(ScreensApp):
             await self._check_bindings(event.key)
         await asyncio.sleep(0)  # a worker that the key started runs up to its first wait
         return event.key != "enter"
-
-
-@runtime_checkable
-class Unsaved(Protocol):
-    """A screen with possibly unsaved changes."""
-
-    @property
-    def dirty(self) -> bool: ...
-
-    def action_close(self) -> None:
-        """Close the screen, asking first if there are unsaved changes."""
-        ...
 
 
 class ClawbotApp(KeysInOrder):
@@ -297,7 +278,9 @@ class ClawbotApp(KeysInOrder):
 
     async def action_quit(self) -> None:
         """Quit; a screen with unsaved changes asks first, and one that already asks waits for its answer."""
-        unsaved = [screen for screen in self.screen_stack if isinstance(screen, Unsaved) and screen.dirty]
+        from clawbot.tui.screens.editor import EditorScreen
+
+        unsaved = [screen for screen in self.screen_stack if isinstance(screen, EditorScreen) and screen.dirty]
         if not unsaved:
             self.exit()
         elif unsaved[-1] is self.screen:

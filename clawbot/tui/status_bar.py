@@ -264,7 +264,7 @@ class StatusBar:
 
     def _show_figures(self, status: RuntimeStatus, settings: Settings) -> None:
         self._header.name_text = f"clawbot · {status.agent_id}"
-        self._header.right_text = f"{short_model(status.model.ref)} · {weekday_of(self._line.clock.now())}"
+        self._header.right_text = f"{short_model(status.model.ref)} · {weekday_of(self._line.clock.now().date())}"
         self._line.show(
             label=status.label
             if status.mode == "edits"

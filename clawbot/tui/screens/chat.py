@@ -120,6 +120,7 @@ class ChatScreen(Screen[None]):
         self.view = EventView(self.writer, self.status_bar)
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
         self.watch(self.composer, "shell", self.status_bar.types, init=False)
+        self.watch(self.composer.prompt, "mode", lambda mode: self.status.show(editing=mode), init=False)
         self.watch(self.status, "state", lambda _: self.writer.waits(*self.status_bar.living(self.page)), init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
 
@@ -156,7 +157,7 @@ class ChatScreen(Screen[None]):
         self.writer.motion.is_on = runtime.settings.tui.motion
         self.composer.connect(runtime)
         if runtime.settings.tui.vi:
-            self.composer.prompt.edit_by_vi(lambda mode: self.status.show(editing=mode))
+            self.composer.prompt.edit_by_vi()
         await self._reload(runtime)
         self.side.connect(runtime)
         for notice in runtime.notices:

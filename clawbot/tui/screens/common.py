@@ -45,6 +45,7 @@ class OverScreen(ModalScreen[ScreenResultType]):
     wait, and then leave the widgets alone.
     """
 
+    is_loading = False  # the next keys are for what is not there yet
     around: ClassVar[int] = 7  # rows around the body: margins, edges and air of the frame, the keys
     DEFAULT_CSS = """
     OverScreen {
@@ -229,7 +230,7 @@ class PageScreen(OverScreen[ScreenResultType]):
 
     around = 6
     BINDINGS: ClassVar = [
-        Binding("escape,q,enter", "close", "Back"),
+        Binding("escape,q,enter", "back", "Back"),
         Binding("up,k", "scroll('scroll_up')", "Up", show=False),
         Binding("down,j", "scroll('scroll_down')", "Down", show=False),
         Binding("pageup", "scroll('page_up')", "Page up", show=False),
@@ -240,9 +241,6 @@ class PageScreen(OverScreen[ScreenResultType]):
 
     async def action_scroll(self, how: str) -> None:
         await self.query_one("#page").run_action(how)
-
-    def action_close(self) -> None:
-        self.dismiss(None)
 
 
 # What is among the actions and can't be moved, by the action that it precedes.
@@ -284,7 +282,7 @@ class HelpScreen(PageScreen[None]):
                 yield from self._column(_("Keys"), self.keys)
                 yield from self._column(_("Commands"), commands)
             yield KeyLine(
-                [KeyHint("↑ ↓", _("scroll"), "screen.scroll('page_down')"), KeyHint("esc", _("back"), "screen.close")]
+                [KeyHint("↑ ↓", _("scroll"), "screen.scroll('page_down')"), KeyHint("esc", _("back"), "screen.back")]
             )
 
     def _column(self, title: str, lines: Iterable[tuple[str, str]]) -> ComposeResult:

@@ -298,7 +298,7 @@ class ContextScreen(PageScreen[str]):
             self._show()
 
     def _show(self) -> None:
-        keys = [KeyHint("esc", _("back"), "screen.close")]
+        keys = [KeyHint("esc", _("back"), "screen.back")]
         if self.report is not None:
             lines = context_lines(self.report, self.inner_width, self.clock.now(), detail=self.detail)
             self.query_one("#report", Static).update(Content("\n").join(lines))

@@ -138,7 +138,7 @@ class HooksScreen(OverScreen[None]):
 
     CSS_PATH: ClassVar = "../styles/hooks.tcss"
     BINDINGS: ClassVar = [
-        Binding("escape,q", "close", "Back"),
+        Binding("escape,q", "back", "Back"),
         Binding("r", "refresh", "Refresh"),
         Binding("j", "move('cursor_down')", "Down", show=False),
         Binding("k", "move('cursor_up')", "Up", show=False),
@@ -205,8 +205,5 @@ class HooksScreen(OverScreen[None]):
     async def action_move(self, how: str) -> None:
         await self.query_one("#rows").run_action(how)
 
-    def action_close(self) -> None:
-        self.dismiss(None)
 
-
-_KEYS = (KeyHint("r", N_("look again"), "screen.refresh"), KeyHint("esc", N_("back"), "screen.close"))
+_KEYS = (KeyHint("r", N_("look again"), "screen.refresh"), KeyHint("esc", N_("back"), "screen.back"))

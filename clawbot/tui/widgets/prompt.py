@@ -11,6 +11,7 @@ from msgspec import structs
 from textual.binding import BindingType
 from textual.events import Key, Paste, Resize
 from textual.message import Message
+from textual.reactive import var
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from clawbot.deadline import deadline
@@ -66,6 +67,8 @@ class Prompt(Area):
     class PictureWanted(Message):
         """The picture in the clipboard is to be attached."""
 
+    mode: var[str] = var("")  # of vi
+
     def __init__(self, submit: Callable[[str, str], None], steer: Callable[[str], None]) -> None:
         """`submit` is called on Enter with the text, with pastes expanded and not; `steer` with a key for the
         completions: `up`, `down`, `tab`, `enter`. Calls rather than messages: keys of one burst would overtake a
@@ -80,7 +83,6 @@ class Prompt(Area):
         self.workspace: Path | None = None
         self._cut = ""  # what a key took out last
         self._vi: Vi | None = None
-        self._show_mode: Callable[[str], None] = lambda mode: None
 
     def take(self, text: str) -> None:
         """Replace the text by `text`, cursor at the end."""
@@ -128,10 +130,10 @@ class Prompt(Area):
 
     # vi
 
-    def edit_by_vi(self, show_mode: Callable[[str], None]) -> None:
-        """Edit as in vi from now on; `show_mode` gets each mode."""
+    def edit_by_vi(self) -> None:
+        """Edit as in vi from now on."""
         if self._vi is None:
-            self._show_mode, self.has_modes = show_mode, True
+            self.has_modes = True
             self._change_mode(Vi())
 
     def claims(self, key: str) -> bool:
@@ -193,9 +195,7 @@ class Prompt(Area):
         self.selection = Selection(*map(self._location, (begin, end)))
 
     def _change_mode(self, vi: Vi) -> None:
-        if self._vi is None or self._vi.mode != vi.mode:
-            self._show_mode(vi.mode)
-        self._vi = vi
+        self._vi, self.mode = vi, vi.mode
 
     async def _on_paste(self, event: Paste) -> None:
         event.stop()

@@ -178,7 +178,7 @@ async def test_two_quick_keys_close_the_help_once() -> None:
     screen = HelpScreen(Runtime())
     async with showing(screen) as (host, pilot):
         for _ in range(2):
-            screen.action_close()
+            screen.action_back()
         await until(pilot, lambda: not screen.is_attached)
         assert host.result is None
         assert host.is_running
