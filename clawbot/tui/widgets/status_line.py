@@ -17,6 +17,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Static
 
 from clawbot.clock import Clock
 from clawbot.text.interface import _, ngettext
@@ -328,23 +329,16 @@ class QueueLines(Widget):
         return bool(self.coming) + min(len(self.texts), self.SHOWN + 1)
 
 
-class NewBelow(Widget):
+class NewBelow(Static):
     """`↓ 3 new`, or `↓ 12 more lines` of what began in sight: the reader has scrolled up, and new text comes. A
     click goes there."""
-
-    text: reactive[str] = reactive("", layout=True)
 
     def show(self, count: int, lines: int) -> None:
         """Show so many new things, else so many new lines; hidden while there is nothing new."""
         more = ngettext("↓ {n:,} more line · end", "↓ {n:,} more lines · end", lines).format(n=lines) if lines else ""
-        self.text = _("↓ {n} new · end").format(n=count) if count else more
-        self.display = bool(self.text)
-
-    def render(self) -> str:
-        return self.text
-
-    def get_content_width(self, container: object, viewport: object) -> int:
-        return width_of(self.render())
+        text = _("↓ {n} new · end").format(n=count) if count else more
+        self.update(text)
+        self.display = bool(text)
 
     async def on_click(self, event: Click) -> None:
         event.stop()

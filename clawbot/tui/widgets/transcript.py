@@ -196,9 +196,9 @@ class TranscriptView(LineView, can_focus=True):
     def _keeping_anchor(self, after: int = 0) -> Iterator[None]:
         """Keep the reader's position: who reads at the end remains there, who reads above keeps the top line, or the
         first item `after` those that are dropped."""
-        following, anchor = self._following, self._anchor(after)
+        before = self._position(after)
         yield
-        self._restore(following, anchor)
+        self._restore(*before)
         self._settle()
 
     @contextmanager
@@ -246,6 +246,10 @@ class TranscriptView(LineView, can_focus=True):
             return None
         index, offset = self.stack.at(self.scroll_offset.y)
         return self.stack.item(max(index, after)), offset if index >= after else 0
+
+    def _position(self, after: int = 0) -> Reading:
+        """Return where the reader is, as `_restore` needs it: who follows the end needs no anchor."""
+        return self._following, None if self._following else self._anchor(after)
 
     def _restore(self, following: bool, anchor: tuple[Item, int] | None) -> None:
         self.virtual_size = Size(max(1, self.size.width), self.stack.height)
@@ -340,10 +344,10 @@ class TranscriptView(LineView, can_focus=True):
             first, last = self.stack.at(top)[0], self.stack.at(top + self.size.height)[0]
             if not (wrong := self.stack.inexact(range(first, last + 1))):
                 break
-            following, anchor = self._following, self._anchor()
+            before = self._position()
             for index in wrong:
                 self.stack.lines(index)
-            self._restore(following, anchor)
+            self._restore(*before)
         self.stack.forget(first, last, keep=KEPT_ITEMS)
         if self.lexers.wanted and self.is_attached:
             self._colour_code()
@@ -351,13 +355,12 @@ class TranscriptView(LineView, can_focus=True):
     async def _settle_rest(self) -> None:
         """Make all heights exact, from the end to the beginning, a few milliseconds at a time."""
         while self.is_attached and (wrong := self.stack.inexact(range(len(self.stack) - 1, -1, -1))):
-            following, anchor = self._following, self._anchor()
-            started = perf_counter()
+            before, started = self._position(), perf_counter()
             for index in wrong:
                 self.stack.lines(index)
                 if perf_counter() - started > SLICE:
                     break
-            self._restore(following, anchor)
+            self._restore(*before)
             await asyncio.sleep(0)
 
     @work(group="lexers", exclusive=True)
