@@ -10,7 +10,7 @@ import locale
 import os
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from importlib.util import find_spec
 from itertools import permutations
@@ -25,7 +25,6 @@ from clawbot.cli.extensions import fixes
 from clawbot.cli.output import counted
 from clawbot.config.env import read_env
 from clawbot.config.schema import Settings
-from clawbot.config.schema_agent import AgentSettings
 from clawbot.deadline import deadline
 from clawbot.distribution import DISTRIBUTION, pip_install, requirements, version_of
 from clawbot.entry_points import GROUPS, BrokenExtension, Extension, installed
@@ -39,7 +38,7 @@ from clawbot.importing.ledger import found_homes
 from clawbot.llm.errors import ModelError
 from clawbot.llm.factory import open_model
 from clawbot.llm.models import find_models, skipped_fallbacks
-from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, ModelInfo, RetryPart
+from clawbot.llm.protocol import ChatModel, ChatRequest, LoadingPart, RetryPart
 from clawbot.llm.providers import KEYS, local_server
 from clawbot.llm.worker_reuse import reusable_worker
 from clawbot.local_model.store import LOCAL
@@ -326,15 +325,12 @@ DEADLINE = 60.0
 TOOLS = (ToolSpec("ping", "Ask for a pong.", {"type": "object", "properties": {}}),)
 REQUEST = ChatRequest("Answer with one word.", (UserMessage(content="Say: pong"),), tools=TOOLS, max_tokens=16)
 
-Find = Callable[[AgentSettings], Awaitable[list[ModelInfo]]]
-Open = Callable[[Here], Awaitable[ChatModel]]
 
-
-async def local_servers(here: Here, find: Find = find_models) -> Findings:
+async def local_servers(here: Here) -> Findings:
     """Local servers that answer on their default ports, and the models of this machine."""
     found = [
         model
-        for model in await find(here.settings)
+        for model in await find_models(here.settings)
         if model.ref.startswith(LOCAL) or local_server(model.ref) is not None
     ]
     if not found:
@@ -388,21 +384,17 @@ async def hooks(here: Here) -> Findings:
     return broken or [Finding("hooks", "ok", f"ready: {ready or 'none'}")]
 
 
-async def _open(here: Here) -> ChatModel:
-    retries = here.settings.retries.model_copy(update={"attempts": 1})
-    once = here.settings.model_copy(update={"retries": retries, "fallbacks": []})
-    return await open_model(once.model, once, clock=here.clock, log_path=here.paths.log_file)
-
-
-async def model(here: Here, open_here: Open = _open) -> Findings:
+async def model(here: Here) -> Findings:
     """Send a tiny request to the configured model; the offline one needs none."""
     ref = here.settings.model
     if here.config_error is not None:
         return [Finding("model", "warning", "not tried: the configuration is not valid", "clawbot config check")]
     if ref.startswith("script:"):
         return [Finding("model", "ok", f"{ref} (a script is not tried)")]
+    retries = here.settings.retries.model_copy(update={"attempts": 1})
+    once = here.settings.model_copy(update={"retries": retries, "fallbacks": []})
     try:
-        opened = await open_here(here)
+        opened = await open_model(once.model, once, clock=here.clock, log_path=here.paths.log_file)
     except ModelError as error:
         return [_failed(ref, error)]
     try:

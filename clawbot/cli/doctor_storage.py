@@ -8,7 +8,7 @@ import os
 import shlex
 import shutil
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -310,19 +310,13 @@ def _room(location: Path) -> Finding:
 MAX_ISSUES = 5  # more than anybody fixes before checking again
 NONE = "none"  # the provider of an index without vectors
 
-Open = Callable[[Here], MemoryBackend | None]
 
-
-def _open(here: Here) -> MemoryBackend | None:
-    return open_index(here.all_settings, here.agent, here.paths, here.clock, long_lived=False)
-
-
-async def index(here: Here, open_here: Open = _open) -> Findings:
+async def index(here: Here) -> Findings:
     """Return the index can be opened, is up to date, and has vectors."""
     if here.config_error is not None:
         return [Finding("memory", "warning", "not tried: the configuration is not valid", "clawbot config check")]
     try:
-        backend = open_here(here)
+        backend = open_index(here.all_settings, here.agent, here.paths, here.clock, long_lived=False)
     except ClawbotError as error:
         return [_broken(error, None)]
     if backend is None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from datetime import date
 
 F = TypeVar("F", bound=Callable[..., Any])
-Option = Callable[[F], F]
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 config_option = click.option(
@@ -36,12 +35,12 @@ config_option = click.option(
 )
 
 
-def agent_option(text: str) -> Option[F]:
+def agent_option(text: str) -> Callable[[F], F]:
     """Return `--agent`, the main one unless given."""
     return click.option("--agent", "agent_id", metavar="ID", default="main", show_default=True, help=text)
 
 
-def options(*them: Option[F]) -> Option[F]:
+def options(*them: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator, in the order of `--help`."""
     return lambda function: functools.reduce(lambda made, option: option(made), reversed(them), function)
 
@@ -49,12 +48,12 @@ def options(*them: Option[F]) -> Option[F]:
 shared_options = options(config_option, json_option)
 
 
-def day_options(what: str) -> Option[F]:
+def day_options(what: str) -> Callable[[F], F]:
     """Return `--after` and `--before` a day, a month or a year; `what` begins their help."""
     # Deferred: most commands do without.
     from clawbot.clock import first_day, last_day
 
-    def option(name: str, parse: Callable[[str], date | None], text: str) -> Option[F]:
+    def option(name: str, parse: Callable[[str], date | None], text: str) -> Callable[[F], F]:
         def read(context: click.Context, parameter: click.Parameter, value: str | None) -> date | None:
             try:
                 return parse(value or "")

@@ -362,10 +362,12 @@ class OneModel:
 
 
 async def ping(one: OneModel, checked: Here) -> Finding:
-    async def open_here(_: Here) -> OneModel:
+    async def opened(*_: object, **__: object) -> OneModel:
         return one
 
-    (found,) = await setup.model(checked, open_here)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup, "open_model", opened)
+        (found,) = await setup.model(checked)
     assert one.closed == 1
     return found
 
@@ -421,18 +423,19 @@ async def test_no_call_where_none_is_wanted(ref: str, may_ping: bool) -> None:
     assert one.calls == []
 
 
-async def test_a_model_that_cannot_be_opened_is_a_problem() -> None:
-    async def refuse(_: Here) -> OneModel:
+async def test_a_model_that_cannot_be_opened_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **__: object) -> OneModel:
         raise AuthenticationError("No key.", provider="OpenAI", hint="Set one.")
 
-    assert states(await setup.model(here(), refuse)) == [("model", "problem")]
+    monkeypatch.setattr(setup, "open_model", refuse)
+    assert states(await setup.model(here())) == [("model", "problem")]
 
 
 async def test_with_a_broken_configuration_no_model_is_tried(home: Path) -> None:
     assert states(await setup.model(with_settings(home, "x: 1", ping=True))) == [("model", "warning")]
 
 
-async def test_local_servers_that_answer_are_named() -> None:
+async def test_local_servers_that_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async def find(_: object) -> list[ModelInfo]:
         own = ModelInfo(ref="local/tiny", reason="clawbot's own server runs")
         return [ModelInfo(ref="ollama_chat/qwen3", reason="Ollama answers"), own, ModelInfo(ref="offline")]
@@ -440,9 +443,11 @@ async def test_local_servers_that_answer_are_named() -> None:
     async def find_none(_: object) -> list[ModelInfo]:
         return [ModelInfo(ref="offline")]
 
-    told = [finding.message for finding in await setup.local_servers(here(), find)]
+    monkeypatch.setattr(setup, "find_models", find)
+    told = [finding.message for finding in await setup.local_servers(here())]
     assert told == ["ollama_chat/qwen3: Ollama answers", "local/tiny: clawbot's own server runs"]
-    assert "no local model server" in (await setup.local_servers(here(), find_none))[0].message
+    monkeypatch.setattr(setup, "find_models", find_none)
+    assert "no local model server" in (await setup.local_servers(here()))[0].message
 
 
 @pytest.mark.parametrize(

@@ -35,14 +35,19 @@ def here(home: Path) -> Here:
     return found
 
 
+async def findings_of(here: Here, index: FakeIndex) -> Findings:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(storage, "open_index", lambda *_, **__: index)
+        return await storage.index(here)
+
+
 async def findings(here: Here, **changes: Any) -> Findings:
-    index = FakeIndex(state=structs.replace(STATUS, **changes))
-    return await storage.index(here, lambda _: index)
+    return await findings_of(here, FakeIndex(state=structs.replace(STATUS, **changes)))
 
 
 async def test_an_index_that_works_is_told_with_its_figures(here: Here) -> None:
     index = FakeIndex()
-    [found] = await storage.index(here, lambda _: index)
+    [found] = await findings_of(here, index)
     assert (found.check, found.state) == ("memory", "ok")
     assert found.message == "3 of 3 files in 41 pieces, found by offline wordllama-256"
     assert index.calls == ["status deep=True"]
@@ -85,7 +90,7 @@ async def test_an_index_that_cannot_be_opened_can_be_deleted(here: Here) -> None
 
     broken = Broken()
     broken.location = here.paths.memory_db("main")
-    [found] = await storage.index(here, lambda _: broken)
+    [found] = await findings_of(here, broken)
     assert (found.state, found.message) == ("problem", "The database is on fire.")
     assert f"rm {here.paths.memory_db('main')}*" in (found.fix or "")
 
