@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -132,7 +132,7 @@ class UnsentTexts:
         if before is None:
             self._prompt.set_interval(DRAFT_SECONDS, self._keep_typed)
         elif before is not runtime and self._draft:
-            self._run(partial(before.agent.outbox.drop, self._draft))
+            self._start(partial(before.agent.outbox.drop, self._draft))
             self._draft = ""
         self._saved = ""
         drafts = [
@@ -165,9 +165,9 @@ class UnsentTexts:
                 self._fill(text)
                 self._draft = uuid.uuid4().hex
                 ids = [each.id for each in unsent]
-                self._run(partial(runtime.agent.outbox.add, text, ids, ident=self._draft, draft=True))
+                self._start(partial(runtime.agent.outbox.add, text, ids, ident=self._draft, draft=True))
             case "drop":
-                self._run(partial(runtime.agent.outbox.drop, *(each.id for each in unsent)))
+                self._start(partial(runtime.agent.outbox.drop, *(each.id for each in unsent)))
             case "later":
                 pass
 
@@ -193,7 +193,7 @@ class UnsentTexts:
         text = self._prompt.expanded(self._prompt.text)
         if self._runtime is not None and not self._saving and text != self._saved and not holds_secret(text):
             self._saved, self._saving = text, True
-            self._run(partial(self._save, self._runtime, text))
+            self._start(partial(self._save, self._runtime, text))
 
     async def _save(self, runtime: RuntimeApi, text: str) -> None:
         try:
@@ -211,9 +211,6 @@ class UnsentTexts:
     def _fill(self, text: str) -> None:
         self._saved = text
         self._prompt.take(self._prompt.shortened(text))
-
-    def _run(self, job: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        self._start(job)
 
 
 PLAN = "plan"

@@ -26,7 +26,7 @@ class RunningReader(Protocol):
     def cancel(self) -> None: ...
 
 
-StartReader = Callable[[Callable[[], Coroutine[Any, Any, None]]], RunningReader]
+StartReader = Callable[[Callable[[], Coroutine[Any, Any, Any]]], RunningReader]
 
 
 @dataclass(eq=False)

@@ -137,7 +137,7 @@ class ChatScreen(Screen[None]):
         self.side.fit(event.size.width)
 
     @work(group="turns")
-    async def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _start(self, job: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         await job()
 
     # The runtime
