@@ -21,6 +21,14 @@ WRITING = "writing"
 SUMMARISING = N_("summarising")
 SHOWN_BY_DIVIDER = ("/new", "/reset", "/fork")  # commands that report no more than the divider that they cause
 
+FOLLOWED_BY: dict[type[events.Event], str] = {
+    events.TextDelta: WRITING,
+    events.ReasoningDelta: THINKING,
+    events.ToolFinished: THINKING,
+    events.CompactionFinished: THINKING,
+}
+"""What runs from an event on."""
+
 Handler = Callable[[Any], None]
 
 
@@ -37,21 +45,25 @@ class EventView:
 
     def show(self, event: events.Event) -> None:
         """Show `event`; one of a type that has no handler is ignored."""
+        if isinstance(event, events.TextDelta | events.ReasoningDelta):
+            self._bar.streamed(event.text)
         if handle := self.handlers.get(type(event)):
             handle(event)
+        if activity := FOLLOWED_BY.get(type(event)):
+            self._bar.runs(_(activity))
 
     def _handlers(self) -> dict[type[events.Event], Handler]:
         write = self._writer
         return {
             events.TurnStarted: self._turn_started,
             events.MessageSteered: self._steered,
-            events.TextDelta: self._streamed(write.delta, WRITING),
+            events.TextDelta: write.delta,
             events.TextWithdrawn: write.withdrawn,
-            events.ReasoningDelta: self._streamed(write.reasoning, THINKING),
+            events.ReasoningDelta: write.reasoning,
             events.ToolStarted: self._tool_started,
             events.ToolOutput: write.tool_output,
             events.SubagentStep: write.subagent_step,
-            events.ToolFinished: self._and_runs(write.tool_finished, THINKING),
+            events.ToolFinished: write.tool_finished,
             events.MessageFinished: self._message_finished,
             events.TurnEnded: self._turn_ended,
             events.MemoryWritten: write.memory_written,
@@ -70,23 +82,6 @@ class EventView:
             events.ContextUsed: lambda _: self._bar.refresh(),
             events.SessionChanged: self._session_changed,
         }
-
-    def _and_runs(self, write: Handler, activity: str) -> Handler:
-        def show(event: Any) -> None:
-            write(event)
-            self._bar.runs(_(activity))
-
-        return show
-
-    def _streamed(self, write: Handler, activity: str) -> Handler:
-        """Return the handler of `_and_runs` for what the model writes, which is counted."""
-        show = self._and_runs(write, activity)
-
-        def count(event: Any) -> None:
-            self._bar.streamed(event.text)
-            show(event)
-
-        return count
 
     def _message_finished(self, event: events.MessageFinished) -> None:
         self._writer.message_finished(event)
@@ -112,7 +107,6 @@ class EventView:
 
     def _compaction_finished(self, event: events.CompactionFinished) -> None:
         self._writer.compacted(event)
-        self._bar.runs(_(THINKING))
         self._bar.refresh()
 
     def _command_output(self, event: events.CommandOutput) -> None:
