@@ -76,7 +76,7 @@ class EventView:
             events.MessageQueued: lambda _: None,  # shown by the line of what waits
             events.ApprovalRequested: write.approval_requested,
             events.ModelRetry: self._model_retry,
-            events.ModelLoading: self._model_loading,
+            events.ModelLoading: lambda event: self._bar.runs(_(THINKING) if event.done else reading(event)[0]),
             events.PromptRead: lambda event: self._bar.runs(*reading(event)),
             events.ModelChanged: self._model_changed,
             events.ContextUsed: lambda _: self._bar.refresh(),
@@ -120,9 +120,6 @@ class EventView:
         self._retried = event.reason
         template = _("attempt {n} in {seconds:.0f} s")
         self._bar.runs(template.format(n=event.attempt, seconds=max(1, math.ceil(event.wait))))
-
-    def _model_loading(self, event: events.ModelLoading) -> None:
-        self._bar.runs(_(THINKING) if event.done else _("loading {model}").format(model=event.model))
 
     def _model_changed(self, event: events.ModelChanged) -> None:
         if event.discard:

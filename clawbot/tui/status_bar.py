@@ -388,11 +388,11 @@ class StatusBar:
         """Show what runs where it can be seen: on the page, or here if the user has scrolled up or is asked."""
         self._line.show(on_page=self._line.in_turn and not (self._reading or self._asking))
 
-    def living(self, page: TranscriptView) -> tuple[str, str]:
-        """Return what runs and its figures for the last line of `page`; two "" where there is none."""
+    def show_on_page(self, page: TranscriptView) -> None:
+        """Show what runs and its figures, or what the last turn took, in the last line of `page`."""
         state = self._line.state
         shown = not state.activity or (self._line.in_turn and not self._asking)
-        return (state.activity, figures(state, page.page_width)) if shown else ("", "")
+        self._writer.motion.wait(state.activity, figures(state, page.page_width) if shown else "")
 
     @property
     def saving(self) -> bool:

@@ -131,7 +131,11 @@ class Motion:
         self._timer: Timer | None = None
 
     def wait(self, activity: str, figures: str) -> None:
-        """Show at the end of the page that this goes on; without an `activity` what it took."""
+        """Show at the end of the page that this goes on; without an `activity` what it took; nothing without
+        `figures`."""
+        if not figures:
+            self.rest()
+            return
         wait = self._wait
         if wait is None or wait is not self._page.foot or (wait.over and activity):
             self._wait, self._since = WaitItem(activity, figures, not activity), self._clock.monotonic()

@@ -210,17 +210,10 @@ class TranscriptWriter:
         self._answer = []
         self._text_seen = False
 
-    def waits(self, activity: str, figures: str) -> None:
-        """Show below all else what the machine does, or what it took; nothing without `figures`."""
-        if figures:
-            self.motion.wait(activity, figures)
-        else:
-            self.motion.rest()
-
     def tool_started(self, event: events.ToolStarted) -> None:
         self._finish_text()
         self._unvoiced = []
-        joined = isinstance(self._last, ToolItem)
+        joined = isinstance(self._page.last, ToolItem)
         item = ToolItem(event.name, event.title, event.arguments, joined=joined)
         self._tools[event.call_id] = item
         self._page.append([item])
@@ -278,7 +271,7 @@ class TranscriptWriter:
         kept = self._kept_last()
         for item in kept[1:]:
             item.joined = True
-        session = SessionItem((), text=text, path=kept[0].path if kept else "", joined=is_quiet(self._last))
+        session = SessionItem((), text=text, path=kept[0].path if kept else "", joined=is_quiet(self._page.last))
         self._page.append([session, *kept[1:]], drop=len(kept))
 
     def _kept_last(self) -> list[KeptItem]:
@@ -294,7 +287,7 @@ class TranscriptWriter:
 
     def memory_written(self, event: events.MemoryWritten) -> None:
         self._finish_text()
-        item, is_new = memory_mark(self._last, event.path, event.line, event.end_line)
+        item, is_new = memory_mark(self._page.last, event.path, event.line, event.end_line)
         if is_new:
             self._page.append([item])
         else:
@@ -310,7 +303,7 @@ class TranscriptWriter:
                     self._page.update(item)
             return
         self._finish_text()
-        last = self._last
+        last = self._page.last
         if isinstance(last, SessionItem) and not last.path:
             last.path = event.path
             self._page.update(last)
@@ -319,7 +312,7 @@ class TranscriptWriter:
 
     def notes_quoted(self, event: events.NotesQuoted) -> None:
         self._finish_text()
-        last, quote = self._last, quote_item(event.text, len(event.files), self._last)
+        last, quote = self._page.last, quote_item(event.text, len(event.files), self._page.last)
         if isinstance(last, SessionItem) and not last.blocks:
             last.blocks, last.files, last.characters = quote.blocks, quote.files, quote.characters
             self._page.update(last)
@@ -329,16 +322,12 @@ class TranscriptWriter:
     def compacted(self, event: events.CompactionFinished) -> None:
         self._finish_text()
         if event.status == "done":
-            summary = summary_item(event.summary, event.tokens_before, event.tokens_after, self._last)
+            summary = summary_item(event.summary, event.tokens_before, event.tokens_after, self._page.last)
             self._page.append([summary])
         else:
             self._page.append([unsummarised_item(event)])
             # Whoever asked for the summary alone stopped nothing else.
             self._marked = self._marked or (event.status == "interrupted" and event.trigger == "manual")
-
-    @property
-    def _last(self) -> Item | None:
-        return self._page.last
 
     def output(self, command: str, text: str) -> None:
         self._finish_text()

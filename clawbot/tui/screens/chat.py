@@ -121,7 +121,7 @@ class ChatScreen(Screen[None]):
         self.watch(self.approval, "editing", self.status_bar.edits, init=False)
         self.watch(self.composer, "shell", self.status_bar.types, init=False)
         self.watch(self.composer.prompt, "mode", lambda mode: self.status.show(editing=mode), init=False)
-        self.watch(self.status, "state", lambda _: self.writer.waits(*self.status_bar.living(self.page)), init=False)
+        self.watch(self.status, "state", lambda _: self.status_bar.show_on_page(self.page), init=False)
         self.watch(self.page, "scroll_y", lambda _: self.status_bar.reads(not self.page.at_end), init=False)
 
     def on_screen_resume(self) -> None:
