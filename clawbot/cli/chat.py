@@ -120,7 +120,7 @@ def _speak(early: TuiSettings | None) -> None:
 def _open_lines(chosen: Choices, opened: list[Runtime]) -> int:
     from clawbot.cli.line_chat import run_line_chat
 
-    return asyncio.run(run_line_chat(_load_runtime(chosen)[0], opened.append))
+    return asyncio.run(run_line_chat(_load_runtime(chosen)[0], opened))
 
 
 def _open_screen(chosen: Choices, opened: list[Runtime]) -> int:

@@ -380,14 +380,14 @@ def _question(request: ApprovalRequested) -> Iterator[str]:
         yield request.diff
 
 
-async def run_line_chat(options: RuntimeOptions, opened: Callable[[Runtime], object]) -> int:
+async def run_line_chat(options: RuntimeOptions, opened: list[Runtime]) -> int:
     """Chat in lines until the user leaves; returns the exit code. `opened` gets the runtime. Raises ClawbotError if
     nothing could start.
 
     SIGTERM and a closed window end it at once; the messages are stored, and memory gets them later.
     """
     runtime = await Runtime.open(options)
-    opened(runtime)
+    opened.append(runtime)
     typed = TypedLines(sys.stdin.fileno())
     chat = LineChat(runtime, typed, EventPrinter())
     try:

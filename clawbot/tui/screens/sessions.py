@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -250,7 +250,7 @@ class SessionsScreen(PassagePicker):
             return
         title = await self.app.push_screen_wait(TitleScreen(row.title))
         if title is not None:
-            await self._change(lambda: self.runtime.sessions.rename(row.id, title), _("Not renamed"), row.id)
+            await self._change(self.runtime.sessions.rename(row.id, title), _("Not renamed"), row.id)
 
     @work(group="change")
     async def action_fork(self) -> None:
@@ -278,7 +278,7 @@ class SessionsScreen(PassagePicker):
             return
         if row.id == self.runtime.agent.status.session_id:
             self.notify(_("This conversation is open. After /new it can be deleted."), severity="warning")
-        elif await self._change(lambda: self.runtime.sessions.delete(row.id), _("Not deleted"), None):
+        elif await self._change(self.runtime.sessions.delete(row.id), _("Not deleted"), None):
             self.deleted.append(row.id)
             self.list.focus()
             self.query_one(KeyLine).status = _("deleted · u brings it back")
@@ -287,13 +287,13 @@ class SessionsScreen(PassagePicker):
     async def action_restore(self) -> None:
         if self.deleted:
             last = self.deleted.pop()
-            await self._change(lambda: self.runtime.sessions.restore(last), _("Not brought back"), last)
+            await self._change(self.runtime.sessions.restore(last), _("Not brought back"), last)
             self.query_one(KeyLine).status = ""
 
-    async def _change(self, change: Callable[[], Awaitable[object]], failure: str, highlight: str | None) -> bool:
+    async def _change(self, change: Awaitable[object], failure: str, highlight: str | None) -> bool:
         """Do `change`, and show the list as it is then; return whether it was done."""
         try:
-            await change()
+            await change
         except (ClawbotError, OSError) as error:
             self.notify(clean(f"{error}"), title=failure, severity="error")
             return False
