@@ -74,7 +74,7 @@ class EventView:
             events.Notice: write.notice,
             events.CommandOutput: self._command_output,
             events.MessageQueued: lambda _: None,  # shown by the line of what waits
-            events.ApprovalRequested: write.approval_requested,
+            events.ApprovalRequested: lambda event: write.tool_is(event.call_id, "asking"),
             events.ModelRetry: self._model_retry,
             events.ModelLoading: lambda event: self._bar.runs(_(THINKING) if event.done else reading(event)[0]),
             events.PromptRead: lambda event: self._bar.runs(*reading(event)),

@@ -219,14 +219,8 @@ class TranscriptWriter:
         self._page.append([item])
         self.motion.run(item)
 
-    def approval_requested(self, event: events.ApprovalRequested) -> None:
-        self._tool_is(event.call_id, "asking")
-
-    def answered(self, call_id: str) -> None:
-        """Set a call running after the answer of the user: its time begins."""
-        self._tool_is(call_id, "running")
-
-    def _tool_is(self, call_id: str, state: CardState) -> None:
+    def tool_is(self, call_id: str, state: CardState) -> None:
+        """Show a call as `state`: while the user is asked, and running after the answer, when its time begins."""
         item = self._tools.get(call_id)
         if item is not None and item.output is None:
             item.state = state

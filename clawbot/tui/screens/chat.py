@@ -284,7 +284,7 @@ class ChatScreen(Screen[None]):
         if self.runtime is not None:
             self.runtime.agent.answer(event.request_id, event.decision, command=event.command, network=event.network)
         if call := self.questions.answered(event.request_id):
-            self.writer.answered(call)
+            self.writer.tool_is(call, "running")
         self.status_bar.runs(_(THINKING) if event.decision == "deny" else self.view.asked_by)
         self.questions.ask_next()
         self._show_title()

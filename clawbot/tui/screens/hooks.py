@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
@@ -38,21 +37,13 @@ BROKEN_MARK = ("✕", "$text-error")
 QUIET = "$foreground 70%"
 
 
-@dataclass(frozen=True)
-class HooksTable:
-    """The head line and a line for each hook, in columns."""
-
-    head: Content
-    rows: list[Content]
-
-
-def hooks_table(hooks: Sequence[HookStatus], width: int, now: datetime) -> HooksTable:
-    """Return the table of `hooks` in `width` cells; `now` is in the user's zone."""
+def hooks_table(hooks: Sequence[HookStatus], width: int, now: datetime) -> tuple[Content, list[Content]]:
+    """Return the head of the table of `hooks` in `width` cells, and a line for each; `now` is in the user's zone."""
     heads = {head: _(head) for head in HEADS}
     cells = [_cells(hook, now) for hook in hooks]
     widths = fitted({head: max(width_of(row[head]) for row in (heads, *cells)) for head in HEADS}, width)
     rows = [_row(hook, row, widths) for hook, row in zip(hooks, cells, strict=True)]
-    return HooksTable(_joined(heads, widths, dict.fromkeys(HEADS, QUIET)), rows)
+    return _joined(heads, widths, dict.fromkeys(HEADS, QUIET)), rows
 
 
 def fitted(widths: dict[str, int], width: int) -> dict[str, int]:
@@ -185,9 +176,9 @@ class HooksScreen(OverScreen[None]):
             folder = f"{self.runtime.paths.hooks}"
             self.query_one("#details", Static).update(Content.assemble((_(NO_HOOKS), "$foreground 70%"), f"\n{folder}"))
             return
-        table = hooks_table(self.hooks, self.inner_width, self.clock.now())
-        self.query_one("#head", Static).update(table.head)
-        rows.set_options(table.rows)
+        head, lines = hooks_table(self.hooks, self.inner_width, self.clock.now())
+        self.query_one("#head", Static).update(head)
+        rows.set_options(lines)
         names = [hook.name for hook in self.hooks]
         rows.highlighted = names.index(self.chosen) if self.chosen in names else 0
 

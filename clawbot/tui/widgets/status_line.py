@@ -304,26 +304,19 @@ class QueueLines(Widget):
         self.display = bool(texts or coming)
 
     def render_line(self, y: int) -> Strip:
-        if self.coming:
-            if not y:
-                return self._line(self._filled(_("sending: {text}"), self.coming))
-            y -= 1
-        more = len(self.texts) - self.SHOWN
-        if y >= self.SHOWN and more > 0:
-            text = f"   {ngettext('and {n} more', 'and {n} more', more).format(n=more)}"
-        else:
-            hint = (
-                "   " + _("{key} takes it back").format(key=self.key) if self.key and y == len(self.texts) - 1 else ""
-            )
-            text = self._filled(_("queued: {text}"), self.texts[y] if y < len(self.texts) else "", hint)
-        return self._line(text)
+        rows = [self._filled(_("sending: {text}"), self.coming)] if self.coming else []
+        rows += [self._filled(_("queued: {text}"), text) for text in self.texts[: self.SHOWN]]
+        if (more := len(self.texts) - self.SHOWN) > 0:
+            rows.append(f"   {ngettext('and {n} more', 'and {n} more', more).format(n=more)}")
+        elif self.texts and self.key:
+            hint = f"   {_('{key} takes it back').format(key=self.key)}"
+            rows[-1] = self._filled(_("queued: {text}"), self.texts[-1], hint)
+        strip = Strip([Segment(rows[y] if y < len(rows) else "", self.rich_style)])
+        return strip.crop_extend(0, self.size.width, self.rich_style)
 
     def _filled(self, template: str, text: str, hint: str = "") -> str:
         room = self.size.width - width_of(template) + len("{text}") - width_of(hint) - 6
         return f"   {template.format(text=ellipsis(clean_line(text[:500]), max(10, room)))}{hint}"
-
-    def _line(self, text: str) -> Strip:
-        return Strip([Segment(text, self.rich_style)]).crop_extend(0, self.size.width, self.rich_style)
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         return bool(self.coming) + min(len(self.texts), self.SHOWN + 1)
