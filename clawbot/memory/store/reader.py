@@ -42,8 +42,6 @@ from clawbot.memory.store.records import (
     IdRange,
     LineRow,
     Totals,
-    file_of,
-    id_of,
 )
 from clawbot.memory.store.vectors import Stored, VectorTable, table_of
 from clawbot.memory.values import Source
@@ -74,8 +72,9 @@ WHERE chunks_fts MATCH ?1 AND rowid >> ?3 IN (SELECT value FROM json_each(?4)) O
 _STEM_TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.stems USING fts5vocab(main, chunks_fts, 'row')"
 _STEMS = "SELECT term FROM temp.stems WHERE length(term) >= ? AND term NOT GLOB '*[0-9]*' ORDER BY doc DESC, term"
 _STEMS_BETWEEN = "SELECT term FROM temp.stems WHERE term >= ? AND term < ? LIMIT ?"
+# The heading above by its id, from its ordinal in the same file: 20 are ORDINAL_BITS.
 _ROWS = """
-SELECT id, start_line, end_line, kind, heading, speaker, flags, text FROM chunks
+SELECT id, start_line, end_line, kind, id >> 20 << 20 | heading, speaker, flags, text FROM chunks
 WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 """
 _COLUMNS = """
@@ -84,7 +83,8 @@ SELECT json_group_array(id), json_group_array(coalesce(heading, -1)), json_group
 FROM (SELECT id, heading, speaker, kind, flags FROM chunks WHERE id >= ? AND id < ? ORDER BY id)
 """
 _LINES = """
-SELECT id, kind, heading, speaker, flags FROM chunks WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
+SELECT id, kind, id >> 20 << 20 | heading, speaker, flags FROM chunks
+WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id
 """
 
 
@@ -269,13 +269,18 @@ class IndexReader:
     def rows(self, ids: Collection[int]) -> list[ChunkRow]:
         with self.snapshot():
             found = fetch(self._connection, _ROWS, (as_json(ids),))
-        return [_chunk(row) for row in found]
+        return [
+            ChunkRow(number, start, end, KINDS[kind], above, speaker, flags & ~MUTE, text)
+            for number, start, end, kind, above, speaker, flags, text in found
+        ]
 
     def lines(self, ids: Collection[int]) -> list[LineRow]:
         """Return the existing chunks in `ids`, by id, without their text: half the time of `rows`."""
         with self.snapshot():
             found = fetch(self._connection, _LINES, (as_json(ids),))
-        return [_line(row) for row in found]
+        return [
+            LineRow(number, KINDS[kind], above, speaker, flags & ~MUTE) for number, kind, above, speaker, flags in found
+        ]
 
     def vectors(self, ids: Collection[int]) -> tuple[Ids, Floats]:
         """Return the ids in `ids` that have a vector, ascending `(m,)`, and their unit vectors, float32 `(m, d)`."""
@@ -355,17 +360,3 @@ def _opened(path: Path) -> tuple[apsw.Connection, tuple[int, ...]]:
         raise MissingIndexError(f"There is no memory index at {path} yet.", hint="`clawbot memory index` builds it.")
     with opening(path):
         return open_for_reading(path), file_mark(path)
-
-
-def _chunk(row: tuple[Any, ...]) -> ChunkRow:
-    chunk_id, start, end, kind, heading, speaker, flags, text = row
-    return ChunkRow(chunk_id, start, end, KINDS[kind], _above(chunk_id, heading), speaker, flags & ~MUTE, text)
-
-
-def _line(row: tuple[Any, ...]) -> LineRow:
-    chunk_id, kind, heading, speaker, flags = row
-    return LineRow(chunk_id, KINDS[kind], _above(chunk_id, heading), speaker, flags & ~MUTE)
-
-
-def _above(chunk_id: int, heading: int | None) -> int | None:
-    return None if heading is None else id_of(file_of(chunk_id), heading)
