@@ -1,35 +1,45 @@
-"""Finds lines that state a new value of the same thing on a later day, and puts the newest first."""
+"""Finds lines that state another value of the same thing on a later day, and puts the newest first."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from datetime import date
-from itertools import combinations
+from itertools import combinations, islice
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clawbot.languages.stems import stem
 from clawbot.languages.tables import pattern_in, words_in
 from clawbot.memory.dates.european import FULL_MONTHS, WEEKDAY_NUMBERS, without_marks
 from clawbot.text.language import CALENDAR_WORDS, CJK, FOREIGN_STOP_WORDS, SHARED_STOP_WORDS, STOP_WORDS
 from clawbot.text.patterns import lazy_re
-from clawbot.text.query import cjk_found, token_pattern
+from clawbot.text.query import base_of, cjk_found, token_pattern
 from clawbot.text.tokens import CJK_RUN, plain_forms, words_of
 
-FEWEST, SHARE, LONGEST = 2, 1 / 3, 300
-"""Least number of names that two lines about the same thing share, their least share, and a line's most characters."""
+FEWEST, MOST, LONGEST, CLAUSES = 2, 0.5, 300, 4
+"""Least number and share of names that two lines about the same thing share, a line's most characters and clauses."""
 
 _LITTLE = STOP_WORDS | FOREIGN_STOP_WORDS | SHARED_STOP_WORDS | {"user", "assistant"}
-_VALUES = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS, *words_in("values", "en")})
+_DAYS = frozenset({*CALENDAR_WORDS, *FULL_MONTHS, *WEEKDAY_NUMBERS})
+_COUNTS = frozenset(words_in("values", "en"))
 _HAN_VALUE = lazy_re(pattern_in("value", "zh"))
 _NUMBER = lazy_re(r"[vV]?\d")
-_TIME = lazy_re(rf"(?i:\.?\s*(?:{pattern_in('unit_of_time')}|(?:{'|'.join(sorted(_VALUES))})\b))")
-_VERB = lazy_re(
-    rf"\s*(?:[:：]|{'|'.join(words_in('is', 'zh'))}|(?:{'|'.join(words_in('is', 'en', 'de', 'es', 'fr'))})\b)"
-)
+_TIME = lazy_re(rf"(?i:\.?\s*(?:{pattern_in('unit_of_time')}|uhr\b|[ap]m\b|h\b|(?:{'|'.join(sorted(_DAYS))})\b))")
+_AT = lazy_re(r"(?i:\b(?:at|um|a las?|à)\s*$)")
+_UNIT = lazy_re(r"\s*([%€$£]|[^\W\d_]+)")
 _NEXT_TO = lazy_re(r"[\s*_`\"']*")
-_MARKER = lazy_re(r"\s*(?:[-*+]|\d+[.)])\s+(?:\[.\]\s+)?")
+_MARKER = lazy_re(rf"\s*(?:(?:[-*+]|\d+[.)])\s+(?:\[ \]\s+)?)?(?:(?:user|assistant):\s*|{pattern_in('role', 'zh')})?")
+_CLAUSE = lazy_re(
+    rf"(?<!\d)[.!?;,](?:\s+|$)|[。！？；，]|(?<=[^\x00-\x7f]),(?=\D)|,(?=[^\x00-\x7f])|{pattern_in('because')}",
+    re.IGNORECASE,
+)
+_INTO = lazy_re(pattern_in("into"), re.IGNORECASE)
+_STATES = lazy_re(rf"[:：](?!\d)|{pattern_in('states')}", re.IGNORECASE)
+_CHANGES = lazy_re(pattern_in("changes"), re.IGNORECASE)
+_REPORTS = lazy_re(pattern_in("reports"), re.IGNORECASE)
+_DENIES = lazy_re(pattern_in("denies"), re.IGNORECASE)
 
 
 class Statement(Struct, frozen=True):
@@ -48,78 +58,199 @@ class InTime(Struct, frozen=True):
 
 
 def newest_first(statements: Sequence[Statement]) -> InTime:
-    """Put the newest statement about a thing at the position of the best one, if it has its words of the question."""
-    topics = [_topic(each) for each in statements]
+    """Put the newest statement about a thing at the position of the best one, if it has its words of the question; and
+    one of no day, which may hold now, behind those that differ."""
+    topics = [_topics(each.text) for each in statements]
     order, earlier = list(range(len(statements))), set[int]()
     # Lines without a word of the question are no answers, unless all are found by their meaning alone.
     answers = [at for at in order if statements[at].asked] or order
-    by_day = combinations(sorted(answers, key=lambda at: statements[at].day or date.min), 2)
-    alike = [(old, new) for old, new in by_day if _is_alike(topics[old], topics[new])]
-    same_day = [(topics[old], topics[new]) for old, new in alike if statements[old].day == statements[new].day]
+    by_day = sorted((at for at in answers if topics[at]), key=lambda at: statements[at].day or date.max)
+    alike = [(old, new) for old, new in combinations(by_day, 2) if _is_alike(topics[old], topics[new])]
+    same_day = [pair for pair in alike if statements[pair[0]].day == statements[pair[1]].day]
     # Several values on one day are those of several things, which other lines name, such as headings.
-    listed = [old.names for old, new in same_day if old.values.isdisjoint(new.values)]
+    listed = {topic.names for pair in same_day for at in pair for topic in topics[at]}
     for old, new in alike:
+        days = statements[old].day, statements[new].day
         has_words = statements[old].asked <= statements[new].asked
-        if has_words and statements[old].day != statements[new].day and topics[old].names not in listed:
+        if not has_words or days[0] == days[1] or any(topic.names in listed for topic in topics[old]):
+            continue
+        if days[1] is not None:
             earlier.add(old)
-            if order.index(old) < order.index(new):
-                order.remove(new)
-                order.insert(order.index(old), new)
+        if order.index(old) < order.index(new):
+            order.remove(new)
+            order.insert(order.index(old) + (days[1] is None), new)
     return InTime(order, frozenset(earlier))
 
 
-class _Topic(Struct):
-    """What a line is about, its `names` (content words, and numbers of things), and what it states, its `values` (other
-    numbers, weekdays, months). `proper` are the names before the first value that can't be verbs."""
+class _Topic(Struct, frozen=True):
+    """What a clause is about: its `names` are content words and numbers of things, `proper` those that can't be verbs.
+    What it states: its `values`, each with its sort, or the names in `stated`, which are also in `names`.
 
-    names: set[str]
-    proper: set[str]
-    values: set[str]
+    `line` are the names of all clauses. `changes`, `reports`, `denies`, `states`: it has such words; `ends`: with a
+    value."""
+
+    names: frozenset[str]
+    proper: frozenset[str]
+    stated: frozenset[str]
+    values: frozenset[tuple[str, str]]
+    changes: bool
+    reports: bool
+    denies: bool
+    states: bool
+    ends: bool
+    line: frozenset[str] = frozenset()
+
+    @property
+    def subject(self) -> frozenset[str]:
+        return self.names - self.stated
 
 
-def _is_alike(old: _Topic, new: _Topic) -> bool:
-    """Return whether `new` states another value of the same thing, or of one whose name neither has. If each has a name
-    that the other lacks, they are about different things; one alone may have more names, but no proper ones."""
-    if not (new.names <= old.names or old.names <= new.names) or new.values <= old.values or not old.values:
+def _is_alike(old: Sequence[_Topic], new: Sequence[_Topic]) -> bool:
+    return any(_is_update(one, other) for one in old for other in new)
+
+
+def _is_update(old: _Topic, new: _Topic) -> bool:
+    """Return whether `new` states another value of the same thing: another one of the same sort, another name, or that
+    it is no longer so. Reports and repetition don't."""
+    if old.reports or (new.reports and not new.changes):
         return False
+    if not (common := old.names & new.names):
+        return False
+    if differing := _differing_sorts(old, new):
+        return _is_same_thing(old, new, differing)
+    if old.values == new.values and old.denies != new.denies:
+        is_enough = len(common) >= FEWEST or (new.changes and bool(old.values))
+        return is_enough and common == old.names and len(new.names - common) <= 1
+    if not (old.stated - new.stated and new.stated - old.stated) or (old.values and new.values):
+        return False
+    if new.changes:
+        shared = old.subject & new.subject
+        return bool(shared) and len(shared) >= min(len(old.subject), len(new.subject)) * MOST
+    is_key = old.line - old.stated == new.line - new.stated and len(old.subject) >= FEWEST
+    return is_key and old.states and new.states
+
+
+def _is_same_thing(old: _Topic, new: _Topic, differing: frozenset[str]) -> bool:
+    """Return whether two clauses with other values of the sorts `differing` are about one thing: one has all names of
+    the other, or most if it speaks of a change."""
+    common = old.names & new.names
     fewer, more = sorted((new.names, old.names), key=len)
-    return len(fewer) >= max(FEWEST, SHARE * len(more)) and (more - fewer).isdisjoint(new.proper | old.proper)
+    if new.changes and len(common) < FEWEST:
+        return common == fewer and len(more) <= FEWEST + 1 and (fewer is new.names or old.states)
+    if new.changes:
+        return len(common) >= MOST * len(fewer)
+    fewer, more = sorted((new.line, old.line), key=len)
+    extra, states = more - fewer, old.states and new.states
+    # Without a verb, a day or time is that of an event, and so is a number in the middle.
+    if not states and not (old.ends and new.ends and "number" in differing):
+        return False
+    is_enough = len(common) >= FEWEST or states
+    return fewer <= more and len(extra) <= 1 and is_enough and extra.isdisjoint(old.proper | new.proper)
 
 
-def _topic(statement: Statement) -> _Topic:
-    topic, line = _Topic(set(), set(), set()), statement.text
-    if statement.day is None or len(line) > LONGEST or line.startswith("#") or line.endswith(("?", "？")):
-        return topic
+def _differing_sorts(old: _Topic, new: _Topic) -> frozenset[str]:
+    """Return the sorts of which `new` has another value than `old`; one that speaks of a change may repeat the old."""
+    found = set[str]()
+    for sort in {sort for sort, _ in old.values}:
+        before, after = ({value for each, value in topic.values if each == sort} for topic in (old, new))
+        if after - before and (before - after or new.changes):
+            found.add(sort)
+    return frozenset(found)
+
+
+@functools.lru_cache(4_096)
+def _topics(line: str) -> tuple[_Topic, ...]:
+    """Return the topics of the clauses of a line; none for headings, questions, and lines too long for one thing."""
+    if len(line) > LONGEST or line.startswith(("#", "|")) or line.rstrip().endswith(("?", "？")):
+        return ()
     text = plain_forms(line)
-    start = end = found.end() if (found := _MARKER.match(text)) else 0
-    words = list(token_pattern("" if text.isascii() else CJK).finditer(text, start))
-    last, is_after_name = max((each.start() for each in words if each[0][0].isdigit()), default=0), True
+    start = found.end() if (found := _MARKER.match(text)) else 0
+    reports, changes, things = _REPORTS.search(text, start) is not None, False, frozenset[str]()
+    topics: list[_Topic] = []
+    names = set[str]()
+    for clause in islice(_clauses(text, start), CLAUSES):
+        # A change announced before, and the number of a thing, hold for the rest of the line.
+        changes = changes or _CHANGES.search(clause) is not None
+        topic = _topic(clause, reports=reports, changes=changes, things=things)
+        if topic is not None:
+            things = frozenset(name for name in topic.subject if any(map(str.isdigit, name)))
+            topics.append(topic)
+            names |= topic.names
+    return tuple(structs.replace(topic, line=frozenset(names)) for topic in topics)
+
+
+def _clauses(text: str, start: int) -> Iterator[str]:
+    for each in _CLAUSE.finditer(text, start):
+        if each.start() > start:
+            yield text[start : each.start()]
+        start = each.end()
+    if start < len(text):
+        yield text[start:]
+
+
+def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -> _Topic | None:
+    states = [each.end() for each in _STATES.finditer(text)]
+    into = [each.end() for each in _INTO.finditer(text)] if changes else []
+    split = max((end for end in (*states, *into) if text[end:].strip()), default=len(text))
+    names, proper, stated, values = set[str](things), set[str](), set[str](), set[tuple[str, str]]()
+    cleaned = _STATES.sub(_blank, _CHANGES.sub(_blank, text))
+    words = list(token_pattern("" if text.isascii() else CJK).finditer(cleaned))
+    last = max((each.start() for each in words if each[0][0].isdigit()), default=0)
+    end, is_after_name, ends = 0, True, False
     for each in words:
         word, at = each[0], each.start()
-        names, values, ends_with_name = _parts(word)
+        own, stating, ends_with_name = _parts(word, at >= split)
         if _NUMBER.match(word):
-            # Of a thing: "order 4711 has 3 boxes", "02:14 backup took 41 minutes"; a value: "port 8080", "dinner 9:30".
-            is_time = at > start and (":" in word or _TIME.match(text, each.end()))
-            is_next = is_after_name and not (topic.values or is_time) and _NEXT_TO.fullmatch(text, end, at)
-            if text[at - 1 : at] == "#" or (is_next and (at < last or _VERB.match(text, each.end()))):
-                names, values = values, names
-        topic.names |= names
-        if not topic.values and ((at > start and word[0].isupper()) or any(map(str.isdigit, word))):
-            topic.proper |= names
-        topic.values |= values
+            sort = _sort_of(cleaned, each)
+            is_next = is_after_name and not (values or sort == "when") and _NEXT_TO.fullmatch(text, end, at)
+            is_named = _STATES.match(text, each.end()) or _STATES.match(text, each.end() + 1)
+            if text[at - 1 : at] == "#" or (is_next and (at < last or is_named)):
+                own, stating = frozenset({word.lower()}), frozenset()
+            else:
+                stating = frozenset({(sort, word.lower())})
+        names |= own
+        if at >= split:
+            stated |= own
+        elif (at and word[0].isupper()) or any(map(str.isdigit, word)):
+            proper |= own
+        ends = bool(stating) or (ends and len(text) - each.end() <= 1)
+        values |= stating
         is_after_name, end = ends_with_name, each.end()
-    return topic
+    if not names:
+        return None
+    denies = _DENIES.search(text) is not None
+    sets = (frozenset(names), frozenset(proper), frozenset(stated), frozenset(values))
+    return _Topic(*sets, changes, reports, denies, bool(states), ends)
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
+
+
+def _sort_of(text: str, number: re.Match[str]) -> str:
+    if ":" in number[0] or _TIME.match(text, number.end()) or _AT.search(text, 0, number.start()):
+        return "when"
+    return "number"
 
 
 @functools.lru_cache(8_192)
-def _parts(word: str) -> tuple[frozenset[str], frozenset[str], bool]:
+def _parts(word: str, is_stated: bool) -> tuple[frozenset[str], frozenset[tuple[str, str]], bool]:
     """Return the names and the values in a word or a run of Chinese, and whether it ends with a name."""
     lower = without_marks(word.lower())
-    if _NUMBER.match(lower) or lower in _VALUES:
-        return frozenset(), frozenset({lower}), False
+    if lower.removesuffix("s") in _DAYS or lower in _DAYS or lower in _COUNTS:
+        return frozenset(), frozenset({("number" if lower in _COUNTS else "when", lower)}), False
+    if _NUMBER.match(lower):
+        return frozenset(), frozenset(), False
     if not word.isascii() and CJK_RUN.match(word):
         terms = cjk_found(_HAN_VALUE.sub(" ", word)).terms
-        names = frozenset(term.text for term in terms if term.weight == 1 or len(term.text) == 1)
-        return names, frozenset(_HAN_VALUE.findall(word)), word.endswith(tuple(names))
-    names = frozenset(stem(part) for part in words_of(word) if part not in _LITTLE)
+        names = frozenset(term.text for term in terms if term.weight == 1) or frozenset(term.text for term in terms)
+        values = frozenset(("when" if _is_when(each) else "number", each) for each in _HAN_VALUE.findall(word))
+        return names, values, word.endswith(tuple(names))
+    if is_stated and (any(map(str.isdigit, word)) or "/" in word or "." in word):
+        return frozenset(), frozenset({("code", lower)}), False
+    names = frozenset(stem(part) for part in words_of(base_of(word)) if part not in _LITTLE)
     return names, frozenset(), bool(names)
+
+
+def _is_when(value: str) -> bool:
+    return _TIME.match(value, len(value) - 1) is not None or not value[-1:].isnumeric()

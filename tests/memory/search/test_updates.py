@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from clawbot.memory.search.updates import LONGEST, Statement, newest_first
 from clawbot.memory.values import SearchRequest
 from tests.memory.search.notes import TODAY, Searcher, build
 
+PAIRS = Path(__file__).with_name("updates.tsv")
 OLD, NEW, NEWER = date(2026, 3, 1), date(2026, 5, 2), date(2026, 9, 1)
 
 
@@ -104,6 +107,27 @@ def test_other_lines_stay_as_they_are(one: Statement, other: Statement) -> None:
 def test_lists_of_like_things_and_repetitions_stay_as_they_are(one: str, other: str) -> None:
     found = newest_first([Statement(one, OLD), Statement(other, NEW)])
     assert (list(found.order), found.earlier) == ([0, 1], frozenset())
+
+
+@pytest.mark.parametrize("half", ["a", "b"])
+def test_most_marks_are_right_and_most_updates_marked(half: str) -> None:
+    rows = [row.split("\t") for row in PAIRS.read_text(encoding="utf-8").splitlines() if not row.startswith("#")]
+    found = Counter(
+        (label, bool(newest_first([Statement(old, OLD), Statement(new, NEW)]).earlier))
+        for label, which, old, new in rows
+        if which == half
+    )
+    right, wrong, missed = found["update", True], found["other", True], found["update", False]
+    precision, recall = right / (right + wrong), right / (right + missed)
+    sys.stdout.write(f"half {half}: precision {precision:.3f}, recall {recall:.3f} of {found.total()} pairs\n")
+    assert found.total() == 100
+    assert (precision >= 0.9, recall >= 0.7) == (True, True)
+
+
+def test_an_undated_statement_follows_the_one_that_it_differs_from() -> None:
+    lines = [("- rent of the flat: 950 euros", OLD), ("- tyres: 300", NEW), ("- rent of the flat: 980 euros", None)]
+    found = newest_first([Statement(text, day) for text, day in lines])
+    assert (list(found.order), found.earlier) == ([0, 2, 1], frozenset())
 
 
 @pytest.mark.parametrize(
