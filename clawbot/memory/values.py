@@ -36,6 +36,9 @@ class Reranker(Protocol):
         """Why it can't work, with the remedy; empty if it can."""
 
 
+Evidence = Literal["strong", "fair", "weak"]
+"""How far results speak for an answer in the notes; weak: probably there is none."""
+
 MAX_QUERIES = 4
 """Maximum number of wordings per search."""
 
@@ -161,7 +164,7 @@ class SearchResult(Struct, frozen=True, rename="camel"):
 
     `provider` and `model` are the source of the vectors ("none" and "" without any). `partial`: results may be missing
     because the deadline passed or not all files are indexed. `warnings` (`notes` in JSON) are short sentences for
-    people and models.
+    people and models. `evidence`: whether the notes probably hold an answer.
     """
 
     hits: tuple[Hit, ...]

@@ -102,6 +102,7 @@ def test_search_as_json(serve: Serve) -> None:
         "provider": "none",
         "model": "",
         "fallback": {"from": "openai", "reason": "no key"},
+        "evidence": "fair",
         "partial": True,
         "notes": ["n"],
         "evidence": "fair",

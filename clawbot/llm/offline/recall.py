@@ -93,7 +93,8 @@ def recall(turn: Turn, intent: Intent) -> Plan:
         if outcome.is_error or answer.get("disabled"):
             why = f"{answer.get('error', outcome.text)} {answer.get('action', '')}"
             return _from_here(turn, question) or turn.reply("search_failed", reason=one_line(why))
-        hits = _chosen(answer, question, is_personal=intent.kind == "recall")
+        if answer.get("evidence") != "weak":
+            hits = _chosen(answer, question, is_personal=intent.kind == "recall")
         if _YESTERDAY.search(question):
             hits = [hit for hit in hits if hit.age[0] == f"{turn.now - timedelta(days=1):%Y-%m-%d}"]
     here = _from_here(turn, question, hits)

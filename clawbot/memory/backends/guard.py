@@ -17,7 +17,7 @@ from clawbot.text.names import composed
 
 log = logging.getLogger(__name__)
 
-NOTHING = SearchResult((), "fts-only", "none", "")
+NOTHING = SearchResult((), "fts-only", "none", "", evidence="weak")
 """The answer to a request that may know nothing."""
 
 

@@ -66,6 +66,7 @@ def without_repetition(
         ranked.partial,
         [ranked.asked[ats[each.at]] for each in kept],
         [each.more for each in kept],
+        ranked.evidence,
     )
 
 

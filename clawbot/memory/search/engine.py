@@ -15,6 +15,7 @@ from msgspec import Struct
 from clawbot.errors import ClawbotError
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.copies import token_set, without_repetition
+from clawbot.memory.search.evidence import best_of
 from clawbot.memory.search.features import Wording, with_nearest
 from clawbot.memory.search.outline import OutlineCache
 from clawbot.memory.search.protocols import Budget, ChunkReader, Matrix, Ranked, Ranking, StopCheck, never
@@ -88,7 +89,7 @@ class JoinedRanking:
         weighed = (msgspec.structs.replace(hit, score=round(hit.score * self._weight, 3)) for hit in described)
         spoken = [hit for hit in weighed if hit.score >= self._budget.score]
         if self._notes is None:
-            return Ranked(tuple(_fitting(spoken, self._budget)), found.partial, found.warnings)
+            return Ranked(tuple(_fitting(spoken, self._budget)), found.partial, found.warnings, found.evidence)
         notes = self._notes.results(self._part(order, of_notes=True))
         known = [token_set(hit.snippet) for hit in notes.hits]
         new = [hit for hit in without_copies(spoken) if not _is_known(token_set(hit.snippet), known)]
@@ -99,7 +100,9 @@ class JoinedRanking:
         ranked = [(max(hit.score for hit in part[at:]), hit) for part in parts for at, hit in enumerate(part)]
         joined = [hit for _, hit in sorted(ranked, key=lambda each: -each[0])]
         hits = tuple(_fitting(joined, self._budget)) if new else notes.hits
-        return Ranked(hits, notes.partial or found.partial, tuple(dict.fromkeys((*notes.warnings, *found.warnings))))
+        warnings = tuple(dict.fromkeys((*notes.warnings, *found.warnings)))
+        evidence = best_of((notes.evidence, found.evidence))
+        return Ranked(hits, notes.partial or found.partial, warnings, evidence)
 
     def _part(self, order: Sequence[int] | None, *, of_notes: bool) -> Sequence[int] | None:
         if order is None:

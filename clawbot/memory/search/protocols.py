@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from msgspec import Struct, structs
 
 from clawbot.errors import ClawbotError
-from clawbot.memory.values import Hit, Reranker
+from clawbot.memory.values import Evidence, Hit, Reranker
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,11 +134,12 @@ class Budget(Struct, frozen=True):
 
 class Ranked(Struct, frozen=True):
     """The results of a search, best first. `partial`: the deadline passed first. `warnings` are for people and
-    models."""
+    models. `evidence`: whether the notes probably hold an answer."""
 
     hits: tuple[Hit, ...]
     partial: bool = False
     warnings: tuple[str, ...] = ()
+    evidence: Evidence = "fair"
 
 
 class Ranking(Protocol):

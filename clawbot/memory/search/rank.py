@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from clawbot.memory.arrays import are_among, distinct, numpy
 from clawbot.memory.embeddings.protocol import FLOAT_BYTES
+from clawbot.memory.search.evidence import BestLines, ahead_of_others, best_of, evidence_of
 from clawbot.memory.search.features import (
     Support,
     Wording,
@@ -38,6 +39,7 @@ from clawbot.memory.search.vector_scores import (
     rough_vector_scores,
 )
 from clawbot.memory.store.records import DATED, ORDINAL_BITS, file_of, id_of
+from clawbot.memory.values import Evidence, Mode
 from clawbot.text.copies import More
 
 if TYPE_CHECKING:
@@ -119,18 +121,19 @@ class LineSource(Struct, frozen=True):
 
 class RankedLines(Struct, frozen=True):
     """Ids of lines, best first, with their scores (0 to 1), distinctive words (by number), and repetitions.
-    `partial`: time ran out."""
+    `partial`: time ran out. `evidence`: whether the lines probably hold an answer."""
 
     ids: Sequence[int]
     scores: Sequence[float]
     partial: bool
     asked: Sequence[frozenset[int]] = ()
     more: Sequence[More | None] = ()
+    evidence: Evidence = "weak"
 
     def first(self, count: int) -> RankedLines:
         """Return the best `count` of them."""
         lists = (self.ids[:count], self.scores[:count], self.partial, self.asked[:count], self.more[:count])
-        return RankedLines(*lists)
+        return RankedLines(*lists, self.evidence)
 
 
 class _Evidence(Struct):
@@ -185,13 +188,22 @@ class LineRanking:
         if not self._fits(positions, found) and not self._is_outstanding(found):
             return RankedLines((), (), partial)
         scores, alone = self._scores(table, positions, found, vectors)
+        ahead = ahead_of_others(scores)
         matches = self._has_evidence(table, wordings)[positions] & ~table.columns.is_heading[positions]
         matches |= alone >= self._weights.least_score
         positions, scores = positions[matches], scores[matches]
         order = np.lexsort((positions, -scores))[: self._weights.promising]
         positions, scores = positions[order], np.clip(scores[order], 0, 1)
-        asked = _distinctive_words(wordings, table, positions)
-        return RankedLines(table.ids[positions].tolist(), scores.tolist(), partial, asked)
+        asked, shares = _distinctive_words(wordings, table, positions), scores.tolist()
+        best = BestLines(table, positions, shares[0] if shares else 0.0, ahead)
+        grades = [self._grade(best, each) for each in found] if shares else []
+        return RankedLines(table.ids[positions].tolist(), shares, partial, asked, evidence=best_of(grades))
+
+    def _grade(self, best: BestLines, found: _Evidence) -> Evidence:
+        if found.near is None:
+            return evidence_of(best, found.wording, "fts-only", 0.0)
+        mode: Mode = "hybrid" if self._weights.term else "vector-only"
+        return evidence_of(best, found.wording, mode, float(found.near.own.max(initial=0)))
 
     def _table(self, wordings: Sequence[Wording]) -> tuple[LineTable, Ids | None, Sequence[VectorScores | None]]:
         """The candidate lines, the positions of those to rank (None: the promising ones), and for each wording the

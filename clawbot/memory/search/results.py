@@ -332,7 +332,7 @@ class LineResults(Struct, frozen=True):
                 hit = replace(hit, above=structure.above(each.first), around=block)
             hits.append(replace(hit, earlier=True) if ids[each.rank] in earlier else hit)
         notices = also_searched(self.misspelt, (hit.snippet for hit in hits))
-        return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *notices))
+        return Ranked(tuple(hits), self.ranked.partial, (*self.warnings, *notices), self.ranked.evidence)
 
     def _statement(self, at: int) -> Statement:
         file = self.files[file_of(number := self.ranked.ids[at])]

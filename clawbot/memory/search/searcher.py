@@ -222,6 +222,7 @@ class Searcher:
             fallback=None if with_vectors else self._fallback(asked, found),
             partial=late or ranked is None or ranked.partial,
             warnings=(*(ranked.warnings if ranked else ()), *self._warnings(late=late)),
+            evidence=ranked.evidence if ranked and hits else "weak",
         )
 
     async def _freshen(self, building: Callable[[Progress], None] | None) -> bool:

@@ -150,6 +150,7 @@ class MilvusBackend(FileBackend):
             fallback=None if with_vectors else self._handle.fallback,
             partial=late or ranked.partial,
             warnings=(*ranked.warnings, *((_LATE,) if late else ())),
+            evidence=ranked.evidence if ranked.hits else "weak",
         )
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:

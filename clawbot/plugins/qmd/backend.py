@@ -19,6 +19,7 @@ from clawbot.memory.search.copies import folded_hits
 from clawbot.memory.sync.watcher import Watcher
 from clawbot.memory.values import (
     Counts,
+    Evidence,
     Hit,
     IndexStatus,
     Mode,
@@ -105,7 +106,9 @@ class QmdBackend(FileBackend):
         answers = await self._asker.ask(request.queries, names, wanted * SPARE)
         hits = await asyncio.to_thread(lambda: folded_hits(tuple(self._hits(request, answers)))[:wanted])
         warnings = (*([_LATE] if late else ()), *([_RANKED] if request.min_score else ()))
-        return SearchResult(hits, _MODES[self._settings.search_mode], FOLDER, FOLDER, warnings=warnings)
+        evidence: Evidence = "fair" if hits else "weak"
+        mode = _MODES[self._settings.search_mode]
+        return SearchResult(hits, mode, FOLDER, FOLDER, warnings=warnings, evidence=evidence)
 
     async def sync(self, *, force: bool = False, progress: Callable[[Progress], None] | None = None) -> SyncReport:
         """Update qmd's index, and its vectors if the search mode wants them. Raises QmdError."""

@@ -317,6 +317,12 @@ class TestRecall:
     async def test_any_answer_of_the_search_is_survived(self, answer: str) -> None:
         assert "found nothing" in await Talk(Files(given={"memory_search": answer or " "})).say("where is my proxy?")
 
+    @pytest.mark.parametrize(("evidence", "is_found"), [("weak", False), ("fair", True), ("strong", True)])
+    async def test_weak_evidence_is_no_answer(self, evidence: str, is_found: bool) -> None:
+        found = {"results": [hit(TODAY, 3, "- the proxy of Mia listens on 8443", 0.9)], "evidence": evidence}
+        reply = await Talk(Files(given={"memory_search": json.dumps(found)})).say("where is my proxy?")
+        assert ("8443" in reply, "found nothing" in reply) == (is_found, not is_found)
+
     async def test_a_search_that_fails_says_so(self) -> None:
         answer = '{"results": [], "disabled": true, "error": "broken", "action": "Do `clawbot doctor`."}'
         assert await Talk(Files(given={"memory_search": answer})).say("where is my proxy?") == (

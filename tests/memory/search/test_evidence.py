@@ -80,3 +80,33 @@ def test_a_word_that_is_being_typed_is_found_by_its_beginning(tmp_path: Path, be
     assert "staging" in searcher.ask(begun, prefix=True).hits[0].snippet
     assert searcher.ask("sta").hits == ()
     assert searcher.ask("xylo", prefix=True).hits == ()
+
+
+GRADES = Path(__file__).with_name("grades.tsv")
+NOTES = {
+    "memory/2026-03-02.md": (
+        "# Work\n\n- the staging proxy listens on port 8443\n- Nesrin leads the team from now on\n"
+        "- deploy only on Tuesday and Thursday\n- the log files stay for 21 days\n- 青鸟项目的发布日期是 4 月 17 日\n"
+    ),
+    "memory/2026-03-05.md": (
+        "# Home\n\n- Kaution der Wohnung: 1.740 Euro\n- the parcel depot closes at nine\n- Mr. Ortega repairs the "
+        "espresso machine\n- clase de yoga los lunes a las 19:00\n- bought white tiles for the kitchen\n"
+    ),
+    "memory/2026-03-09.md": (
+        "# Health\n\n- the dentist wants to renew the crown, 412 euros\n- vitamin D is too low\n"
+        "- 林澈早上只喝乌龙茶\n- 猫叫麻薯,对鸡肉过敏\n- swimming with the children on Friday\n"
+    ),
+    "memory/2026-03-12.md": (
+        "# Mixed\n\n- the bicycle was stolen, the insurance pays\n- Jule starts her job in September\n"
+        "- the rent rises to 986 euros\n- 周五下午写周报\n- the SFTP key rotates every 90 days\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_a_search_knows_whether_the_notes_probably_have_an_answer(tmp_path: Path, vectors: bool) -> None:
+    searcher = Searcher(build(tmp_path / "index.sqlite", NOTES))
+    rows = [row.split("\t") for row in GRADES.read_text(encoding="utf-8").splitlines() if not row.startswith("#")]
+    allowed = {"found": ("strong", "fair"), "strong": ("strong",), "weak": ("weak",)}
+    found = {text: searcher.ask(text, vectors=vectors).evidence for _, text in rows}
+    assert {text: grade for grade, text in rows if found[text] not in allowed[grade]} == {}
