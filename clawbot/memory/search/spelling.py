@@ -157,6 +157,7 @@ _MIN_STEM = 3
 _USUAL = STOP_WORDS | FOREIGN_STOP_WORDS | CALENDAR_WORDS
 # A word by itself, not in quotes: no part of an identifier, a path or an address.
 _CANDIDATE = lazy_re(r"(?<![\w@#./:\\\"-])[^\W\d_]{3,}(?![\w@#/:\\\"-]|\.\w)")
+_STARTS = lazy_re(r"(?:^|[.!?。！？:\n])[\s\"“'(¿¡]*$")
 _ASKING = frozenset({"what", "when", "where", "which", "who", "whom", "whose", "how", "why", "long", "many", "much"})
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # The index holds stems: these endings make them words again.
@@ -200,6 +201,13 @@ class Spelling:
             word = match[0].lower()
             is_right = any(each.knows(word) or is_irregular(word, each.language) for each in foreign)
             meant = () if is_right else self.near(word, reader, people)
+            # German nouns have a capital letter, too.
+            if match[0][0].isupper() and "de" not in languages and not _STARTS.search(text, 0, match.start()):
+                meant = tuple(
+                    each for each in meant if each in people or each in CALENDAR_WORDS or _is_turned(word, each)
+                )
+            elif not word.isascii():
+                meant = tuple(each for each in meant if not (self._is_frequent(each) or self._is_word(each)))
             if meant:
                 found[word] = meant
             return " ".join(meant) or match[0]
@@ -230,7 +238,11 @@ class Spelling:
             return self._known[spelled]
 
     def _is_word(self, word: str) -> bool:
-        return word in _USUAL or any(map(self._lexicon.knows, bases(word))) or bool(irregular_forms(word, "en"))
+        return (
+            word in _USUAL
+            or any(map(self._lexicon.knows, (*bases(word), f"{word}s")))
+            or bool(irregular_forms(word, "en"))
+        )
 
     def _is_right(self, word: str, spelled: str, reader: ChunkReader) -> bool:
         root = stem(spelled)
@@ -247,7 +259,15 @@ class Spelling:
         found = _nearest(word, [each for each in self._stems if each[0] == word[0]], usual)
         if found and found[0] in STOP_WORDS:
             return found[:1]
+        if len(word) == SHORTEST:
+            found = tuple(each for each in found if len(each) > SHORTEST or each in _USUAL or _is_turned(word, each))
         return found[:LIMIT]
+
+
+def _is_turned(word: str, other: str) -> bool:
+    """Return whether `word` is `other`, or a form of that stem, with two adjacent letters in the wrong order."""
+    swapped = {f"{word[:at]}{word[at + 1]}{word[at]}{word[at + 2 :]}" for at in range(len(word) - 1)}
+    return any(other + ending in swapped - {word} for ending in _ENDINGS)
 
 
 def _short(word: str, names: Set[str], stems: Set[str]) -> list[str]:

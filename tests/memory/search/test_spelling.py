@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from clawbot.languages.stems import stem
 from clawbot.memory.lexicon import Lexicon
 from clawbot.memory.search.spelling import LIMIT, Spelling, also_searched
 from clawbot.memory.store.writer import IndexWriter
 from tests.memory.search.notes import Searcher, build, write
 
+QUESTIONS = Path(__file__).with_name("spellings.tsv")
 NOTES = {
     "memory/2026-10-02.md": "# Flat\n\n- the kitchen tiles are white\n- Kaution: 1.900 Euro\n- three monitors\n",
     "memory/2026-10-03.md": "# Depot\n\n- the parcel depot closes at nine\n- retries: five attempts\n- 水果摊在车站\n",
@@ -73,6 +75,27 @@ def test_a_question_is_corrected_before_it_is_understood(tmp_path: Path, questio
     found = Spelling(LEXICON).correct(question, build(tmp_path / "i", NOTES), ["Melanie Reed", "Gina", "John"])
     assert found.text == (question if corrected is None else corrected)
     assert bool(found.words) == (found.text != question)
+
+
+NEAR = NOTES | {
+    "memory/2026-10-05.md": "# House\n\n- Kenji likes the restaurant\n- three monitors, carro de paradas\n"
+    "- the insurance pays, an appointment with the dentist\n- the espresso machine, the bicycle\n- received a letter, "
+    "calendar of the house\n- Möbelwagen bestellt, temperature of the server room\n",
+    "memory/2026-10-06.md": "# Other\n\n- a flight to Los Angeles\n- brew the tea\n- the core of the program, rendering"
+    " the page\n- he grabbed the bag, lose weight\n- the cargo ship in the port, a robin\n- the merger of the brands\n"
+    "- a silk scarf, a plank of wood\n- a hike on Sunday\n- basil and cream\n- the dealer and the market\n- thieves\n",
+}
+
+
+def test_slips_are_repaired_and_names_are_not(tmp_path: Path) -> None:
+    reader, spelling = build(tmp_path / "i", NEAR), Spelling(Lexicon.load())
+    rows = [row.split("\t") for row in QUESTIONS.read_text(encoding="utf-8").splitlines() if not row.startswith("#")]
+    found = {text: sum(spelling.correct(text, reader).words.values(), ()) for _, text in rows}
+    wrong = {text: found[text] for word, text in rows if word == "-" and found[text]}
+    missed = {
+        text: found[text] for word, text in rows if word != "-" and word not in {*found[text], *map(stem, found[text])}
+    }
+    assert (len(rows), wrong, missed) == (40, {}, {})
 
 
 def test_the_word_being_typed_is_left_alone(tmp_path: Path) -> None:
