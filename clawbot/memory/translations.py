@@ -19,6 +19,7 @@ from clawbot.languages.inflection import (
     languages_of,
     without_accents,
 )
+from clawbot.languages.numerals import numbers_in
 from clawbot.languages.stems import bases
 from clawbot.languages.tables import Language, path_of
 from clawbot.memory.lexicon import CHINESE_CHARACTERS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
@@ -178,7 +179,7 @@ class Thesaurus:
         own = self._without_foreign(folded, foreign, spoken)
         wanted = self._notes.languages
         synonyms = tuple(each for each in self._lexicon.expand(own) if _is_of(each.word, wanted))
-        synonyms = (*self._inflected(folded, spoken), *synonyms)
+        synonyms = (*self._inflected(folded, spoken), *self._numbers(folded), *synonyms)
         if not foreign and not wanted & {*TRANSLATED}:
             return synonyms
         matches: dict[str, list[int]] = {}
@@ -226,6 +227,12 @@ class Thesaurus:
                 forms = irregular_forms(word, "en") if language == "en" else self._notes.variants(word, language)
                 if forms:
                     yield Expansion(word, forms[0], broader=False, inflected=True, forms=tuple(forms))
+
+    def _numbers(self, text: str) -> Iterator[Expansion]:
+        """Yield the numbers of `text` in their other spellings."""
+        for source, others in numbers_in(text):
+            for word in (each for each in others if _is_of(each, self._notes.languages)):
+                yield Expansion(source, word, broader=False, inflected=True, forms=(word,))
 
     def _without_foreign(
         self, text: str, foreign: Sequence[tuple[str, Sequence[int]]], spoken: frozenset[Language]

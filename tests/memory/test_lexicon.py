@@ -169,6 +169,8 @@ def test_every_shipped_word_is_found_as_itself(lexicon: Lexicon) -> None:
         ("会议推迟到什么时候", {"meeting", "postponed"}),
         ("does she have any pets", {"猫", "dog", "宠物"}),
         ("我住在北京", {"beijing", "live in"}),
+        ("他们是怎么认识的", {"相识"}),
+        ("会持续7天吗", {"一周", "seven days"}),
     ],
 )
 def test_shipped_words_meet_across_languages(lexicon: Lexicon, query: str, wanted: set[str]) -> None:
