@@ -15,8 +15,8 @@ _TENS: tuple[str, ...] = tuple(table("en")["tens"].split())
 _DIGITS, _POWERS, _TWO = text_in("digits", "zh"), text_in("powers_of_ten", "zh"), text_in("two", "zh")
 _VALUES = {word: at for at, word in enumerate(_UNITS)} | {word: 10 * at for at, word in enumerate(_TENS, 2)}
 _NUMBER = lazy_re(
-    rf"(?<![\w.,:/-])(?:\d{{1,4}}|(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNITS[1:10])})|{'|'.join(_VALUES)})"
-    rf"(?![\w:/-]|[.,]\d)|(?:[{_DIGITS}{_TWO}]?[{_POWERS}][{_DIGITS}]?)+",
+    rf"(?<![a-z0-9_.,:/-])(?:\d{{1,4}}|(?:{'|'.join(_TENS)})[ -](?:{'|'.join(_UNITS[1:10])})|{'|'.join(_VALUES)})"
+    rf"(?![a-z0-9_:/-]|[.,]\d)|(?:[{_DIGITS}{_TWO}]?[{_POWERS}][{_DIGITS}]?)+",
 )
 
 

@@ -316,12 +316,22 @@ def _found(token: _Token) -> QueryTerms:
     if token.is_cjk:
         return cjk_found(token.text)
     if is_stop(token.text, starts=token.starts):
-        return QueryTerms()
+        return _little_compound(base_of(token.text))
     if not token.text.isdigit():
         return _with_neighbour(latin_found(token.text), token)
     unit = re.match(r" ([A-Za-z]{1,4})\b", token.next)
     is_unit = unit is not None and not is_stop(unit[1], starts=False)
     return _with_neighbour(latin_found(token.text, unit[1] if unit and is_unit else ""), token)
+
+
+def _little_compound(base: str) -> QueryTerms:
+    """Return the term of little words that are joined, such as get-to-know-you: together they mean something, also
+    without the last one."""
+    parts = _PART.findall(base)
+    if "-" not in base or len(parts) < _SHORT:
+        return QueryTerms()
+    spellings = [*_compound_spellings(base, parts), *([" ".join(parts[:-1]).lower()] if len(parts) > _SHORT else ())]
+    return QueryTerms((Term(any_of(spellings), "identifier", base.lower()),))
 
 
 def _with_neighbour(found: QueryTerms, token: _Token) -> QueryTerms:

@@ -49,6 +49,8 @@ def texts(query: Query) -> list[str]:
         ("API 什麼時候部署", ["api", "部署", "部", "署"]),
         ("tea tea TEA", ["tea"]),
         ("flour,sugar", ["flour", "sugar"]),
+        ("are the get-to-know-you questions still there", ["get-to-know-you", "questions"]),
+        ("what is on my to-do list", ["to-do", "list"]),
         ("Wie hoch ist die Kaution?", ["hoch", "kaution"]),
         ("Wann ziehen die Nachbarn ein, und was hat das gekostet?", ["ziehen", "nachbarn", "gekostet"]),
         ("¿Cuándo vence la póliza de la casa?", ["vence", "póliza", "casa"]),

@@ -509,3 +509,19 @@ def test_bounds_the_wrong_way_round_are_told(reader: IndexReader) -> None:
         (),
         ("Nothing can be found: `after` (2026-05-01) is later than `before` (2026-03-01).",),
     )
+
+
+@pytest.mark.parametrize(
+    ("question", "line"),
+    [
+        ("are the get-to-know-you questions still scheduled", "- Get-to-Know-X cron jobs removed"),
+        ("how far is the knife project", "- BladeWorks: first draft"),
+        ("which room has twenty-three seats", "- 23 chairs in the hall"),
+        ("教室里有23把椅子吗", "- 大厅二十三个位子"),
+        ("会持续7天吗", "- 展览一周"),
+    ],
+)
+def test_parts_and_numbers_meet(tmp_path: Path, question: str, line: str) -> None:
+    notes = {"memory/2026-10-02.md": f"{line}\n- the letter of the bank\n- 下午去游泳\n- tea with the neighbours\n"}
+    hits = Searcher(build(tmp_path / "i", notes)).ask(question, vectors=False).hits
+    assert [hit.snippet for hit in hits[:1]] == [line]
