@@ -19,11 +19,11 @@ from clawbot.languages.inflection import (
     languages_of,
     without_accents,
 )
-from clawbot.languages.numerals import numbers_in
 from clawbot.languages.stems import bases
 from clawbot.languages.tables import Language, path_of
 from clawbot.memory.lexicon import CHINESE_CHARACTERS, PHRASE_WORDS, Expansion, Lexicon, fold, plain
 from clawbot.text.language import FOREIGN_STOP_WORDS, STOP_WORDS
+from clawbot.text.numerals import numbers_in
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import CJK_RUN
 

@@ -37,7 +37,7 @@ class Reranker(Protocol):
 
 
 Evidence = Literal["strong", "fair", "weak"]
-"""How far results speak for an answer in the notes; weak: probably there is none."""
+"""The evidence of results for an answer in the notes; weak: probably there is none."""
 
 MAX_QUERIES = 4
 """Maximum number of wordings per search."""

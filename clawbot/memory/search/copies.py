@@ -60,13 +60,12 @@ def without_repetition(
             seen.add((text, day))
     ats = list(lines)
     kept = fold(list(lines.values()), {*words, *exact}, newest=not days)
-    return RankedLines(
-        [ranked.ids[ats[each.at]] for each in kept],
-        [ranked.scores[ats[each.position]] for each in kept],
-        ranked.partial,
-        [ranked.asked[ats[each.at]] for each in kept],
-        [each.more for each in kept],
-        ranked.evidence,
+    return structs.replace(
+        ranked,
+        ids=[ranked.ids[ats[each.at]] for each in kept],
+        scores=[ranked.scores[ats[each.position]] for each in kept],
+        asked=[ranked.asked[ats[each.at]] for each in kept],
+        more=[each.more for each in kept],
     )
 
 

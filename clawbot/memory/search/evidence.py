@@ -1,7 +1,7 @@
-"""How far the best lines of a search speak for an answer in the notes: strong, fair, or weak (probably none).
+"""Grades the evidence of a search for an answer in the notes: strong, fair, or weak (probably none).
 
-The strength is a weighted sum: the first score, how far it stands out from the eleventh, less the share of the
-question that no note has; for Chinese, Japanese and Korean, whose words are pairs of characters, the best cosine.
+The strength is a weighted sum: the first score, its distance from the eleventh, less the share of the question that
+no note has; for Chinese, Japanese and Korean, whose words are pairs of characters, the best cosine.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ WEIGHTS: Mapping[tuple[Mode, bool], EvidenceWeights] = {
 """By mode, and whether the question has Chinese, Japanese or Korean. Fitted by logistic regression on half of the
 questions of four sets of notes, each with as many that the notes do not answer; 5 % of the others are weak."""
 
-LEAST_OF_LINE = 0.4
+MIN_OF_LINE = 0.4
 """Strong evidence is in one line: this share of the words of the question, and of those that are no names."""
 
-AHEAD_OF, MOST_MISSING = 10, 0.25
+AHEAD_OF, MAX_MISSING = 10, 0.25
 
 
 class BestLines(Struct, frozen=True):
@@ -82,7 +82,7 @@ def evidence_of(best: BestLines, wording: Wording, mode: Mode, cosine: float) ->
     strength += weights.ahead * best.ahead
     if strength < weights.weak:
         # Notes of a day that is asked for are found by their date.
-        return "fair" if question.days and missing < MOST_MISSING else "weak"
+        return "fair" if question.days and missing < MAX_MISSING else "weak"
     is_strong = strength >= weights.strong and _is_in_one_line(best, wording)
     return "strong" if is_strong else "fair"
 
@@ -97,7 +97,7 @@ def _is_in_one_line(best: BestLines, wording: Wording) -> bool:
         for of in range(1 if word.match in wording.question.names else 2):
             own[of, found] += values * np.float32(match.rarity)
             possible[of] += match.rarity
-    return all(float(own[of, best.positions].max(initial=0)) >= LEAST_OF_LINE * possible[of] for of in range(2))
+    return all(float(own[of, best.positions].max(initial=0)) >= MIN_OF_LINE * possible[of] for of in range(2))
 
 
 def best_of(found: Sequence[Evidence]) -> Evidence:

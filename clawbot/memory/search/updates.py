@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
-from itertools import combinations, islice
+from itertools import combinations
 
 from msgspec import Struct, structs
 
@@ -167,25 +167,15 @@ def _topics(line: str) -> tuple[_Topic, ...]:
     start = found.end() if (found := _MARKER.match(text)) else 0
     reports, changes, things = _REPORTS.search(text, start) is not None, False, frozenset[str]()
     topics: list[_Topic] = []
-    names = set[str]()
-    for clause in islice(_clauses(text, start), CLAUSES):
-        # A change announced before, and the number of a thing, hold for the rest of the line.
+    for clause in [part for part in _CLAUSE.split(text[start:]) if part][:CLAUSES]:
+        # A change announced before, and the number of a thing, hold for what follows.
         changes = changes or _CHANGES.search(clause) is not None
         topic = _topic(clause, reports=reports, changes=changes, things=things)
         if topic is not None:
             things = frozenset(name for name in topic.subject if any(map(str.isdigit, name)))
             topics.append(topic)
-            names |= topic.names
-    return tuple(structs.replace(topic, line=frozenset(names)) for topic in topics)
-
-
-def _clauses(text: str, start: int) -> Iterator[str]:
-    for each in _CLAUSE.finditer(text, start):
-        if each.start() > start:
-            yield text[start : each.start()]
-        start = each.end()
-    if start < len(text):
-        yield text[start:]
+    names = frozenset[str]().union(*(topic.names for topic in topics))
+    return tuple(structs.replace(topic, line=names) for topic in topics)
 
 
 def _topic(text: str, *, reports: bool, changes: bool, things: frozenset[str]) -> _Topic | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,7 @@ NEAR = NOTES | {
 def test_slips_are_repaired_and_names_are_not(tmp_path: Path) -> None:
     reader, spelling = build(tmp_path / "i", NEAR), Spelling(Lexicon.load())
     rows = [row.split("\t") for row in QUESTIONS.read_text(encoding="utf-8").splitlines() if not row.startswith("#")]
-    found = {text: sum(spelling.correct(text, reader).words.values(), ()) for _, text in rows}
+    found = {text: [*chain(*spelling.correct(text, reader).words.values())] for _, text in rows}
     wrong = {text: found[text] for word, text in rows if word == "-" and found[text]}
     missed = {
         text: found[text] for word, text in rows if word != "-" and word not in {*found[text], *map(stem, found[text])}

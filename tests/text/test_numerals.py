@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clawbot.languages.numerals import numbers_in
+from clawbot.text.numerals import numbers_in
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Numbers of a text in digits, and in words of English and Chinese: 23, twenty-three and 二十三 are one number."""
+"""Numbers of a text in digits and in words of English and Chinese, such as 23 and twenty-three."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from clawbot.languages.tables import table, text_in
 from clawbot.text.patterns import lazy_re
 
-LEAST, MOST, LEAST_HAN = 2, 9_999, 11
+MIN, MAX, MIN_HAN = 2, 9_999, 11
 """Numbers that are known; in Chinese only from eleven on: single characters are too frequent."""
 
 _UNITS: tuple[str, ...] = tuple(table("en")["units"].split())
@@ -24,7 +24,7 @@ def numbers_in(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each number of `text` (in lower case) as it is written there, and its other spellings."""
     for found in _NUMBER.finditer(text):
         value = _value(found[0])
-        if LEAST <= value <= MOST:
+        if MIN <= value <= MAX:
             yield found[0], tuple(each for each in _spellings(value) if each != found[0].replace("-", " "))
 
 
@@ -47,5 +47,5 @@ def _spellings(value: int) -> Iterator[str]:
         yield _UNITS[value]
     elif value < 100:
         yield " ".join((_TENS[value // 10 - 2], *_UNITS[value % 10 : value % 10 + 1][: value % 10]))
-    if LEAST_HAN <= value < 100:
+    if MIN_HAN <= value < 100:
         yield f"{_DIGITS[value // 10] if value > 19 else ''}{_POWERS[0]}{_DIGITS[value % 10] if value % 10 else ''}"
