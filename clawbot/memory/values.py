@@ -139,10 +139,6 @@ def without_copies(hits: Iterable[Hit]) -> list[Hit]:
     return list(kept.values())
 
 
-Evidence = Literal["strong", "fair", "weak"]
-"""How likely it is that the hits of a search answer the question; weak: it is probably not in the notes."""
-
-
 class Fallback(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What could not be used and why: `from_` (`from` in JSON) is the provider of vectors; or the backend, instead
     of which the builtin index has answered `since` then."""

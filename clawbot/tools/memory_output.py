@@ -33,12 +33,14 @@ _NUMBER = 12  # characters that the number of a line takes at most
 def card_of(answer: Mapping[str, Any]) -> dict[str, Any]:
     """The details of an outcome with the plain data `answer`.
 
-    `results` are the hits of a search, `excerpt` (path, startLine, endLine, text) the lines of a note; `notes` are
-    remarks.
+    `results` are the hits of a search, `evidence` its strength; `excerpt` (path, startLine, endLine, text) the lines of
+    a note; `notes` are remarks.
     """
     card: dict[str, Any] = {"notes": list(_notes(answer))}
     if "results" in answer:
         card["results"] = [{key: hit[key] for key in _OF_HIT if key in hit} for hit in answer["results"]]
+    if "evidence" in answer:
+        card["evidence"] = answer["evidence"]
     if answer.get("text"):
         lines = {"startLine": answer["from"], "endLine": answer["to"]}
         card["excerpt"] = {"path": answer["path"], **lines, "text": answer["text"]}

@@ -105,7 +105,6 @@ def test_search_as_json(serve: Serve) -> None:
         "evidence": "fair",
         "partial": True,
         "notes": ["n"],
-        "evidence": "fair",
     }
 
 

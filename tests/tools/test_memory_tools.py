@@ -105,7 +105,8 @@ async def test_the_card_gets_the_hits_as_data() -> None:
     outcome = await ask(toolbox(FakeIndex(SearchResult((HIT_ZH,), "fts-only", "none", ""))), query="部署")
     assert outcome.summary == "1 hit"
     row = ("memory/2026-09-30.md", 4, 4, 0.61, "- 部署窗口改到周四晚上")
-    assert outcome.details == {"results": [dict(zip(OF_HIT, row, strict=True)) | {"origin": "file"}], "notes": []}
+    hit = dict(zip(OF_HIT, row, strict=True)) | {"origin": "file"}
+    assert outcome.details == {"results": [hit], "evidence": "fair", "notes": []}
 
 
 async def test_hits_of_one_note_stand_together_behind_its_best_one() -> None:
@@ -119,7 +120,7 @@ async def test_nothing_found_is_an_answer() -> None:
     outcome = await ask(toolbox(FakeIndex(SearchResult((), "hybrid", "offline", "m"))), query="x")
     assert outcome.text == "No hits. Searched by words and meaning."
     assert (outcome.summary, outcome.is_error) == ("no hits", False)
-    assert outcome.details == {"results": [], "notes": ["No hits."]}
+    assert outcome.details == {"results": [], "evidence": "fair", "notes": ["No hits."]}
 
 
 async def test_fallback_partial_and_notes_are_told() -> None:
