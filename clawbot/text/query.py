@@ -55,13 +55,14 @@ class Query(Struct, frozen=True):
 
     `content_words` are its unique words in lower case without stop words (for Chinese the text between them); `names`
     its words capitalised other than at the start of a sentence, as written; `raw` the question itself, truncated to
-    MAX_QUERY_CHARS and without characters that can't be stored.
+    MAX_QUERY_CHARS and without characters that can't be stored. `is_little`: all its words are stop words.
     """
 
     raw: str
     terms: tuple[Term, ...]
     content_words: tuple[str, ...]
     names: tuple[str, ...]
+    is_little: bool = False
 
 
 class QueryTerms(Struct, frozen=True):
@@ -280,7 +281,7 @@ def parse_query(text: str) -> Query:
     found = [QueryTerms() if token.text.lower() in shared else _found(token) for token in tokens]
     quoted = [group for match in _QUOTED.finditer(raw) for group in match.groups() if group]
     phrases = [_phrase(inner) for inner in quoted if words_of(inner)]
-    if not any(stretch.terms for stretch in found):
+    if is_little := not any(stretch.terms for stretch in found):
         found = [cjk_all(token.text) if token.is_cjk else latin_found(token.text) for token in tokens]
         # "off by one": together they may mean much.
         latin = [base_of(token.text).lower() for token in tokens if not token.is_cjk]
@@ -292,7 +293,7 @@ def parse_query(text: str) -> Query:
         for term in stretch.terms
     ]
     content = dict.fromkeys(word for stretch in found for word in stretch.content)
-    return Query(raw, _bounded([*phrases, *words]), tuple(content), _names(tokens))
+    return Query(raw, _bounded([*phrases, *words]), tuple(content), _names(tokens), is_little)
 
 
 def _is_foreign(tokens: Iterable[_Token]) -> bool:

@@ -249,7 +249,10 @@ class SearchEngine:
             ranked = fold(found).first(weights.ranked)
         around = read_lines(reader, ranked.ids, weights)
         mode = mode_of(settings.query.hybrid, has_vectors=any(vectors))
-        return LineResults(ranked, around, scope.files, budget, weights, words, warnings, mode, misspelt, bool(days))
+        asks_order = any(each.question.asks_order for each in wordings)
+        shown = ranked.in_time(scope.files) if asks_order else ranked
+        by_time = asks_order or bool(days)
+        return LineResults(shown, around, scope.files, budget, weights, words, warnings, mode, misspelt, by_time)
 
     def _lines(self, search: Search, scope: FileScope) -> LineSource:
         """Return the source of the lines: with all of them in memory, if that pays, the ranking is better."""

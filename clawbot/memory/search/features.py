@@ -17,12 +17,15 @@ from clawbot.memory.store.records import BY_AGENT, BY_USER, DATED, NUMBERED, QUE
 
 if TYPE_CHECKING:
     from clawbot.config.schema_memory import LineWeights
-    from clawbot.memory.arrays import Floats, Ids
+    from clawbot.memory.arrays import Bools, Floats, Ids
 
 _A_WEEK = 7
 # Rare words count for more if the question has few others: with several words, the answer is as often in a line without
 # it.
 _SOLE = 3
+
+_PART = 0.3
+"""A line of the question's days precedes the others if it has this share of what the best line has of the words."""
 
 
 class Wording(Struct):
@@ -43,13 +46,16 @@ class Support(Struct, frozen=True):
 
     Each array is `(n,)` for the n lines of a table. `total` is the sum of all features. `around` sums the rarities of
     the words found in the line and its neighbours, `words` those in its entire section if that is more; `possible` is
-    the sum for all words of the question.
+    the sum for all words of the question. `answers` are the lines that have a speaker of it or a share of its words,
+    `of_days` those of its days, or all of these if it asks for nothing else.
     """
 
     total: Floats
     around: Floats
     words: Floats
     possible: float
+    answers: Bools
+    of_days: Bools
 
     @property
     def share(self) -> Floats:
@@ -65,7 +71,10 @@ def support(table: LineTable, wording: Wording, files: Iterable[FileRow], weight
     found = features(table, wording, files, weights)
     for name, values in found.items():
         total += np.float32(getattr(weights, name)) * values
-    return Support(total, found["term"], np.maximum(found["term"], found["section"]), total_rarity(wording))
+    answers = (found["term"] > _PART * found["term"].max(initial=0)) | (found["speaker"] > 0)
+    of_days = (found["day"] > 0) & (answers | wording.question.only_days)
+    words = np.maximum(found["term"], found["section"])
+    return Support(total, found["term"], words, total_rarity(wording), answers, of_days)
 
 
 def features(table: LineTable, wording: Wording, files: Iterable[FileRow], weights: LineWeights) -> dict[str, Floats]:

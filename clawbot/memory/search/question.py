@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _WHEN = lazy_re(pattern_in("asks_when"), re.IGNORECASE)
 _HOW_MANY = lazy_re(pattern_in("asks_number"), re.IGNORECASE)
+_DOING = lazy_re(pattern_in("asks_what_was_done"), re.IGNORECASE)
+_IN_ORDER = lazy_re(pattern_in("asks_order"), re.IGNORECASE)
 _CJK_RUN = lazy_re(rf"[{CJK}]+")
 # After a space, punctuation or Chinese. A single letter is a prefix of too many words.
 _LAST_WORD = lazy_re(rf"(?<![^\W_{CJK}])[^\W_{CJK}]{{2,}}\Z")
@@ -62,7 +64,8 @@ class Question(Struct, frozen=True):
     """A parsed question. `speakers` are ids of the index; `days` are the periods that the question names.
 
     `words` are the spellings in `wanted`, the question's own first, `names` the expressions of capitalised ones.
-    `unfinished`: its last word is still being typed.
+    `unfinished`: its last word is still being typed. `only_days`: it asks for all that is of its days.
+    `asks_order`: it asks what came before what.
     """
 
     wanted: tuple[WantedWord, ...]
@@ -73,6 +76,8 @@ class Question(Struct, frozen=True):
     words: tuple[str, ...] = ()
     unfinished: bool = False
     names: frozenset[str] = frozenset()
+    only_days: bool = False
+    asks_order: bool = False
 
 
 def understand(
@@ -91,7 +96,11 @@ def understand(
     With `prefix`, a word at the very end also matches longer words.
     """
     days = dates_in(text, today, prefer="past")
-    query = parse_query(_without(text, (each.text for each in days)))
+    rest = _without(text, (each.text for each in days))
+    query, left = parse_query(rest), parse_query(_DOING.sub(" ", rest))
+    only_days = bool(days) and (left.is_little or len(left.content_words) + 2 * len(query.names) <= 1)
+    if only_days and query.is_little:
+        query = parse_query(" ".join(each.text for each in days))
     terms = query.terms or parse_query(text).terms
     named, others = _named(text, speakers, terms)
     expansions = lexicon.expand(text)
@@ -101,9 +110,11 @@ def understand(
         wanted = tuple(_with_longer(each, begun, weights) for each in wanted)
     spelled = (form for each in expansions for form in (each.forms if each.inflected else (each.word,)))
     words = (*(term.text for term in others or terms), *spelled)
-    asks_when, asks_number = (asking.search(text) is not None for asking in (_WHEN, _HOW_MANY))
+    asks_when, asks_number, asks_order = (ask.search(text) is not None for ask in (_WHEN, _HOW_MANY, _IN_ORDER))
     names = frozenset(fts_quote(name.lower()) for name in query.names)
-    return Question(wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun), names)
+    return Question(
+        wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun), names, only_days, asks_order
+    )
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:

@@ -4,7 +4,8 @@ least bad line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import date
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -38,7 +39,7 @@ from clawbot.memory.search.vector_scores import (
     positions_of_best,
     rough_vector_scores,
 )
-from clawbot.memory.store.records import DATED, ORDINAL_BITS, file_of, id_of
+from clawbot.memory.store.records import DATED, ORDINAL_BITS, FileRow, file_of, id_of
 from clawbot.memory.values import Evidence, Mode
 from clawbot.text.copies import More
 
@@ -61,6 +62,9 @@ _NEAR = 0.3
 
 _HALF = 0.5
 """Share of the question: a question of one frequent word is answered by that word."""
+
+_COMPARED, _ALIKE = 6, 0.5
+"""So many lines with at least this share of the best score are put in order of time."""
 
 _WINDOW = 2
 _MODELS = 3
@@ -134,6 +138,15 @@ class RankedLines(Struct, frozen=True):
         """Return the best `count` of them."""
         lists = (self.ids[:count], self.scores[:count], self.partial, self.asked[:count], self.more[:count])
         return RankedLines(*lists, self.evidence)
+
+    def in_time(self, files: Mapping[int, FileRow]) -> RankedLines:
+        """Return them with the best ones in the order of their days, those without a day behind."""
+        count = sum(score >= _ALIKE * self.scores[0] for score in self.scores[:_COMPARED])
+        days = [file.day_at(each - id_of(file.id, 0)) for each in self.ids[:count] for file in [files[file_of(each)]]]
+        order = [*sorted(range(count), key=lambda at: days[at] or date.max), *range(count, len(self.ids))]
+        lists = ([each[at] for at in order] if each else each for each in (self.ids, self.asked, self.more))
+        ids, asked, more = lists
+        return RankedLines(ids, self.scores, self.partial, asked, more, self.evidence)
 
 
 class _Evidence(Struct):
@@ -302,10 +315,14 @@ class LineRanking:
         weights = self._weights
         alone, best = np.full((2, len(positions)), -np.inf, np.float32)
         largest = 0.0
+        first: Bools = np.zeros(len(positions), np.bool_)
         for each in found:
             words, near = each.support, each.near
             scale = scale_of(each.wording, weights, has_vector=near is not None)
-            total = words.total[positions] + weights.day * self._days(table, positions, each.wording)
+            mentions = self._days(table, positions, each.wording)
+            first |= words.of_days[positions]
+            first |= (mentions > 0) & words.answers[positions] & (not each.wording.question.only_days)
+            total = words.total[positions] + weights.day * mentions
             if near is not None:
                 total = total + weights.meaning * near.guessed(words.share[positions])
             np.maximum(alone, total / scale, out=alone)
@@ -315,6 +332,9 @@ class LineRanking:
             largest = max(largest, scale)
         if vectors is not None and not any(each.wording.question.unfinished for each in found):
             best = best + np.float32(weights.echo / largest) * vectors.echo(alone, _MODELS)
+        # Those of the named days come before all others.
+        least = np.clip(best[~first].max(initial=0), 0, 1)
+        best[first] = least + (1 - least) * best[first]
         return best, alone
 
     def _days(self, table: LineTable, positions: Ids, wording: Wording) -> Floats:
