@@ -9,6 +9,7 @@ from datetime import date
 from functools import lru_cache
 
 from clawbot.memory.dates import ranges
+from clawbot.memory.dates.bounds import related
 from clawbot.memory.dates.eastern import CHINESE, JAPANESE, KOREAN
 from clawbot.memory.dates.english import ENGLISH
 from clawbot.memory.dates.european import EUROPEAN, may_name_a_date, without_marks
@@ -93,11 +94,19 @@ def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ..
     if not found:
         return ()
     ranges: dict[tuple[date, date], DateRange] = {}
-    for each in _without_overlaps(found):
+    kept = _without_overlaps(found)
+    for each in kept if prefer == "nearest" else _related(kept, _lower(plain), reference):
         period = each.period
         named = DateRange(period.start, period.end, plain[each.start : each.end].strip(), period.precision)
         ranges.setdefault((period.start, period.end), named)
     return tuple(ranges.values())
+
+
+def _related(found: list[FoundDate], lower: str, today: date) -> list[FoundDate]:
+    try:
+        return related(found, lower, today)
+    except (ValueError, OverflowError):
+        return found
 
 
 _cached = lru_cache(maxsize=4_096)(_dates_in)
