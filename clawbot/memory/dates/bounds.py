@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import structs
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.ranges import FoundDate, Period
+from clawbot.memory.dates.ranges import Context, FoundDate, Period
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
 
@@ -26,7 +26,7 @@ _BETWEEN = rf"(?:\s|{_WORDS['articles']})*"
 _REACH = 48
 _MONTH, _QUARTER, _YEAR = (28, 31), (89, 92), (365, 366)
 """Least and most days of each."""
-_A_DAY, _A_WEEK = timedelta(1), 7
+_A_WEEK = 7
 
 
 def _any(patterns: str) -> str:
@@ -44,7 +44,21 @@ _OPENING, _CLOSING = lazy_re(rf"(?:{_any(_RANGE['opening'])}){_BETWEEN}\Z"), laz
 _JOIN = lazy_re(_JOINED.format("(?P<sure>"))
 _FIRST_NUMBER = lazy_re(rf"(?<!\d){_WORDS['number']}{_JOINED.format('(?:')}\Z")
 _LAST_NUMBER, _OF, _WEEKDAY = map(lazy_re, (_WORDS["number"], _WORDS["of"], _WORDS["weekday"]))
+_HOLIDAY = lazy_re(
+    "|".join(
+        rf"(?<![a-zà-ÿ])(?P<h{name.replace('-', '_').replace(' ', '__')}>{words})(?![a-zà-ÿ])"
+        for name, words in sorted(_TABLE["holidays"].items(), reverse=True)
+    )
+)
 _INSIDE, _YEAR_NUMBER = lazy_re(_WORDS["inside"]), re.compile(r"\d{4}")
+
+
+def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
+    """Yield the holidays of fixed date in a question, in lower case."""
+    for match in _HOLIDAY.finditer(lower):
+        (month, first), (_, last) = (map(int, each.split("_")) for each in (match.lastgroup or "")[1:].split("__"))
+        day = ranges.day_near(month, first, context).start
+        yield FoundDate(match.start(), match.end(), Period(day, day.replace(day=last), "day"))
 
 
 def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:
@@ -137,10 +151,10 @@ def _part_of(period: Period, part: str) -> Period:
         return ranges.month_of(start, ("start", "middle", "end").index(part))
     if days < _A_WEEK:
         return period
-    bounds = {"start": (0, 9), "middle": (10, 19), "end": (20, days - 1)}
+    bounds = {"start": (0, 9), "middle": (10, 19), "end": (20, days - 1), "first": (0, 14), "second": (15, days - 1)}
     if days == _A_WEEK:
-        bounds = {"start": (0, 2), "middle": (1, 3), "end": (3, 6)}
-    first_day, last_day = bounds.get(part) or ((0, days // 2 - 1) if part == "first" else (days // 2, days - 1))
+        bounds |= {"start": (0, 2), "middle": (1, 3), "end": (3, 6), "first": (0, 2), "second": (3, 6)}
+    first_day, last_day = bounds[part]
     return Period(start + timedelta(first_day), start + timedelta(last_day), "week")
 
 
@@ -191,7 +205,7 @@ def _with_number(each: FoundDate, lower: str, opening: int) -> FoundDate | None:
     join = _JOIN.match(lower, end)
     number = _LAST_NUMBER.match(lower, join.end()) if join else None
     closing = _CLOSING.match(lower, number.end()) if number else None
-    if number and (opening < start or closing) and int(number["n"]) > day.day:
+    if number and (opening < start or closing or join["sure"]) and int(number["n"]) > day.day:
         until = day.replace(day=int(number["n"]))
         return FoundDate(opening, (closing or number).end(), Period(day, until, "week"))
     number = _FIRST_NUMBER.search(lower, max(0, start - _REACH), start)
@@ -211,13 +225,13 @@ def _bounded(each: FoundDate, lower: str) -> FoundDate:
         return each
     match bound:
         case "before":
-            period = Period(date.min, period.start - _A_DAY, "year")
+            period = Period(date.min, period.start - ranges.A_DAY, "year")
         case "until":
             period = Period(date.min, period.end, "year")
         case "since":
             period = Period(period.start, date.max, "year")
         case "after":
-            period = Period(period.end + _A_DAY, date.max, "year")
+            period = Period(period.end + ranges.A_DAY, date.max, "year")
         case _:
             return each
     return structs.replace(each, start=start, end=end, period=period)

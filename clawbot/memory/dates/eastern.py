@@ -38,21 +38,13 @@ class _Eastern:
         """Return the grammar of the language."""
         return self._table.grammar(
             self.era, self.day_or_month, self.year, self.day_word, self.week, self.month, self.beside, self.season,
-            self.quarter, self.weekday, self.weekend, self.ago, self.recent,
+            self.quarter, self.half, self.weekday, self.weekend, self.ago, self.recent,
         )  # fmt: skip
-
-    def _number(self, text: str) -> int:
-        """Return a number up to 99, in digits or characters."""
-        number: int | None = whole_number(text)
-        if number is None and (number := self._numbers.get(text)) is None:
-            tens, ten, ones = text.rpartition(self._table.parts["TEN"])
-            return sum((self._numbers.get(tens, 1) * 10 if ten else 0, self._numbers.get(ones, 0)))
-        return number
 
     def _year_of(self, match: re.Match[str], context: Context) -> int | None:
         groups = match.groupdict()
         if era := groups.get("era"):
-            return self._eras[era] + self._number(match["ey"])
+            return self._eras[era] + self._table.number(match["ey"])
         if relative := groups.get("ry"):
             return context.reference.year + self._years[relative]
         if (text := groups.get("y")) is None:
@@ -69,12 +61,12 @@ class _Eastern:
         groups = match.groupdict()
         if relative := groups.get("rm"):
             return self._in_month(match, ranges.month_of(context.reference, self._offsets[relative]))
-        year, number = self._year_of(match, context), self._number(match["m"])
+        year, number = self._year_of(match, context), self._table.number(match["m"])
         if match["d"] is None:
             return self._part(
                 ranges.month_near(number, context) if year is None else ranges.month(year, number), groups.get("p")
             )
-        day = self._number(match["d"])
+        day = self._table.number(match["d"])
         return ranges.day_near(number, day, context) if year is None else ranges.day(date(year, number, day))
 
     def month(self, match: re.Match[str], context: Context) -> Period:
@@ -82,7 +74,7 @@ class _Eastern:
 
     def _in_month(self, match: re.Match[str], month: Period) -> Period:
         if match["d"]:
-            return ranges.day(month.start.replace(day=self._number(match["d"])))
+            return ranges.day(month.start.replace(day=self._table.number(match["d"])))
         return self._part(month, match.groupdict().get("p"))
 
     def _part(self, month: Period, part: str | None) -> Period:
@@ -100,14 +92,24 @@ class _Eastern:
     def year(self, match: re.Match[str], context: Context) -> Period:
         """A year, or a quarter, season or part of it."""
         number, groups = self._year_of(match, context) or context.reference.year, match.groupdict()
-        if groups["q"]:
-            return ranges.quarter(number, self._number(groups["q"]))
+        if quarter := groups["q"] or groups.get("q2"):
+            return ranges.quarter(number, self._table.number(quarter))
         if season := groups.get("s"):
             return ranges.season(number, self._seasons[season])
         if (part := groups.get("p") or groups.get("h")) is None:
             return ranges.year(number)
         first, last = _MONTHS_OF_PART[self._parts_of_year[part]]
         return ranges.months(ranges.month(number, first), ranges.month(number, last))
+
+    def half(self, match: re.Match[str], context: Context) -> Period:
+        """The first or second half of the last such half of a year, or of the month."""
+        first, when = match["h"] == "上", context.reference
+        if match["u"] != "年":
+            month = ranges.month_of(when)
+            middle = month.start.replace(day=15)
+            return Period(month.start, middle, "week") if first else Period(middle + ranges.A_DAY, month.end, "week")
+        halves = [(each, 1 if first else 7) for each in (when.year - 1, when.year)]
+        return ranges.pick([ranges.months(ranges.month(y, m), ranges.month(y, m + 5)) for y, m in halves], context)
 
     def day_word(self, match: re.Match[str], context: Context) -> Period:
         return ranges.days_from(context.reference, self._days[match["w"]])
@@ -150,7 +152,7 @@ class _Eastern:
             case "some":
                 return None, unit
             case _:
-                return self._number(count), unit
+                return self._table.number(count), unit
 
     def ago(self, match: re.Match[str], context: Context) -> Period | None:
         amount = self._amount(match, "ago")

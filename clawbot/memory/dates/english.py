@@ -20,7 +20,8 @@ ALSO_WORDS = frozenset({"march", "may", "mar", "april", "june", "august", "jan",
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _UNITS: dict[str, Unit] = {
-    "day": "day", "night": "day", "week": "week", "weekend": "weekend", "month": "month", "quarter": "quarter",
+    "hour": "day", "day": "day", "night": "day", "fortnight": "week",
+    "week": "week", "weekend": "weekend", "month": "month", "quarter": "quarter",
     "year": "year",
 }  # fmt: skip
 _OFFSETS = {"last": -1, "past": -1, "previous": -1, "this": 0, "current": 0, "next": 1, "coming": 1, "upcoming": 1}
@@ -29,6 +30,7 @@ _NUMBERS = {
     "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
 }  # fmt: skip
 _SOME = frozenset({"few", "several"})
+_HOURS = 24
 
 
 def month_number(name: str) -> int:
@@ -122,20 +124,46 @@ def _word(match: re.Match[str], context: Context) -> Period:
 
 def _ago(match: re.Match[str], context: Context) -> Period:
     """Two weeks ago, a few days back, a month from now."""
-    step = 1 if match["way"].lower() == "from now" else -1
-    return ranges.away(context.reference, unit_named(match["u"]) or "day", count_named(match["n"]), step)
+    return ranges.away(context.reference, *_amount(match), 1 if match["way"].lower() == "from now" else -1)
+
+
+def _amount(match: re.Match[str]) -> tuple[Unit, int | None]:
+    """The unit and number of a count; a fortnight is two weeks, 36 hours are a day."""
+    count, word = count_named(match["n"]), match["u"].lower()
+    if count and word.startswith("fortnight"):
+        count *= 2
+    if count and word.startswith("hour"):
+        count //= _HOURS
+    return unit_named(word) or "day", count
+
+
+def _weekdays_ago(match: re.Match[str], context: Context) -> Period:
+    """Two Tuesdays ago."""
+    last = ranges.adjacent_weekday(context.reference, weekday_number(match["w"]), -1)
+    return ranges.days_from(last.start, -7 * ((count_named(match["n"]) or ranges.SOME) - 1))
+
+
+def _slashed(match: re.Match[str], context: Context) -> Period:
+    """2/14; 14/2, as there is no such month."""
+    month, day = (
+        sorted((int(match["a"]), int(match["b"]))) if int(match["a"]) > 12 else (int(match["a"]), int(match["b"]))
+    )
+    return ranges.day_near(month, day, context)
 
 
 def _last_some(match: re.Match[str], context: Context) -> Period:
     """The last three days, the next couple of weeks: up to the reference, or from it."""
-    count = count_named(match["n"]) or ranges.SOME
-    unit = unit_named(match["u"]) or "day"
-    return ranges.last_of(context.reference, unit, -offset_named(match["q"]) * count)
+    unit, count = _amount(match)
+    return ranges.last_of(
+        context.reference, unit, -offset_named(match["q"]) * (ranges.SOME if count is None else count)
+    )
 
 
 def _relative(match: re.Match[str], context: Context) -> Period | None:
     """Last week, this weekend, next Tuesday, last summer."""
     offset, word = offset_named(match["q"]), match["u"]
+    if word.lower() == "fortnight":
+        return ranges.last_of(context.reference, "week", -2 * offset)
     if unit := unit_named(word):
         return ranges.unit_of(context.reference, unit, offset)
     if re.fullmatch(_TABLE.parts["SEASON"], word, re.IGNORECASE):
@@ -189,8 +217,7 @@ def _counted(match: re.Match[str], context: Context) -> Period | None:
     period = _day_named(match["anchor"], context)
     if period is None:
         return None
-    step = -1 if match["way"].lower() == "before" else 1
-    return ranges.away(period.start, unit_named(match["u"]) or "day", count_named(match["n"]), step)
+    return ranges.away(period.start, *_amount(match), -1 if match["way"].lower() == "before" else 1)
 
 
 def _day_named(text: str, context: Context) -> Period | None:
@@ -216,6 +243,7 @@ def _quarter_of_year(match: re.Match[str], _: Context) -> Period:
 
 
 ENGLISH = _TABLE.grammar(
-    _word, _day_of_month, _month_of_year, _beside, _counted, _ago, _last_some, _weekday_of_week,
+    _word, _weekdays_ago, _slashed, _day_of_month, _month_of_year,
+    _beside, _counted, _ago, _last_some, _weekday_of_week,
     _relative, _season_of_year, _month_alone, _weekday_alone, _weekend_alone, _year_alone, _quarter_of_year
 )  # fmt: skip

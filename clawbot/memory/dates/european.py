@@ -248,7 +248,13 @@ def _year_alone(match: re.Match[str], context: Context) -> Period | None:
 
 
 def _quarter_of_year(match: re.Match[str], context: Context) -> Period:
-    return ranges.quarter(int(match["y"] or context.reference.year), _QUARTERS[match["n"].lower()])
+    number = _QUARTERS[match["n"].lower()]
+    return ranges.quarter(int(match["y"]), number) if match["y"] else ranges.quarter_near(number, context)
+
+
+def _day_alone(match: re.Match[str], context: Context) -> Period | None:
+    """Am 13., el 13, lundi 9."""
+    return _TABLE.undated(match, context) if _is_ours(context) else None
 
 
 def _calendar_week(match: re.Match[str], context: Context) -> Period:
@@ -283,5 +289,5 @@ def _hint() -> str:
 EUROPEAN = _TABLE.grammar(
     _beside, _part_of_day, _day_word, _day_of_month, _dotted, _slashed, _month_of_year, _calendar_week,
     _away, _last_some, _weekday_of_week, _relative, _season_of_year, _month_alone, _weekday_alone, _weekend_alone,
-    _quarter_of_year, _year_alone, hint=_hint(),
+    _quarter_of_year, _year_alone, _day_alone, hint=_hint(),
 )  # fmt: skip

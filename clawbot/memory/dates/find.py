@@ -9,7 +9,7 @@ from datetime import date
 from functools import lru_cache
 
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.bounds import related
+from clawbot.memory.dates.bounds import holidays, related
 from clawbot.memory.dates.eastern import CHINESE, JAPANESE, KOREAN
 from clawbot.memory.dates.english import ENGLISH
 from clawbot.memory.dates.european import EUROPEAN, may_name_a_date, without_marks
@@ -89,8 +89,10 @@ def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ..
     found = [each for grammar in _grammars(plain) for each in grammar.find(plain, lower, context)]
     unmarked = without_marks(plain)
     lower = lower if unmarked is plain else _lower(unmarked)
-    if may_name_a_date(lower):
+    if prefer == "past" or may_name_a_date(lower):
         found += EUROPEAN.find(unmarked, lower, context)
+    if prefer == "past":
+        found += holidays(_lower(plain), context)
     if not found:
         return ()
     ranges: dict[tuple[date, date], DateRange] = {}

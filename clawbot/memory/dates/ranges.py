@@ -17,6 +17,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from clawbot.languages.tables import longest_first
+from clawbot.text.numbers import whole_number
 from clawbot.text.patterns import lazy_re
 
 Precision = Literal["day", "week", "month", "year"]
@@ -29,6 +30,7 @@ Unit = Literal["day", "week", "weekend", "month", "quarter", "year"]
 SOME = 3
 """The value of "a few" in "the last few days"."""
 
+A_DAY = timedelta(1)
 _FEW = (2, 6)
 _WEEKEND = 5
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
@@ -183,6 +185,30 @@ def adjacent_month(number: int, context: Context, offset: int) -> Period:
     return month(when.year if is_this_year else when.year + offset, number)
 
 
+def quarter_near(number: int, context: Context) -> Period:
+    """Return a quarter without a year."""
+    return pick([quarter(each, number) for each in _years_around(context, 1)], context)
+
+
+def season_near(name: str, context: Context) -> Period:
+    """Return a season without a year."""
+    return pick([season(each, name) for each in _years_around(context, 1)], context)
+
+
+def day_of_month_near(number: int, context: Context) -> Period:
+    """Return a day without a month. Raises ValueError for an impossible one."""
+    months_ = [month_of(context.reference, offset) for offset in (-2, -1, 0, 1)]
+    return pick([day(each.start.replace(day=number)) for each in months_ if 0 < number <= each.end.day], context)
+
+
+def weekdays(first: int, last: int, context: Context) -> Period:
+    """Return the days from one weekday to another in a question; elsewhere they recur, which raises ValueError."""
+    if context.prefer == "nearest":
+        raise ValueError("days of every week")
+    end = weekday_near(last, context).start
+    return Period(end - timedelta((last - first) % 7), end, "week")
+
+
 def week_near(number: int, context: Context) -> Period:
     """Return a calendar week without a year. Raises ValueError for an impossible one."""
     years = _years_around(context, 1)
@@ -269,11 +295,13 @@ Resolve = Callable[["re.Match[str]", Context], Period | None]
 
 
 class DateRule(Struct, frozen=True):
-    """A date pattern; one without `resolve` is not a date and is skipped. `name` is unique in a grammar."""
+    """A date pattern; one without `resolve` is not a date and is skipped, nor is one with `asked` in a note. `name` is
+    unique in a grammar."""
 
     name: str
     pattern: str
     resolve: Resolve | None
+    asked: bool = False
 
 
 class FoundDate(Struct, frozen=True):
@@ -287,16 +315,16 @@ class FoundDate(Struct, frozen=True):
 class Grammar:
     """The rules of one language, tried in order at each position near a hint."""
 
-    def __init__(self, rules: Sequence[DateRule], *, hint: str, start: str, reach: int) -> None:
-        """`hint` matches in the lower-case form of every date, at most `reach` characters after its start; `start`
-        matches where dates may start. Rules ignore case."""
-        self._hint, self._start, self._reach = hint, start, reach
+    def __init__(self, rules: Sequence[DateRule], *, hint: str, start: str, reach: int, asked: str = "(?!)") -> None:
+        """`hint` matches in the lower-case form of every date, at most `reach` characters after its start; `asked` in
+        what is a date only in questions. `start` matches where dates may start. Rules ignore case."""
+        self._hint, self._asked, self._start, self._reach = hint, asked, start, reach
         self._rules = {rule.name: rule for rule in rules}
 
     def find(self, text: str, lower: str, context: Context) -> Iterator[FoundDate]:
         """Yield the dates of `text` without overlaps; `lower` is `text` in lower case, of the same length."""
         at = 0
-        for hint in self._hints(lower):
+        for hint in (self._hints if context.prefer == "nearest" else self._asked_hints)(lower):
             for start in self._starts(text, max(at, hint.start() - self._reach), hint.start() + 1):
                 if start.start() < at:
                     continue
@@ -312,6 +340,10 @@ class Grammar:
         return re.compile(self._hint).finditer
 
     @cached_property
+    def _asked_hints(self) -> Callable[[str], Iterator[re.Match[str]]]:
+        return re.compile(f"{self._hint}|{self._asked}").finditer
+
+    @cached_property
     def _starts(self) -> Callable[[str, int, int], Iterator[re.Match[str]]]:
         return re.compile(self._start).finditer
 
@@ -325,7 +357,7 @@ class Grammar:
         """Return the days of a match, and the position to continue from."""
         rule = self._rules[str(match.lastgroup)]
         inner = _compiled(rule.pattern).match(match.string, match.start())
-        if rule.resolve is None or inner is None:
+        if rule.resolve is None or inner is None or (rule.asked and context.prefer == "nearest"):
             return None, match.end()
         try:
             period = rule.resolve(inner, context)
@@ -364,16 +396,52 @@ class LanguageTable:
             found |= dict.fromkeys(words.split(", "), int(meaning) if is_number else meaning)
         return found
 
+    def number(self, text: str) -> int:
+        """Return a number up to 99, in digits or words."""
+        number: int | None = whole_number(text)
+        if number is None and (number := self._numbers.get(text.lower())) is None:
+            tens, ten, ones = text.rpartition(self.parts["TEN"])
+            return sum((self._numbers.get(tens, 1) * 10 if ten else 0, self._numbers.get(ones, 0)))
+        return number
+
+    @cached_property
+    def _numbers(self) -> dict[str, Any]:
+        tables = map(self.words, ("NUMBERS", "NATIVE", "MONTH_WORDS", "COUNTS", "QUARTERS"))
+        return {word: number for table in tables for word, number in table.items()}
+
+    def undated(self, match: re.Match[str], context: Context) -> Period:
+        """Return a day, week, quarter or season, without a year or of the year `y`, that a question names by itself."""
+        groups = {name.rstrip("23"): text for name, text in match.groupdict().items() if text}
+        year, quarter_, week_ = (self.number(groups[name]) if name in groups else 0 for name in ("y", "quarter", "kw"))
+        match groups:
+            case {"quarter": _}:
+                return quarter(year, quarter_) if year else quarter_near(quarter_, context)
+            case {"kw": _}:
+                return week_of(date.fromisocalendar(year, week_, 1)) if year else week_near(week_, context)
+            case {"season": name}:
+                name = self.words("SEASONS")[name.lower()]
+                return season(year, name) if year else season_near(name, context)
+            case {"unit": name}:
+                return unit_of(context.reference, self.words("CURRENT")[name.lower()], 0)
+            case {"mn": month_, "d": day_}:
+                return day_near(int(month_), int(day_), context)
+            case {"from": first, "to": last}:
+                return weekdays(*(self.words("WEEKDAYS")[name.lower()] for name in (first, last)), context)
+            case _:
+                return day_of_month_near(self.number(groups["d"]), context)
+
     def grammar(self, *resolvers: Resolve, hint: str = "") -> Grammar:
         """Return the grammar of the table, with its own `hint` or this one."""
-        known = {each.__name__.removeprefix("_"): each for each in resolvers}
+        known = {each.__name__.removeprefix("_"): each for each in (*resolvers, self.undated)}
         table = self.table["grammar"]
         rules = [
-            DateRule(rule["name"], self._filled(rule["pattern"]), known[rule["days"]] if "days" in rule else None)
+            DateRule(name, self._filled(pattern), known[rule["days"]] if "days" in rule else None, "asked" in rule)
             for rule in table["rules"]
+            for name, pattern in [(rule["name"], rule["pattern"])]
         ]
         hint = hint or self._filled(table["hint"])
-        return Grammar(rules, hint=hint, start=table["start"], reach=table["reach"])
+        asked = self._filled(table.get("asked", "(?!)"))
+        return Grammar(rules, hint=hint, start=table["start"], reach=table["reach"], asked=asked)
 
     def _filled(self, pattern: str | list[str]) -> str:
         return _PART.sub(self._part, pattern if isinstance(pattern, str) else "".join(pattern))
