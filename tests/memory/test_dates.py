@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import tomllib
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -662,12 +664,36 @@ def test_a_53rd_week_is_of_a_year_that_has_one() -> None:
     assert spans("KW 53", date(2024, 6, 1)) == []
 
 
+DATA = Path(__file__).parent / "data"
+EXPRESSIONS = [
+    (text, date.fromisoformat(day), meant)
+    for days in tomllib.loads((DATA / "expressions.toml").read_text("utf-8")).values()
+    for day, rows in days.items()
+    for text, meant in rows.items()
+]
+
+
+@pytest.mark.parametrize(("text", "today", "meant"), EXPRESSIONS, ids=[text for text, _, _ in EXPRESSIONS])
+def test_times_that_questions_name(text: str, today: date, meant: str) -> None:
+    ends = [(each.start, each.end) for each in dates_in(text, today, prefer="past")]
+    first, _, last = meant.partition("..")
+    start = date.fromisoformat(first) if first else date.min
+    assert ends == [(start, date.fromisoformat(last) if last else date.max if ".." in meant else start)]
+
+
+@pytest.mark.parametrize("text", tomllib.loads((DATA / "traps.toml").read_text("utf-8"))["texts"])
+def test_questions_without_a_time(text: str) -> None:
+    assert spans(text, date(2026, 2, 23), "past") == []
+
+
 PIECES = (
     "last next this the week weekend month year Tuesday sat May March 7 31 2023 th of before after ago two a few Q3 "
     "yesterday - / . , 上 下 个 周 月 三 十 天 前 年 2026 13 日 号 末 去 半 几 最近 星期 summer every 99 999 ' "
     "vor in am letzten drei Tagen Woche März mai mars hier morgen KW 53. . de el la hace il y a dos dernier"
     " pasado 年 先週 の 火曜日 "
-    "令和 元 前 지난 주 화요일 전 월 이틀 일 달"
+    "令和 元 前 지난 주 화요일 전 월 이틀 일 달 "
+    "Q1 spring week the 13th 2/14 29 February between and from to until since Christmas early first half end bis seit "
+    "und 之前 以后 到 第 春 季 初 から まで 부터 까지 초 2024"
 )
 WORDS = PIECES.split(" ")
 MIXED = st.lists(st.sampled_from([*WORDS, " ", " ", " "]), max_size=20).map("".join)

@@ -51,6 +51,7 @@ _HOLIDAY = lazy_re(
     )
 )
 _INSIDE, _YEAR_NUMBER = lazy_re(_WORDS["inside"]), re.compile(r"\d{4}")
+_YEAR_BEHIND = re.compile(r",? (?:of |del? )?(?P<y>(?:19|20)\d\d)\b")
 
 
 def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
@@ -58,7 +59,9 @@ def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
     for match in _HOLIDAY.finditer(lower):
         (month, first), (_, last) = (map(int, each.split("_")) for each in (match.lastgroup or "")[1:].split("__"))
         day = ranges.day_near(month, first, context).start
-        yield FoundDate(match.start(), match.end(), Period(day, day.replace(day=last), "day"))
+        year = _YEAR_BEHIND.match(lower, match.end())
+        day = day.replace(year=int(year["y"])) if year else day
+        yield FoundDate(match.start(), (year or match).end(), Period(day, day.replace(day=last), "day"))
 
 
 def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:

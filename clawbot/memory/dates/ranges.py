@@ -324,8 +324,10 @@ class Grammar:
     def find(self, text: str, lower: str, context: Context) -> Iterator[FoundDate]:
         """Yield the dates of `text` without overlaps; `lower` is `text` in lower case, of the same length."""
         at = 0
-        for hint in (self._hints if context.prefer == "nearest" else self._asked_hints)(lower):
-            for start in self._starts(text, max(at, hint.start() - self._reach), hint.start() + 1):
+        asks = context.prefer == "past"
+        for hint in (self._asked_hints if asks else self._hints)(lower):
+            end = hint.end() if asks else hint.start() + 1
+            for start in self._starts(text, max(at, hint.start() - self._reach), end):
                 if start.start() < at:
                     continue
                 match = self._match(text, start.start())
