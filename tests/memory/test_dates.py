@@ -106,7 +106,7 @@ def test_english_absolute(text: str, expected: str) -> None:
         ("last summer", "2025-06-01..2025-08-31"),
         ("next winter", "2026-12-01..2027-02-28"),
         ("last weekend", "2026-03-14..2026-03-15"),
-        ("this past weekend", "2026-03-21..2026-03-22"),
+        ("this past weekend", "2026-03-14..2026-03-15"),
         ("the weekend before", "2026-03-14..2026-03-15"),
         ("the weekend before last", "2026-03-07..2026-03-08"),
         ("the week before last", "2026-03-02..2026-03-08"),

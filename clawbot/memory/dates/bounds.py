@@ -7,6 +7,7 @@ A date may be of the year or month that is named next to it ("Christmas last yea
 from __future__ import annotations
 
 import calendar
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
@@ -26,7 +27,8 @@ _BETWEEN = rf"(?:\s|{_WORDS['articles']})*"
 _REACH = 48
 _MONTH, _QUARTER, _YEAR = (28, 31), (89, 92), (365, 366)
 """Least and most days of each."""
-_A_WEEK = 7
+_MONTHS_OF_PART = {"start": (1, 3), "middle": (5, 8), "end": (10, 12), "first": (1, 6), "second": (7, 12)}
+_A_WEEK, _HALF_OF_MONTH = 7, 15
 
 
 def _any(patterns: str) -> str:
@@ -47,10 +49,11 @@ _LAST_NUMBER, _OF, _WEEKDAY = map(lazy_re, (_WORDS["number"], _WORDS["of"], _WOR
 _HOLIDAY = lazy_re(
     "|".join(
         rf"(?<![a-zà-ÿ])(?P<h{name.replace('-', '_').replace(' ', '__')}>{words})(?![a-zà-ÿ])"
-        for name, words in sorted(_TABLE["holidays"].items(), reverse=True)
+        for name, words in sorted(_TABLE["holidays"].items())
     )
 )
 _INSIDE, _YEAR_NUMBER = lazy_re(_WORDS["inside"]), re.compile(r"\d{4}")
+_DAY_NUMBER = re.compile(r"(?<!\d)\d\d?(?:st|nd|rd|th|\.|er)?\Z")
 _YEAR_BEHIND = re.compile(r",? (?:of |del? )?(?P<y>(?:19|20)\d\d)\b")
 
 
@@ -58,10 +61,10 @@ def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
     """Yield the holidays of fixed date in a question, in lower case."""
     for match in _HOLIDAY.finditer(lower):
         (month, first), (_, last) = (map(int, each.split("_")) for each in (match.lastgroup or "")[1:].split("__"))
-        day = ranges.day_near(month, first, context).start
         year = _YEAR_BEHIND.match(lower, match.end())
-        day = day.replace(year=int(year["y"])) if year else day
-        yield FoundDate(match.start(), (year or match).end(), Period(day, day.replace(day=last), "day"))
+        with contextlib.suppress(ValueError):
+            day = date(int(year["y"]), month, first) if year else ranges.day_near(month, first, context).start
+            yield FoundDate(match.start(), (year or match).end(), Period(day, day.replace(day=last), "day"))
 
 
 def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:
@@ -82,7 +85,7 @@ def _with_years(found: Sequence[FoundDate], lower: str) -> list[FoundDate]:
                 one = _in_year(one, other.start.year)
             elif _lasts(one, _YEAR) and not _has_year(each, lower) and _days(other) < _YEAR[0]:
                 one = _in_year(other, one.start.year)
-            elif _lasts(other, _MONTH) and one.start == one.end and lower[last.start : last.end].isascii():
+            elif _lasts(other, _MONTH) and one.start == one.end and _DAY_NUMBER.search(lower, last.start, last.end):
                 one = ranges.day(other.start.replace(day=one.start.day))
             else:
                 kept.append(each)
@@ -136,34 +139,39 @@ def _before(pattern: re.Pattern[str], each: FoundDate, lower: str) -> tuple[int,
 
 
 def _part_of(period: Period, part: str) -> Period:
-    """Return a part of a week, month, quarter, season or year; all of it for a day."""
-    start, end, days = period.start, period.end, _days(period)
-    match part.partition("_"):
-        case "week", "_", "of":
+    """Return the week or weekend of a day, or a part of a week, month, quarter, season or year."""
+    start, end = period.start, period.end
+    match part.split("_"):
+        case ["week", "of"]:
             return ranges.week_of(start)
-        case "weekend", "_", "of":
+        case ["weekend", "of"]:
             return ranges.weekend_of(start)
-        case "week", "_", number if _lasts(period, _MONTH):
+        case ["day", which]:
+            return ranges.day(start if which == "first" else end)
+        case ["week", number] if _days(period) >= _MONTH[0]:
             first = end - timedelta(6) if number == "5" else start + timedelta(_A_WEEK * (int(number) - 1))
             return Period(first, first + timedelta(6), "week")
-    if _lasts(period, _YEAR):
-        return _months_of(
-            period, {"start": (1, 3), "middle": (5, 8), "end": (10, 12), "first": (1, 6)}.get(part, (7, 12))
-        )
-    if _lasts(period, _QUARTER) and part in ("start", "middle", "end"):
-        return ranges.month_of(start, ("start", "middle", "end").index(part))
-    if days < _A_WEEK:
+        case [name] if _lasts(period, _YEAR):
+            first_month, last_month = _MONTHS_OF_PART[name]
+            return ranges.months(ranges.month(start.year, first_month), ranges.month(start.year, last_month))
+        case ["start" | "middle" | "end" as name] if _lasts(period, _QUARTER):
+            return ranges.month_of(start, ("start", "middle", "end").index(name))
+    return _days_of(period, part)
+
+
+def _days_of(period: Period, part: str) -> Period:
+    """Return a part of a week or month, or a half; all of any other period."""
+    days = _days(period)
+    half = _HALF_OF_MONTH if _lasts(period, _MONTH) else days // 2
+    found = {"first": (0, half - 1), "second": (half, days - 1)}
+    if _lasts(period, _MONTH):
+        found |= {"start": (0, 9), "middle": (10, 19), "end": (20, days - 1)}
+    elif days == _A_WEEK:
+        found |= {"start": (0, 2), "middle": (1, 3), "end": (3, 6)}
+    if days < _A_WEEK or part not in found:
         return period
-    bounds = {"start": (0, 9), "middle": (10, 19), "end": (20, days - 1), "first": (0, 14), "second": (15, days - 1)}
-    if days == _A_WEEK:
-        bounds |= {"start": (0, 2), "middle": (1, 3), "end": (3, 6), "first": (0, 2), "second": (3, 6)}
-    first_day, last_day = bounds[part]
-    return Period(start + timedelta(first_day), start + timedelta(last_day), "week")
-
-
-def _months_of(year: Period, numbers: tuple[int, int]) -> Period:
-    first, last = (ranges.month(year.start.year, number) for number in numbers)
-    return ranges.months(first, last)
+    first, last = (period.start + timedelta(number) for number in found[part])
+    return Period(first, last, "week")
 
 
 def _with_ranges(found: Sequence[FoundDate], lower: str, today: date) -> Iterator[tuple[FoundDate, bool]]:

@@ -30,7 +30,7 @@ _NUMBERS = {
     "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
 }  # fmt: skip
 _SOME = frozenset({"few", "several"})
-_HOURS = 24
+_HOURS, _MONTHS_OF_YEAR = 24, 12
 
 
 def month_number(name: str) -> int:
@@ -144,11 +144,10 @@ def _weekdays_ago(match: re.Match[str], context: Context) -> Period:
 
 
 def _slashed(match: re.Match[str], context: Context) -> Period:
-    """2/14; 14/2, as there is no such month."""
-    month, day = (
-        sorted((int(match["a"]), int(match["b"]))) if int(match["a"]) > 12 else (int(match["a"]), int(match["b"]))
-    )
-    return ranges.day_near(month, day, context)
+    """2/14, 2/14/26; 14/2, as there is no such month."""
+    month, day = int(match["a"]), int(match["b"])
+    month, day = (day, month) if month > _MONTHS_OF_YEAR else (month, day)
+    return ranges.day(date(2000 + int(match["y"]), month, day)) if match["y"] else ranges.day_near(month, day, context)
 
 
 def _last_some(match: re.Match[str], context: Context) -> Period:
@@ -164,6 +163,8 @@ def _relative(match: re.Match[str], context: Context) -> Period | None:
     offset, word = offset_named(match["q"]), match["u"]
     if word.lower() == "fortnight":
         return ranges.last_of(context.reference, "week", -2 * offset)
+    if match["q"].lower() == "past" and word.lower() in ("week", "month", "year"):
+        return ranges.last_of(context.reference, unit_named(word) or "week", 1)
     if unit := unit_named(word):
         return ranges.unit_of(context.reference, unit, offset)
     if re.fullmatch(_TABLE.parts["SEASON"], word, re.IGNORECASE):

@@ -70,6 +70,7 @@ _UNITS: dict[str, Unit] = {
     "wochenende": "weekend", "fin": "weekend", "week": "weekend", "woche": "week", "sem": "week", "tag": "day",
     "nacht": "day", "dia": "day", "noche": "day", "jour": "day", "nuit": "day", "monat": "month",
     "mes": "month", "mois": "month", "quartal": "quarter", "trimestre": "quarter", "jahr": "year", "an": "year",
+    "quin": "week",
 }  # fmt: skip
 """By the beginnings of the words; the longer ones first."""
 
@@ -192,7 +193,10 @@ def _part_of_day(match: re.Match[str], context: Context) -> Period:
 
 def _away(match: re.Match[str], context: Context) -> Period | None:
     """Vor drei Tagen, hace dos semanas, il y a un an, dans un mois."""
-    return _counted(match["n"].lower(), _unit(match["u"]), context.reference, 1 if match["on"] else -1)
+    step = 1 if match["on"] else -1
+    # Fifteen days are two weeks.
+    step *= 2 if match["u"].lower().startswith("quin") else 1
+    return _counted(match["n"].lower(), _unit(match["u"]), context.reference, step)
 
 
 def _counted(words: str, unit: Unit, when: date, step: int) -> Period | None:
