@@ -46,12 +46,10 @@ _OPENING, _CLOSING = lazy_re(rf"(?:{_any(_RANGE['opening'])}){_BETWEEN}\Z"), laz
 _JOIN = lazy_re(_JOINED.format("(?P<sure>"))
 _FIRST_NUMBER = lazy_re(rf"(?<!\d){_WORDS['number']}{_JOINED.format('(?:')}\Z")
 _LAST_NUMBER, _OF, _WEEKDAY = map(lazy_re, (_WORDS["number"], _WORDS["of"], _WORDS["weekday"]))
-_HOLIDAY = lazy_re(
-    "|".join(
-        rf"(?<![a-zà-ÿ])(?P<h{name.replace('-', '_').replace(' ', '__')}>{words})(?![a-zà-ÿ])"
-        for name, words in sorted(_TABLE["holidays"].items())
-    )
+_HOLIDAY_NAMES = "|".join(
+    rf"(?P<h{name.replace('-', '_').replace(' ', '__')}>{words})" for name, words in sorted(_TABLE["holidays"].items())
 )
+_HOLIDAY = lazy_re(rf"(?<![a-zà-ÿ])(?:{_HOLIDAY_NAMES})(?![a-zà-ÿ])")
 _INSIDE, _YEAR_NUMBER = lazy_re(_WORDS["inside"]), re.compile(r"\d{4}")
 _DAY_NUMBER = re.compile(r"(?<!\d)\d\d?(?:st|nd|rd|th|\.|er)?\Z")
 _YEAR_BEHIND = re.compile(r",? (?:of |del? )?(?P<y>(?:19|20)\d\d)\b")

@@ -19,7 +19,7 @@ from clawbot.memory.lexicon import Expansion
 from clawbot.memory.search.protocols import StopCheck
 from clawbot.text.language import CJK
 from clawbot.text.patterns import lazy_re
-from clawbot.text.query import Term, any_of, parse_query
+from clawbot.text.query import Query, Term, any_of, parse_query
 from clawbot.text.tokens import fts_quote, plain_forms, spread_text
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _WHEN = lazy_re(pattern_in("asks_when"), re.IGNORECASE)
 _HOW_MANY = lazy_re(pattern_in("asks_number"), re.IGNORECASE)
-_DOING = lazy_re(pattern_in("asks_what_was_done"), re.IGNORECASE)
+_DOING = lazy_re(pattern_in("asks_what_was_done"))
 _IN_ORDER = lazy_re(pattern_in("asks_order"), re.IGNORECASE)
 _CJK_RUN = lazy_re(rf"[{CJK}]+")
 # After a space, punctuation or Chinese. A single letter is a prefix of too many words.
@@ -97,8 +97,8 @@ def understand(
     """
     days = dates_in(text, today, prefer="past")
     rest = _without(text, (each.text for each in days))
-    query, left = parse_query(rest), parse_query(_DOING.sub(" ", rest))
-    only_days = bool(days) and (left.is_little or len(left.content_words) + 2 * len(query.names) <= 1)
+    query = parse_query(rest)
+    only_days = bool(days) and _asks_for_all(rest, query)
     if only_days and query.is_little:
         query = parse_query(" ".join(each.text for each in days))
     terms = query.terms or parse_query(text).terms
@@ -115,6 +115,12 @@ def understand(
     return Question(
         wanted, frozenset(named), days, asks_when, asks_number, words, bool(begun), names, only_days, asks_order
     )
+
+
+def _asks_for_all(rest: str, query: Query) -> bool:
+    """Return whether the `rest` of a question beside its days names at most one thing."""
+    left = parse_query(_DOING.sub(" ", rest.lower()))
+    return left.is_little or len(left.content_words) + 2 * len(query.names) <= 1
 
 
 def _without(text: str, wordings: Iterable[str]) -> str:
