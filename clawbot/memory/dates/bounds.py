@@ -1,5 +1,5 @@
-"""What the words around the dates of a question make of them: a part ("early February", 二月第一周), a range ("between
-February 9 and 11"), or a time without an end ("since Thursday", 2月1日之前); the words are in `bounds.toml`.
+"""What the words around the dates of a question make of them: a part ("early February"), a range ("between
+February 9 and 11"), or a time without an end ("since Thursday"); the words are in `bounds.toml`.
 
 A date may be of the year or month that is named next to it ("Christmas last year").
 """
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import calendar
 import contextlib
+import functools
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from itertools import pairwise
 from typing import Any
 
-from msgspec import structs
-
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.ranges import Context, FoundDate, Period
+from clawbot.memory.dates.ranges import Context, FoundDate, Period, Unit
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tables import packaged_table
 
@@ -45,7 +44,7 @@ _TAIL, _BOUND_TAIL = (lazy_re(_named(table)) for table in ("tail", "bound_tail")
 _OPENING, _CLOSING = lazy_re(rf"(?:{_any(_RANGE['opening'])}){_BETWEEN}\Z"), lazy_re(_any(_RANGE["closing"]))
 _JOIN = lazy_re(_JOINED.format("(?P<sure>"))
 _FIRST_NUMBER = lazy_re(rf"(?<!\d){_WORDS['number']}{_JOINED.format('(?:')}\Z")
-_LAST_NUMBER, _OF, _WEEKDAY = map(lazy_re, (_WORDS["number"], _WORDS["of"], _WORDS["weekday"]))
+_LAST_NUMBER, _OF, _WEEKDAY, _CURRENT = (lazy_re(_WORDS[name]) for name in ("number", "of", "weekday", "current"))
 _HOLIDAY_NAMES = "|".join(
     rf"(?P<h{name.replace('-', '_').replace(' ', '__')}>{words})" for name, words in sorted(_TABLE["holidays"].items())
 )
@@ -68,7 +67,7 @@ def holidays(lower: str, context: Context) -> Iterator[FoundDate]:
 def related(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:
     """Return the dates `found` in a question, in its order, as the words around them mean them; `lower` is the question
     in lower case. Raises ValueError and OverflowError for impossible dates."""
-    whole = _with_parts(_with_years(found, lower), lower)
+    whole = _with_parts(_with_years(found, lower), lower, today)
     return [each if is_range else _bounded(each, lower) for each, is_range in _with_ranges(whole, lower, today)]
 
 
@@ -101,7 +100,7 @@ def _has_year(each: FoundDate, lower: str) -> bool:
 def _in_year(period: Period, year: int) -> Period:
     """`period` of another year: the same days, months or calendar week."""
     if period.precision == "week" and _days(period) == _A_WEEK:
-        return ranges.week_of(date.fromisocalendar(year, period.start.isocalendar().week, 1))
+        return ranges.week(year, period.start.isocalendar().week)
     start, end = period.start, period.end
     return Period(_day_in(start, year), _day_in(end, year + end.year - start.year), period.precision)
 
@@ -112,16 +111,18 @@ def _day_in(day: date, year: int) -> date:
     return day.replace(year=year, day=last if day.day == before else min(day.day, last))
 
 
-def _with_parts(found: Sequence[FoundDate], lower: str) -> list[FoundDate]:
+def _with_parts(found: Sequence[FoundDate], lower: str, today: date) -> list[FoundDate]:
     kept: list[FoundDate] = []
     for each in found:
         if kept and each.start < kept[-1].end:
             continue
         start, part = _before(_LEAD, each, lower)
         tail = _TAIL.match(lower, each.end)
-        period = each.period
-        for name in filter(None, (part, tail and tail.lastgroup)):
-            period = _part_of(period, name)
+        parts = [name for name in (part, tail and tail.lastgroup) if name]
+        period = functools.reduce(_part_of, parts, each.period)
+        if today < period.start and _CURRENT.fullmatch(lower, each.start, each.end):
+            unit: Unit = "year" if _lasts(each.period, _YEAR) else "month" if _lasts(each.period, _MONTH) else "week"
+            period = functools.reduce(_part_of, parts, ranges.unit_of(today, unit, -1))
         kept.append(FoundDate(start, tail.end() if tail else each.end, period))
     return kept
 
@@ -232,18 +233,13 @@ def _bounded(each: FoundDate, lower: str) -> FoundDate:
         bound, end = tail.lastgroup or "", tail.end()
     if lower.startswith("'s", each.end) and bound in ("before", "after"):
         return each
-    match bound:
-        case "before":
-            period = Period(date.min, period.start - ranges.A_DAY, "year")
-        case "until":
-            period = Period(date.min, period.end, "year")
-        case "since":
-            period = Period(period.start, date.max, "year")
-        case "after":
-            period = Period(period.end + ranges.A_DAY, date.max, "year")
-        case _:
-            return each
-    return structs.replace(each, start=start, end=end, period=period)
+    if not bound:
+        return each
+    if bound in ("before", "until"):
+        period = Period(date.min, period.end if bound == "until" else period.start - ranges.A_DAY, "year")
+    else:
+        period = Period(period.start if bound == "since" else period.end + ranges.A_DAY, date.max, "year")
+    return FoundDate(start, end, period)
 
 
 def _days(period: Period) -> int:

@@ -38,7 +38,7 @@ class _Eastern:
         """Return the grammar of the language."""
         return self._table.grammar(
             self.era, self.day_or_month, self.year, self.day_word, self.week, self.month, self.beside, self.season,
-            self.quarter, self.half, self.weekday, self.weekend, self.ago, self.recent,
+            self.quarter, self.weekday, self.weekend, self.ago, self.recent,
         )  # fmt: skip
 
     def _year_of(self, match: re.Match[str], context: Context) -> int | None:
@@ -100,16 +100,6 @@ class _Eastern:
             return ranges.year(number)
         first, last = _MONTHS_OF_PART[self._parts_of_year[part]]
         return ranges.months(ranges.month(number, first), ranges.month(number, last))
-
-    def half(self, match: re.Match[str], context: Context) -> Period:
-        """The first or second half of the last such half of a year, or of the month."""
-        first, when = match["h"] == "上", context.reference
-        if match["u"] != "年":
-            month = ranges.month_of(when)
-            middle = month.start.replace(day=15)
-            return Period(month.start, middle, "week") if first else Period(middle + ranges.A_DAY, month.end, "week")
-        halves = [(each, 1 if first else 7) for each in (when.year - 1, when.year)]
-        return ranges.pick([ranges.months(ranges.month(y, m), ranges.month(y, m + 5)) for y, m in halves], context)
 
     def day_word(self, match: re.Match[str], context: Context) -> Period:
         return ranges.days_from(context.reference, self._days[match["w"]])

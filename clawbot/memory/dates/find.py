@@ -8,14 +8,29 @@ from collections.abc import Iterable
 from datetime import date
 from functools import lru_cache
 
+from msgspec import Struct
+
 from clawbot.memory.dates import ranges
 from clawbot.memory.dates.bounds import holidays, related
 from clawbot.memory.dates.eastern import CHINESE, JAPANESE, KOREAN
-from clawbot.memory.dates.english import ENGLISH
-from clawbot.memory.dates.european import EUROPEAN, may_name_a_date, without_marks
-from clawbot.memory.dates.ranges import Context, DateRange, DateRule, FoundDate, Grammar, Period, Prefer, day, month
+from clawbot.memory.dates.european import ENGLISH, EUROPEAN, may_name_a_date, without_marks
+from clawbot.memory.dates.ranges import Context, DateRule, FoundDate, Grammar, Period, Precision, Prefer, day, month
 from clawbot.text.patterns import lazy_re
 from clawbot.text.tokens import plain_forms
+
+
+class DateRange(Struct, frozen=True):
+    """A date named in a text: the days from `start` to `end`, inclusive.
+
+    `text` is the wording; `precision` is how exactly it names the days: "last week" is seven days with the precision
+    week.
+    """
+
+    start: date
+    end: date
+    text: str
+    precision: Precision
+
 
 _YEAR = r"(?P<y>(?:19|20|21)\d\d)"
 _MONTHS_OF_YEAR = 12
@@ -33,7 +48,7 @@ def _year_and_month(match: re.Match[str], _: Context) -> Period:
 
 
 def _week(match: re.Match[str], _: Context) -> Period:
-    return ranges.week_of(date.fromisocalendar(int(match["y"]), int(match["w"]), 1))
+    return ranges.week(int(match["y"]), int(match["w"]))
 
 
 def _year_last(match: re.Match[str], _: Context) -> Period:

@@ -15,8 +15,13 @@ from msgspec import Struct
 
 from clawbot.languages.tables import pattern_in
 from clawbot.memory.dates import ranges
-from clawbot.memory.dates.english import MONTH, WEEKDAY, month_number
-from clawbot.memory.dates.european import MONTH_NUMBERS, WEEKDAY_NUMBERS, without_marks
+from clawbot.memory.dates.european import (
+    ENGLISH_MONTHS,
+    ENGLISH_WEEKDAYS,
+    MONTH_NUMBERS,
+    WEEKDAY_NUMBERS,
+    without_marks,
+)
 from clawbot.memory.dates.find import dates_in
 from clawbot.memory.dates.ranges import Period, any_of
 from clawbot.text.patterns import lazy_re
@@ -33,7 +38,7 @@ _YEAR = lazy_re(r"(?:19|20)\d\d|" + pattern_in("written_year"))
 _TO = lazy_re(r"\s*(?:" + pattern_in("up_to") + r"|--|–|—|~|_|\.\.)\s*")
 _YEAR_LAST = lazy_re(r"(?<!\d)(\d\d?)([-_ /])(\d\d?)\2(?:19|20)\d\d(?!\d)")
 _WEEKDAY = lazy_re(
-    rf"(?:(?:{WEEKDAY}|{any_of(WEEKDAY_NUMBERS)}|(?:mo|di|mi|do|fr|sa|so)(?=[.,]))(?![a-z])"
+    rf"(?:(?:{any_of({*ENGLISH_WEEKDAYS, *WEEKDAY_NUMBERS})}|(?:mo|di|mi|do|fr|sa|so)(?=[.,]))(?![a-z])"
     rf"|{pattern_in('weekday')})?[\W_]*"
     r"(?:(?:den|el|le) )?",
     re.IGNORECASE,
@@ -132,7 +137,7 @@ def weekday_or_time(rest: str) -> bool:
 def _patterns(where: Literal["begins", "ends", "path"]) -> tuple[re.Pattern[str], ...]:
     """Compile the forms for the beginning of a name, its end, or the last folders with it. Blocks: reads the table."""
     table = packaged_table("clawbot.memory.dates", "names.toml", dict[str, Any])
-    months = any_of({*MONTH_NUMBERS, MONTH})
+    months = any_of({*MONTH_NUMBERS, *ENGLISH_MONTHS})
     parts = {**table["parts"], "N": rf"(?P<n>{months})(?![a-z])\.?", "N2": rf"(?P<n2>{months})(?![a-z])\.?"}
     before, after = {
         # No letter or digit may follow, but the T of a time or a character of another script.
@@ -169,5 +174,5 @@ def _period(groups: Mapping[str, str]) -> Period:
         return ranges.days_from(monday, int(groups["wd"]) - 1) if "wd" in groups else ranges.week_of(monday)
     if "q" in groups:
         return ranges.quarter(year, int(groups["q"]))
-    month = int(groups.get("m", 0)) or MONTH_NUMBERS.get(name) or month_number(name)
+    month = int(groups.get("m", 0)) or MONTH_NUMBERS.get(name) or ENGLISH_MONTHS[name]
     return ranges.day(date(year, month, int(groups["d"]))) if "d" in groups else ranges.month(year, month)

@@ -35,6 +35,7 @@ _FEW = (2, 6)
 _WEEKEND = 5
 _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _LEAP_CYCLE = 8
+_CENTURY, _LONE_YEAR = 2000, 100
 
 
 class Period(Struct, frozen=True):
@@ -42,19 +43,6 @@ class Period(Struct, frozen=True):
 
     start: date
     end: date
-    precision: Precision
-
-
-class DateRange(Struct, frozen=True):
-    """A date named in a text: the days from `start` to `end`, inclusive.
-
-    `text` is the wording; `precision` is how exactly it names the days: "last week" is seven days with the precision
-    week.
-    """
-
-    start: date
-    end: date
-    text: str
     precision: Precision
 
 
@@ -85,6 +73,11 @@ def week_of(when: date, offset: int = 0) -> Period:
     """Return the week of `when`, `offset` weeks later."""
     monday = when + timedelta(days=7 * offset - when.weekday())
     return Period(monday, monday + timedelta(days=6), "week")
+
+
+def week(year: int, number: int) -> Period:
+    """Return a calendar week of a year."""
+    return week_of(date.fromisocalendar(year, number, 1))
 
 
 def weekend_of(when: date, offset: int = 0) -> Period:
@@ -185,14 +178,9 @@ def adjacent_month(number: int, context: Context, offset: int) -> Period:
     return month(when.year if is_this_year else when.year + offset, number)
 
 
-def quarter_near(number: int, context: Context) -> Period:
-    """Return a quarter without a year."""
-    return pick([quarter(each, number) for each in _years_around(context, 1)], context)
-
-
-def season_near(name: str, context: Context) -> Period:
-    """Return a season without a year."""
-    return pick([season(each, name) for each in _years_around(context, 1)], context)
+def _of_year(make: Callable[[int], Period], number: int, context: Context) -> Period:
+    """Return what `make` returns for a year; for the right one without a `number`."""
+    return make(number) if number else pick([make(each) for each in _years_around(context, 1)], context)
 
 
 def day_of_month_near(number: int, context: Context) -> Period:
@@ -212,7 +200,7 @@ def weekdays(first: int, last: int, context: Context) -> Period:
 def week_near(number: int, context: Context) -> Period:
     """Return a calendar week without a year. Raises ValueError for an impossible one."""
     years = _years_around(context, 1)
-    return pick([week_of(date.fromisocalendar(each, number, 1)) for each in years if number <= _weeks(each)], context)
+    return pick([week(each, number) for each in years if number <= date(each, 12, 28).isocalendar().week], context)
 
 
 def day_near(number: int, day_of_month: int, context: Context) -> Period:
@@ -260,11 +248,6 @@ def season_of(when: date, name: str, offset: int) -> Period:
     return min(seasons, key=lambda each: _distance(each, when))
 
 
-def _weeks(number: int) -> int:
-    """Return the calendar weeks of a year."""
-    return date(number, 12, 28).isocalendar().week
-
-
 def _back(when: date, unit: Unit, count: int) -> date:
     """`when` minus `count` days, weeks …, on the same day of the month if it exists."""
     if unit in ("day", "week", "weekend"):
@@ -286,6 +269,11 @@ def _years_around(context: Context, reach: int) -> range:
 def _distance(period: Period, when: date) -> int:
     """Return days between `when` and the nearest day of `period`."""
     return max((period.start - when).days, (when - period.end).days, 0)
+
+
+def groups_of(match: re.Match[str]) -> dict[str, str]:
+    """Return the groups that matched, without the numbers at the end of their names."""
+    return {name.rstrip("23"): text for name, text in match.groupdict().items() if text}
 
 
 _INNER_NAME = lazy_re(r"\(\?P<\w+>")
@@ -412,25 +400,31 @@ class LanguageTable:
         return {word: number for table in tables for word, number in table.items()}
 
     def undated(self, match: re.Match[str], context: Context) -> Period:
-        """Return a day, week, quarter or season, without a year or of the year `y`, that a question names by itself."""
-        groups = {name.rstrip("23"): text for name, text in match.groupdict().items() if text}
-        year, quarter_, week_ = (self.number(groups[name]) if name in groups else 0 for name in ("y", "quarter", "kw"))
+        """Return a day, week, month, quarter, season or year that is named by itself, with or without a year."""
+        groups = groups_of(match)
+        number = {name: self.number(groups[name]) for name in ("y", "quarter", "kw") if name in groups}
+        year_ = number.get("y", 0)
+        year_ += _CENTURY if 0 < year_ < _LONE_YEAR else 0
         match groups:
             case {"quarter": _}:
-                return quarter(year, quarter_) if year else quarter_near(quarter_, context)
-            case {"kw": _}:
-                return week_of(date.fromisocalendar(year, week_, 1)) if year else week_near(week_, context)
+                found = _of_year(lambda each: quarter(each, number["quarter"]), year_, context)
             case {"season": name}:
-                name = self.words("SEASONS")[name.lower()]
-                return season(year, name) if year else season_near(name, context)
+                found = _of_year(lambda each: season(each, self.words("SEASONS")[name.lower()]), year_, context)
+            case {"kw": _}:
+                found = week(year_, number["kw"]) if year_ else week_near(number["kw"], context)
             case {"unit": name}:
-                return unit_of(context.reference, self.words("CURRENT")[name.lower()], 0)
+                found = unit_of(context.reference, self.words("CURRENT")[name.lower()], 0)
             case {"mn": month_, "d": day_}:
-                return day_near(int(month_), int(day_), context)
+                found = day(date(year_, int(month_), int(day_))) if year_ else day_near(int(month_), int(day_), context)
             case {"from": first, "to": last}:
-                return weekdays(*(self.words("WEEKDAYS")[name.lower()] for name in (first, last)), context)
+                found = weekdays(*(self.words("WEEKDAYS")[name.lower()] for name in (first, last)), context)
+            case {"d": day_}:
+                found = day_of_month_near(self.number(day_), context)
+            case {"m": name}:
+                found = month(year_, (self.words("FULL_MONTHS") | self.words("SHORT_MONTHS"))[name.lower()])
             case _:
-                return day_of_month_near(self.number(groups["d"]), context)
+                found = year(year_)
+        return found
 
     def grammar(self, *resolvers: Resolve, hint: str = "") -> Grammar:
         """Return the grammar of the table, with its own `hint` or this one."""
