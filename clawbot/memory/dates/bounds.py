@@ -12,7 +12,6 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
-from itertools import pairwise
 from typing import Any
 
 from clawbot.memory.dates import ranges
@@ -175,7 +174,8 @@ def _days_of(period: Period, part: str) -> Period:
 
 def _with_ranges(found: Sequence[FoundDate], lower: str, today: date) -> Iterator[tuple[FoundDate, bool]]:
     """Yield the dates, two that are the ends of a range as one, and whether it is a range."""
-    pairs = iter(pairwise((*found, None)))
+    after: Sequence[FoundDate | None] = [*found[1:], None][: len(found)]
+    pairs = iter(zip(found, after, strict=True))
     for each, following in pairs:
         opening, _ = _before(_OPENING, each, lower)
         if following and (end := _joined_to(each, following, lower, has_opening=opening < each.start)):
@@ -215,7 +215,7 @@ def _with_number(each: FoundDate, lower: str, opening: int) -> FoundDate | None:
     join = _JOIN.match(lower, end)
     number = _LAST_NUMBER.match(lower, join.end()) if join else None
     closing = _CLOSING.match(lower, number.end()) if number else None
-    if number and (opening < start or closing or join["sure"]) and int(number["n"]) > day.day:
+    if join and number and (opening < start or closing or join["sure"]) and int(number["n"]) > day.day:
         until = day.replace(day=int(number["n"]))
         return FoundDate(opening, (closing or number).end(), Period(day, until, "week"))
     number = _FIRST_NUMBER.search(lower, max(0, start - _REACH), start)

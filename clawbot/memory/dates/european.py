@@ -166,7 +166,8 @@ class _English:
     def _offset(self, words: str) -> int:
         """Last is -1, the one before it -2, this 0, next 1."""
         word = words.lower().removeprefix("que ")
-        return next(offset for stem, offset in self._offsets.items() if word.startswith(stem))
+        offset: int = next(offset for stem, offset in self._offsets.items() if word.startswith(stem))
+        return offset
 
     def _away(self, groups: Mapping[str, str], when: date, step: int) -> Period | None:
         """Two weeks before or after `when`."""

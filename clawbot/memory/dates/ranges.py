@@ -417,7 +417,8 @@ class LanguageTable:
             case {"mn": month_, "d": day_}:
                 found = day(date(year_, int(month_), int(day_))) if year_ else day_near(int(month_), int(day_), context)
             case {"from": first, "to": last}:
-                found = weekdays(*(self.words("WEEKDAYS")[name.lower()] for name in (first, last)), context)
+                numbers = self.words("WEEKDAYS")
+                found = weekdays(numbers[first.lower()], numbers[last.lower()], context)
             case {"d": day_}:
                 found = day_of_month_near(self.number(day_), context)
             case {"m": name}:

@@ -144,9 +144,8 @@ class RankedLines(Struct, frozen=True):
         count = sum(score >= _ALIKE * self.scores[0] for score in self.scores[:_COMPARED])
         days = [file.day_at(each - id_of(file.id, 0)) for each in self.ids[:count] for file in [files[file_of(each)]]]
         order = [*sorted(range(count), key=lambda at: days[at] or date.max), *range(count, len(self.ids))]
-        lists = ([each[at] for at in order] if each else each for each in (self.ids, self.asked, self.more))
-        ids, asked, more = lists
-        return RankedLines(ids, self.scores, self.partial, asked, more, self.evidence)
+        asked, more = ([of[at] for at in order if of] for of in (self.asked, self.more))
+        return RankedLines([self.ids[at] for at in order], self.scores, self.partial, asked, more, self.evidence)
 
 
 class _Evidence(Struct):
