@@ -54,10 +54,12 @@ _CUES = TIME_WORDS.union(MONTH_NUMBERS, _SEASONS, _LISTS["cues"].split()) - _ENG
 _CUE = lazy_re(r"[a-z]+|\d/(?=\d)|\d\.(?= ?[\da-z])|\d[ºo°]")
 
 
-def may_name_a_date(lower: str) -> bool:
-    """Whether `lower`, in lower case without accents, has a word of these dates: a test that costs little."""
+def may_name_a_date(lower: str, context: Context) -> bool:
+    """Whether `lower`, in lower case without accents, has a word of these dates, or asks in one of these languages: a
+    test that costs little."""
     words = _CUE.findall(lower)
-    return not _CUES.isdisjoint(words) or any(word[0].isdecimal() for word in words)
+    has_cue = not _CUES.isdisjoint(words) or any(word[0].isdecimal() for word in words)
+    return has_cue or (context.prefer == "past" and _is_ours(context))
 
 
 def means_yesterday(text: str) -> bool:

@@ -104,7 +104,7 @@ def _dates_in(text: str, reference: date, prefer: Prefer) -> tuple[DateRange, ..
     found = [each for grammar in _grammars(plain) for each in grammar.find(plain, lower, context)]
     unmarked = without_marks(plain)
     lower = lower if unmarked is plain else _lower(unmarked)
-    if prefer == "past" or may_name_a_date(lower):
+    if may_name_a_date(lower, context):
         found += EUROPEAN.find(unmarked, lower, context)
     if prefer == "past":
         found += holidays(_lower(plain), context)
