@@ -37,6 +37,9 @@ QMD_PACKAGES := @tobilu/qmd@2.8.3 node-$(SYSTEM)@22.23.3 sqlite-vec-$(SYSTEM)@0.
 # The tests with an environment of their own, each with its own target.
 ELSEWHERE := $(WITH_SERVER:%=--ignore=%) $(WITH_QMD:%=--ignore=%) $(WITH_MILVUS:%=--ignore=%)
 
+# Where no bytecode is stored, each run compiles and rewrites all tests anew: two thirds of the time to collect them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: chat test test-long one test-fast test-real test-qmd test-milvus check check-macos house audit format texts pages bench lock sbom clean
 
 chat: $(RUNTIME)
