@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import string
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,13 @@ languages = pytest.mark.parametrize("language", TEXTS.LANGUAGES)
 def found() -> Catalog:
     texts: Catalog = TEXTS.texts_of_the_code()
     return texts
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Mapping[Path, list[ast.AST]]:
+    """The syntax of each module of the program."""
+    files = PACKAGE.rglob("*.py")
+    return {file: list(ast.walk(ast.parse(file.read_text(encoding="utf-8")))) for file in files}
 
 
 def forms(message: Message) -> tuple[str, ...]:
@@ -82,31 +90,29 @@ def test_chinese_has_its_own_punctuation_and_room_beside_latin_words() -> None:
             assert not re.search(rf"{HAN}[A-Za-z0-9]|[A-Za-z0-9]{HAN}", form), f"no space in: {form}"
 
 
-def test_only_constants_are_translated() -> None:
+def test_only_constants_are_translated(nodes: Mapping[Path, list[ast.AST]]) -> None:
     """What is put together before it is looked up is in no catalogue."""
-    for file in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for file, found in nodes.items():
+        for node in found:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in TEXTS.KEYWORDS:
                 wrong = [each for each in node.args[:2] if isinstance(each, ast.JoinedStr | ast.BinOp)]
                 assert not wrong, f"{file}:{node.lineno}: translate the text, then .format()"
 
 
-def test_nothing_hides_the_door() -> None:
+def test_nothing_hides_the_door(nodes: Mapping[Path, list[ast.AST]]) -> None:
     """In a function that translates, `_` is no variable: mypy lets one of that name be called. In a comprehension it
     is one of its own."""
-    for file in PACKAGE.rglob("*.py"):
-        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for file, found in nodes.items():
+        for function in found:
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-                own = [each for node in ast.walk(function) for each in ast.walk(node) if isinstance(each, ast.Name)]
-                inner = {id(each) for node in ast.walk(function) for each in ast.walk(_target(node))}
-                named = [each for each in own if each.id == "_" and id(each) not in inner]
+                own = list(ast.walk(function))
+                targets = [node.target for node in own if isinstance(node, ast.comprehension)]
+                inner = {id(each) for target in targets for each in ast.walk(target)}
+                names = [each for each in own if isinstance(each, ast.Name) and each.id == "_"]
+                named = [each for each in names if id(each) not in inner]
                 bound = [each.lineno for each in named if isinstance(each.ctx, ast.Store)]
                 used = [each for each in named if isinstance(each.ctx, ast.Load)]
                 assert not (bound and used), f"{file}:{bound[0]}: give it another name than _"
-
-
-def _target(node: ast.AST) -> ast.AST:
-    return node.target if isinstance(node, ast.comprehension) else ast.Pass()
 
 
 def test_a_number_chooses_the_form() -> None:
