@@ -32,6 +32,18 @@ def new_folder(factory: pytest.TempPathFactory, name: str) -> Path:
     return factory.mktemp(f"{name}{next(_numbers):05}", numbered=False)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the rows of a table `few(n)` as `long`, except n of them that are spread evenly."""
+    for _, rows in itertools.groupby(items, lambda item: item.nodeid.partition("[")[0]):
+        table = list(rows)
+        if (mark := table[0].get_closest_marker("few")) is not None:
+            kept = {number * len(table) // mark.args[0] for number in range(mark.args[0])}
+            for number, item in enumerate(table):
+                if number not in kept:
+                    item.add_marker("long")
+
+
 def pytest_collection_finish() -> None:
     """Exclude the thousands of tests from each garbage collection."""
     gc.freeze()

@@ -60,6 +60,7 @@ def test_the_example_is_a_hook_that_is_ready(tmp_path: Path) -> None:
     assert (hook.name, hook.ready, hook.source) == ("diary", True, "home")
 
 
+@pytest.mark.long
 def test_the_example_passes_its_test(pytester: pytest.Pytester) -> None:
     write_diary(pytester.path / "diary")
     (pytester.path / "test_diary.py").write_text(blocks("python")[1], encoding="utf-8")

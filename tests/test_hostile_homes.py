@@ -39,6 +39,7 @@ def ends_in_words(result: Result) -> None:
     assert "Traceback" not in result.output
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=15)
 @given(things)
 def test_every_front_door_stands_before_a_hostile_home(chosen: list[Thing]) -> None:

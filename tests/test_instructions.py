@@ -217,6 +217,7 @@ async def test_a_folder_of_hooks_that_is_named_meanwhile_is_shut_at_once(model: 
 # -- on the screen -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("keys", "decisions", "text"),
     [

@@ -295,6 +295,7 @@ BENDS = [
 ]
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("place", "kind"), BENDS)
 async def test_no_start_fails_over_what_was_bent(place: str, kind: str) -> None:
     workspace = find_home() / "workspace"

@@ -558,6 +558,7 @@ async def test_the_reset_is_at_the_users_four_in_the_morning(
     await runtime.close()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("zone", "spoken", "ended"),
     [

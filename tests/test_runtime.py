@@ -351,6 +351,7 @@ def _watching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if "watchdog" in type(thread).__module__]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 4, 6, 9, 14, 22, 60])
 async def test_a_close_that_is_cancelled_saves_to_memory_no_longer(tmp_path: Path, steps: int) -> None:
     """Whatever the closing is at just then; the model would never answer."""

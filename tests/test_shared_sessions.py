@@ -45,6 +45,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return started
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["the first closes first", "the second closes first"])
 async def test_two_sessions_share_one_index_and_one_watcher_and_close_in_either_order(
     starts: list[object], order: tuple[int, int]

@@ -130,6 +130,7 @@ async def test_what_is_printed_does_not_reach_the_frames_and_is_logged_within_li
     assert max(map(len, texts)) == MAX_LINE
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("printed", "logged"),
     [

@@ -195,7 +195,6 @@ turns:
     assert soul.read_text(encoding="utf-8").endswith("\n- Answer in verse, 用诗回答.\n")
 
 
-@pytest.mark.smoke
 def test_esc_interrupts_an_endless_answer_and_keeps_what_came(machine: Machine, script: Callable[[str], Path]) -> None:
     machine.serve(
         script("""

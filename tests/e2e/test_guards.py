@@ -46,7 +46,6 @@ def write_hook(machine: Machine, name: str, manifest: str | None, handler: str |
             (folder / file).write_text(text, "utf-8")
 
 
-@pytest.mark.smoke
 def test_each_hook_that_can_t_be_loaded_is_told_at_each_start_and_by_the_doctor(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:

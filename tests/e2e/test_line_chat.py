@@ -30,7 +30,6 @@ def is_waiting(screen: str) -> bool:
     return screen.rstrip().endswith("\n>")
 
 
-@pytest.mark.smoke
 def test_a_talk_an_approval_and_a_line_that_was_entered_too_early(
     machine: Machine, script: Callable[[str], Path]
 ) -> None:

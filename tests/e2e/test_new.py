@@ -148,7 +148,6 @@ turns:
 """
 
 
-@pytest.mark.smoke
 def test_a_chinese_conversation_has_a_chinese_note(machine: Machine, script: Write) -> None:
     url = machine.serve(script(CHINESE), "compaction: {memory_flush: {enabled: false}}")
     chat = machine.open()

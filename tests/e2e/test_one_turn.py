@@ -34,7 +34,6 @@ def test_json_prints_one_event_a_line(machine: Machine) -> None:
     assert "".join(event["text"] for event in events if event["type"] == "text_delta")
 
 
-@pytest.mark.smoke
 def test_a_slash_command_works_and_an_unknown_one_fails(machine: Machine) -> None:
     first = json.loads(machine.run("chat", "-p", "/status", "--json").stdout.splitlines()[1])
     assert machine.run("chat", "-p", "/new").returncode == 0
@@ -51,7 +50,6 @@ def test_wrong_usage_exits_with_2(machine: Machine, arguments: list[str]) -> Non
     assert machine.run("chat", *arguments).returncode == 2
 
 
-@pytest.mark.smoke
 def test_a_script_in_process_answers_and_its_unused_turns_fail(machine: Machine, script: Callable[[str], Path]) -> None:
     path = script("""
 turns:

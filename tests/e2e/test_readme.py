@@ -14,7 +14,6 @@ from tests.test_ci import ROOT
 pytestmark = pytest.mark.e2e
 
 
-@pytest.mark.smoke
 def test_what_readme_says_to_try_works_without_a_key(machine: Machine) -> None:
     lines = re.findall(r"^\d\. (.*)$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE)
     (remember, new, ask), (run, own), (search,) = (re.findall(r"`([^`]+)`", line) for line in lines[:3])

@@ -44,7 +44,6 @@ def told(machine: Machine, script: Path, **env: str) -> tuple[str, list[str]]:
     return output, [event["text"] for event in events if event["type"] == "notice"]
 
 
-@pytest.mark.smoke
 @pytest.mark.usefixtures("walls")
 def test_a_command_in_the_sandbox_gets_no_key_and_says_that_it_ran_there(
     seen_machine: Machine, script: Callable[[str], Path]

@@ -32,7 +32,6 @@ def test_text_that_the_encoding_of_stdout_lacks_is_escaped(machine: Machine) -> 
     assert "\\u6211\\u559c\\u6b22\\u8336" in done.stdout.decode("ascii")
 
 
-@pytest.mark.smoke
 def test_streams_that_are_closed_at_the_start_do_no_harm(machine: Machine) -> None:
     for closed in (">&-", "2>&-"):
         done = _shell(machine, f'"$@" -p hello {closed}')

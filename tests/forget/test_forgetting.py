@@ -30,6 +30,7 @@ def told(world: World, outcome: ForgetOutcome) -> set[Path]:
     return {world.workspace / left.path for left in outcome.left}
 
 
+@pytest.mark.few(1)
 @TRANSCRIPTS
 @LANGUAGES
 async def test_words_are_nowhere_but_where_it_was_told(world: World, language: str, transcripts: bool) -> None:
@@ -59,6 +60,7 @@ async def test_words_are_nowhere_but_where_it_was_told(world: World, language: s
     assert OTHER in (world.memory / "trip.md").read_text("utf-8")
 
 
+@pytest.mark.few(1)
 @TRANSCRIPTS
 @LANGUAGES
 async def test_a_session_is_nowhere_but_where_it_was_told(world: World, language: str, transcripts: bool) -> None:
@@ -84,6 +86,7 @@ async def test_a_session_is_nowhere_but_where_it_was_told(world: World, language
     assert not [path for path in world.memory.glob("*.md") if first in path.read_text("utf-8")]
 
 
+@pytest.mark.few(1)
 @TRANSCRIPTS
 @LANGUAGES
 async def test_a_note_goes_with_its_quotes(world: World, language: str, transcripts: bool) -> None:
@@ -100,6 +103,7 @@ async def test_a_note_goes_with_its_quotes(world: World, language: str, transcri
     assert "memory/trip.md" not in await world.search(WORDS[language])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("how", ["words", "session", "note"])
 @TRANSCRIPTS
 async def test_a_dry_run_tells_the_same_and_changes_no_byte(world: World, how: str, transcripts: bool) -> None:
@@ -138,6 +142,7 @@ async def test_a_path_is_never_taken_for_words(world: World) -> None:
     assert (world.memory / "a.md").read_text("utf-8") == "- see memory/nope.md for it\n"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("text", [" ", "x", "\u200b", "../../secret.md", "/etc/notes.md"])
 async def test_what_says_too_little_or_is_no_note_is_refused(world: World, text: str) -> None:
     await live(world, "en")

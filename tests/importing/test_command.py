@@ -29,6 +29,7 @@ def home() -> Path:
     return Path.home()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("damaged", [False, True])
 @pytest.mark.parametrize("language", list(homes.WORDS))
 @pytest.mark.parametrize("program", list(homes.HOMES))

@@ -67,6 +67,7 @@ LINES: dict[str, tuple[Callable[..., list[dict[str, Any]]], str]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", [*LINES, "chatgpt", "claude-ai"])
 def test_whatever_is_strange_in_one_conversation_the_others_arrive(program: str, tmp_path: Path) -> None:
     place = place_of(program, tmp_path)

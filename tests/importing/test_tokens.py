@@ -59,6 +59,7 @@ def sent(brain: PurposeModel) -> list[tuple[str, int]]:
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("program", list(homes.HOMES))
 async def test_the_days_after_the_move_cost_what_a_fresh_start_costs(program: str, tmp_path: Path) -> None:
     moved, fresh = tmp_path / "a", tmp_path / "b"

@@ -175,6 +175,7 @@ KINDS = ("openai/deepseek-v4-pro", "hosted_vllm/m", "openrouter/deepseek/d")
 USUAL = ("reasoning", "two calls, the first signed")
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("ref", "base", "field"),
     [(*at, field) for at in REFS for field in FIELDS if at[0] in KINDS or field in USUAL],
@@ -239,6 +240,7 @@ def has(field: str, turn: dict[str, Any]) -> bool:
     return field in turn
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(("ref", "base"), [*REFS[:4], ("openrouter/deepseek/d", None)])
 @pytest.mark.parametrize(("field", "text"), MISSING)
 async def test_a_field_that_the_server_misses(

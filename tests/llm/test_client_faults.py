@@ -132,6 +132,7 @@ def assert_told_as_a_fault(error: ModelError, text: str) -> None:
     assert wait_before_next(error, 1, RetryPolicy(attempts=4)) is None
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("number", "case"), enumerate(BROKEN), ids=[case[2] for case in BROKEN])
 def test_a_mistake_in_the_client_is_no_fault_of_the_network(
     failures: list[Failure], number: int, case: tuple[str, ...]

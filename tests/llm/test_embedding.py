@@ -251,6 +251,7 @@ async def test_a_server_on_this_machine_is_asked_one_by_one(server: Server) -> N
     assert server.busiest == 1
 
 
+@pytest.mark.long
 async def test_large_vectors_come_in_several_frames(server: Server) -> None:
     wide = [[1.0] + [0.0] * 4095] * 256
     server.replies = [gives(wide)]

@@ -72,6 +72,7 @@ async def test_one_that_said_its_window_is_not_asked_again() -> None:
         await model.aclose()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fallbacks", [[], ["offline"]])
 async def test_one_that_loads_for_too_long_is_given_up(fallbacks: list[str]) -> None:
     async with serving(dict(BUSY)) as url:

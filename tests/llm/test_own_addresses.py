@@ -71,6 +71,7 @@ ONCE = {"retries": {"attempts": 1}}
 AT_AZURE = {**ONCE, "model": "azure/mine", "api_base": "https://mine.openai.azure.com", "api_key": "sk-x"}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("key", [key for provider in PROVIDERS for key in provider.keys])
 async def test_with_a_key_the_model_that_is_taken_for_it_is_called(
     vendors: Vendors, monkeypatch: pytest.MonkeyPatch, key: str
@@ -82,6 +83,7 @@ async def test_with_a_key_the_model_that_is_taken_for_it_is_called(
     assert type(error) is UnreachableError
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "ref",
     [

@@ -134,6 +134,7 @@ ANSWERS: list[tuple[str, bytes, tuple[str, str]]] = [
 ]
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(("ref", "reply", "expected"), ANSWERS)
 async def test_how_an_answer_ends(server: RawServer, ref: str, reply: bytes, expected: tuple[str, str]) -> None:
     assert outcome(await play(server, ref, reply)) == expected

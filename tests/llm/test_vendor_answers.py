@@ -94,6 +94,7 @@ def page(status: int, title: str) -> bytes:
     return reply(status, NGINX.format(title).encode()).replace(b"application/json", b"text/html")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("ref", "answer", "kind", "message"),
     [

@@ -154,6 +154,7 @@ def test_calls_say_that_litellm_cannot_be_loaded() -> None:
     assert "no connection" not in str(error)
 
 
+@pytest.mark.long
 def test_a_call_neither_looks_through_each_message_of_a_long_talk_nor_loads_a_vocabulary() -> None:
     """OpenAI's SDK and litellm would, for a tenth of a millisecond each and for 40 MB; an update of them must not bring
     that back unseen."""

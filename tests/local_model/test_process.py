@@ -355,6 +355,7 @@ async def test_a_server_that_was_back_before_it_was_asked_for_is_taken(
     assert await keeper.revived(following, refused=False) is None
 
 
+@pytest.mark.long
 async def test_auto_takes_what_another_clawbot_serves_with_its_key(
     paths: Paths, file: Path, kept: Callable[..., ServerProcess]
 ) -> None:

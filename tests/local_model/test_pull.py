@@ -63,6 +63,7 @@ def test_what_is_cut_off_goes_on_by_itself_while_something_comes(shelf: ModelSto
     assert host.asked == [None, "bytes=1000000-", "bytes=2500000-"]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("change", "asked"),
     [
@@ -161,6 +162,7 @@ def test_a_model_of_the_list_is_checked_by_its_first_hash_whatever_it_is_called(
         get(shelf, "small")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("data", "words"),
     [
@@ -203,6 +205,7 @@ class Liar(FileHost):
         handler.close_connection = True
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("left", [b"", SMALL], ids=["first", "continued"])
 @pytest.mark.parametrize(
     ("status", "found", "body"),
@@ -254,6 +257,7 @@ def test_two_files_are_not_put_together(shelf: ModelStore, status: int, found: s
     assert not (shelf.folder / "tiny.gguf.part").exists()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ["tiny.gguf.part", "tiny.gguf.part.json", "tiny.gguf"])
 @pytest.mark.parametrize("kind", ["link", "hard link", "dangling", "loop", "fifo"])
 def test_a_link_on_the_shelf_is_not_written_through(shelf: ModelStore, host: FileHost, name: str, kind: str) -> None:

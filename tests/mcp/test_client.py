@@ -125,6 +125,7 @@ async def test_the_tools_of_a_server_are_known_from_its_first_start_on(
     assert (status.state, status.known, status.problem) == ("stopped", True, "")
 
 
+@pytest.mark.long
 async def test_a_full_disk_or_a_spoilt_list_costs_no_more_than_asking_again(
     made: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -221,6 +222,7 @@ async def test_a_server_that_fails_again_and_again_is_not_started_at_once(
     assert [wait_after(failures) for failures in (0, 1, 2, 3, 99)] == [0, 0, 2, 4, 60]
 
 
+@pytest.mark.long
 async def test_what_a_stubborn_server_leaves_is_killed_with_it(made: Make) -> None:
     server = made(servers={"one": stand_in("stubborn", tools={"hang": "ask"})})
     await server.client.discover()
@@ -298,6 +300,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", WAYS)
 async def test_nothing_of_a_server_outlives_a_program_that_is_killed(tmp_path: Path, how: str) -> None:
     async with held_to_end(fifo := tmp_path / "fifo"):

@@ -129,6 +129,7 @@ async def status(url: str, headers: Mapping[str, str]) -> int:
         return answer.status
 
 
+@pytest.mark.long
 async def test_stdout_carries_the_protocol_alone_and_it_ends_with_its_client(home: Paths) -> None:
     process = await asyncio.create_subprocess_exec(*COMMAND, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     ping = b'{"jsonrpc": "2.0", "id": 7, "method": "ping"}\n'

@@ -61,6 +61,7 @@ async def talk_to(fault: str = "", *, seconds: float = 20.0) -> AsyncIterator[tu
         running.cancel()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("tool", "reason"),
     [

@@ -78,6 +78,7 @@ TOOLS: dict[str, tuple[Any, str]] = {
 }
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("discover", [None, MODERN], ids=["handshake", "discover"])
 @pytest.mark.parametrize("form", TOOLS)
 async def test_a_tool_of_a_wrong_form_costs_no_other(form: str, discover: Any) -> None:
@@ -121,6 +122,7 @@ PAGES: dict[str, tuple[dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("form", PAGES)
 async def test_a_page_of_a_wrong_form_costs_no_other(form: str) -> None:
     pages, offered, line = PAGES[form]
@@ -160,6 +162,7 @@ INITIALIZE: dict[str, Any] = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("form", INITIALIZE)
 async def test_a_greeting_of_a_wrong_form_costs_no_tools(form: str) -> None:
     async with server(initialize=INITIALIZE[form], tools_list={"tools": [GOOD]}) as (_, started):
@@ -199,6 +202,7 @@ CALLS: dict[str, tuple[Any, str | None]] = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("form", CALLS)
 async def test_a_part_of_an_answer_of_a_wrong_form_costs_no_other(form: str) -> None:
     answer, shown = CALLS[form]

@@ -406,6 +406,7 @@ def test_any_text_is_a_query(house: House, texts: list[str]) -> None:
     asyncio.run(ask())
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("query", ["", " ", "\0", "\ud800", '"', "AND", "NEAR(", "x" * 1_000_000, "的"])
 async def test_odd_queries(house: House, query: str) -> None:
     house.write("memory/a.md", "- alpha beta")

@@ -149,6 +149,7 @@ class Transcription:
         return len(first & second) / len(first | second)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "hybrid",
     [

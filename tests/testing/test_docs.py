@@ -25,6 +25,7 @@ def test_the_scripts_load(text: str) -> None:
     assert parse_script(text, GUIDE).turns
 
 
+@pytest.mark.long
 def test_the_tests_pass(pytester: pytest.Pytester) -> None:
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function")
     for number, text in enumerate(TESTS):

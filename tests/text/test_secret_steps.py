@@ -133,6 +133,7 @@ def steps(text: str) -> int:
     return sum(counter.steps for counter in counters)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_steps_grow_with_the_length_alone(seed: str) -> None:
     short, long = steps(seed * (200 // len(seed))), steps(seed * (400 // len(seed)))
@@ -140,5 +141,6 @@ def test_steps_grow_with_the_length_alone(seed: str) -> None:
     assert long <= 2.4 * short
 
 
+@pytest.mark.long
 def test_a_megabyte_comes_to_its_end() -> None:
     assert find_secrets("password is login: a / aA1_" * 40_000) is not None

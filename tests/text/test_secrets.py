@@ -118,6 +118,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("seed", HOSTILE)
 def test_no_text_takes_more_than_its_length_asks_for(seed: str) -> None:
     """A pattern that goes back and forth takes hours for this, and the test is ended."""

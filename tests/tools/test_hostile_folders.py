@@ -45,6 +45,7 @@ async def test_no_more_folders_inside_each_other_than_a_walk_finds(run: Run, wor
     assert "as deep as it goes" in (await run("grep", pattern="deep as")).text
 
 
+@pytest.mark.long
 async def test_list_and_grep_over_a_deep_tree_say_what_they_left_out(run: Run, workspace: Path) -> None:
     with removed(workspace / "deep") as deep:
         make_deep(deep, 1500)
@@ -59,6 +60,7 @@ async def test_list_and_grep_over_a_deep_tree_say_what_they_left_out(run: Run, w
         assert "deep/z.md" in list_workspace_files(workspace)
 
 
+@pytest.mark.long
 def test_notes_are_counted_as_far_as_a_walk_goes(tmp_path: Path) -> None:
     with removed(tmp_path / "w") as workspace:
         make_deep(workspace / "memory", 1500)

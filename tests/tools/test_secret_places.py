@@ -69,6 +69,7 @@ def put(path: Path) -> None:
     path.write_text("x", encoding="utf-8")
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("path", IN_HOME.split())
 def test_what_lies_in_the_home_is_hidden_and_not_read(path: str, home: Path) -> None:
     put(home / path)

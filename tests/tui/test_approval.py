@@ -61,6 +61,7 @@ async def press(app: ClawbotApp, pilot: Pilot[object], key: str) -> None:
     await pilot.pause()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("key", ["y", "a"])
 @pytest.mark.parametrize("size", SIZES)
 async def test_what_was_not_seen_to_its_end_is_not_allowed(tmp_path: Path, key: str, size: tuple[int, int]) -> None:
@@ -104,6 +105,7 @@ async def test_it_is_read_by_keys_and_by_the_mouse(tmp_path: Path) -> None:
         assert not view.was_read
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [(80, 10), (60, 10), (60, 24), (40, 8), (200, 60)])
 async def test_the_keys_are_on_every_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     for command in ("rm -rf memory", "x\n" * 90):
@@ -124,6 +126,7 @@ async def test_a_smaller_window_is_read_again(tmp_path: Path) -> None:
         assert runtime.answers == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [(20, 24), (60, 5), (60, 4)])
 async def test_in_a_window_that_shows_nothing_nothing_is_allowed(tmp_path: Path, size: tuple[int, int]) -> None:
     async with asking(tmp_path, asked("touch PWNED")) as (app, pilot, runtime):
@@ -317,6 +320,7 @@ def test_what_a_terminal_emulator_shows_read_back_is_the_command(commands: list[
     asyncio.run(hold(commands, size, emulated))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("theme", ["clawbot-dark", "clawbot-light"])
 async def test_all_text_of_a_question_has_contrast_in_both_themes(tmp_path: Path, theme: str) -> None:
     async with asking(tmp_path, asked("rm -rf x")) as (app, pilot, _):

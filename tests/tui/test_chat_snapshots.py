@@ -100,6 +100,7 @@ async def settled(pilot: Pilot[object]) -> None:
     await pilot.pause()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("size", [SMALL, LARGE], ids=["small", "large"])
 def test_conversation(tmp_path: Path, snap_compare: Callable[..., bool], size: tuple[int, int], theme: str) -> None:

@@ -140,6 +140,7 @@ async def test_the_screens_above_the_conversation_can_be_read(name: str, theme: 
         assert pale_texts(host) == {}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("theme", THEMES)
 async def test_the_palette_can_be_read(tmp_path: Path, theme: str) -> None:
     async with chatting(FakeRuntime(tmp_path, status=RuntimeStatus()), (120, 30)) as (app, pilot):
@@ -180,6 +181,7 @@ async def test_of_sixteen_colours_the_chosen_row_is_reversed(tmp_path: Path) -> 
         await until(pilot, lambda: bool(rows.get_component_rich_style("option-list--option-highlighted").reverse))
 
 
+@pytest.mark.long
 async def test_a_chosen_theme_is_shown_with_its_adapted_colours(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path), (80, 24)) as (app, _):
         app.theme = "solarized-light"

@@ -136,6 +136,7 @@ async def test_what_is_selected_stays_selected(tmp_path: Path) -> None:
         assert (len(page.stack), app.chat.get_selected_text()) == (items, selected)
 
 
+@pytest.mark.long
 async def test_a_turn_that_begins_while_older_ones_are_fetched_leaves_no_gap(tmp_path: Path) -> None:
     runtime = storing(tmp_path, turns=60)
     async with chatting(runtime) as (app, pilot):

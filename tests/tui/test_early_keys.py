@@ -174,6 +174,7 @@ TYPED: list[tuple[list[str], str, int | None, str]] = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("keys", "file", "line", "text"), TYPED)
 async def test_what_is_typed_while_a_file_is_read_is_typed_into_it(
     tmp_path: Path, keys: list[str], file: str, line: int | None, text: str
@@ -215,6 +216,7 @@ COMPLETED = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("keys", "text"), COMPLETED)
 async def test_tab_waits_for_the_list_of_files(tmp_path: Path, keys: list[str], text: str) -> None:
     runtime = FakeRuntime(tmp_path, files=dict(FILES))
@@ -247,6 +249,7 @@ async def test_tab_waits_for_the_runtime(tmp_path: Path) -> None:
 ENTERED = [("/skill x", "skills"), ("/skill tea", "skills"), ("/edit notes.md", "files"), ("/edit new.md", "files")]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("typed", "call"), ENTERED)
 async def test_enter_picks_nothing_that_was_found_for_the_command(tmp_path: Path, typed: str, call: str) -> None:
     runtime = FakeRuntime(tmp_path, files=dict(FILES))

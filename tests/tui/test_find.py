@@ -220,6 +220,7 @@ async def test_other_keys_open_it_and_ctrl_c_closes_it(tmp_path: Path) -> None:
         assert app.chat.composer.prompt.text == "d"
 
 
+@pytest.mark.long
 async def test_the_palette_opens_it(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path, history=conversation(5)), (100, 30)) as (app, pilot):
         await pilot.press("f2", *keys("search in the page"))

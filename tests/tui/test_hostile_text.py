@@ -69,6 +69,7 @@ def letters(text: str) -> int:
     return "".join(text.split()).count("word")
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize("size", [3000, 10**7])
 def test_every_word_is_shown_by_parts_that_are_quick_to_parse_and_to_wrap(
@@ -145,6 +146,7 @@ def test_no_address_takes_for_ever(text: str) -> None:
     assert "".join(span.text for span in plain_spans(text)) == text
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["quotes", "lists in one line", "stars", "columns", "a long word"])
 async def test_the_screen_goes_on_after_a_hostile_answer(tmp_path: Path, name: str) -> None:
     turn = [*reply(TEXTS[name], pieces=5), *reply("\n\nthe end")]
@@ -182,6 +184,7 @@ async def play(app: App[object], keys: Sequence[str]) -> None:
         app.post_message(Key(key, key if len(key) == 1 else None))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("character", CHARACTERS)
 async def test_a_key_moves_by_or_deletes_one_character(character: str, tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):

@@ -337,6 +337,7 @@ def talk(tmp_path: Path, theme: str, events: list[Event]) -> ClawbotApp:
     return make_app(runtime)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "theme", "keys", "summary"),
     [

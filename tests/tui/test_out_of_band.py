@@ -213,6 +213,7 @@ async def test_the_pause_is_the_one_of_the_settings(tmp_path: Path) -> None:
         await until(pilot, lambda: "after 90 quiet minutes" in page_text(app))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("note_first", [True, False])
 async def test_new_says_it_by_its_line_and_then_the_note_and_the_words(tmp_path: Path, note_first: bool) -> None:
     written = MemoryWritten(path="memory/2026-11-20.md", line=1, end_line=3, bytes=90)

@@ -42,6 +42,7 @@ def history(*messages: UserMessage | AssistantMessage | ToolResultMessage, apart
     return [HistoryItem(f"h{number}", STAMP + number * apart, message) for number, message in enumerate(messages)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("theme", ["clawbot-dark", "clawbot-light"])
 async def test_all_text_of_the_page_has_contrast_in_both_themes(tmp_path: Path, theme: str) -> None:
     async with chatting(FakeRuntime(tmp_path)) as (app, pilot):
@@ -199,6 +200,7 @@ async def test_a_running_command_shows_what_it_prints_and_for_how_long(tmp_path:
         assert "exit 0 · 2.5 s" in page_text(app)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("moves", [True, False])
 async def test_a_sign_stands_where_the_answer_will_appear(tmp_path: Path, moves: bool) -> None:
     before, hold = Hold(), Hold()
@@ -285,6 +287,7 @@ def selected(app: ClawbotApp) -> str:
     return app.screen.get_selected_text() or ""
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("word", "times", "copied"),
     [

@@ -49,6 +49,7 @@ def rest(app: ClawbotApp) -> None:
     app.clock.seconds += 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("key", "mode"), [("enter", "ask"), ("1", "ask"), ("2", "edits")])
 async def test_accepting_changes_the_mode_and_says_so(tmp_path: Path, key: str, mode: str) -> None:
     async with chatting(planning(tmp_path, reply("Done."))) as (app, pilot):
@@ -68,6 +69,7 @@ async def test_accepting_changes_the_mode_and_says_so(tmp_path: Path, key: str, 
         assert app.focused is app.chat.composer.prompt
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["3", "escape", "down"])
 async def test_planning_goes_on(tmp_path: Path, key: str) -> None:
     async with chatting(planning(tmp_path)) as (app, pilot):
@@ -82,6 +84,7 @@ async def test_planning_goes_on(tmp_path: Path, key: str) -> None:
         await until(pilot, lambda: app.chat.composer.prompt.text == "more")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("rested", [True, False])
 async def test_who_begins_to_type_says_what_should_change(tmp_path: Path, rested: bool) -> None:
     async with chatting(planning(tmp_path)) as (app, pilot):
@@ -122,6 +125,7 @@ async def test_nothing_is_asked_where_more_was_said_meanwhile(tmp_path: Path) ->
         assert not is_asked(app)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [(40, 12), (60, 20), (80, 24), (200, 50)])
 async def test_the_question_is_on_every_screen(tmp_path: Path, size: tuple[int, int]) -> None:
     async with chatting(planning(tmp_path, reply("Done.")), size) as (app, pilot):

@@ -206,6 +206,7 @@ MANY_RISKS = (
 )
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize(
     "risks", [MANY_RISKS, ("删除文件", "更改服务或计划任务", "使用网络", "此列表可能不完整", "以管理员身份运行")]
 )

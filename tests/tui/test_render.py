@@ -150,6 +150,7 @@ def test_markdown_becomes_lines() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "text",
     [

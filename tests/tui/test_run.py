@@ -124,12 +124,14 @@ def test_a_crash_says_one_line_and_where_the_log_is(tmp_path: Path) -> None:
     assert last.endswith("clawbot.log")
 
 
+@pytest.mark.long
 def test_an_error_of_the_start_reaches_the_caller(tmp_path: Path) -> None:
     done = run("ClawbotError('The session is open elsewhere.', hint='Use --new.')", tmp_path)
     assert done.returncode == 1
     assert done.stderr.strip() == "told: The session is open elsewhere. Use --new."
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_an_end_from_outside_closes_the_session(number: signal.Signals, tmp_path: Path) -> None:
     done = run_script(SIGNALLED.format(name=number.name), tmp_path)
@@ -137,18 +139,21 @@ def test_an_end_from_outside_closes_the_session(number: signal.Signals, tmp_path
     assert SAVING not in done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("will_flush", "told"), [(True, f"{SAVING}\n"), (False, "")])
 def test_leaving_says_that_memory_is_saved(will_flush: bool, told: str, tmp_path: Path) -> None:
     done = run_script(SAVES.format(will_flush=will_flush, saving="await asyncio.sleep(0)"), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nlet go\n", told)
 
 
+@pytest.mark.long
 def test_a_closing_that_takes_its_time_says_that_it_waits_for_the_hooks(tmp_path: Path) -> None:
     waits = "told = asyncio.Event(); sys.stderr.flush = told.set; await told.wait()"
     done = run_script(SAVES.format(will_flush=False, saving=waits), tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "saved\nlet go\n", f"{FINISHING}\n")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 0), (signal.SIGTERM, 128 + signal.SIGTERM)])
 def test_ctrl_c_ends_the_wait_for_memory(number: signal.Signals, code: int, tmp_path: Path) -> None:
     saving = f"os.kill(os.getpid(), {number:d}); await asyncio.Event().wait()"
@@ -176,6 +181,7 @@ def test_a_closing_that_fails_says_one_line_and_where_the_log_is(tmp_path: Path)
     assert "Traceback" in log
 
 
+@pytest.mark.long
 def test_an_error_of_the_closing_that_has_words_reaches_the_caller(tmp_path: Path) -> None:
     done, log = failing("__import__('clawbot.errors').errors.ClawbotError('The disk is full.')", tmp_path)
     assert done.returncode == 1
@@ -184,6 +190,7 @@ def test_an_error_of_the_closing_that_has_words_reaches_the_caller(tmp_path: Pat
     assert "The disk is full." in log
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("module", ["clawbot.tui.run", "clawbot.tui.app"])
 def test_the_first_paint_imports_nothing_heavy(module: str) -> None:
     heavy = ("litellm", "pydantic", "apsw", "yaml", "pygments", "markdown_it", "rich.markdown", "clawbot.runtime")

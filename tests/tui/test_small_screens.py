@@ -27,6 +27,7 @@ ASKED = ApprovalRequested(
 SMALL = [(40, 10), (40, 12), (80, 10), (40, 15), (80, 15)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", SMALL)
 async def test_a_menu_leaves_the_prompt_and_the_status_in_view(tmp_path: Path, size: tuple[int, int]) -> None:
     async with chatting(FakeRuntime(tmp_path), size) as (app, pilot):
@@ -37,6 +38,7 @@ async def test_a_menu_leaves_the_prompt_and_the_status_in_view(tmp_path: Path, s
         assert " main" in shown.splitlines()[-1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", SMALL)
 async def test_a_long_text_leaves_its_end_and_the_status_in_view(tmp_path: Path, size: tuple[int, int]) -> None:
     async with chatting(FakeRuntime(tmp_path), size) as (app, pilot):
@@ -45,6 +47,7 @@ async def test_a_long_text_leaves_its_end_and_the_status_in_view(tmp_path: Path,
         assert " main" in screen_text(app).splitlines()[-1]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", SMALL)
 async def test_a_question_leaves_its_keys_in_view(tmp_path: Path, size: tuple[int, int]) -> None:
     started = ToolStarted(call_id="c1", name="shell", title="shell make test")
@@ -132,6 +135,7 @@ async def test_shift_tab_goes_through_the_modes_and_the_footer_tells(tmp_path: P
         await until(pilot, lambda: runtime.status.mode == "edits")
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("chinese")
 @pytest.mark.parametrize("size", SMALL)
 async def test_a_question_in_chinese_leaves_its_keys_in_view(tmp_path: Path, size: tuple[int, int]) -> None:

@@ -177,6 +177,7 @@ def is_seen(app: ClawbotApp, text: str) -> bool:
     return text in screen_text(app)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("width", [60, 80, 99, 100])
 async def test_a_notice_keeps_its_last_word_at_every_length(width: int, tmp_path: Path) -> None:
     async with talking(agent(tmp_path, "main")) as (_, app, pilot):

@@ -317,6 +317,7 @@ async def test_a_question_and_a_long_turn_call(tmp_path: Path) -> None:
         await until(pilot, lambda: sent[-1] == "\x1b]2;clawbot · main\a" or sent[-2] == "\x1b]2;clawbot · main\a")
 
 
+@pytest.mark.long
 async def test_the_title_is_that_of_the_conversation_whoever_gave_it(tmp_path: Path) -> None:
     runtime = FakeRuntime(tmp_path)
     sent: list[str] = []

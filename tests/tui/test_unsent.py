@@ -102,6 +102,7 @@ async def test_later_leaves_them_and_the_command_asks_again(tmp_path: Path) -> N
         await until(pilot, lambda: runtime.submitted == list(TEXTS))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("word", ["drop it all", "send", "explain", "你好"])
 async def test_who_begins_to_type_answers_nothing(word: str, tmp_path: Path) -> None:
     runtime = leaving(tmp_path, *TEXTS)
@@ -265,6 +266,7 @@ async def test_no_secret_that_is_typed_is_stored(tmp_path: Path, monkeypatch: py
         app.chat.composer.prompt.take("")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("typed", ["half a thought", "半句话"])
 async def test_a_conversation_that_is_shown_anew_keeps_the_id_of_what_stands_in_the_prompt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str

@@ -105,6 +105,7 @@ async def test_the_page_is_that_of_the_table() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run python -m tests.wire.page"
 
 
+@pytest.mark.few(40)
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.id)
 async def test_the_matrix(
     vendors: Vendors, case: Case, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

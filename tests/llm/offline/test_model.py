@@ -105,6 +105,7 @@ async def test_other_tasks_run_while_a_long_answer_streams() -> None:
     assert seen > 30
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("purpose", PURPOSES)
 async def test_a_megabyte_is_survived(purpose: Purpose) -> None:
     texts = ("x" * 1_000_000, "I prefer tabs. " * 70_000, "\n<summary>\n" * 90_000, "记住:" + "长" * 300_000)

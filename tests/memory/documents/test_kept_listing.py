@@ -153,6 +153,7 @@ def _anything(choose: random.Random, root: Path, number: int) -> None:
     things[choose.choice(list(things))]()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_after_anything_it_is_what_a_walk_lists(workspace: Path, seed: int) -> None:
     choose = random.Random(seed)

@@ -362,6 +362,7 @@ def test_too_many_issues_are_summed_up(workspace: Path) -> None:
     assert issues[-1].text == "20 more files could not be taken"
 
 
+@pytest.mark.long
 def test_a_folder_tree_that_is_very_deep(workspace: Path) -> None:
     folder = workspace / "memory"
     for _ in range(1_200):

@@ -96,6 +96,7 @@ def test_killed_anywhere_it_is_whole_and_was_readable_all_the_time(filled: Path)
         assert_sound(filled)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("operation", range(1, 7))
 def test_killed_while_publishing_one_of_both_is_there(filled: Path, operation: int) -> None:
     reader = IndexReader(filled)

@@ -52,6 +52,7 @@ def test_the_nearest_are_those_of_exact_cosines(filled: Path) -> None:
     assert found[5][1] == pytest.approx(exact[5][0], abs=0.1)
 
 
+@pytest.mark.long
 def test_what_was_read_does_not_pile_up_in_memory(path: Path, writer: IndexWriter) -> None:
     put(writer, {f"memory/{number}.md": f"{number} {'词' * 8000}" for number in range(200)}, embed=False)
     connection = open_for_reading(path)

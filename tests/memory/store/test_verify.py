@@ -167,6 +167,7 @@ def contents(path: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("profile", ["lines", "classic"])
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS)

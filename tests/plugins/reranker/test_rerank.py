@@ -314,6 +314,7 @@ async def test_a_download_that_was_changed_later_is_refused(tmp_path: Path, host
     assert "the settings expect" in await fetched(tmp_path, hosts).problem()
 
 
+@pytest.mark.long
 def test_nothing_of_it_is_loaded_unless_it_is_asked_for(tmp_path: Path) -> None:
     code = """
 import asyncio, sys

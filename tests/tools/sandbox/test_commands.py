@@ -221,6 +221,7 @@ class TestLimits:
         assert len(outcome.text) <= 40_000
         assert "left out here" in outcome.text
 
+    @pytest.mark.long
     async def test_processes_are_counted_in_the_sandbox_alone(self, world: World) -> None:
         """As somebody who is not root, for whom the kernel counts nothing."""
         command = limited(

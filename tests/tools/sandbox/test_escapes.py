@@ -57,6 +57,7 @@ def harm(world: World, before: dict[str, bytes | str | None], output: str) -> li
     return found + (["read"] if SECRET in output else [])
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("name", [*BITING, *OTHERS])
 async def test_nothing_gets_out(world: World, victim: subprocess.Popen[bytes], name: str) -> None:
     before, settings = world.contents(), kernel()

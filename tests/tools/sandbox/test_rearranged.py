@@ -45,6 +45,7 @@ def text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("way", ["write", "read"])
 @pytest.mark.parametrize("where", ["home/pipe", "home/.app/pipe", "outside/a/b/pipe", "workspace/pipe", "home/a b\nc"])
 async def test_a_named_pipe_of_the_user_leads_out_of_no_sandbox(world: World, where: str, way: str) -> None:
@@ -117,6 +118,7 @@ class TestRights:
             "chmod 000 ../cache .",
         ],
     )
+    @pytest.mark.few(2)
     async def test_a_workspace_that_a_command_shut_is_open_to_the_next(self, world: World, command: str) -> None:
         cache = world.home / "cache"
         cache.mkdir()

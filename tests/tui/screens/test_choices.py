@@ -87,6 +87,7 @@ async def test_escape_gives_nothing() -> None:
         assert host.result is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", [["ctrl+k"], ["tab", "k"], [*"zzz", "down", "enter"]])
 async def test_a_key_is_saved_and_never_shown(way: list[str]) -> None:
     below = Runtime()
@@ -294,6 +295,7 @@ def runtime(home: Path) -> FakeRuntime:
     return FakeRuntime(home, history=conversation(3))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("size", [(80, 24), (100, 30), (120, 36), (50, 14)])
 async def test_esc_twice_lists_the_messages_and_says_what_becomes_of_the_rest(
     tmp_path: Path, size: tuple[int, int]

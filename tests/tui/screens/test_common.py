@@ -28,6 +28,7 @@ from tests.tui.fake_runtime import PROVIDERS, FakeRuntime
 from tests.tui.screens.test_snapshots import context, hooks_screen, memory, sessions
 
 
+@pytest.mark.long
 async def test_the_keys_stand_above_the_commands_each_on_a_line() -> None:
     async with showing(HelpScreen(Runtime()), (140, 90)) as (host, pilot):
         await until(pilot, lambda: "/quit" in seen(host))
@@ -38,6 +39,7 @@ async def test_the_keys_stand_above_the_commands_each_on_a_line() -> None:
             assert meaning in page
 
 
+@pytest.mark.long
 async def test_narrow_terminals_scroll_down_to_the_commands() -> None:
     async with showing(HelpScreen(Runtime()), (80, 24)) as (host, pilot):
         await until(pilot, lambda: "shift+enter" in seen(host))
@@ -46,6 +48,7 @@ async def test_narrow_terminals_scroll_down_to_the_commands() -> None:
         await until(pilot, lambda: "/quit" in seen(host))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("key", ["escape", "q", "enter"])
 async def test_it_is_left_by_any_usual_key(key: str) -> None:
     async with showing(HelpScreen(Runtime())) as (host, pilot):
@@ -89,6 +92,7 @@ SCREENS: dict[str, Callable[[], OverScreen[Any]]] = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", [(160, 45), (110, 32), (80, 24)])
 @pytest.mark.parametrize("name", SCREENS)
 async def test_the_frame_is_in_the_middle_of_the_dim_conversation(name: str, size: tuple[int, int]) -> None:
@@ -104,6 +108,7 @@ async def test_the_frame_is_in_the_middle_of_the_dim_conversation(name: str, siz
         assert host.screen.styles.background.a < 1
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("size", [(79, 24), (120, 17), (40, 12)])
 @pytest.mark.parametrize("name", SCREENS)
 async def test_a_small_screen_is_filled(name: str, size: tuple[int, int]) -> None:
@@ -117,6 +122,7 @@ async def test_a_small_screen_is_filled(name: str, size: tuple[int, int]) -> Non
         assert 0 < keys.bottom <= size[1]
 
 
+@pytest.mark.long
 async def test_the_palette_stays_where_it_is_while_it_is_filtered(tmp_path: Path) -> None:
     async with chatting(FakeRuntime(tmp_path), (120, 40)) as (app, pilot):
         await pilot.press("f2")

@@ -28,6 +28,7 @@ async def opened(screen: EditorScreen, pilot: Pilot[None]) -> None:
     await until(pilot, lambda: not screen.area.disabled)
 
 
+@pytest.mark.long
 async def test_the_file_is_shown_with_its_token_cost() -> None:
     below = runtime()
     async with showing(EditorScreen(below, "AGENTS.md")) as (host, pilot):
@@ -141,6 +142,7 @@ async def test_a_change_on_disk_can_be_reloaded() -> None:
         assert not screen.dirty
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("taken", [(), ("MEMORY-2.md",), ("MEMORY-2.md", "MEMORY-3.md")])
 async def test_of_a_change_on_disk_both_are_kept(taken: tuple[str, ...]) -> None:
     below = runtime()

@@ -75,6 +75,7 @@ async def test_the_highlighted_hook_is_told_about() -> None:
         assert "\x1b" not in seen(host)
 
 
+@pytest.mark.long
 async def test_looking_again_shows_what_there_is_now_and_stays_at_the_hook() -> None:
     shown = screen()
     async with showing(shown, (100, 30)) as (host, pilot):

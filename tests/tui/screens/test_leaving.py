@@ -158,6 +158,7 @@ async def test_a_screen_that_is_closed_before_it_is_made_ends_nothing(make: Make
     assert not host.return_code
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("action", ["move('cursor_up')", "choose", "preview_down", "back"])
 async def test_a_key_that_is_quicker_than_the_screen_ends_nothing(action: str) -> None:
     screen = MemoryScreen(below_screens(), "proxy", clock=FixedClock())
@@ -174,6 +175,7 @@ async def test_a_key_that_is_quicker_than_the_screen_ends_nothing(action: str) -
     assert not host.return_code
 
 
+@pytest.mark.long
 async def test_two_quick_keys_close_the_help_once() -> None:
     screen = HelpScreen(Runtime())
     async with showing(screen) as (host, pilot):

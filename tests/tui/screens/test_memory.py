@@ -202,6 +202,7 @@ async def test_enter_opens_the_file_at_the_line_and_an_edit_is_searched_anew() -
         assert host.result is PENDING
 
 
+@pytest.mark.long
 async def test_a_note_outside_the_workspace_is_for_the_users_own_editor(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[tuple[str, int | None]] = []
 
@@ -265,6 +266,7 @@ async def test_the_preview_shows_the_place_deep_in_a_file() -> None:
         await until(pilot, lambda: "▌ - fact 150" in seen(host))
 
 
+@pytest.mark.long
 async def test_only_the_note_where_the_list_rests_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     def rests(seconds: float) -> None:
         monkeypatch.setattr(passages, "PREVIEW_DELAY", seconds)
@@ -324,6 +326,7 @@ async def test_a_note_that_can_not_be_read_is_told_and_shown_by_its_snippet() ->
         assert host.notices == ["Not read: memory/2026-10-02.md is not valid UTF-8."]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("size", "beside", "below"), [((80, 20), True, False), ((60, 30), False, True), ((60, 20), False, False)]
 )
@@ -349,6 +352,7 @@ async def test_what_could_steer_the_terminal_is_not_shown() -> None:
 # What the search says of itself
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("values", "line"),
     [

@@ -113,6 +113,7 @@ async def test_a_session_is_resumed(tmp_path: Path) -> None:
         await until(pilot, lambda: below.resumed == [f"{30:08x}"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("typed", "sign"),
     [("/status", "Output of /status"), ("AGENTS", "# Rules"), ("anthropic", "anthropic/claude-sonnet-4-5 answers")],

@@ -236,6 +236,7 @@ async def test_sessions_are_in_the_order_of_the_search_not_of_the_scores() -> No
         assert seen(host).index("the dog is 12 now") < seen(host).index("the dog is 11")
 
 
+@pytest.mark.long
 async def test_the_preview_shows_the_place_that_was_found_with_what_was_said_around_it() -> None:
     below = runtime()
     below.memories["dog"] = found(told(f"{4:08x}", "User: my dog is called Bruno"))

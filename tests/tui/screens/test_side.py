@@ -327,6 +327,7 @@ async def test_another_session_has_notes_of_its_own(tmp_path: Path) -> None:
         assert NOTE not in screen_text(app)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("columns", "left"), [(124, 0), (144, 10), (200, 7)])
 async def test_the_talk_has_the_middle(tmp_path: Path, columns: int, left: int) -> None:
     async with chatting(make_runtime(tmp_path), (columns, 40)) as (app, pilot):

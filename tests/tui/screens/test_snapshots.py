@@ -123,6 +123,7 @@ CASES: list[tuple[str, Callable[[], Screen[Any]], tuple[int, int], str, str]] = 
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("name", "screen", "size", "theme", "ready"), CASES, ids=[case[0] for case in CASES])
 def test_look(
     snap_compare: Callable[..., bool],
