@@ -393,7 +393,7 @@ async def test_a_model_may_order_the_results(house: House) -> None:
     assert len(asked) == 1
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(texts=st.lists(st.text(), min_size=1, max_size=4))
 def test_any_text_is_a_query(house: House, texts: list[str]) -> None:
     house.write("memory/a.md", "- alpha beta 数据库")

@@ -108,7 +108,7 @@ def test_a_change_of_a_file_is_shown_whole_as_well(text: str, size: tuple[int, i
     assert read_back(pages(asked("AGENTS.md", tool="write", diff=diff), *size), "⋯") == diff
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(MIXED, SIZES)
 def test_nothing_in_the_rows_steers_a_terminal(command: str, size: tuple[int, int]) -> None:
     question = asked(command, risks=(command,), reach=command, folder=command, pattern=command + "x", tool=command)
