@@ -40,9 +40,14 @@ def text_of(result: CallToolResult) -> str:
     return block.text
 
 
-def data_of(result: CallToolResult) -> dict[str, Any]:
-    found: dict[str, Any] = result.structured_content
-    return found
+async def found_by(client: Client, query: str, **more: float) -> dict[str, Any]:
+    """The answer of a complete index: while files or vectors are missing, an answer says so and is asked for again."""
+    while True:
+        result = await client.call_tool("memory_search", {"query": query, **more})
+        answer: dict[str, Any] = result.structured_content
+        assert all(hit["snippet"].split("\n")[0] in text_of(result) for hit in answer["results"])
+        if not answer.keys() & {"fallback", "partial", "notes"}:
+            return answer
 
 
 async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: Paths) -> None:
@@ -52,21 +57,18 @@ async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: 
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == ["memory_search", "memory_get", "memory_append"]
 
-        answer = await client.call_tool("memory_search", {"query": "代理端口"})
-        found = data_of(answer)
-        assert "\n1: - 办公室的代理端口是 3128。\n" in text_of(answer)
+        found = await found_by(client, "代理端口")
         assert found["results"][0]["path"] == "memory/2026-11-01.md"
 
         assert "min_score" not in listed[0].input_schema["properties"]
-        scored = data_of(await client.call_tool("memory_search", {"query": "代理端口", "minScore": 0.35}))
-        assert (scored["results"], "notes" in scored) == (found["results"], False)
+        assert (await found_by(client, "代理端口", minScore=0.35))["results"] == found["results"]
 
         kept = await client.call_tool("memory_append", {"content": "- 喜欢用空格。 password: hunter2-swordfish-9"})
         assert (kept.is_error, "1 secret left out" in text_of(kept)) == (False, True)
         [today] = [file for file in (home.workspace("main") / "memory").glob("*.md") if "2026-11-01" not in file.name]
         assert today.read_text().startswith("- 喜欢用空格。")
         assert "swordfish" not in today.read_text()
-        again = data_of(await client.call_tool("memory_search", {"query": "空格"}))
+        again = await found_by(client, "空格")
         assert again["results"][0]["path"] == f"memory/{today.name}"
 
         refused = await client.call_tool("memory_append", {"content": "x", "path": "AGENTS.md"})
