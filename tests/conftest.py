@@ -21,6 +21,7 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("same")
 
+ID_CHARS = 80
 KEPT = {"PATH", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START", "SSL_CERT_FILE"}
 
 _numbers = itertools.count()
@@ -30,6 +31,13 @@ workspace_watch.start()
 def new_folder(factory: pytest.TempPathFactory, name: str) -> Path:
     """A folder of this run. pytest finds a free number by a look at all folders of the run: a minute for all tests."""
     return factory.mktemp(f"{name}{next(_numbers):05}", numbered=False)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a long text of a table by its beginning: each process holds and sends every name more than once."""
+    if isinstance(val, str | bytes) and len(val) > ID_CHARS:
+        return f"{val[:ID_CHARS]!a} and {len(val) - ID_CHARS:,} more"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
