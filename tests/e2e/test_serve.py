@@ -9,12 +9,15 @@ import stat
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import openai
 import pytest
-from openai.types.chat import ChatCompletionMessageParam
 
 from tests.e2e.conftest import CLAWBOT, Machine
+
+if TYPE_CHECKING:
+    import openai
+    from openai.types.chat import ChatCompletionMessageParam
 
 pytestmark = pytest.mark.e2e
 
@@ -76,6 +79,8 @@ def test_fifty_chats_a_lock_and_an_end_in_the_middle(machine: Machine, script: C
     assert stat.S_IMODE((machine.state / "serve.token").stat().st_mode) == 0o600
 
     async def talks() -> str:
+        import openai
+
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=token, max_retries=0) as client:
             assert [model.id async for model in client.models.list()] == ["clawbot/main"]
             await asyncio.gather(*(chat(client, number) for number in range(CHATS)))

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from clawbot.llm.protocol import ChatRequest
@@ -80,11 +79,17 @@ QWEN_2_5 = """
 {%- else %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>' }}{% endif %}
 {%- endfor %}"""
 TEMPLATES = {"Gemma 2": GEMMA_2, "Mistral Nemo": MISTRAL_NEMO, "Llama 3": LLAMA_3, "Qwen 2.5": QWEN_2_5}
-_FORBID = with_config(ConfigDict(extra="forbid"))
-for _kind in get_args(ChatCompletionMessageParam):
-    _FORBID(_kind)
-_TURN: TypeAdapter[Any] = TypeAdapter(ChatCompletionMessageParam)
-_TOOL: TypeAdapter[Any] = TypeAdapter(_FORBID(ChatCompletionToolParam))
+
+
+@cache
+def types_of_openai() -> tuple[TypeAdapter[Any], TypeAdapter[Any]]:
+    """Those of a message and of a tool, without any other field; the package is 50 MB."""
+    from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+
+    forbid = with_config(ConfigDict(extra="forbid"))
+    for kind in get_args(ChatCompletionMessageParam):
+        forbid(kind)
+    return TypeAdapter(ChatCompletionMessageParam), TypeAdapter(forbid(ChatCompletionToolParam))
 
 
 class TemplateError(Exception):
@@ -162,8 +167,9 @@ def check(messages: Sequence[Message]) -> None:
     for tools in (True, False):
         request = ChatRequest("Be brief.", tuple(messages), TOOLS if tools else ())
         body = Speller().body(request, "openai/any", BASE, tools=tools)
-        _read([_TURN.validate_python(turn) for turn in body["messages"]])
-        _read([_TOOL.validate_python(tool) for tool in body.get("tools", ())])
+        a_turn, a_tool = types_of_openai()
+        _read([a_turn.validate_python(turn) for turn in body["messages"]])
+        _read([a_tool.validate_python(tool) for tool in body.get("tools", ())])
         assert all(turn["content"] not in ("", []) for turn in body["messages"])
         ids = [call["id"] for turn in body["messages"] for call in turn.get("tool_calls", ())]
         assert all(re.fullmatch("[A-Za-z0-9]{9}", identity) for identity in ids)

@@ -10,17 +10,19 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
-from mcp import Client, StdioServerParameters
-from mcp.types import CallToolResult, TextContent
 
 from clawbot.config.paths import Paths, find_home
 from clawbot.mcp.frames import Answered, Call, Lost, Start, Started, Stop
 from clawbot.token import load_token
 from tests.mcp.test_worker import Talk
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
 
 COMMAND = [sys.executable, "-m", "clawbot", "mcp"]
 
@@ -35,6 +37,8 @@ def home() -> Paths:
 
 
 def text_of(result: CallToolResult) -> str:
+    from mcp.types import TextContent
+
     [block] = result.content
     assert isinstance(block, TextContent)
     return block.text
@@ -51,6 +55,8 @@ async def found_by(client: Client, query: str, **more: float) -> dict[str, Any]:
 
 
 async def test_a_foreign_client_finds_a_note_over_stdio_and_keeps_another(home: Paths) -> None:
+    from mcp import Client, StdioServerParameters
+
     home.config_file.write_text("agents: {main: {tools: {deny: [shell]}}}\n")
     env = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"], "CLAWBOT_HOME": str(home.home)}
     async with Client(StdioServerParameters(command=COMMAND[0], args=COMMAND[1:], env=env)) as client:
