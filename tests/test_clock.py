@@ -11,6 +11,7 @@ import pytest
 
 from clawbot.clock import MachineZone, SystemClock, epoch_ms
 from clawbot.sessions.reset import boundary_after
+from tests.tables import load_table
 
 ZONES = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]
 AROUND = [datetime(2026, month, day, tzinfo=UTC) for month, day in [(3, 28), (4, 4), (7, 1), (10, 3), (10, 24)]]
@@ -45,22 +46,7 @@ def test_boundaries_are_the_same_in_both(zone: ZoneInfo) -> None:
 
 # The days in 2026 on which the clocks change: what they show, the instants when they show it (`fold` 0 and 1), and the
 # first instant when they have reached it. Europe/Berlin goes by an hour, Australia/Lord_Howe by half of one.
-CHANGES = [
-    ("Europe/Berlin", "2026-03-29T01:59", "2026-03-29T00:59", "2026-03-29T00:59", "2026-03-29T00:59"),
-    ("Europe/Berlin", "2026-03-29T02:00", "2026-03-29T01:00", "2026-03-29T00:00", "2026-03-29T01:00"),
-    ("Europe/Berlin", "2026-03-29T02:15", "2026-03-29T01:15", "2026-03-29T00:15", "2026-03-29T01:00"),
-    ("Europe/Berlin", "2026-03-29T02:59", "2026-03-29T01:59", "2026-03-29T00:59", "2026-03-29T01:00"),
-    ("Europe/Berlin", "2026-03-29T03:00", "2026-03-29T01:00", "2026-03-29T01:00", "2026-03-29T01:00"),
-    ("Europe/Berlin", "2026-10-25T01:59", "2026-10-24T23:59", "2026-10-24T23:59", "2026-10-24T23:59"),
-    ("Europe/Berlin", "2026-10-25T02:15", "2026-10-25T00:15", "2026-10-25T01:15", "2026-10-25T00:15"),
-    ("Europe/Berlin", "2026-10-25T03:00", "2026-10-25T02:00", "2026-10-25T02:00", "2026-10-25T02:00"),
-    ("Australia/Lord_Howe", "2026-10-04T01:59", "2026-10-03T15:29", "2026-10-03T15:29", "2026-10-03T15:29"),
-    ("Australia/Lord_Howe", "2026-10-04T02:15", "2026-10-03T15:45", "2026-10-03T15:15", "2026-10-03T15:30"),
-    ("Australia/Lord_Howe", "2026-10-04T02:30", "2026-10-03T15:30", "2026-10-03T15:30", "2026-10-03T15:30"),
-    ("Australia/Lord_Howe", "2026-04-05T01:29", "2026-04-04T14:29", "2026-04-04T14:29", "2026-04-04T14:29"),
-    ("Australia/Lord_Howe", "2026-04-05T01:45", "2026-04-04T14:45", "2026-04-04T15:15", "2026-04-04T14:45"),
-    ("Australia/Lord_Howe", "2026-04-05T02:00", "2026-04-04T15:30", "2026-04-04T15:30", "2026-04-04T15:30"),
-]
+CHANGES = load_table(__file__, "CHANGES")
 
 
 def instant(text: str) -> datetime:

@@ -23,6 +23,7 @@ from clawbot.extras import install_command
 from clawbot.local_model.process import EXTRA
 from clawbot.plugins.milvus.collections import MilvusError, connect
 from tests.packages import install
+from tests.tables import load_table
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -79,15 +80,7 @@ def test_requirements_are_those_of_this_interpreter_without_extras(
 
 @pytest.mark.parametrize(
     ("executable", "has_pip", "has_base", "is_managed", "expected"),
-    [
-        ("/home/me/my projects/it's/.venv/bin/python", True, False, False, ["{}", "-m", "pip", "install"]),
-        ("/opt/$HOME/`x`/bin/python", True, False, False, ["{}", "-m", "pip", "install"]),
-        ("/home/me/uv/tools/x/bin/python", False, False, False, ["uv", "pip", "install", "--python", "{}"]),
-        ("/usr/local/bin/python3", True, True, False, ["{}", "-m", "pip", "install"]),
-        ("/usr/bin/python3", True, True, True, ["{}", "-m", "pip", "install", "--break-system-packages"]),
-        ("/usr/bin/python3", False, True, True, ["uv", "pip", "install", "--python", "{}", "--break-system-packages"]),
-        ("/home/me/.venv/bin/python", True, False, True, ["{}", "-m", "pip", "install"]),
-    ],
+    load_table(__file__, "the_command_fits_the_interpreter"),
 )
 def test_the_command_fits_the_interpreter(
     executable: str, has_pip: bool, has_base: bool, is_managed: bool, expected: list[str],
@@ -137,16 +130,7 @@ def test_the_program_is_called_so_that_this_one_runs(
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "language", "module", "extra", "before"),
-    [
-        (["mcp"], "en_US", "mcp", "mcp", "The package `mcp` is not installed. Install it with: "),
-        (["mcp", "list"], "zh_CN", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
-        (["mcp", "test"], "en_US", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
-        (["doctor", "--no-ping"], "en_US", "mcp", "mcp", "fix: "),
-        (["chat", "-p", "hello"], "en_US", "mcp", "mcp", "but the package `mcp` is not installed. Install it with: "),
-        (["chat", "-p", "hello"], "zh_CN", "mcp", "mcp", "已配置 MCP 服务器，但未安装软件包 `mcp`。 安装命令："),
-        (["serve", "--web", "--port", "0"], "en_US", "textual_serve", "web", "). Install it with: "),
-        (["model", "list"], "en_US", "xllamacpp", "local", "To run one, install what serves it: "),
-    ],
+    load_table(__file__, "a_command_that_lacks_an_extra_prints_what_installs_it"),
 )
 def test_a_command_that_lacks_an_extra_prints_what_installs_it(
     arguments: list[str], language: str, module: str, extra: str, before: str, tmp_path: Path

@@ -30,6 +30,7 @@ import clawbot
 from clawbot import distribution, extras
 from clawbot.cli.main import root
 from clawbot.extras import EXTRAS, install_command, manual_install, requirements_file
+from tests.tables import load_table
 
 ROOT = Path(__file__).parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -102,17 +103,7 @@ def test_an_extra_that_is_there_is_not_installed_again_and_an_unknown_one_is_a_u
 
 @pytest.mark.parametrize(
     ("marks", "has_pip", "reason", "command"),
-    [
-        (["pipx_metadata.json"], True, "pipx", "pipx runpip {venv} install "),
-        (["pipx_metadata.json"], False, "pipx", "pipx runpip {venv} install "),
-        (["EXTERNALLY-MANAGED"], True, "EXTERNALLY", "{python} -m pip install --break-system-packages "),
-        (["EXTERNALLY-MANAGED"], False, "EXTERNALLY", "uv pip install --python {python} --break-system-packages "),
-        (["uv"], False, "no pip", "uv pip install --python {python} "),
-        ([], False, "no pip", "{python} -m ensurepip && "),
-        (["read-only"], True, "gone", "sudo {python} -m pip install "),
-        (["read-only", "base"], True, "gone", "{python} -m pip install --user "),
-        ([], True, "", ""),
-    ],
+    load_table(__file__, "where_it_can_not_install_it_says_the_command_that_can"),
 )
 def test_where_it_can_not_install_it_says_the_command_that_can(
     marks: list[str], has_pip: bool, reason: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

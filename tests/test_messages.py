@@ -18,6 +18,7 @@ from clawbot.messages import (
     read_compacted,
     sent_at,
 )
+from tests.tables import load_table
 
 SUMMARY = "## Decisions\n- We decided to use Postgres 16."
 
@@ -33,16 +34,7 @@ def test_a_summary_and_the_request_behind_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "what does `<summary>\n` mean?",
-        "<details><summary>\nmore\n</summary>",
-        "<summary>\nopen",
-        "closed\n</summary>",
-        "<summary>\nx\n</summary>\n\nand what now?",
-        "<summary>\nx\n</summary>\n\none\n\ntwo\n\n<request>\ny\n</request>",
-        "<request>\nlist files\n</request>",
-    ],
+    load_table(__file__, "other_texts_were_said_by_somebody"),
 )
 def test_other_texts_were_said_by_somebody(text: str) -> None:
     assert read_compacted(text) is None

@@ -46,6 +46,7 @@ from tests.agent.fakes import calls, says
 from tests.agent.gate_host import notes, offers
 from tests.memory.index_host import until
 from tests.program import Home, say
+from tests.tables import load_table
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVENING = datetime(2026, 11, 20, 21, 30, tzinfo=BERLIN)
@@ -501,13 +502,7 @@ async def test_a_resumed_session_finds_its_note_under_the_name_that_it_got_since
 
 @pytest.mark.parametrize(
     ("zone", "instant", "today", "yesterday"),
-    [
-        ("Pacific/Kiritimati", "2026-11-20T15:30", "2026-11-21", "2026-11-20"),  # UTC+14: tomorrow already
-        ("Etc/GMT+12", "2026-11-20T10:30", "2026-11-19", "2026-11-18"),  # UTC-12: yesterday still
-        ("Europe/Berlin", "2026-10-25T23:30", "2026-10-26", "2026-10-25"),  # behind the end of summer time
-        ("America/New_York", "2026-03-09T03:30", "2026-03-08", "2026-03-07"),  # behind its beginning
-        ("UTC", "2026-11-20T00:00", "2026-11-20", "2026-11-19"),
-    ],
+    load_table(__file__, "flush_note_and_quote_mean_the_same_day"),
 )
 async def test_flush_note_and_quote_mean_the_same_day(
     program: Program, zone: str, instant: str, today: str, yesterday: str

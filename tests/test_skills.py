@@ -21,6 +21,7 @@ from tests.agent.fakes import calls, says
 from tests.agent.gate_host import PurposeModel
 from tests.program import use_models
 from tests.skills.shelf import write_skill
+from tests.tables import load_table
 
 HOLDS = "geheim"
 
@@ -216,14 +217,7 @@ async def test_a_long_skill_is_cut_between_lines_and_the_rest_is_named(model: Pu
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("/skill deplo", "There is no skill 'deplo'."),
-        ("/skill needy", "The skill needy can't be used: missing bin: no-such-bin."),
-        (
-            "/skill broken",
-            "The skill broken can't be used: {home}/skills/broken/SKILL.md line 3: description: expected",
-        ),
-    ],
+    load_table(__file__, "what_can_not_be_called_is_told_and_nothing_is_said"),
 )
 async def test_what_can_not_be_called_is_told_and_nothing_is_said(
     model: PurposeModel, runtime: Runtime, text: str, said: str

@@ -16,6 +16,7 @@ from clawbot.cli import chat
 from clawbot.cli.main import root
 from clawbot.text import interface
 from clawbot.text.interface import FOLDER, _, current_language, language_of, ngettext, set_language
+from tests.tables import load_table
 from tests.test_ci import script
 
 TEXTS = script("texts")
@@ -130,15 +131,7 @@ def test_without_a_catalogue_it_is_english(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.mark.parametrize(
     ("environment", "wanted", "language"),
-    [
-        ({"LANG": "zh_CN.UTF-8"}, "auto", "zh"),
-        ({"LANG": "en_GB.UTF-8", "LC_MESSAGES": "zh_TW"}, "auto", "zh"),
-        ({"LANG": "zh_CN", "LC_ALL": "C"}, "auto", "en"),
-        ({"LANG": "", "LC_ALL": ""}, "auto", "en"),
-        ({}, "auto", "en"),
-        ({"LANG": "de_DE.UTF-8"}, "zh", "zh"),
-        ({"LANG": "zh_CN.UTF-8"}, "en", "en"),
-    ],
+    load_table(__file__, "the_environment_or_the_settings_choose_the_language"),
 )
 def test_the_environment_or_the_settings_choose_the_language(
     environment: dict[str, str], wanted: str, language: str
@@ -148,13 +141,7 @@ def test_the_environment_or_the_settings_choose_the_language(
 
 @pytest.mark.parametrize(
     ("environment", "config", "arguments", "language"),
-    [
-        ("zh_CN.UTF-8", "", [], "zh"),
-        ("C", "", [], "en"),
-        ("C", "tui:\n  language: zh\n", [], "zh"),
-        ("zh_CN.UTF-8", "tui:\n  language: en\n", [], "en"),
-        ("zh_CN.UTF-8", "", ["--json"], "en"),
-    ],
+    load_table(__file__, "a_chat_begins_in_its_language"),
 )
 def test_a_chat_begins_in_its_language(
     monkeypatch: pytest.MonkeyPatch, own_world: Path, environment: str, config: str, arguments: list[str], language: str

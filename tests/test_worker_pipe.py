@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from clawbot.worker_pipe import MAX_LINE, FrameSplitter, WorkerProcess, encode_frame, read_frame
 from tests.faults import seen_to_end
+from tests.tables import load_table
 
 
 class Word(Struct, frozen=True, tag="word"):
@@ -156,14 +157,7 @@ async def test_what_is_printed_steers_no_terminal_and_forges_no_line(
 
 @pytest.mark.parametrize(
     ("take", "status"),
-    [
-        ("os._exit(3)", 3),
-        ("os.kill(os.getpid(), 11)", -11),
-        ("reports.write(b'\\x00\\x00\\x10\\x00half a frame'); reports.flush(); os.kill(os.getpid(), 9)", -9),
-        ("reports.write(b'\\xff' * 64); reports.flush(); time.sleep(600)", -9),
-        ("reports.write(b'\\x00\\x00\\x00\\x01\\xc1'); reports.flush(); time.sleep(600)", -9),
-        ("out.send(Word('x' * 2_000_000)); time.sleep(600)", -9),
-    ],
+    load_table(__file__, "a_child_that_ends_or_makes_no_sense_is_told_by_its_status"),
     ids=["exits", "signal", "killed in mid frame", "out of step", "no msgpack", "too large"],
 )
 async def test_a_child_that_ends_or_makes_no_sense_is_told_by_its_status(take: str, status: int) -> None:

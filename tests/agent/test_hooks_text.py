@@ -19,6 +19,7 @@ from clawbot.agent.slash import parse_command
 from clawbot.agent.status import NO_HOOKS, AgentInfo, HookStatus, hooks_text, result_of, state_of
 from clawbot.clock import SystemClock
 from tests.agent.fakes import agent_deps
+from tests.tables import load_table
 
 AT = datetime(2026, 11, 20, 20, 30, tzinfo=UTC)
 
@@ -72,15 +73,7 @@ def test_the_state_of_a_hook(values: dict[str, Any], state: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [
-        ("", "never"),
-        ("ok", "ok, 1,200 ms"),
-        ("failed", "failed, 1,200 ms"),
-        ("timeout", "timed out, 1,200 ms"),
-        ("exited", "its process ended, 1,200 ms"),
-        ("cancelled", "stopped, 1,200 ms"),
-        ("new-word", "new-word, 1,200 ms"),
-    ],
+    load_table(__file__, "the_last_run_of_a_hook"),
 )
 def test_the_last_run_of_a_hook(status: str, said: str) -> None:
     assert result_of(hook(status=status, duration_ms=1_200)) == said

@@ -16,6 +16,7 @@ from clawbot.llm.protocol import ModelInfo
 from clawbot.messages import AssistantMessage, TextBlock, UserMessage
 from clawbot.sessions.conversation import ContextItem
 from tests.context.reports import FLUSH, made
+from tests.tables import load_table
 
 REPORT = made()
 
@@ -109,15 +110,7 @@ def test_it_names_the_model_that_answered_before_when_it_is_another_one(
 
 @pytest.mark.parametrize(
     ("changes", "label"),
-    [
-        ({}, "main"),
-        ({"title": "the harbour"}, "the harbour"),
-        ({"title": "a\x1b]0;b\x07\nc"}, "a c"),
-        ({"session_key": "20261125-2204"}, "new conversation"),
-        ({"session_key": "20261125-2207-20261125-2210"}, "new conversation"),
-        ({"session_key": "20261125-2204-2", "title": "try"}, "try"),
-        ({"session_key": "work"}, "work"),
-    ],
+    load_table(__file__, "a_conversation_is_called_by_its_title_and_never_by_a_stamp"),
 )
 def test_a_conversation_is_called_by_its_title_and_never_by_a_stamp(changes: dict[str, str], label: str) -> None:
     assert status(**changes).label == label

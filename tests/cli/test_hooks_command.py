@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from clawbot.cli.main import root
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
+from tests.tables import load_table
 
 
 def invoke(*arguments: str) -> Result:
@@ -244,14 +245,7 @@ def test_a_folder_of_hooks_that_is_not_there_is_told_beside_the_answer(hooks: Pa
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["enable", "gret"], "There is no hook 'gret'. Did you mean greet?"),
-        (["info", "x"], "`clawbot hooks list` shows all."),
-        (["enable", "needy"], "needy can't run: missing"),
-        (["enable", "broken"], "broken can't run: HOOK.md: events"),
-        (["list", "--agent", "nobody"], "nobody"),
-        (["enable", "found", "--config", "/none.yaml"], "does not exist"),
-    ],
+    load_table(__file__, "errors_are_one_line_and_exit_code_one"),
 )
 def test_errors_are_one_line_and_exit_code_one(hooks: Path, home: Path, arguments: list[str], said: str) -> None:
     result = invoke(*arguments)

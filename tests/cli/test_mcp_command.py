@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from clawbot.cli.main import root
 from clawbot.config.paths import Paths, find_home
+from tests.tables import load_table
 
 STAND_IN = Path(__file__).parents[1] / "mcp" / "stand_in.py"
 
@@ -80,13 +81,7 @@ def test_one_bad_entry_of_a_file_is_named_and_the_others_are_added(tmp_path: Pat
 
 @pytest.mark.parametrize(
     "document",
-    [
-        {"mcpServers": {"a": {"command": "x", "disabled": True}}},
-        {"mcp": {"a": {"type": "local", "command": ["x"], "enabled": False}}},
-        {"servers": {"a": {"url": "https://example.org/mcp", "enabled": False}}},
-        {"mcpServers": {"a": {"command": "x"}}, "disabledMcpjsonServers": ["a"]},
-        {"mcpServers": {"a": {"command": "x"}}, "mcp": {"excluded": ["a"]}},
-    ],
+    load_table(__file__, "of_a_server_that_is_off_nothing_says_that_chats_have_it"),
 )
 def test_of_a_server_that_is_off_nothing_says_that_chats_have_it(document: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"

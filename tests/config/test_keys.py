@@ -9,21 +9,12 @@ import pytest
 from clawbot.config.keys import ACTIONS, KeyMap, UnusableKeyError, is_rare, parse_key, shown_key
 from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     ("written", "key", "shown"),
-    [
-        ("Ctrl+O", "ctrl+o", "ctrl+o"),
-        ("esc", "escape", "esc"),
-        (" pgup ", "pageup", "pgup"),
-        ("shift+alt+X", "alt+shift+x", "alt+shift+x"),
-        ("ctrl+/", "ctrl+slash", "ctrl+/"),
-        ("ctrl+_", "ctrl+underscore", "ctrl+/"),
-        ("ctrl+]", "ctrl+right_square_bracket", "ctrl+]"),
-        ("option+3", "alt+3", "alt+3"),
-        ("F24", "f24", "f24"),
-    ],
+    load_table(__file__, "a_key_is_read_as_people_write_it"),
 )
 def test_a_key_is_read_as_people_write_it(written: str, key: str, shown: str) -> None:
     assert parse_key(written) == key

@@ -10,6 +10,7 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema import Settings
+from tests.tables import load_table
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -65,86 +66,7 @@ def test_the_sample_with_the_singular_section_and_a_time_to_live_as_text() -> No
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("agent: {model: offline}", "agents: {defaults: {model: offline}}"),
-        ("agents: {entries: {work: {model: offline}}}", "agents: {work: {model: offline}}"),
-        (
-            "agents: {list: [{id: work, model: offline}, {id: main, userTimezone: UTC}]}",
-            "agents: {work: {model: offline}, main: {timezone: UTC}}",
-        ),
-        (
-            "agent: {model: {primary: openai/a, fallbacks: [openai/b]}, bootstrapMaxChars: 9}",
-            "agents: {defaults: {model: openai/a, fallbacks: [openai/b], bootstrap: {max_chars: 9}}}",
-        ),
-        (
-            "agents: {defaults: {memorySearch: {remote: {baseUrl: http://x}, enabled: false}}}",
-            "agents: {defaults: {memory_search: {remote: {api_base: http://x}, enabled: false}}}",
-        ),
-        (
-            "agents: {main: {memory: {chunkSize: 99}, memorySearch: {chunking: {overlap: 9}}}}",
-            "agents: {main: {memory_search: {chunking: {tokens: 99, overlap: 9}}}}",
-        ),
-        (
-            "memory: {search: {provider: none}, citations: off}",
-            "{agent: {memory_search: {provider: none}}, memory: {citations: off}}",
-        ),
-        (
-            "hooks: {internal: {enabled: false, load: {extraDirs: [/x]}, entries: {session-memory: {llmSlug: false}}}}",
-            "hooks: {enabled: false, dirs: [/x], entries: {session-memory: {llm_slug: false}}}",
-        ),
-        ("session: {reset: {atHour: 5, mode: daily}}", 'session: {reset: {at: "05:00"}}'),
-        ("session: {idleMinutes: 30}", "session: {reset: {mode: idle, idle_minutes: 30}}"),
-        ("session: {idleMinutes: 30, reset: {mode: daily}}", "session: {reset: {mode: daily, idle_minutes: 30}}"),
-        (
-            "{agent: {model: offline}, agents: {defaults: {fallbacks: []}}}",
-            "agents: {defaults: {model: offline, fallbacks: []}}",
-        ),
-        (
-            "agents: {defaults: {model: offline, memorySearch: {experimental: {sessionMemory: true}}}}",
-            "agents: {defaults: {model: offline, memory_search: {sources: [memory, sessions]}}}",
-        ),
-        (
-            "agents: {main: {memorySearch: {experimental: {sessionMemory: false}, sources: [memory, sessions]}}}",
-            "agents: {main: {memory_search: {sources: [memory]}}}",
-        ),
-        (
-            "agents: {defaults: {memorySearch: {sources: [sessions]}}, work: {memorySearch: {experimental: "
-            "{sessionMemory: true}}}}",
-            "agents: {defaults: {memory_search: {sources: [sessions]}}, work: {memory_search: {sources: "
-            "[memory, sessions]}}}",
-        ),
-        (
-            "agents: {defaults: {memorySearch: {provider: local, local: {modelPath: 'hf:x/y.gguf'}}}}",
-            "agents: {defaults: {memory_search: {provider: offline}}}",
-        ),
-        (
-            "agents: {main: {memory: {embeddingProvider: local}}}",
-            "agents: {main: {memory_search: {provider: offline}}}",
-        ),
-        (
-            "session: {resetByType: {dm: {mode: idle, idleMinutes: 240}, thread: {mode: daily, atHour: 5}}}",
-            "session: {reset_by_type: {direct: {mode: idle, idle_minutes: 240}, thread: {mode: daily, at: '05:00'}}}",
-        ),
-        (
-            "session: {idleMinutes: 30, resetByType: {group: {mode: none}}}",
-            "session: {reset: {idle_minutes: 30}, reset_by_type: {group: {mode: none}}}",
-        ),
-        (
-            "agents: {defaults: {heartbeat: {every: 1h, prompt: look, session: main, activeHours: {start: '08:00', "
-            "end: '24:00'}}}}",
-            "schedule: {heartbeat: {enabled: true, every: 1h, prompt: look, session: main, active_hours: "
-            "'08:00-24:00'}}",
-        ),
-        ("agents: {defaults: {heartbeat: {every: 45}}}", "schedule: {heartbeat: {enabled: true, every: 45m}}"),
-        (
-            "agents: {list: [{id: work, heartbeat: {every: 2h, target: none}}]}",
-            "{agents: {work: {}}, schedule: {heartbeat: {enabled: true, every: 2h, agent: work}}}",
-        ),
-        (
-            "agents: {defaults: {model: offline, heartbeat: {every: 0m}}}",
-            "{agents: {defaults: {model: offline}}, schedule: {heartbeat: {enabled: false}}}",
-        ),
-    ],
+    load_table(__file__, "an_older_key_means_the_newer_one_and_says_so"),
 )
 def test_an_older_key_means_the_newer_one_and_says_so(old: str, new: str) -> None:
     before, after = load(old), load(new)
@@ -156,23 +78,7 @@ def test_an_older_key_means_the_newer_one_and_says_so(old: str, new: str) -> Non
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        (
-            "agent: {model: offline}\nagents: {defaults: {model: auto}}",
-            "1: agent.model: means the same as agents.defaults.model, which is written in c.yaml:2",
-        ),
-        ("session: {reset: {atHour: 24}}", "expected an hour from 0 to 23"),
-        ("session: {reset: {atHour: true}}", "expected an hour from 0 to 23"),
-        ("agents: {list: [{model: offline}]}", "agents.list: expected keys with values, found a list"),
-        ("agents: {main: {memory: {embeddingProvidr: x}}}", "agents.main.memory: unknown key"),
-        ("agent: hello", "agents.defaults: expected keys with values"),
-        ("{agent: {heartbeat: {every: 5m}}, schedule: {heartbeat: {every: 9m}}}", "means the same as"),
-        ("agent: {heartbeat: often}", "heartbeat: unknown key; did you mean schedule.heartbeat?"),
-        ("agent: {heartbeat: {every: often}}", "schedule.heartbeat.every: expected a duration"),
-        ("session: {resetByType: {group: {atHour: 24}}}", "expected an hour from 0 to 23"),
-        ("tools: {allow: [exec]}", "deny the others with agents.defaults.tools.deny: [append, edit, grep,"),
-        ("agents: {main: {tools: {allow: [exec]}}}", "agents.main.tools.allow: unknown key"),
-    ],
+    load_table(__file__, "what_is_not_clear_is_named"),
 )
 def test_what_is_not_clear_is_named(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:
@@ -201,25 +107,7 @@ def test_patterns_of_allowed_commands_are_told_as_what_they_mean() -> None:
 
 @pytest.mark.parametrize(
     ("text", "key"),
-    [
-        ("agents: {defaults: {memorySearch: {store: {path: x.sqlite, vector: {enabled: true}}}}}", "store"),
-        ("agents: {defaults: {memorySearch: {fallback: openai}}}", "fallback"),
-        ("agents: {defaults: {memorySearch: {local: {modelPath: x}}}}", "local"),
-        ("agents: {main: {memorySearch: {remote: {batch: {enabled: true, wait: true}}}}}", "batch"),
-        ("agents: {main: {memorySearch: {experimental: {other: 1}}}}", "experimental"),
-        ("memory: {qmd: {limits: {maxInjectedChars: 4000}}}", "maxInjectedChars"),
-        ("memory: {qmd: {scope: {default: deny, rules: []}}}", "scope"),
-        ("session: {resetTriggers: [/new, /fresh]}", "resetTriggers"),
-        ("session: {scope: per-sender}", "scope"),
-        ("session: {mainKey: main}", "mainKey"),
-        ("gateway: {port: 18789, auth: {mode: token, token: abc}}", "gateway"),
-        ("plugins: {slots: {memory: memory-core}}", "plugins"),
-        ("updates: {url: https://example.org/v}", "updates"),
-        ("updates: null", "updates"),
-        ("agents: {main: {compaction: {mode: safeguard}}}", "mode"),
-        ("hooks: {internal: {handlers: []}}", "hooks.internal"),
-        ("tools: {exec: {ask: off}}", "tools.exec"),
-    ],
+    load_table(__file__, "what_has_no_counterpart_is_ignored_with_one_notice"),
 )
 def test_what_has_no_counterpart_is_ignored_with_one_notice(text: str, key: str) -> None:
     loaded = load(text)

@@ -16,6 +16,7 @@ from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home, shipped
 from clawbot.config.schema import Settings
 from clawbot.text.secrets import redact
+from tests.tables import load_table
 
 
 def write(text: str) -> Paths:
@@ -256,15 +257,7 @@ def test_the_message_of_several_mistakes_says_how_many_there_are() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "agents: {defaults: {api_key: [hunter22hunter22]}}",
-        "agents: {defaults: {api_key_env: hunter22-hunter22}}",
-        "agents: {defaults: {apikey: hunter22hunter22}}",
-        "agents: {defaults: {api_key: hunter22hunter22, x: 1}}",
-        "agents: {defaults: {api_key: hunter22hunter22}, main: {api_key: {hunter22hunter22: 1}}}",
-        "agents: {defaults: {memory_search: {remote: {api_key: hunter22hunter22, tokens: hunter22hunter22}}}}",
-        "agents: {defaults: {api_key: 'hunter22hunter22}}",
-    ],
+    load_table(__file__, "no_error_repeats_a_secret"),
 )
 def test_no_error_repeats_a_secret(text: str) -> None:
     paths = write(text)
@@ -328,58 +321,7 @@ def test_any_tree_loads_or_is_a_clear_error(tree: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [
-        ("agents: {defaults: {memory_search: {query: {min_score: 0.35}}}}", []),
-        ("agents: {defaults: {memory_search: {chunking: {tokens: 99}}}}", ["1: agents.defaults.chunking.tokens"]),
-        (
-            "agents: {defaults: {memory_search: {chunking: {tokens: 99}}}, old: {memory_search: {profile: classic}}}",
-            [],
-        ),
-        (
-            "agents: {main: {memory_search: {chunking: {tokens: 99}}}, old: {memory_search: {profile: classic}}}",
-            ["1: agents.main.chunking.tokens"],
-        ),
-        ("agents: {defaults: {memory_search: {profile: classic, chunking: {tokens: 99}}}}", []),
-        (
-            "agents: {main: {memory: {chunkSize: 400, chunkOverlap: 80, searchWeights: {vector: 0.7}}}}",
-            ["1: agents.main.memory.chunkSize", "1: agents.main.memory.chunkOverlap"],
-        ),
-        ("agent: {memorySearch: {chunking: {overlap: 9}}}", ["1: agent.memorySearch.chunking.overlap"]),
-        ("memory: {search: {query: {hybrid: {mmr: {lambda: 0}}}}}", ["1: memory.search.query.hybrid.mmr"]),
-        (
-            "agents: {list: [{id: a, memorySearch: {query: {hybrid: {candidateMultiplier: 9}}}}]}",
-            ["1: agents.list[0].memorySearch.query.hybrid.candidateMultiplier"],
-        ),
-        (
-            "agents: {main: {memory: {chunkSize: 99}, memorySearch: {profile: classic}}}",
-            [],
-        ),
-        ("agents: {defaults: {memory_search: {query: {min_score: null, hybrid: {mmr: {enabled: true}}}}}}", []),
-        ("agents: {defaults: {memory_search: {query: {max_results: 6, hybrid: {vector_weight: 0.7}}}}}", []),
-        (
-            "agents:\n  defaults:\n    memory_search:\n      chunking: {tokens: 50, overlap: 10}\n      query:\n"
-            "        hybrid:\n          candidate_multiplier: 1\n          mmr: {lambda: 0}\n"
-            "          temporal_decay:\n            enabled: true\n            half_life_days: 1\n",
-            [
-                "4: agents.defaults.chunking.tokens",
-                "4: agents.defaults.chunking.overlap",
-                "7: agents.defaults.query.hybrid.candidate_multiplier",
-                "8: agents.defaults.query.hybrid.mmr",
-                "9: agents.defaults.query.hybrid.temporal_decay",
-            ],
-        ),
-        (
-            "agents:\n  main:\n    memory_search:\n      profile: classic\n"
-            "      chunking: {piece_chars: 99, code_chars: 9}\n"
-            "      query: {max_chars: 9, lines: {term: 1, rare: 2}}\n",
-            [
-                "5: agents.main.chunking.piece_chars",
-                "5: agents.main.chunking.code_chars",
-                "6: agents.main.query.max_chars",
-                "6: agents.main.query.lines",
-            ],
-        ),
-    ],
+    load_table(__file__, "a_key_of_one_profile_is_told_once_where_no_agent_has_it"),
 )
 def test_a_key_of_one_profile_is_told_once_where_no_agent_has_it(text: str, told: list[str]) -> None:
     notices = load(text).notices

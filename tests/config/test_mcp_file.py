@@ -13,14 +13,9 @@ from clawbot.config.errors import ConfigError
 from clawbot.config.load import load_settings
 from clawbot.config.mcp_file import change_servers, read_servers, servers_of
 from clawbot.config.paths import Paths, find_home
+from tests.tables import load_table
 
-USUAL = {
-    "mcpServers": {
-        "time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"TZ": "Asia/Shanghai"}},
-        "@scope/日志 files": {"command": "npx", "type": "stdio", "disabled": True, "autoApprove": ["*"]},
-        "far": {"type": "http", "serverUrl": "https://example.org/mcp", "headers": {"A": "Bearer ${env:TOKEN}"}},
-    }
-}
+USUAL = load_table(__file__, "USUAL")
 
 
 @pytest.fixture
@@ -254,35 +249,7 @@ def test_files_of_other_programs_are_read_as_far_as_they_are_known(tmp_path: Pat
 
 
 # An entry that can't be a server, in the words of several programs, and its key as it is written there.
-KEYS = [
-    ("mcp.json", '{"servers": {"a": {"command": ""}}}', "servers.a: command: expected text that is not empty"),
-    ("settings.json", '{"context_servers": {"a": {"command": 5}}}', "context_servers.a: command: expected text"),
-    (
-        "settings.json",
-        '{"mcp": {"servers": {"a": {"type": "sse", "url": "x"}}}}',
-        "mcp.servers.a: 'sse' is a transport",
-    ),
-    ("opencode.json", '{"mcp": {"a": {"command": ["x"], "environment": {"P": []}}}}', "mcp.a: environment.P: expected"),
-    ("config.toml", '[mcp_servers.a]\ncommand = "x"\nenv_vars = "A"\n', "mcp_servers.a: env_vars: expected a list"),
-    (
-        "config.toml",
-        '[mcp_servers.a]\nurl = "http://x"\nhttp_headers = 5\n',
-        "mcp_servers.a: http_headers: expected keys",
-    ),
-    (
-        "config.yaml",
-        "extensions: {a: {cmd: x, envs: {'A B': c}}}",
-        "extensions.a: envs.A B: expected the name of an env",
-    ),
-    ("config.yaml", "mcpServers: [{name: A, command: x, args: y}]", "mcpServers[0]: args: expected a list"),
-    (
-        "mcp_config.json",
-        '{"mcpServers": {"a": {"serverUrl": "ftp://x"}}}',
-        "mcpServers.a: serverUrl: expected an address",
-    ),
-    ("settings.json", '{"mcpServers": {"a": {"command": "x", "excludeTools": 5}}}', "a: excludeTools: expected a list"),
-    ("bare.json", '{"a": {"httpUrl": 5}}', "bare.json: a: httpUrl: expected text"),
-]
+KEYS = load_table(__file__, "KEYS")
 
 
 @pytest.mark.parametrize(("name", "text", "said"), KEYS)
@@ -307,16 +274,7 @@ def test_added_servers_are_settings_private_and_named_by_their_origin(paths: Pat
 
 @pytest.mark.parametrize(
     ("entry", "expected"),
-    [
-        ("a__b: {command: x}", "names of servers made of letters"),
-        ("a: {}", "either `command` or `url`"),
-        ("a: {command: x, url: 'http://x'}", "either `command` or `url`"),
-        ("a: {url: 'file:///etc/passwd'}", "an address such as"),
-        ("a: {url: 'http://me:swordfish@example.org/'}", "without a password"),
-        ("a: {command: x, env: {'A B': c}}", "the name of an environment variable"),
-        ("a: {command: x, approval: always}", "'ask', 'allow' or 'deny'"),
-        ("a: {command: x, shell: true}", "unknown key"),
-    ],
+    load_table(__file__, "a_wrong_server_stops_the_start_and_is_named"),
 )
 def test_a_wrong_server_stops_the_start_and_is_named(paths: Paths, entry: str, expected: str) -> None:
     paths.config_file.write_text(f"mcp: {{servers: {{{entry}}}}}\n")

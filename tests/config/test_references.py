@@ -11,35 +11,11 @@ from clawbot.config.env import UnresolvedError, name_in, resolve
 from clawbot.config.errors import ConfigError
 from clawbot.config.load import LoadedSettings, load_settings
 from clawbot.config.paths import Paths, find_home
+from tests.tables import load_table
 
 ENVIRON = {"userHome": "/home/me", "HOST": "example.org", "A_KEY": "swordfish-1", "EMPTY": "", "lower": "x"}
 
-RESOLVED = {
-    "${HOST}": "example.org",
-    "$HOST": "example.org",
-    "$lower": "x",
-    "os.environ/HOST": "example.org",
-    "{env:HOST}": "example.org",
-    "${env:HOST}": "example.org",
-    "${NONE:-other}": "other",
-    "${EMPTY:-other}": "other",
-    "${NONE:-}": "",
-    "${env:NONE:-http://a:1}": "http://a:1",
-    "https://$HOST:80/${lower}?k={env:A_KEY}": "https://example.org:80/x?k=swordfish-1",
-    "Bearer $A_KEY": "Bearer swordfish-1",
-    "${userHome}": "/home/me",
-    "a${pathSeparator}b${/}c": "a/b/c",
-    # A plain dollar.
-    "$$HOST": "$HOST",
-    "$${HOST}": "${HOST}",
-    "costs $5, or 5$": "costs $5, or 5$",
-    "pa$word": "pa$word",
-    "^A|B$": "^A|B$",
-    "US$HOST": "US$HOST",
-    "${a.b} and ${HOST%.*}": "${a.b} and ${HOST%.*}",
-    "an os.environ/HOST inside": "an os.environ/HOST inside",
-    "{name} {environ} {}": "{name} {environ} {}",
-}
+RESOLVED = load_table(__file__, "RESOLVED")
 
 
 @pytest.mark.parametrize("text", RESOLVED)
@@ -47,28 +23,9 @@ def test_a_reference_is_replaced_by_its_value(text: str) -> None:
     assert resolve(text, ENVIRON) == RESOLVED[text]
 
 
-UNRESOLVED = {
-    "${NONE}": "NONE is not set",
-    "$NONE": "NONE is not set",
-    "os.environ/NONE": "NONE is not set",
-    "{env:NONE}": "NONE is not set",
-    "x/$NONE/y": "NONE is not set",
-    "${env:NONE}": "NONE is not set",
-}
+UNRESOLVED = load_table(__file__, "UNRESOLVED")
 # What only another program can fill in, and what to write instead.
-FOREIGN = {
-    "${workspaceFolder}/x": "Write the path instead.",
-    "${workspaceFolder:web}": "Write the path instead.",
-    "${workspaceFolderBasename}": "Write the path instead.",
-    "${workspaceRoot}/x": "Write the path instead.",
-    "${fileDirname}": "Write the path instead.",
-    "${cwd}": "Write the path instead.",
-    "${input:api-key}": "Write ${API_KEY} and set API_KEY in .env of the state folder.",
-    "Bearer ${input:github_token}": "Write ${GITHUB_TOKEN} and set GITHUB_TOKEN in .env of the state folder.",
-    "${command:pick.one}": "Write ${PICK_ONE} and set PICK_ONE in .env of the state folder.",
-    "${config:a.b}": "Write ${A_B} and set A_B in .env of the state folder.",
-    "{file:~/.key}": "Write ${KEY} and set KEY in .env of the state folder.",
-}
+FOREIGN = load_table(__file__, "FOREIGN")
 
 
 @pytest.mark.parametrize("text", UNRESOLVED)
@@ -134,14 +91,7 @@ def test_commands_stay_to_the_byte_and_a_file_without_references_is_kept() -> No
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        (
-            "agents: {main: {api_key: '${NO_SUCH_KEY}'}}",
-            "agents.main.api_key: the variable NO_SUCH_KEY is not set. Set",
-        ),
-        ("agents:\n  main: {workspace: $NO_SUCH/x}", "config.yaml:2: agents.main.workspace: the variable NO_SUCH is"),
-        ("skills: {dirs: [a, '${input:x}']}", "skills.dirs[1]: ${input:x} is filled in by another program only"),
-    ],
+    load_table(__file__, "a_setting_that_can_t_be_resolved_is_named_with_its_line"),
 )
 def test_a_setting_that_can_t_be_resolved_is_named_with_its_line(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as caught:

@@ -12,6 +12,7 @@ from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths
 from clawbot.config.schema import Settings
 from clawbot.config.schema_schedule import parse_cron
+from tests.tables import load_table
 
 
 def load(folder: Path, text: str) -> Settings:
@@ -39,39 +40,7 @@ def test_the_heartbeat_is_shipped_and_off() -> None:
 
 @pytest.mark.parametrize(
     ("job", "said"),
-    [
-        ("a: {prompt: x}", "2: schedule.a: expected one of cron, every and at in a job"),
-        ("a: {every: 5m, cron: '0 8 * * *', prompt: x}", "2: schedule.a: expected one of cron, every and at in a job"),
-        ("a: {every: 5m}", "2: schedule.a: expected either prompt or event in a job"),
-        ("a: {every: 5m, prompt: x, event: y}", "2: schedule.a: expected either prompt or event in a job"),
-        ("a: {every: 30s, prompt: x}", "2: schedule.a.every: expected a duration of full seconds, 1m at least, found"),
-        ("a: {every: 90.5s, prompt: x}", "expected a duration of full seconds"),
-        ("a: {cron: '0 8 * *', prompt: x}", "2: schedule.a.cron: expected five fields"),
-        ("a: {cron: '@reboot', prompt: x}", "2: schedule.a.cron: expected one of @hourly, @daily"),
-        ("a: {cron: '@every 5m', prompt: x}", "expected one of @hourly"),
-        ("a: {at: tomorrow, prompt: x}", '2: schedule.a.at: expected a moment such as "2027-03-01 08:00"'),
-        ("a: {at: 2027-03-01, prompt: x}", "expected a moment such as"),
-        ("a: {at: '2027-02-30 08:00', prompt: x}", "expected a moment such as"),
-        ("a: {at: '0001-01-01 08:00', prompt: x}", "expected a moment such as"),
-        ("a: {at: '2027-03-01 08:00', every: 5m, prompt: x}", "expected one of cron, every and at"),
-        ("a: {every: 5m, tz: Europe/Berln, prompt: x}", "did you mean Europe/Berlin?"),
-        ("a: {cron: '60 8 * * *', prompt: x}", "expected 0 to 59 as the minute of a cron expression"),
-        ("a: {cron: '0 8 * * mo', prompt: x}", "expected 0 to 7 or sun to sat as the weekday"),
-        ("a: {cron: '0 8 31 2,4 *', prompt: x}", "expected a day that one of its months has"),
-        ("a: {every: 5m, prompt: ''}", "2: schedule.a.prompt: expected text that is not empty"),
-        ("a: {every: 5m, event: 'A B'}", "2: schedule.a.event: expected the name of an event"),
-        ("a: {every: 5m, prompt: x, session: ../x}", "2: schedule.a.session: expected the name of a session"),
-        ("a: {every: 5m, prompt: x, active_hours: 8-22}", 'expected hours such as "08:00-22:00"'),
-        ("a: {every: 5m, prompt: x, active_hours: '24:00-08:00'}", "expected hours from 00:00 to 24:00"),
-        ("a: {every: 5m, prompt: x, active_hours: '08:00-24:30'}", "expected hours from 00:00 to 24:00"),
-        ("a: {every: 5m, prompt: x, active_hours: '08:75-09:00'}", "expected hours from 00:00 to 24:00"),
-        ("a: {every: 5m, prompt: x, agent: mian}", "2: schedule.a.agent: expected one of the agents main, found the"),
-        ("heartbeat: {agent: work}", "2: schedule.heartbeat.agent: expected one of the agents main"),
-        ("a: {evry: 5m, prompt: x}", "2: schedule.a.evry: unknown key; did you mean every?"),
-        ("reset: {every: 5m, prompt: x}", "2: schedule.reset: expected another name: `reset` is the daily reset"),
-        ("A b: {every: 5m, prompt: x}", "2: schedule.A b: expected the name of a job"),
-        ("a: {every: 5m, prompt: x, catch_up: never}", "expected 'once' or 'skip'"),
-    ],
+    load_table(__file__, "a_mistake_is_named_with_line_key_and_what_was_expected"),
 )
 def test_a_mistake_is_named_with_line_key_and_what_was_expected(tmp_path: Path, job: str, said: str) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -100,15 +69,7 @@ def test_weekdays_have_crons_numbers(field: str, weekdays: tuple[int, ...]) -> N
 
 @pytest.mark.parametrize(
     ("word", "same"),
-    [
-        ("@hourly", "0 * * * *"),
-        ("@daily", "0 0 * * *"),
-        ("@Midnight", "0 0 * * *"),
-        (" @weekly ", "0 0 * * 0"),
-        ("@monthly", "0 0 1 * *"),
-        ("@yearly", "0 0 1 1 *"),
-        ("@annually", "0 0 1 1 *"),
-    ],
+    load_table(__file__, "words_of_cron_are_written_out"),
 )
 def test_words_of_cron_are_written_out(tmp_path: Path, word: str, same: str) -> None:
     settings = load(tmp_path, f"schedule: {{a: {{cron: '{word}', prompt: x}}}}")

@@ -9,6 +9,7 @@ from clawbot.config.load import load_settings
 from clawbot.config.paths import Paths, find_home
 from clawbot.config.schema_extensions import HookSettings
 from clawbot.text.secrets import redact
+from tests.tables import load_table
 
 
 def hooks(text: str) -> HookSettings:
@@ -55,14 +56,7 @@ hooks:
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [
-        ("hooks: {timeout: 0}", "hooks.timeout: expected more than 0"),
-        ("hooks: {entries: {a: {timeout: soon}}}", "hooks.entries.a.timeout: expected a duration"),
-        ("hooks: {entries: {a: {enabled: maybe}}}", "hooks.entries.a.enabled: expected true or false"),
-        ("hooks: {entries: {a: {env: {A B: c}}}}", "expected the name of an environment variable"),
-        ("hooks: {entries: {session-memory: {mesages: 1}}}", "did you mean messages?"),
-        ("hooks: {entries: {session-memory: {model: gpt}}}", "hooks.entries.session-memory.model: expected auto"),
-    ],
+    load_table(__file__, "a_mistake_is_named"),
 )
 def test_a_mistake_is_named(text: str, said: str) -> None:
     with pytest.raises(ConfigError) as error:

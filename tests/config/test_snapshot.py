@@ -25,6 +25,7 @@ from clawbot.config.snapshot import quick_settings
 from clawbot.config.switches import switch
 from clawbot.config.values import SettingsSection
 from clawbot.files import PRIVATE_FILE
+from tests.tables import load_table
 
 TEXT = """
 agents:
@@ -195,13 +196,7 @@ def test_keys_in_the_environment_are_not_part_of_the_settings(
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "agents: {defaults: {api_key: sk-0123456789}}",
-        "hooks: {entries: {mine: {api_key: k-0123456789}}}",
-        "mcp: {servers: {web: {url: 'https://example.org', headers: {X-Key: k-0123456789}}}}",
-        "agents: {defaults: {workspace: ~root/notes}}",
-        "memory: {backend: none-such}",
-    ],
+    load_table(__file__, "settings_with_secrets_or_of_other_things_are_not_kept"),
 )
 def test_settings_with_secrets_or_of_other_things_are_not_kept(text: str, paths: Paths, loads: list[Path]) -> None:
     paths.config_file.write_text(text)

@@ -13,20 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from clawbot.config import values
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [
-        ("30s", 30),
-        ("5m", 300),
-        ("1h30m", 5400),
-        ("1h 30m", 5400),
-        ("500ms", 0.5),
-        ("2D", 172_800),
-        (90, 90),
-        ("90", 90),
-    ],
+    load_table(__file__, "durations_are_seconds"),
 )
 def test_durations_are_seconds(text: Any, seconds: float) -> None:
     assert values.parse_duration(text) == seconds

@@ -12,6 +12,7 @@ from clawbot.config.schema_agent import BootstrapSettings
 from clawbot.context.bootstrap import Bootstrap, NamedText, apply_hooked, cap_bootstrap, read_bootstrap
 from clawbot.context.privacy import privacy_of
 from clawbot.guarded import MAX_GUARDED_BYTES
+from tests.tables import load_table
 
 SEEDED = ["AGENTS.md", "SOUL.md", "IDENTITY.md", "USER.md", "TOOLS.md"]
 
@@ -119,15 +120,7 @@ def test_what_hooks_add_is_filtered_again(workspace: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "notice"),
-    [
-        ("", "it has no name"),
-        ("  ", "it has no name"),
-        ("a\n## SOUL.md", "its name holds control characters"),
-        ("../AGENTS.md", "../AGENTS.md lies outside the workspace"),
-        ("/etc/AGENTS.md", "/etc/AGENTS.md lies outside the workspace"),
-        ("out/AGENTS.md", "out/AGENTS.md lies outside the workspace"),
-        (".", ". lies outside the workspace"),
-    ],
+    load_table(__file__, "mistakes_of_hooks_are_told_and_left_out"),
 )
 def test_mistakes_of_hooks_are_told_and_left_out(workspace: Path, tmp_path: Path, name: str, notice: str) -> None:
     (workspace / "out").symlink_to(tmp_path)

@@ -16,6 +16,7 @@ from clawbot.messages import UserMessage, quotes_notes
 from clawbot.text.secrets import MARK
 from tests.context.test_truncate import FAMILY
 from tests.said_secrets import SECRETS, SaidSecret
+from tests.tables import load_table
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 11, 23, 10, 0, tzinfo=BERLIN)  # a Monday
@@ -275,18 +276,7 @@ def test_a_quote_that_somebody_pasted_was_said(workspace: Path, around: str) -> 
 
 @pytest.mark.parametrize(
     ("name", "is_log"),
-    [
-        ("2026_11_23.md", True),
-        ("journals/2026_11_23.md", True),
-        ("2026/11-November/2026-11-23-Monday.md", True),
-        ("2026/11/23.md", True),
-        ("23.11.2026.md", True),
-        ("Nov 23rd, 2026.md", True),
-        ("2026年11月23日 星期一.md", True),
-        ("20261123-proxy.md", False),
-        ("2026-11-23-0930.md", False),
-        ("talks/2026-11-23/proxy.md", False),
-    ],
+    load_table(__file__, "notes_are_known_by_their_day_in_every_form"),
 )
 def test_notes_are_known_by_their_day_in_every_form(workspace: Path, name: str, is_log: bool) -> None:
     (workspace / "memory" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -306,13 +296,7 @@ def test_other_notes_are_not_of_a_day(workspace: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "other"),
-    [
-        ("- [ ] Check the backup of the photo server", "- [ ] check the backup of the photo server."),
-        ("- Backup of the photo server ran, no errors.", "* backup of photo server ran, no errors"),
-        ("[2026-11-23 07:30] heartbeat of the server is ok", "[2026-11-22 07:45] heartbeat of the server is ok"),
-        ("- 照片服务器备份完成，没有错误。", "- 照片服务器备份完成了,没有错误"),
-        ("- 记得检查照片备份", "* 记得检查照片备份！"),
-    ],
+    load_table(__file__, "a_line_that_repeats_itself_is_quoted_once"),
 )
 def test_a_line_that_repeats_itself_is_quoted_once(workspace: Path, line: str, other: str) -> None:
     note(workspace, "2026-11-23.md", f"# Log\n{line}\n- call Anna\n")
@@ -324,14 +308,7 @@ def test_a_line_that_repeats_itself_is_quoted_once(workspace: Path, line: str, o
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
-        ("- The port of the proxy is 8443", "- The port of the proxy is 9443"),
-        ("- I like to get up early", "- I don't like to get up early"),
-        ("- 我喜欢早上跑步", "- 我不喜欢早上跑步"),
-        ("- done", "- done"),
-        ("# Plan of the whole week", "# Plan of the whole week"),
-        ("```\nreturn the_value(of, this)\n```", "```\nreturn the_value(of, this)\n```"),
-    ],
+    load_table(__file__, "a_line_that_says_something_else_stays"),
 )
 def test_a_line_that_says_something_else_stays(workspace: Path, one: str, other: str) -> None:
     note(workspace, "2026-11-23.md", f"{one}\n- call Anna")

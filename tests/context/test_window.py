@@ -41,6 +41,7 @@ from clawbot.messages import (
 from clawbot.sessions.entries import CompactionEntry
 from clawbot.sessions.transcript import Transcript
 from tests.sessions.helpers import CLOCK
+from tests.tables import load_table
 
 TOOLS = (ToolSpec("read", "Read a file.", {"type": "object"}),)
 AGENTS = BootstrapFile("AGENTS.md", Path("/ws/AGENTS.md"), False, 5, "rules", truncated=False)
@@ -258,14 +259,7 @@ def used(tokens: int, *, stale: bool = False) -> Measure:
 
 @pytest.mark.parametrize(
     ("tokens", "stale", "compact"),
-    [
-        (7_999, False, False),
-        (8_000, False, False),
-        (8_001, False, True),
-        (8_001, True, False),
-        (10_000, True, False),
-        (10_001, True, True),
-    ],
+    load_table(__file__, "compaction_comes_beyond_the_limit"),
 )
 def test_compaction_comes_beyond_the_limit(tokens: int, stale: bool, compact: bool) -> None:
     """Sheet 7.1: strictly more than the window without the reserve; stale figures only when nothing fits."""
@@ -274,15 +268,7 @@ def test_compaction_comes_beyond_the_limit(tokens: int, stale: bool, compact: bo
 
 @pytest.mark.parametrize(
     ("tokens", "stale", "flushed", "failures", "flush"),
-    [
-        (6_999, False, False, 0, False),
-        (7_000, False, False, 0, True),
-        (9_999, False, False, 0, True),
-        (7_000, True, False, 0, False),
-        (7_000, False, True, 0, False),
-        (7_000, False, False, 2, True),
-        (7_000, False, False, 3, False),
-    ],
+    load_table(__file__, "the_flush_comes_from_its_mark_on_once_in_a_cycle"),
 )
 def test_the_flush_comes_from_its_mark_on_once_in_a_cycle(
     tokens: int, stale: bool, flushed: bool, failures: int, flush: bool

@@ -12,20 +12,12 @@ from hypothesis import strategies as st
 from clawbot.forget.files import Everything, Mentions, Phrase, WholeLines, is_in, plain, taken_out
 from clawbot.forget.notes import Pick, without_lines
 from clawbot.sessions.forgotten import MARK
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     ("phrase", "text"),
-    [
-        ("proxy port", "- The Proxy   PORT is 8443"),
-        ("proxy port", "the proxy\nport"),
-        ("CAFÉ", "cafe\u0301 at nine"),
-        ("Straße", "STRASSE 5"),
-        ("ＡＢＣ", "abc"),
-        ("花生", "我太太对花生过敏"),
-        ("pass\u00adword", "a password"),
-        ("proxy\u3000port", "proxy port"),
-    ],
+    load_table(__file__, "a_phrase_is_found_in_any_form_that_looks_the_same"),
 )
 def test_a_phrase_is_found_in_any_form_that_looks_the_same(phrase: str, text: str) -> None:
     assert Phrase(phrase).holds(text)
@@ -52,15 +44,7 @@ def test_nothing_and_a_single_letter_are_not_telling(text: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "- the parrot eats walnuts",
-        "> the parrot eats walnuts",
-        "> - The parrot   eats walnuts.",
-        "20:02 user: the parrot eats walnuts",
-        "2026-11-20 20:02 assistant: the parrot eats walnuts",
-        "3. the parrot eats walnuts",
-        "## the parrot eats walnuts",
-    ],
+    load_table(__file__, "a_line_is_known_again_behind_other_marks"),
 )
 def test_a_line_is_known_again_behind_other_marks(line: str) -> None:
     lines = WholeLines(["# Pets\n\n- the parrot eats walnuts\n- tea\n"])
@@ -105,28 +89,7 @@ def without(text: str, word: str = "xylo") -> str:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        ("- a\n- xylo\n- b\n", "- a\n- b\n"),
-        ("a\n\n- xylo\n\nb\n", "a\n\nb\n"),
-        ("a\n\n- xylo\n- xylo 2\n\nb\n", "a\n\nb\n"),
-        ("a\n\n- xylo\n", "a\n"),
-        ("- xylo\n\na\n", "a\n"),
-        ("# 2026-11-20\n\n- xylo\n\n## 15:20\n\n- b\n", "# 2026-11-20\n\n## 15:20\n\n- b\n"),
-        ("# 2026-11-20\n\n## 15:20\n\n- xylo\n\n## 16:00\n\n- b\n", "# 2026-11-20\n\n## 16:00\n\n- b\n"),
-        ("# Pets\n\n- xylo\n\n# Food\n\n- b\n", "# Pets\n\n# Food\n\n- b\n"),
-        ("# Pets\n\n- xylo\n", "# Pets\n"),
-        ("# xylo\n\n- b\n", "- b\n"),
-        ("Xylo\nxylo\n====\n\nb\n", "Xylo\n\nb\n"),
-        ("```xylo\ncode\n```\n", "```\ncode\n```\n"),
-        ("a\n\n```\nxylo\n```\n\nb\n", "a\n\nb\n"),
-        ("```\nxylo\ncode\n```\n", "```\ncode\n```\n"),
-        ("| xylo | b |\n|---|---|\n| 1 | 2 |\n", "| | |\n|---|---|\n| 1 | 2 |\n"),
-        ("14:02 user: xylo\n> more\n\n14:03 user: b\n", "14:02 user:\n> more\n\n14:03 user: b\n"),
-        ("14:02 user: xylo\n> xylo\n\n14:03 user: b\n", "14:03 user: b\n"),
-        ("a\r\n- xylo\r\nb\r\n", "a\r\nb\r\n"),
-        ("a\n\n\n\nb\nxylo\nc\n", "a\n\n\n\nb\nc\n"),
-        ("a\nxylo", "a"),
-    ],
+    load_table(__file__, "what_is_left_is_sound"),
 )
 def test_what_is_left_is_sound(before: str, after: str) -> None:
     assert without(before) == after

@@ -9,6 +9,7 @@ import pytest
 from clawbot.extensions.manifest import ManifestError, Requires
 from clawbot.hooks import AnyEvent
 from clawbot.hooks.discovery import TOPICS, Manifest, parse_manifest
+from tests.tables import load_table
 
 
 def read(head: str, folder: str = "greeter") -> Manifest:
@@ -81,27 +82,7 @@ def test_windows_line_ends_and_a_mark_of_utf_8() -> None:
 
 @pytest.mark.parametrize(
     ("head", "problem"),
-    [
-        ("events: command:nwe", "there is no 'command:nwe'; did you mean 'command:new'?"),
-        ("events: [command, sesion]", "did you mean 'session'?"),
-        ("events: gateway:startup", "did you mean"),
-        ("description: x", "events: expected at least one"),
-        ("events: []", "events: expected at least one"),
-        ("events: {command: new}", "events: expected list"),
-        ("events: command\nname: Mein Hook", "'Mein Hook' is none"),
-        ("events: command\nname: ../evil", "'../evil' is none"),
-        ("events: command\ntimeout: 0", "timeout: expected seconds"),
-        ("events: command\ntimeout: .nan", "timeout: expected seconds"),
-        ("events: command\ntimeout: soon", "timeout: expected"),
-        ("events: command\norder: [1]", "order: expected"),
-        ("events: command\nrequires: gh", "requires: expected mapping"),
-        ("events: command\nrequires: {bins: [1]}", "requires.bins"),
-        ("events: command\nrequires: &own {bins: *own}", "line 3: an alias (*own)"),
-        ("a: &a [x]\nb: &b [*a, *a]", "line 3: an alias (*a)"),
-        ("- a list", "line 2: expected keys with values"),
-        ("events: command\ndescription: [未完", "HOOK.md line 3: no YAML"),
-        ("events: command\n\tname: x", "HOOK.md line 3: no YAML"),
-    ],
+    load_table(__file__, "what_is_wrong_is_said"),
 )
 def test_what_is_wrong_is_said(head: str, problem: str) -> None:
     with pytest.raises(ManifestError) as caught:
@@ -125,15 +106,7 @@ def test_topics_and_families_are_valid_and_a_job_may_name_any_event() -> None:
 
 @pytest.mark.parametrize(
     ("event", "topic", "wanted"),
-    [
-        ("command", "command:new", True),
-        ("command:new", "command:new", True),
-        ("command:new", "command:reset", False),
-        ("context", "context:compact:before", True),
-        ("context:compact", "context:flush", False),
-        ("schedule", "schedule:早上", True),
-        ("command", "commander:x", False),
-    ],
+    load_table(__file__, "a_family_hears_all_of_its_topics"),
 )
 def test_a_family_hears_all_of_its_topics(event: str, topic: str, wanted: bool) -> None:
     assert Manifest(name="a", events=(event,)).wants(topic) is wanted

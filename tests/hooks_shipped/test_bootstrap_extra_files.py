@@ -11,6 +11,7 @@ import pytest
 from clawbot.hooks import AgentBootstrap, InjectedFile
 from tests.hooks_shipped.hosting import FakeServices, ShippedHook, make_event
 from tests.hostile import make_deep, removed
+from tests.tables import load_table
 
 
 @pytest.fixture
@@ -43,24 +44,7 @@ async def added(workspace: Path, settings: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("settings", "names"),
-    [
-        ({}, []),
-        ({"paths": []}, []),
-        ({"paths": "projects/*/AGENTS.md"}, ["projects/site/AGENTS.md", "projects/网站/AGENTS.md"]),
-        ({"patterns": ["projects/网?/*.md"]}, ["projects/网站/AGENTS.md"]),
-        ({"files": ["projects/site/README.md", "missing/AGENTS.md"]}, []),
-        ({"paths": ["**/AGENTS.md"]}, ["projects/site/AGENTS.md", "projects/网站/AGENTS.md"]),
-        (
-            {"paths": ["projects/**/**"]},
-            ["projects/site/AGENTS.md", "projects/site/deep/er/TOOLS.md", "projects/网站/AGENTS.md"],
-        ),
-        ({"files": [".config/USER.md", "./projects/.hidden/*.md"]}, [".config/USER.md", "projects/.hidden/AGENTS.md"]),
-        ({"paths": ["memory.md"], "files": "projects/[s]ite/*"}, ["memory.md", "projects/site/AGENTS.md"]),
-        (
-            {"paths": ["/etc/AGENTS.md", "../AGENTS.md", "~/AGENTS.md", "projects/../../x/AGENTS.md", "a\0/AGENTS.md"]},
-            [],
-        ),
-    ],
+    load_table(__file__, "known_names_that_fit_are_added_once"),
 )
 async def test_known_names_that_fit_are_added_once(workspace: Path, settings: dict[str, Any], names: list[str]) -> None:
     (workspace.parent / "AGENTS.md").write_text("outside")

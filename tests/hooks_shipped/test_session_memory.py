@@ -14,6 +14,7 @@ from clawbot.hooks import CommandNew, CommandReset, HookServiceError, Said, Sess
 from clawbot.memory.chunking.markdown import blocks_of
 from clawbot.memory.documents.days import date_of
 from tests.hooks_shipped.hosting import BERLIN, FakeServices, ShippedHook, agent, make_event, user
+from tests.tables import load_table
 
 HOOK = ShippedHook("session-memory")
 render, clean = HOOK.module("note").render, HOOK.module("note").clean
@@ -144,44 +145,7 @@ def said_at(text: str, moment: datetime) -> Said:
 
 @pytest.mark.parametrize(
     ("zone", "moments", "heading", "stamps"),
-    [
-        (
-            "Europe/Berlin",
-            ["2026-11-20T13:00", "2026-11-20T13:05", "2026-11-20T14:10"],
-            "2026-11-20 14:00–15:10 (Europe/Berlin)",
-            ["14:00", "14:05", "15:10"],
-        ),
-        (
-            "Europe/Berlin",
-            ["2026-11-20T22:10", "2026-11-20T22:59", "2026-11-20T23:00"],
-            "2026-11-20 23:10 – 2026-11-21 00:00 (Europe/Berlin)",
-            ["23:10", "23:59", "2026-11-21 00:00"],
-        ),
-        (  # clocks go on from 02:00 to 03:00
-            "Europe/Berlin",
-            ["2026-03-29T00:59", "2026-03-29T01:00"],
-            "2026-03-29 01:59–03:00 (Europe/Berlin)",
-            ["01:59", "03:00"],
-        ),
-        (  # 02:30 is shown twice
-            "Europe/Berlin",
-            ["2026-10-25T00:30", "2026-10-25T01:30"],
-            "2026-10-25 02:30 (Europe/Berlin)",
-            ["02:30", "02:30"],
-        ),
-        (
-            "America/New_York",
-            ["2026-03-08T06:59", "2026-03-08T07:00"],
-            "2026-03-08 01:59–03:00 (America/New_York)",
-            ["01:59", "03:00"],
-        ),
-        (  # the day begins ten hours before that of UTC ends
-            "Pacific/Kiritimati",
-            ["2026-11-20T09:59", "2026-11-20T10:00"],
-            "2026-11-20 23:59 – 2026-11-21 00:00 (Pacific/Kiritimati)",
-            ["23:59", "2026-11-21 00:00"],
-        ),
-    ],
+    load_table(__file__, "the_heading_tells_begin_and_end_and_each_text_its_time"),
 )
 async def test_the_heading_tells_begin_and_end_and_each_text_its_time(
     zone: str, moments: list[str], heading: str, stamps: list[str]

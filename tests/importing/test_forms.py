@@ -14,19 +14,10 @@ from clawbot.sessions.text import spoken_part
 from tests.clocks import StillClock
 from tests.importing import homes
 from tests.importing.test_import import Place, messages, paths, place_of, said
+from tests.tables import load_table
 
 SESSIONS = "agents/main/sessions"
-DIRECTIVES = {
-    # What OpenClaw stored, and what it said.
-    "[[reply_to_current]] Done.": "Done.",
-    "[[reply_to: 17345-ab]]Done.": "Done.",
-    "[[ reply_to_current ]]\nDone.": "Done.",
-    "Done. [[audio_as_voice]]": "Done.",
-    "[[tts:voice=alloy]]Done.[[tts:text]](laughs) Done![[/tts:text]]": "Done.",
-    "[[REPLY_TO:9]] 好的。": "好的。",
-    "Write `[[reply_to_current]]` first.": "Write `[[reply_to_current]]` first.",
-    "See [[Hens]] and [[reply_to_hens]].": "See [[Hens]] and [[reply_to_hens]].",
-}
+DIRECTIVES = load_table(__file__, "DIRECTIVES")
 
 
 @pytest.mark.parametrize(("stored", "shown"), DIRECTIVES.items())

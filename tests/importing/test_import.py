@@ -25,6 +25,7 @@ from clawbot.sessions.text import spoken_part
 from clawbot.sessions.transcript import Transcript
 from tests.clocks import StillClock
 from tests.importing import homes
+from tests.tables import load_table
 
 COUNTS = {"openclaw": 3, "pi": 2, "claude-code": 2, "codex": 3, "chatgpt": 2, "claude-ai": 2}
 LEFT = "taken back"
@@ -271,19 +272,7 @@ def test_notes_are_copied_beside_what_is_there(tmp_path: Path) -> None:
     assert [line.rpartition("/")[2] for line in undone.stays] == ["USER.md: it was changed since"]
 
 
-WORKSPACES = {
-    # The settings of OpenClaw, and the folder whose notes are copied.
-    '{"agents": {"defaults": {"workspace": "~/clawd"}}}': "clawd",
-    "// by hand\n{agents: {defaults: {workspace: '~/clawd',},},}": "clawd",
-    '\ufeff{"agent": {"workspace": "~/clawd"}, /* old */}': "clawd",
-    "{agents: {list: [{id: 'main', workspace: '~/clawd'}, {id: 'coder', workspace: '~/coder'}]}}": "clawd",
-    "{agents: {list: [{id: 'main', workspace: '~/other'}, {id: 'a', default: true, workspace: '~/clawd'}]}}": "clawd",
-    "{agents: {defaults: {workspace: '~/clawd'}, list: [{id: 'main', workspace: '~/other'},{default: true}]}}": "clawd",
-    "{agents: {defaults: {workspace: '~/clawd'}, list: [{id: 'coder', workspace: '~/coder'}]}}": "clawd",
-    "{agents: {defaults: {workspace: '~/gone'}}}": "workspace",
-    "{agents: {defaults: [], list: {}}, agent: 7}": "workspace",
-    "{ broken": "workspace",
-}
+WORKSPACES = load_table(__file__, "WORKSPACES")
 
 
 @pytest.mark.parametrize(("settings", "name"), WORKSPACES.items())
@@ -436,18 +425,7 @@ def test_commands_of_the_program_alone_are_no_conversation(answer: str, tmp_path
     assert before == len(place.store.list())
 
 
-REFERENCES = {
-    # What ChatGPT stored, and what it showed.
-    'I love \ue200entity\ue202["city","Paris","capital"]\ue201.': "I love Paris.",
-    '\ue200entity\ue202["people", "Anne \\"Ann\\" Lee"]\ue201 is here': 'Anne "Ann" Lee is here',
-    '\ue200entity\ue202["celebrity","蔡徐坤"]\ue201唱歌': "蔡徐坤唱歌",
-    "See \ue200url\ue202the page\ue202https://example.org\ue201.": "See the page.",
-    "Big\ue200cite\ue202turn0search0\ue202turn1search2\ue201.": "Big.",
-    'Look\ue200image_group\ue202{"query":["x"]}\ue201': "Look",
-    "odd \ue200entity\ue202[7]\ue201end": "odd end",
-    "empty \ue200url\ue202\ue201 link": "empty  link",
-    "\ue200entity\ue202[]\ue201 a \ue200cite\ue202x\ue201 b": "a  b",
-}
+REFERENCES = load_table(__file__, "REFERENCES")
 
 
 @pytest.mark.parametrize(("stored", "shown"), REFERENCES.items())
@@ -470,15 +448,7 @@ def test_blocks_of_claude_that_say_nothing_are_left_out(kind: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("program", "inside"),
-    [
-        ("claude-code", "projects/-work"),
-        ("claude-code", "projects"),
-        ("pi", "agent/sessions/--work--"),
-        ("pi", "agent/sessions"),
-        ("pi", "agent"),
-        ("codex", "sessions/2026/03/05"),
-        ("codex", "sessions"),
-    ],
+    load_table(__file__, "a_folder_inside_of_a_home_is_read_and_the_whole_adds_only_the_rest"),
 )
 def test_a_folder_inside_of_a_home_is_read_and_the_whole_adds_only_the_rest(
     program: str, inside: str, tmp_path: Path

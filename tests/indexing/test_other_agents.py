@@ -16,6 +16,7 @@ from clawbot.indexing import open_index
 from clawbot.memory.backend import MemoryBackend
 from clawbot.memory.documents.memory_files import ForbiddenPathError
 from clawbot.memory.values import SearchRequest
+from tests.tables import load_table
 
 
 @pytest.fixture
@@ -62,13 +63,7 @@ async def found(opened: MemoryBackend) -> set[str]:
 
 @pytest.mark.parametrize(
     "extra",
-    [
-        "../workspace-research",
-        "../workspace-research/memory/2026-11-20.md",
-        "../agents/research/sessions",
-        "../workspace/../workspace-research/memory",
-        "link",
-    ],
+    load_table(__file__, "extra_paths_that_lead_to_another_agent_are_left_out_and_told"),
 )
 async def test_extra_paths_that_lead_to_another_agent_are_left_out_and_told(paths: Paths, extra: str) -> None:
     (paths.workspace("main") / "link").symlink_to(paths.workspace("research"))

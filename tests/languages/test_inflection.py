@@ -20,23 +20,12 @@ from clawbot.languages.inflection import (
 )
 from clawbot.languages.stems import stem
 from clawbot.languages.tables import Language
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     ("language", "word", "forms"),
-    [
-        ("de", "zahlen", ["zahle", "zahlt", "zahlte", "gezahlt", "zahlen"]),
-        ("de", "Hütte", ["Hütten", "Hütte"]),
-        ("de", "Termin", ["Termine", "Termins", "Terminen"]),
-        ("de", "Kind", ["Kinder", "Kindern", "Kindes"]),
-        ("es", "pagar", ["paga", "pagó", "pagamos", "pagaron", "pagado", "pagando"]),
-        ("es", "flor", ["flores"]),
-        ("es", "reunión", ["reuniones"]),
-        ("es", "blanco", ["blanca", "blancas"]),
-        ("fr", "acheter", ["achète", "acheté", "achetons", "achetait"]),
-        ("fr", "maison", ["maisons"]),
-        ("fr", "vendre", ["vendu", "vend", "vendait"]),
-    ],
+    load_table(__file__, "forms_are_found_from_the_word_and_lead_back_to_it"),
 )
 def test_forms_are_found_from_the_word_and_lead_back_to_it(language: Language, word: str, forms: list[str]) -> None:
     stems = stems_of_forms(word, language)
@@ -133,21 +122,7 @@ def test_irregular_words_have_the_forms_of_the_tables(language: Language, word: 
 
 @pytest.mark.parametrize(
     ("language", "word", "form", "is_one"),
-    [
-        ("de", "Rechnungen", "rechnung", True),
-        ("de", "bezahlt", "bezahlen", True),
-        ("de", "Schränke", "schrank", True),
-        ("de", "arbeiten", "gearbeitet", True),
-        ("de", "zieht", "gezogen", True),
-        ("de", "zogen", "ziehen", True),
-        ("de", "Fenster", "fest", False),
-        ("de", "Rad", "radio", False),
-        ("fr", "voisins", "voisin", True),
-        ("fr", "coûtent", "coute", True),
-        ("es", "compraron", "comprado", True),
-        ("es", "cuestan", "costo", True),
-        ("es", "casas", "casado", False),
-    ],
+    load_table(__file__, "a_form_leads_to_the_others"),
 )
 def test_a_form_leads_to_the_others(language: Language, word: str, form: str, is_one: bool) -> None:
     begun = beginnings_of_forms(word.lower(), language)

@@ -8,6 +8,7 @@ import pytest
 
 from clawbot.llm.calls import CallAssembler, parse_arguments, safe_name
 from tests.llm.cases import read_cases
+from tests.tables import load_table
 
 
 def piece(
@@ -115,16 +116,7 @@ def test_arguments_with_many_brackets_and_little_depth_are_taken() -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [
-        ("read", "read"),
-        ("functions.read", "read"),
-        ("read<|channel|>commentary", "read"),
-        ("functions.read <|constrain|>json", "read"),
-        ("read file!", "read_file_"),
-        ("", "unnamed"),
-        ("x" * 80, "x" * 64),
-        ("读取", "_"),
-    ],
+    load_table(__file__, "names"),
 )
 def test_names(name: str, expected: str) -> None:
     assert safe_name(name) == expected

@@ -15,6 +15,7 @@ from clawbot.llm.protocol import FinalPart, ReasoningPart, StreamPart, TextPart,
 from clawbot.llm.tokens import Prices, Tier
 from clawbot.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCallBlock, ToolSpec
 from tests.llm.cases import read_cases
+from tests.tables import load_table
 
 CASES = read_cases("collect")
 
@@ -285,13 +286,7 @@ PRICES = Prices((Tier(0, 1.0, 10.0, 0.1, 1.25), Tier(100, 2.0, 15.0, 0.2, 2.5)))
 
 @pytest.mark.parametrize(
     ("raw", "total"),
-    [
-        ({"prompt_tokens": 10, "completion_tokens": 2}, 30.0),
-        ({"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 10}}, 21.0),
-        ({"prompt_tokens": 100, "completion_tokens": 0, "completion": 0}, 100.0),
-        ({"prompt_tokens": 101, "completion_tokens": 1}, 217.0),
-        ({"prompt_tokens": 10, "completion_tokens": 2, "cost": 0.5}, 0.5),
-    ],
+    load_table(__file__, "cost"),
 )
 def test_cost(raw: dict[str, Any], total: float) -> None:
     usage = collect(chunk("stop", content="a"), {"choices": [], "usage": raw}, prices=PRICES).usage

@@ -32,6 +32,7 @@ from clawbot.llm.errors import (
 from clawbot.llm.process import acquire_worker, release_worker
 from clawbot.llm.scripted import ScriptEngine, parse_script
 from clawbot.llm.scripted.server import serve_script
+from tests.tables import load_table
 
 from .playing import FILE
 
@@ -473,13 +474,7 @@ async def test_a_worker_that_dies_is_started_anew(server: Server) -> None:
 
 @pytest.mark.parametrize(
     ("provider", "document", "query"),
-    [
-        ("voyage", {"input_type": "document"}, {"input_type": "query"}),
-        ("cohere", {"input_type": "search_document"}, {"input_type": "search_query"}),
-        ("mistral", {}, {}),
-        ("hosted_vllm", {}, {}),
-        ("lm_studio", {}, {}),
-    ],
+    load_table(__file__, "providers_are_told_what_a_text_is_for"),
 )
 async def test_providers_are_told_what_a_text_is_for(
     server: Server, provider: str, document: dict[str, str], query: dict[str, str]

@@ -35,6 +35,7 @@ from clawbot.llm.wire import rules_for
 from clawbot.messages import UserMessage
 from tests.llm.cases import read_cases
 from tests.packages import install
+from tests.tables import load_table
 
 CASES = read_cases("factory")
 
@@ -281,13 +282,7 @@ async def test_a_package_brings_models_of_its_own(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize(
     ("point", "problem"),
-    [
-        ("acme_broken:refuse", "acme_broken:refuse of the package acme_broken can't be used: ValueError: no licence."),
-        ("acme_broken:ABSENT", "can't be used: AttributeError"),
-        ("acme_gone:make", "can't be used: ModuleNotFoundError"),
-        ("acme_broken:NOTHING", "acme_broken:NOTHING of the package acme_broken made no model: int. It lacks: info,"),
-        ("acme_broken:half", "made no model: Half. It lacks: warm, aclose."),
-    ],
+    load_table(__file__, "a_package_that_is_broken_is_named_and_hurts_no_other_model"),
 )
 async def test_a_package_that_is_broken_is_named_and_hurts_no_other_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str, problem: str

@@ -17,6 +17,7 @@ from clawbot.llm.errors import (
     UnreachableError,
 )
 from clawbot.llm.failures import MAX_TEXT, Failure, is_unreadable_reasoning, retry_after, to_error
+from tests.tables import load_table
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -74,14 +75,7 @@ def test_kinds(failure: Failure, kind: type[ModelError], hint: str) -> None:
 
 @pytest.mark.parametrize(
     ("message", "unreadable"),
-    [
-        ("The encrypted content gAAA...S6Q= could not be verified. Reason: it could not be decrypted or parsed.", True),
-        ("The encrypted content for item rs_1 could not be verified. Reason: Encrypted content item_id did not", True),
-        ("messages.3.content.0: Invalid `signature` in `thinking` block", True),
-        ("Encrypted content is not supported with this model.", False),
-        ("the answer could not be verified", False),
-        ("invalid signature of the request", False),
-    ],
+    load_table(__file__, "refused_reasoning_is_known"),
 )
 def test_refused_reasoning_is_known(message: str, unreadable: bool) -> None:
     assert is_unreadable_reasoning(message) is unreadable
@@ -158,13 +152,7 @@ def test_no_text_holds_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("message", "expected"),
-    [
-        ("litellm.RateLimitError: RateLimitError: OpenAIException - slow\n down", "slow down."),
-        ("", "no reason was given."),
-        ("really?", "really?"),
-        ("满了。", "满了。"),
-        ("no route\nTraceback (most recent call last):\n  File x", "no route."),
-    ],
+    load_table(__file__, "what_is_shown"),
 )
 def test_what_is_shown(message: str, expected: str) -> None:
     assert shown(message) == expected

@@ -16,6 +16,7 @@ from clawbot.llm.providers import LLAMA_CPP, LM_STUDIO, LOCAL_SERVERS, OLLAMA, P
 from clawbot.llm.servers import OLLAMA_WINDOW, LocalModel, base_of, find_local
 from clawbot.messages import Usage
 from tests.llm.cases import read_cases
+from tests.tables import load_table
 
 CASES = read_cases("models")
 
@@ -276,16 +277,7 @@ async def test_nobody_there(unused_tcp_port: int) -> None:
 
 @pytest.mark.parametrize(
     ("host", "base"),
-    [
-        ("", "http://127.0.0.1:11434"),
-        ("localhost:9999", "http://127.0.0.1:9999"),
-        ("127.0.0.1", "http://127.0.0.1:11434"),
-        ("0.0.0.0:8888", "http://127.0.0.1:8888"),
-        ("http://[::1]:8888/", "http://[::1]:8888"),
-        ("192.168.1.5:11434", "http://127.0.0.1:11434"),
-        ("evil.example", "http://127.0.0.1:11434"),
-        ("http://127.0.0.1:port", "http://127.0.0.1:11434"),
-    ],
+    load_table(__file__, "ollama_host_counts_for_this_machine_only"),
 )
 def test_ollama_host_counts_for_this_machine_only(host: str, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
@@ -393,16 +385,7 @@ def test_without_litellms_table_nothing_is_known(monkeypatch: pytest.MonkeyPatch
     assert look_up(["openai/never-asked-for"])["openai/never-asked-for"].window is None
 
 
-PROVIDERS_OF_REFS = {
-    "anthropic/claude-opus-4": True,
-    "github_copilot/gpt-5": True,
-    "text-completion-openai/x": True,
-    "nano-gpt/x": True,
-    "veniceai/x": True,
-    "openclaw-cloud/kimi-k9": False,
-    "openai-codex/gpt-5.3": False,
-    "minimax-portal/m2": False,
-}
+PROVIDERS_OF_REFS = load_table(__file__, "PROVIDERS_OF_REFS")
 
 
 @pytest.mark.parametrize(("ref", "is_known"), PROVIDERS_OF_REFS.items())

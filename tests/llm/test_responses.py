@@ -25,6 +25,7 @@ from clawbot.messages import (
     ToolSpec,
     UserMessage,
 )
+from tests.tables import load_table
 from tests.vendors import END, STREAM, Asked, Step, Vendors, open_vendors, reply, sse, worker_in
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module")]
@@ -44,13 +45,7 @@ REASONING = {
     "encrypted_content": "gAAAAABoIPOEPiVcv8lu3rhEV4EwvHDV9RIEFlSkLVSXJLBLpUbFA0fVJlcbYQJJ+rvQPcPpDNJvvTVwzUWl3g==",
     "summary": [{"type": "summary_text", "text": "**Reading two files**"}],
 }
-USAGE = {
-    "input_tokens": 100,
-    "input_tokens_details": {"cached_tokens": 60},
-    "output_tokens": 87,
-    "output_tokens_details": {"reasoning_tokens": 64},
-    "total_tokens": 187,
-}
+USAGE = load_table(__file__, "USAGE")
 
 
 def call(identity: str, path: str) -> dict[str, Any]:
@@ -283,13 +278,7 @@ async def test_reasoning_items_are_no_part_of_a_chat_completion(vendors: Vendors
 
 @pytest.mark.parametrize(
     ("ref", "host", "reasons"),
-    [
-        ("openai/responses/gpt-5", "api.openai.com", True),
-        ("openai/responses/gpt-4o", "api.openai.com", False),
-        ("openai/gpt-6.9-unheard-of", "api.openai.com", True),
-        ("azure/gpt-5.4", "mine.openai.azure.com", True),
-        ("azure/responses/mine", "mine.openai.azure.com", False),
-    ],
+    load_table(__file__, "who_is_called_so"),
 )
 async def test_who_is_called_so(vendors: Vendors, ref: str, host: str, reasons: bool) -> None:
     """Models that don't reason refuse to be asked for reasoning; one that litellm does not know streams, too."""

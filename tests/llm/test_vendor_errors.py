@@ -22,6 +22,7 @@ from clawbot.llm.errors import (
 from clawbot.llm.failures import Failure, to_error
 from tests.llm.cases import read_cases
 from tests.llm.test_overflow import OVERFLOWS
+from tests.tables import load_table
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 POLICY = RetryPolicy(first_wait=0.25)
@@ -76,13 +77,7 @@ def test_an_error_is_what_the_vendor_means(row: Row) -> None:
 
 @pytest.mark.parametrize(
     ("text", "hint"),
-    [
-        ("Please try again in 350ms.", "in 1 second,"),
-        ("Please try again in 1s.", "in 1 second,"),
-        ("Please try again in 7m12s.", "in 8 minutes,"),
-        ("Please retry after 86400 seconds.", "in 24 hours,"),
-        ("Please retry later.", "again later,"),
-    ],
+    load_table(__file__, "the_hint_says_how_long"),
 )
 def test_the_hint_says_how_long(text: str, hint: str) -> None:
     assert hint in to_error(Failure("RateLimitError", text, 429), ref="openai/m").hint

@@ -28,6 +28,7 @@ from clawbot.messages import (
     UserMessage,
     compacted_text,
 )
+from tests.tables import load_table
 
 
 def sent(*messages: Message, ref: str = "openai/m", **request: Any) -> list[dict[str, Any]]:
@@ -129,14 +130,7 @@ def test_ids_that_repeat_in_a_conversation_stay_with_their_results() -> None:
 
 @pytest.mark.parametrize(
     ("ref", "pattern"),
-    [
-        ("mistral/m", r"[A-Za-z0-9]{9}"),
-        ("openrouter/mistralai/mistral-large", r"[A-Za-z0-9]{9}"),
-        ("anthropic/m", r"[A-Za-z0-9_-]{1,64}"),
-        ("bedrock/anthropic.claude", r"[A-Za-z0-9_-]{1,64}"),
-        ("gemini/m", r"[A-Za-z0-9_-]{1,64}"),
-        ("openai/m", r"[\x21-\x7e]{1,40}"),
-    ],
+    load_table(__file__, "ids_fit_the_provider_and_differ"),
 )
 @given(st.lists(st.text(max_size=100), min_size=2, max_size=5, unique=True))
 def test_ids_fit_the_provider_and_differ(ref: str, pattern: str, identities: list[str]) -> None:

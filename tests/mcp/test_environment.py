@@ -9,6 +9,7 @@ import pytest
 from clawbot.config.env import UnresolvedError
 from clawbot.config.schema_extensions import McpServer, McpSettings
 from clawbot.mcp.client import start_of
+from tests.tables import load_table
 
 ENVIRON = {"PROGRAM": "/opt/x", "DATA": "/data", "HOST": "example.org", "TOKEN": "swordfish-9", "PATH": "/bin"}
 
@@ -36,17 +37,7 @@ def test_an_address_is_resolved_and_checked() -> None:
 
 @pytest.mark.parametrize(
     ("entry", "said"),
-    [
-        ({"command": "${NONE}"}, "NONE is not set"),
-        (
-            {"command": "x", "args": ["--key", "${input:api-key}"]},
-            r"\$\{input:api-key\} is filled in by another program",
-        ),
-        ({"command": "x", "cwd": "${workspaceFolder}/a"}, "filled in by another program"),
-        ({"command": "x", "env": {"A": "{file:~/k}"}}, "filled in by another program"),
-        ({"url": "https://${HOST}/mcp", "headers": {"A": "Bearer ${input:token}"}}, "filled in by another program"),
-        ({"url": "${PROGRAM}"}, "expected an address"),
-    ],
+    load_table(__file__, "what_can_t_be_resolved_is_named_and_nothing_starts"),
 )
 def test_what_can_t_be_resolved_is_named_and_nothing_starts(entry: dict[str, Any], said: str) -> None:
     with pytest.raises(UnresolvedError, match=said):

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from clawbot.memory.arrays import are_among, numpy
+from tests.tables import load_table
 
 CODE = """
 import os, sys
@@ -25,13 +26,7 @@ def test_numpy_is_imported_when_it_is_needed_and_leaves_no_trace_in_the_environm
 
 @pytest.mark.parametrize(
     ("ids", "wanted", "found"),
-    [
-        ([], [], []),
-        ([], [3], []),
-        ([3, 1 << 40], [], [False, False]),
-        ([7, 3, 1 << 40, 5], [1 << 40, 3, 3, 4], [False, True, True, False]),
-        ([9, 1], [5], [False, False]),
-    ],
+    load_table(__file__, "which_ids_are_among_others"),
 )
 def test_which_ids_are_among_others(ids: list[int], wanted: list[int], found: list[bool]) -> None:
     np = numpy()

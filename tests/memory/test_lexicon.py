@@ -17,6 +17,7 @@ from clawbot.memory.lexicon import (
     fold,
     plain,
 )
+from tests.tables import load_table
 
 SMALL = Lexicon(
     "# People\n"
@@ -44,22 +45,7 @@ def lexicon() -> Lexicon:
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [
-        # English leads to Chinese and back.
-        ("Where was my WIFE born?", ["妻子", "better half", "老婆", "太太"]),
-        ("我老婆在哪里出生?", ["wife", "妻子", "better half", "太太"]),
-        # A broad word leads to its kinds after its synonyms.
-        ("drink", ["饮料", "beverage", "喝的", "tea", "茶", "coffee", "咖啡", "乌龙茶"]),
-        # An inflection leads to its base form first.
-        ("plans", ["plan", "计划", "planning"]),
-        ("买T恤", ["t-shirt"]),
-        # Words that the query says are not offered again.
-        ("wife 太太", ["妻子", "better half", "老婆"]),
-        # Only whole words count.
-        ("housewives midwife teapot", []),
-        ("", []),
-        ("zzz 龘龘 123 ...", []),
-    ],
+    load_table(__file__, "words_lead_to_others"),
 )
 def test_words_lead_to_others(text: str, found: list[str]) -> None:
     assert words(SMALL, text) == found

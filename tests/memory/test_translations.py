@@ -13,19 +13,14 @@ from clawbot.languages.tables import Language
 from clawbot.memory.lexicon import Expansion, Lexicon
 from clawbot.memory.translations import IN_ALL, PER_WORD, TRANSLATED, Thesaurus, Translations, compounds_in
 from tests.memory.index_host import House, find, paths
+from tests.tables import load_table
 
 LEXICON = Lexicon(
     "dentist | 牙医\nappointment, booking | 预约\npay | 付款\nrent | 房租\ndinner, supper | 晚饭\ntub | 浴缸\n"
     "shoe size | 鞋码\nshoe | 鞋\nsize | 尺寸\nnow | 现在\n"
     "red | 红色\nnetwork | 网络\n"
 )
-WORDS: dict[Language, str] = {
-    "de": "dentist: Zahnarzt\nappointment: Termin\npay: zahlen\nrent: Miete\ntub: Wanne\nnow: jetzt",
-    "es": "dentist: dentista\nappointment: cita\npay: pagar\nrent: alquiler\nnetwork: red\nred: rojo",
-    "fr": "dentist: dentiste\nappointment: rendez-vous, prise de rendez vous\npay: payer\nrent: loyer",
-    "ja": "shoe size: 靴のサイズ\nshoe: 靴\nsize: サイズ\ndentist: 歯医者\nappointment: 予約\nrent: 家賃",
-    "ko": "dentist: 치과\nappointment: 예약\nrent: 월세",
-}
+WORDS: dict[Language, str] = load_table(__file__, "WORDS")
 
 
 class Notes:
@@ -141,27 +136,12 @@ def test_parts_of_german_compounds_are_indexed() -> None:
     assert compounds_in("nothing remarkable happened yesterday") == []
 
 
-NOTES = {
-    "memory/de.md": "# Woche\n\n- Zahnarzttermin ist am Montag, nicht heute\n- die Miete für März wurde gezahlt\n",
-    "memory/es.md": "# Semana\n\n- el alquiler de la casa subió\n- los vecinos se quejan\n- cena el sábado\n",
-    "memory/fr.md": "# Semaine\n\n- le loyer est payé pour avril, avec une remise\n- une panne dans le réseau\n",
-    "memory/ja.md": "# 週\n\n- 歯医者の予約は月曜日に変わった\n- 家賃は八万円で、駅が近い\n",
-    "memory/ko.md": "# 주\n\n- 월세는 이번 달에 올랐다\n- 치과 예약을 다음 주에 했다, 가방이 무겁다\n",
-}
+NOTES = load_table(__file__, "NOTES")
 
 
 @pytest.mark.parametrize(
     ("question", "line"),
-    [
-        ("When is my dentist appointment?", "memory/de.md"),
-        ("¿Cuándo tengo que ir al dentista?", "memory/de.md"),
-        ("Où y a-t-il eu une panne de réseau ?", "memory/fr.md"),
-        ("Did the rent go up?", "memory/es.md"),
-        ("歯医者の予約はいつ?", "memory/ja.md"),
-        ("치과 예약은 언제야?", "memory/ko.md"),
-        ("牙医预约是什么时候?", "memory/ja.md"),
-        ("Wie hoch ist die Miete in Yen?", "memory/ja.md"),
-    ],
+    load_table(__file__, "notes_of_another_language_are_found_by_words_alone"),
 )
 async def test_notes_of_another_language_are_found_by_words_alone(house: House, question: str, line: str) -> None:
     for path, text in NOTES.items():
@@ -235,13 +215,7 @@ def test_other_forms_of_a_word_are_looked_for(
 
 @pytest.mark.parametrize(
     ("question", "note"),
-    [
-        ("Who flew to Lagos?", "Ada will fly to see her grandmother"),
-        ("Whose mouse was it?", "the mice came back"),
-        ("Wem gaben wir die Schlüssel?", "und das Tor: Schlüssel wurden dem Nachbarn gegeben, nicht mir"),
-        ("Wer hat das Fenster eingebaut?", "auf der Terrasse ist mit zwei Fenstern zu rechnen, und nicht mehr"),
-        ("¿Quién pidió el libro?", "el vecino y los niños piden más para una fiesta del barrio"),
-    ],
+    load_table(__file__, "a_word_is_found_in_its_other_forms"),
 )
 async def test_a_word_is_found_in_its_other_forms(house: House, question: str, note: str) -> None:
     house.write("memory/a.md", f"# Note\n\n- {note}\n")

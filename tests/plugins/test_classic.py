@@ -23,40 +23,10 @@ from clawbot.memory.values import SearchRequest
 from clawbot.plugins.classic import all_words, similarity, single_words, text_score
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 from tests.memory.search.notes import CLASSIC, TODAY, Searcher, build, vector
+from tests.tables import load_table
 
-ENGLISH = [
-    "garden",
-    "roses",
-    "tulips",
-    "harbour",
-    "captain",
-    "ledger",
-    "coffee",
-    "river",
-    "bridge",
-    "winter",
-    "lantern",
-    "market",
-    "bread",
-    "doctor",
-    "car",
-]
-CHINESE = [
-    "花园",
-    "玫瑰",
-    "港口",
-    "船长",
-    "账本",
-    "咖啡",
-    "河流",
-    "桥梁",
-    "冬天",
-    "灯笼",
-    "市场",
-    "面包",
-    "医生",
-    "汽车",
-]
+ENGLISH = load_table(__file__, "ENGLISH")
+CHINESE = load_table(__file__, "CHINESE")
 
 
 def notes(rng: random.Random) -> dict[str, str]:

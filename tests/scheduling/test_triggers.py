@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from clawbot.scheduling.jobs import Hours, Job, Once
 from clawbot.scheduling.triggers import is_active, last_fire, next_fire
 from tests.scheduling.jobs import BERLIN, at, job
+from tests.tables import load_table
 
 
 def fires(wanted: Job, after: datetime, count: int = 3) -> list[str]:
@@ -31,15 +32,7 @@ def fires(wanted: Job, after: datetime, count: int = 3) -> list[str]:
 
 @pytest.mark.parametrize(
     ("cron", "days"),
-    [
-        ("0 8 * * 1", ["Mon 02", "Mon 09", "Mon 16"]),
-        ("0 8 * * 0", ["Sun 01", "Sun 08", "Sun 15"]),
-        ("0 8 * * 7", ["Sun 01", "Sun 08", "Sun 15"]),
-        ("0 8 * * fri-sun", ["Sun 01", "Fri 06", "Sat 07"]),
-        ("0 8 13 * fri", ["Fri 06", "Fri 13", "Fri 20"]),
-        ("0 8 13 * *", ["Fri 13", "Sun 13", "Wed 13"]),
-        ("0 8 */10 * mon", ["Mon 21", "Mon 11", "Mon 01"]),
-    ],
+    load_table(__file__, "days_are_crons"),
 )
 def test_days_are_crons(cron: str, days: list[str]) -> None:
     assert fires(job(cron), at("2026-11-01T00:00")) == [f"{day} 08:00+0000" for day in days]

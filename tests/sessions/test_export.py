@@ -24,6 +24,7 @@ from clawbot.sessions.transcript import Transcript
 from clawbot.text.secrets import Redactor
 from tests.hostile import device
 from tests.said_secrets import LOOK_ALIKES, SECRETS, SaidSecret
+from tests.tables import load_table
 
 from .helpers import HEADER, entry, line, result, said, user, write
 
@@ -111,21 +112,7 @@ def test_a_compaction_unfolds_and_what_it_holds_cannot_break_out() -> None:
     assert "*compacted*\n\n<details><summary>Summary of the earlier conversation</summary>" in whole
 
 
-FORGERIES = [
-    "```\nan open block",
-    "~~~~\nopen",
-    "<!-- a comment",
-    "<pre>\nopen",
-    "<script>x",
-    "- a\n  ```\n  in a list",
-    "text\n> quote",
-    "| a |\n|---|",
-    "    indented",
-    "[x]: /url",
-    "a\n===",
-    "<details><summary>x",
-    "1. one\n\n   two",
-]
+FORGERIES = load_table(__file__, "FORGERIES")
 
 
 @pytest.mark.parametrize("text", FORGERIES)
@@ -224,13 +211,7 @@ def test_what_only_looks_like_a_secret_is_exported_as_it_is(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("kind", "why"),
-    [
-        ("file", "exists already"),
-        ("folder", "is not a regular file"),
-        ("pipe", "is not a regular file"),
-        ("device", "is not a regular file"),
-        ("below a file", "is a file, not a folder"),
-    ],
+    load_table(__file__, "an_export_goes_into_a_new_file_and_nowhere_else"),
 )
 def test_an_export_goes_into_a_new_file_and_nowhere_else(tmp_path: Path, kind: str, why: str) -> None:
     with Transcript.create(tmp_path, cwd=tmp_path, clock=SystemClock()) as made:

@@ -17,6 +17,7 @@ from clawbot.sessions.folder import foreign_kind, list_transcripts, read_folder
 from clawbot.sessions.offsets import EMPTY, ZEROED
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
+from tests.tables import load_table
 
 from .helpers import HEADER, answer, entry, line, opened, texts, user, write
 
@@ -261,32 +262,8 @@ def test_a_pending_offer_writes_into_no_foreign_file(store: SessionStore, folder
 # -- copies ------------------------------------------------------------------------------------------------------------
 
 # How programs name copies of `X.jsonl`; the last group has names that no session has.
-NAMES = [
-    "X (conflicted copy 2026-03-01).jsonl",
-    "X (Ann's conflicted copy 2026-03-01).jsonl",
-    "X (Ann 的冲突副本 2026-03-01).jsonl",
-    "X.sync-conflict-20260301-101010-ABCDEFG.jsonl",
-    "X-Ann’s MacBook.jsonl",
-    "X_conf(1).jsonl",
-    "X copy 2.jsonl",
-    "X 副本.jsonl",
-    "X - Copy.jsonl",
-    "X - 副本.jsonl",
-    "X (1).jsonl",
-    "X 2.jsonl",
-    "X.checkpoint.0a1b2c3d-1111-4222-8333-444444444444.jsonl",
-    "renamed.jsonl",
-    "X.JSONL",
-]
-ASIDE = [
-    "X.jsonl~",
-    "X.jsonl.bak",
-    "X.jsonl.orig",
-    "X.jsonl.bak-77-1770000000000",
-    "#X.jsonl#",
-    ".X.jsonl.swp",
-    "X.jsonl (1)",
-]
+NAMES = load_table(__file__, "NAMES")
+ASIDE = load_table(__file__, "ASIDE")
 TALK = line({**HEADER, "id": OWN}) + line(entry(1, "one")) + line(answer(2, "two"))
 MORE = line(entry(3, "三")) + line(answer(4, "four"))
 

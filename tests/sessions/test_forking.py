@@ -20,6 +20,7 @@ from clawbot.sessions.names import END_MARK, stem_of
 from clawbot.sessions.store import SessionStore
 from tests.clocks import StillClock
 from tests.faults import count_steps, run_killed
+from tests.tables import load_table
 
 from .helpers import result, said, texts, user
 
@@ -56,16 +57,7 @@ def entry_of(store: SessionStore, text: str) -> str:
 
 @pytest.mark.parametrize(
     ("key", "stem"),
-    [
-        ("agent:main:main", ""),
-        ("agent:main:20261125-2209", ""),
-        ("agent:main:20261125-2209-2", ""),
-        ("agent:main:20261125-2209-20261125-2209", ""),
-        ("agent:main:work", "work"),
-        ("agent:main:work-20261125-2209", "work"),
-        ("agent:main:work-20261125-2209-3-20261126-0900", "work"),
-        ("agent:main:plan-2026", "plan-2026"),
-    ],
+    load_table(__file__, "a_fork_is_named_after_what_the_user_named"),
 )
 def test_a_fork_is_named_after_what_the_user_named(key: str, stem: str) -> None:
     assert stem_of(key) == stem

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from clawbot.clock import epoch_ms
 from clawbot.config.schema import ResetSettings, SessionSettings
 from clawbot.sessions.reset import Expiry, ResetPolicy, boundary_after, expiry, next_check, policy_of, type_of
+from tests.tables import load_table
 
 FOUR = time(4)
 DAILY = ResetPolicy(daily_at=FOUR, idle_minutes=None)
@@ -61,17 +62,7 @@ def test_what_the_settings_ask_for(
 
 @pytest.mark.parametrize(
     ("key", "kind"),
-    [
-        ("agent:main:main", "direct"),
-        ("agent:main:telegram:direct:42", "direct"),
-        ("agent:main:telegram:group:42", "group"),
-        ("agent:main:slack:channel:c1", "group"),
-        ("agent:main:slack:channel:c1:thread:99", "thread"),
-        ("agent:main:telegram:group:42:Topic:7", "thread"),
-        ("agent:group:main", "direct"),
-        ("agent:main:thread", "direct"),
-        ("topic", "direct"),
-    ],
+    load_table(__file__, "the_type_of_a_session_is_told_by_its_key"),
 )
 def test_the_type_of_a_session_is_told_by_its_key(key: str, kind: str) -> None:
     assert type_of(key) == kind
@@ -189,23 +180,7 @@ def test_when_to_look_next() -> None:
 
 @pytest.mark.parametrize(
     ("zone", "at", "after", "expected"),
-    [
-        # A time in the gap is the first instant behind it.
-        ("Europe/Berlin", "02:30", "2026-03-28T12:00", ["2026-03-29T03:00+02:00", "2026-03-30T02:30+02:00"]),
-        # A time that comes twice is its first showing.
-        ("Europe/Berlin", "02:30", "2026-10-24T12:00", ["2026-10-25T02:30+02:00", "2026-10-26T02:30+01:00"]),
-        ("Africa/Cairo", "00:00", "2024-04-25T12:00", ["2024-04-26T01:00+03:00", "2024-04-27T00:00+03:00"]),
-        # Midnight comes once, though the clocks go back over it.
-        ("Africa/Cairo", "23:30", "2024-10-31T12:00", ["2024-10-31T23:30+03:00", "2024-11-01T23:30+02:00"]),
-        ("Australia/Lord_Howe", "02:15", "2026-10-03T12:00", ["2026-10-04T02:30+11:00", "2026-10-05T02:15+11:00"]),
-        ("Australia/Lord_Howe", "01:45", "2026-04-04T12:00", ["2026-04-05T01:45+11:00", "2026-04-06T01:45+10:30"]),
-        # The day that has no hour at all has no boundary.
-        ("Pacific/Apia", "04:00", "2011-12-28T12:00", ["2011-12-29T04:00-10:00", "2011-12-31T04:00+14:00"]),
-        ("Pacific/Apia", "00:00", "2011-12-28T12:00", ["2011-12-29T00:00-10:00", "2011-12-31T00:00+14:00"]),
-        # The gap leads over midnight: the day before has its boundary at the jump, and the next one its own.
-        ("America/Toronto", "23:45", "1919-03-30T12:00", ["1919-03-31T00:30-04:00", "1919-03-31T23:45-04:00"]),
-        ("Asia/Kathmandu", "04:00", "2026-01-01T12:00", ["2026-01-02T04:00+05:45", "2026-01-03T04:00+05:45"]),
-    ],
+    load_table(__file__, "boundaries_where_clocks_are_odd"),
 )
 def test_boundaries_where_clocks_are_odd(zone: str, at: str, after: str, expected: list[str]) -> None:
     moment = datetime.fromisoformat(after).replace(tzinfo=ZoneInfo(zone))

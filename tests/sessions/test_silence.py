@@ -6,6 +6,7 @@ import pytest
 
 from clawbot.messages import AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCallBlock
 from clawbot.sessions.silence import asks_for_silence, is_silent, names_token, spoken, spoken_message
+from tests.tables import load_table
 
 from .helpers import cases
 
@@ -35,17 +36,7 @@ def test_talk_about_tokens_and_ordinary_words_are_shown(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "left"),
-    [
-        ("NO_", ""),
-        ("NO_RE", ""),
-        ("HEARTBEAT_", ""),
-        ("Saved it. NO_REP", "Saved it."),
-        ("Saved it.\n\nNO_REPL", "Saved it."),
-        ("NO", "NO"),
-        ("I answer with NO_R", "I answer with NO_R"),
-        ("The key is MY_NO_RE", "The key is MY_NO_RE"),
-        ("NO_RX", "NO_RX"),
-    ],
+    load_table(__file__, "a_token_that_was_cut_off_counts_where_the_reply_was"),
 )
 def test_a_token_that_was_cut_off_counts_where_the_reply_was(text: str, left: str) -> None:
     """Sheet 9.2: partial tokens."""
@@ -103,14 +94,7 @@ def test_what_else_a_message_holds_stays() -> None:
 
 @pytest.mark.parametrize(
     ("text", "asks"),
-    [
-        ("Pre-compaction memory flush. Store durable memories now.", True),
-        ("Read HEARTBEAT.md if it exists. If nothing needs attention, reply HEARTBEAT_OK.", True),
-        ("If there is nothing to store, reply with NO_REPLY.", True),
-        ("What does NO_REPLY mean?", False),
-        ("Please reply. NO_REPLY_TOKEN is set.", False),
-        ("你好", False),
-    ],
+    load_table(__file__, "prompts_that_ask_for_silence"),
 )
 def test_prompts_that_ask_for_silence(text: str, asks: bool) -> None:
     assert asks_for_silence(text) is asks

@@ -32,6 +32,7 @@ from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion
 from tests.agent.fakes import Answer, Stalling, calls, says
 from tests.agent.gate_host import PurposeModel
 from tests.program import use_models
+from tests.tables import load_table
 
 Reply = Answer | Callable[[ChatRequest], Answer]
 SPENT = Usage(input=1_000, output=200, cache_read=5_000, total_tokens=6_200, cost=Cost(total=0.25))
@@ -274,15 +275,7 @@ async def test_too_many_tokens_end_it_with_what_it_said(model: TwoMinds, opened:
 
 @pytest.mark.parametrize(
     ("settings", "errands", "refused", "why"),
-    [
-        ("max_total: 2", 5, 3, "2 worked on this message (agents.defaults.subagents.max_total)"),
-        ("max_total: 1", 2, 1, "1 worked on this message"),
-        ("max_total: 5", 5, 0, ""),
-        ("max_total: 3, max_concurrent: 9", 20, 17, "3 worked on this message"),
-        ("max_concurrent: 1, max_total_tokens: 1000", 4, 3, "all of this message used 1,200 tokens"),
-        ("max_concurrent: 1, max_total_tokens: 2399", 4, 2, "all of this message used 2,400 tokens"),
-        ("max_total_tokens: 9000", 4, 0, ""),
-    ],
+    load_table(__file__, "all_of_one_message_have_a_bound_together"),
 )
 async def test_all_of_one_message_have_a_bound_together(
     model: TwoMinds, opened: Any, settings: str, errands: int, refused: int, why: str
@@ -481,13 +474,7 @@ async def test_what_is_forgotten_is_found_and_taken_out_there_too(model: TwoMind
 
 @pytest.mark.parametrize(
     ("enabled", "window", "ref", "offered"),
-    [
-        ("auto", 60_000, "fake/model", True),
-        ("auto", 16_000, "fake/model", False),
-        ("auto", 60_000, "offline", False),
-        ("on", 16_000, "fake/model", True),
-        ("off", 60_000, "fake/model", False),
-    ],
+    load_table(__file__, "who_is_offered_it"),
 )
 async def test_who_is_offered_it(
     model: TwoMinds, opened: Any, enabled: str, window: int, ref: str, offered: bool

@@ -14,6 +14,7 @@ import pytest
 from clawbot.errors import ClawbotError
 from clawbot.llm.protocol import ChatRequest, FinalPart
 from clawbot.messages import UserMessage
+from tests.tables import load_table
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 
@@ -104,14 +105,7 @@ def test_text_and_files_are_taken(scripted_llm: Callable[[Any], Any], tmp_path: 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "turns: [{reply: a}]",
-        '{"turns": [{"reply": "a"}]}',
-        "{turns: [{reply: a}]}",
-        "  turns: [{reply: a}]",
-        '"turns": [{reply: a}]',
-        "# one\nturns:\n  - reply: a\n",
-    ],
+    load_table(__file__, "yaml_on_one_line_is_text"),
 )
 def test_yaml_on_one_line_is_text(scripted_llm: Callable[[Any], Any], text: str) -> None:
     script = scripted_llm(text)

@@ -8,51 +8,13 @@ from datetime import date, timedelta
 import pytest
 
 from clawbot.text.copies import MAX_VALUES, VISIBLE, Kept, Line, More, fold, wording_of
+from tests.tables import load_table
 
 DAY = date(2026, 1, 10)
 
-SAME = [
-    ("- Backup of the photo server ran, no errors.", "* backup of photo server ran - no error"),
-    ("- [ ] Water the plants", "[ ] water plants!"),
-    ("## Morning checks", "**Morning checks:**"),
-    ("> Standup: nothing new", "Standup - nothing new."),
-    ("[2026-01-10 07:30] heartbeat ok", "[2026-01-11 07:45] heartbeat OK"),
-    ("2026-01-10 heartbeat ok", "2026-02-11 heartbeat ok"),
-    ("1. Fed the hens", "2. Fed the hens"),
-    ("- 备份照片服务器，没有错误。", "- 备份了照片服务器,没有错误"),
-    ("ＡＢＣ 检查", "ABC检查"),
-    ("- [ ] 浇花", "* [ ] 浇花！"),
-]
-VARIANTS = [
-    ("port 8443", "port 9443"),
-    ("- Backup took 41 minutes", "- Backup took 43 minutes"),
-    ("Meeting on Monday", "Meeting on Tuesday"),
-    ("- 07:30 dentist", "- 15:00 dentist"),
-    ("- [ ] pay the rent", "- [x] pay the rent"),
-    ("-5 degrees outside", "5 degrees outside"),
-    ("周一开会", "周二开会"),
-    ("端口是 8443", "端口是 9443"),
-    ("1月10日体检", "2月12日体检"),
-    ("Deployed v1.2.3 today", "Deployed v1.2.4 today"),
-    ("端口8443已开", "端口9443已开"),
-]
-OTHERS = [
-    ("I like tea", "I don't like tea"),
-    ("I can come", "I can't come"),
-    ("Backup ran.", "Backup ran?"),
-    ("Backup ✅", "Backup ❌"),
-    ("C++ course", "C course"),
-    ("x > 5", "x < 5"),
-    ("costs 5 €", "costs 5 $"),
-    ("Tom beat Anna", "Anna beat Tom"),
-    ("srv12 was restarted", "srv13 was restarted"),
-    ("Moved to Berlin", "Moved to Bern"),
-    ("User: yes", "Assistant: yes"),
-    ("我喜欢茶", "我不喜欢茶"),
-    ("备份有错误", "备份没有错误"),
-    ("他来了吗", "他来了"),
-    ("张三欠李四", "李四欠张三"),
-]
+SAME = load_table(__file__, "SAME")
+VARIANTS = load_table(__file__, "VARIANTS")
+OTHERS = load_table(__file__, "OTHERS")
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)

@@ -5,25 +5,12 @@ from __future__ import annotations
 import pytest
 
 from clawbot.text.identifiers import identifiers, is_exact, ports, quoted, titles
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     ("text", "found"),
-    [
-        ("see https://a.example/x?y=1, please.", ["https://a.example/x?y=1"]),
-        ("见https://a.example/路径。好", ["https://a.example/"]),
-        ("mail ada@example.com!", ["ada@example.com"]),
-        ("in /srv/app/main.py:12 and ~/notes.md", ["/srv/app/main.py", "~/notes.md"]),
-        ("commit 3f2a9c1 took 23 min at 10.0.0.1:8080", ["3f2a9c1", "23 min", "10.0.0.1:8080"]),
-        ("id 123e4567-e89b-12d3-a456-426614174000", ["123e4567-e89b-12d3-a456-426614174000"]),
-        ("set OPENAI_API_BASE for v1.2.3, see #42 and ABC-7", ["OPENAI_API_BASE", "v1.2.3", "#42", "ABC-7"]),
-        ("端口是8443,压到10分钟", ["8443", "10分钟"]),
-        ("run `make test` now", ["make test"]),
-        ("staging is alpha.example.org, then db-2.stg.", ["alpha.example.org", "db-2.stg"]),
-        ("主机是beta.example.cn。端口不变", ["beta.example.cn"]),
-        ("logger.info and os.path.join", []),
-        ("nothing here", []),
-    ],
+    load_table(__file__, "identifiers_are_found_to_the_letter"),
 )
 def test_identifiers_are_found_to_the_letter(text: str, found: list[str]) -> None:
     assert identifiers(text) == found

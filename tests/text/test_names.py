@@ -8,18 +8,12 @@ from pathlib import Path
 import pytest
 
 from clawbot.text.names import composed, fold_name, on_disk
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [
-        ("AGENTS.md", "agents.MD"),
-        ("AGENTS.md", "AGENTſ.md"),  # the long s, which case folding takes for an s
-        ("SOUL.md", "SO\u200dUL.md"),  # HFS+ passes a joiner by
-        ("SOUL.md", "\ufeffSOUL.md"),
-        ("Ångström.md", "A\u030angstro\u0308m.md"),
-        ("STRASSE.md", "straße.md"),
-    ],
+    load_table(__file__, "names_of_one_file"),
 )
 def test_names_of_one_file(one: str, other: str) -> None:
     assert fold_name(one) == fold_name(other)

@@ -7,26 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.text.naming import TITLE_QUESTION, title_in
+from tests.tables import load_table
 
 SAID = "how do I renew my passport? 我的护照要过期了"
 
 
 @pytest.mark.parametrize(
     ("answer", "title"),
-    [
-        ("Passport renewal before June", "Passport renewal before June"),
-        ('"Passport renewal"', "Passport renewal"),
-        ("**Passport renewal**", "Passport renewal"),
-        ("Title: Passport renewal.", "Passport renewal"),
-        ("<think>A title?\nHm.</think>\n\nPassport renewal", "Passport renewal"),
-        ("标题：护照续签", "护照续签"),
-        ("《红楼梦》读后感", "《红楼梦》读后感"),
-        ("「护照续签」", "护照续签"),
-        ("Python: parsing dates", "Python: parsing dates"),
-        ("C# generics, and their limits", "C# generics, and their limits"),
-        ("Réserver un vol à Lisbonne", "Réserver un vol à Lisbonne"),
-        ("パスポートの更新", "パスポートの更新"),
-    ],
+    load_table(__file__, "a_title_is_taken_without_what_stands_around_it"),
 )
 def test_a_title_is_taken_without_what_stands_around_it(answer: str, title: str) -> None:
     assert title_in(answer, SAID) == title
@@ -34,38 +22,7 @@ def test_a_title_is_taken_without_what_stands_around_it(answer: str, title: str)
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        "",
-        " \n ",
-        "NO_REPLY",
-        "no reply",
-        "Untitled",
-        "New conversation",
-        "标题",
-        "Passport renewal\nA talk about passports",
-        "I'm sorry, but I can't help with that",
-        "抱歉，我无法回答",
-        "Sure! Passport renewal",
-        "Here is a title",
-        "You can renew your passport at the town hall. It takes weeks.",
-        "The user asks how to renew a passport",
-        "好的，护照续签",
-        "API error: rate limit reached",
-        "# Passport renewal",
-        "Passport `renewal`",
-        "[Passport](renewal)",
-        "<b>Passport</b>",
-        "see https://example.com/x",
-        "Passport\x1b[31m renewal",
-        "Passport \u202erenewal",
-        "12345",
-        "word " * 12,
-        "字" * 30,
-        "x" * 80,
-        "three to seven words",
-        "The password is [secret left out]",
-        "Key sk-ant-api03-" + "a1B2" * 20,
-    ],
+    load_table(__file__, "anything_else_is_none"),
 )
 def test_anything_else_is_none(answer: str) -> None:
     assert title_in(answer, SAID) == ""

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from clawbot.text.language import CHINESE_KEPT, CJK_PARTICLES, CJK_WEAK, STOP_WORDS
 from clawbot.text.query import MAX_QUERY_CHARS, MAX_TERMS, Query, parse_query, query_tokens
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text, tokens_of
+from tests.tables import load_table
 
 SIGNS = """AND OR NOT NEAR( NEAR/2 * ^ : " ( ) { } + - x: ' ， 数据库 的 “ ” 「 」 v1.2 Ünï a_b don't 🎉 ﬁ"""
 OPERATORS = st.lists(st.sampled_from([*SIGNS.split(" "), "\0", "\ud800", "\n", " "]), max_size=30).map("".join)
@@ -40,29 +41,7 @@ def texts(query: Query) -> list[str]:
 
 @pytest.mark.parametrize(
     ("question", "expected"),
-    [
-        ("What is the name of Anna's cat?", ["name", "anna", "cat"]),
-        ("don't you remember what I said about that flat", ["flat"]),
-        ("周蕙的电话是多少", ["周蕙", "周", "蕙", "电话", "电", "话"]),
-        ("猫叫什么", ["猫"]),
-        ("他什么时候去东京了吗", ["去东", "东京", "东", "京"]),
-        ("API 什麼時候部署", ["api", "部署", "部", "署"]),
-        ("tea tea TEA", ["tea"]),
-        ("flour,sugar", ["flour", "sugar"]),
-        ("are the get-to-know-you questions still there", ["get-to-know-you", "questions"]),
-        ("what is on my to-do list", ["to-do", "list"]),
-        ("Wie hoch ist die Kaution?", ["hoch", "kaution"]),
-        ("Wann ziehen die Nachbarn ein, und was hat das gekostet?", ["ziehen", "nachbarn", "gekostet"]),
-        ("¿Cuándo vence la póliza de la casa?", ["vence", "póliza", "casa"]),
-        ("Which plants die in La Mancha, es or no?", ["plants", "die", "la", "mancha", "es"]),
-        ("¿Cuántos monitores vienen para nosotros?", ["monitores", "vienen"]),
-        ("Pourquoi notre porte ferme mal ?", ["porte", "ferme", "mal"]),
-        (
-            "東京でラーメンを食べた",
-            ["東京", "京で", "でラ", "ラー", "ーメ", "メン", "ンを", "を食", "食べ", "べた", "東", "京", "食"],
-        ),
-        ("서울 여행", ["서울", "여행"]),
-    ],
+    load_table(__file__, "what_a_question_looks_for"),
 )
 def test_what_a_question_looks_for(question: str, expected: list[str]) -> None:
     assert texts(parse_query(question)) == expected
@@ -70,13 +49,7 @@ def test_what_a_question_looks_for(question: str, expected: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("question", "expected"),
-    [
-        ("the who", ["the who", "the", "who"]),
-        ("什么", ["什么"]),
-        ("是什么的", ["是什", "什么", "么的"]),
-        ("的", ["的"]),
-        ("what is it 什么", ["what", "is", "it", "什么"]),
-    ],
+    load_table(__file__, "stop_words_stay_when_there_is_nothing_else"),
 )
 def test_stop_words_stay_when_there_is_nothing_else(question: str, expected: list[str]) -> None:
     assert texts(parse_query(question)) == expected
@@ -89,31 +62,7 @@ def test_no_words_no_terms(question: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "kind", "match"),
-    [
-        ("wi-fi", "identifier", '("wi fi" OR "wifi")'),
-        ("user_id", "identifier", '("user id" OR "userid")'),
-        ("getUserName", "identifier", '("getusername" OR "get user name")'),
-        ("foo/bar.py", "identifier", '("foo bar py" OR "foobarpy")'),
-        ("ABC-123", "identifier", '("abc 123" OR "abc123")'),
-        ("E4107", "identifier", '("e4107" OR "e 4107")'),
-        ("v1.2.3", "number", '("v1 2 3" OR "1 2 3")'),
-        ("8.15.2", "number", '("8 15 2" OR "v8 15 2")'),
-        ("12,000", "number", '("12 000" OR "12000")'),
-        ("12000", "number", '("12000" OR "12 000")'),
-        ("12:30", "number", '"12 30"'),
-        ("3.14", "number", '("3 14" OR "v3 14")'),
-        ("2026-03-02", "number", '("2026 03 02" OR "20260302")'),
-        ("50 ms", "number", '("50" OR "50ms")'),
-        ("50ms", "identifier", '("50ms" OR "50 ms")'),
-        ("O'Brien’s", "identifier", '("o brien" OR "obrien")'),
-        ("ＡＢＣ－１２３", "identifier", '("abc 123" OR "abc123")'),
-        ("coffee", "word", '"coffee"'),
-        ("咖啡", "cjk", '"咖啡"'),
-        ('"blue green"', "phrase", '"blue green"'),
-        ("“getUserName is”", "phrase", '"getUserName is"'),
-        ("「数据库」", "phrase", '"数据 据 据库"'),
-        ("《用API方案》", "phrase", '"用 API 方 方案 案"'),
-    ],
+    load_table(__file__, "the_first_term"),
 )
 def test_the_first_term(question: str, kind: str, match: str) -> None:
     term = parse_query(question).terms[0]
@@ -122,18 +71,7 @@ def test_the_first_term(question: str, kind: str, match: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "text", "weight"),
-    [
-        ("blue-green", "green", 0.5),
-        ("getUserName", "user", 0.5),
-        ('"blue green"', "blue", 0.5),
-        ("数据库", "据", 0.4),
-        ("在猫", "在猫", 0.4),
-        ("会议", "会议", 1.0),
-        ("目的", "目的", 1.0),
-        ("11楼", "11楼", 1.0),
-        ("B座", "b座", 1.0),
-        ("https://example.com/a/handbook", "handbook", 0.5),
-    ],
+    load_table(__file__, "weights"),
 )
 def test_weights(question: str, text: str, weight: float) -> None:
     assert {term.text: term.weight for term in parse_query(question).terms}[text] == weight
@@ -180,18 +118,7 @@ def test_content_words(question: str, content: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("question", "rows"),
-    [
-        ("blue green", [1]),
-        ("bluegreen deployments", [1]),
-        ("version 1.2.3?", [1]),
-        ("11楼在哪", [2]),
-        ("周蕙", [2]),
-        ("「数据库」", [2]),
-        ("wifi", [3]),
-        ("user name", [3]),
-        ("12000", [3]),
-        ("nothing like this", []),
-    ],
+    load_table(__file__, "it_finds"),
 )
 def test_it_finds(table: apsw.Connection, question: str, rows: list[int]) -> None:
     assert hits(table, parse_query(question)) == rows
@@ -242,15 +169,7 @@ def test_no_question_is_an_error(table: apsw.Connection, question: str) -> None:
 
 @pytest.mark.parametrize(
     ("question", "line", "found"),
-    [
-        ("why did we move the proxies?", "We moved; moving a PROXY", ["moved", "moving", "PROXY"]),
-        ("user_id", "the user's id", ["user", "id"]),
-        ("换端口", "我们换了端口", ["端口"]),
-        ("我喜欢什么", "用户喜欢制表符，什么都行", ["喜欢"]),
-        ("猫", "熊猫和猫", ["猫", "猫"]),
-        ("who is it", "it is who?", ["it", "is", "who"]),
-        ("?!", "nothing is meant", []),
-    ],
+    load_table(__file__, "a_line_shows_what_the_search_meant"),
 )
 def test_a_line_shows_what_the_search_meant(question: str, line: str, found: list[str]) -> None:
     wanted = query_tokens(question)

@@ -5,24 +5,12 @@ from __future__ import annotations
 import pytest
 
 from clawbot.text.statements import is_durable, sentences
+from tests.tables import load_table
 
 
 @pytest.mark.parametrize(
     "sentence",
-    [
-        "I prefer tabs over spaces.",
-        "My sister's name is Eve.",
-        "We agreed on 2026-12-01 for the launch.",
-        "The wiki is at https://wiki.example.com/x",
-        "never push to main on a Friday",
-        "The backup of the wiki runs every Sunday at 3 am.",
-        "The market is on Saturdays.",
-        "The printer on floor 2 is called Gutenberg.",
-        "我叫小明。",
-        "部署必须先跑测试",
-        "代理端口是 8443",
-        "截止日期是12月1日",
-    ],
+    load_table(__file__, "what_is_worth_keeping"),
 )
 def test_what_is_worth_keeping(sentence: str) -> None:
     assert is_durable(sentence)

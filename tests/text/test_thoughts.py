@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clawbot.text.thoughts import ThoughtSplitter, without_thoughts
+from tests.tables import load_table
 
 HARMONY = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>"
 # What a server sends, what of it was thought, and the answer.
@@ -82,41 +83,7 @@ BLOCKS = [
     ("</think>\n\nYes.", "", "Yes."),
     ("<think>a<think>b</think>c</think>Yes.", "a<think>bc", "Yes."),
 ]
-TEXTS = [
-    "Use `</think>` to end it.",
-    "`<think>` opens it.",
-    "Wrap it in <think> and </think>.",
-    "Wrap it in <think>\nthis\n</think>\nand go on.",
-    "The </think> tag ends it.",
-    "It ends with </think>, always.",
-    "Write '</think>' or \"</think>\" here.",
-    "```\n</think>\n```\nThat is how.",
-    "```\n<think>\n</think>\n```",
-    "Like so:\n\n    </think>\n\nThat is how.",
-    "<thin air",
-    "<",
-    "<p>Hello</p>",
-    "<answer>Yes.</answer>",
-    "[link](address) and [THIN",
-    "a < b and </",
-    " leading blanks",
-    "Yes.<|end|>",
-    "It ends with <|im_end|>",
-    "<|im_end|>",
-    "<thinking-box> is an element.",
-    "<thought-cloud>x</thought-cloud>",
-    "<html>\n<think></html>",
-    '<?xml version="1.0"?>\n<response><answer>42</answer></response>',
-    "[thinking about it] Yes.",
-    "[thinking] Yes.",
-    "<思考题>答案</思考题>",
-    '<details type="reasoning">x</details>',
-    'End it with "</think>".',
-    "The token is <|im_end|>",
-    "他说“</think>”。",
-    "Here is my thought process: none.",
-    "",
-]
+TEXTS = load_table(__file__, "TEXTS")
 
 
 def split(text: str, size: int) -> tuple[str, str]:

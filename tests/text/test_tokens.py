@@ -17,6 +17,7 @@ from clawbot.text.tokens import (
     spread_text,
     words_of,
 )
+from tests.tables import load_table
 
 # Letters, digits, marks and signs of the scripts that notes are in.
 ALPHABET = st.one_of(
@@ -50,13 +51,7 @@ def finds(text: str, phrase: str) -> bool:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "",
-        "Plain English, a well-known blue-green -x or a-1, 12,500 and user_id, v1.2.3, ABC-123 and foo/bar.py.",
-        "Curly “quotes”, a dash — and café.",
-        "APIs, URLs and 5GB, 40P01, NASA, I'm",
-        "---\n***\n\n",
-    ],
+    load_table(__file__, "text_without_work_stays_the_same_object"),
 )
 def test_text_without_work_stays_the_same_object(text: str) -> None:
     assert index_text(text) is text
@@ -97,13 +92,7 @@ def test_words(text: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("word", "parts"),
-    [
-        ("getUserName", ["get", "User", "Name"]),
-        ("XMLParser", ["XML", "Parser"]),
-        ("APIs", []),
-        ("word", []),
-        ("aB" * 40, []),
-    ],
+    load_table(__file__, "camel_parts"),
 )
 def test_camel_parts(word: str, parts: list[str]) -> None:
     assert camel_parts(word) == parts
@@ -111,21 +100,7 @@ def test_camel_parts(word: str, parts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("text", "phrase"),
-    [
-        ("the blue-green deployment of v1.2.3", "v1.2.3"),
-        ("see foo/bar.py for it", "foo/bar.py"),
-        ("ticket ABC-123 is open", "ABC-123"),
-        ("field user_id is set", "user_id"),
-        ("我们的大数据库存不足", "数据库"),
-        ("我们的大数据库存不足", "数据"),
-        ("用 API 方案来做", "用API方案"),
-        ("调用 getUserName 接口", "调用getusername接口"),
-        ("getUserName", "user name"),
-        ("the wi-fi key", "wifi"),
-        ("the wi-fi key", "wi-fi key"),
-        ("ＡＢＣ－１２３ 已关闭", "ABC-123"),
-        ("the cafe\u0301 next door", "café next"),
-    ],
+    load_table(__file__, "a_phrase_of_the_text_is_found"),
 )
 def test_a_phrase_of_the_text_is_found(text: str, phrase: str) -> None:
     assert finds(text, phrase)

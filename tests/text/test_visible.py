@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import get_character_cell_size
 
 from clawbot.text.visible import is_odd, one_line, only_seen, reveal, split_spans, title_of, unwritten, visible
+from tests.tables import load_table
 
 EVERYTHING = st.text(st.characters(codec=None, exclude_categories=()))
 TRICKY = st.text(
@@ -99,13 +100,7 @@ def test_a_bracket_without_a_sign_can_not_be_read_back(shown: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "git status",
-        "cat <<EOF\n\tindented\nEOF\n",
-        "echo '因为 8080　冲突' 👩\u200d👩\u200d👧 ❤️ 🇩🇪",
-        "echo שלום عربى می\u200cخواهم \u200f",
-        "echo \ue0b0\u00a0e\u0301",
-    ],
+    load_table(__file__, "what_people_write"),
 )
 def test_what_people_write(text: str) -> None:
     assert unwritten(text) is None

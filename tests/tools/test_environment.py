@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clawbot.tools.process import command_environment
+from tests.tables import load_table
 from tests.tools.test_repositories import make_bare
 
 
@@ -76,14 +77,7 @@ def test_the_monitor_of_a_repository_and_of_its_submodules(
 @pytest.mark.parametrize("closed", [False, True])
 @pytest.mark.parametrize(
     "variables",
-    [
-        {"HOME": "."},
-        {"XDG_CONFIG_HOME": "."},
-        {"GIT_CONFIG_GLOBAL": "settings"},
-        {"GIT_CONFIG_SYSTEM": "settings"},
-        {"GIT_CONFIG_PARAMETERS": "'alias.hello'='!touch PWNED'"},
-        {"GIT_EXEC_PATH": "."},
-    ],
+    load_table(__file__, "settings_of_the_workspaces_making_variables"),
     ids=lambda variables: next(iter(variables)),
 )
 def test_settings_of_the_workspaces_making(

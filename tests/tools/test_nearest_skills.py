@@ -8,17 +8,10 @@ import pytest
 
 from clawbot.skills.discovery import FoundSkill, SkillManifest
 from clawbot.tools.skills import SkillsSearchTool, _words_of_skill, nearest_skills
+from tests.tables import load_table
 from tests.tools.conftest import TABLES
 
-SKILLS = {
-    "pdf": "Reads and fills PDF forms, merges files.",
-    "release-notes": "Writes release notes from the commits since the last tag.",
-    "weather": "Tells the weather of a city.",
-    "fa-bu": "发布网站。当用户要求上线时使用。",
-    "xie-zuo": "写作：润色文章、改写段落。",
-    "self-improving-agent-1.0.11": "Learns from mistakes of the agent.",
-    "hidden": "Never shown to a model.",
-}
+SKILLS = load_table(__file__, "SKILLS")
 
 
 def found() -> list[FoundSkill]:

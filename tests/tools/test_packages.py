@@ -13,6 +13,7 @@ from clawbot.context.privacy import privacy_of
 from clawbot.tools.protocol import ApprovalAnswer, Decision
 from clawbot.tools.registry import Toolbox
 from tests.packages import install
+from tests.tables import load_table
 from tests.tools.conftest import User, box_of, call, nobody
 
 HEAD = """
@@ -143,14 +144,7 @@ BROKEN = tool().replace("'extra'", "'has blanks'") + MADE + "def fails(context):
 
 @pytest.mark.parametrize(
     ("point", "said"),
-    [
-        ("EXTRA", "TypeError: `spec` must be a ToolSpec with a name of letters"),
-        ("fails", "SystemExit: no licence"),
-        ("Absent", "AttributeError"),
-        ("HEAD", "TypeError"),
-        ("Extra", "TypeError: Extra() takes no arguments"),
-        ("Line", "AttributeError: 'Line' object has no attribute 'spec'"),
-    ],
+    load_table(__file__, "a_broken_package_is_a_warning_and_no_more"),
 )
 async def test_a_broken_package_is_a_warning_and_no_more(box: Box, point: str, said: str) -> None:
     made = box(f"HEAD = 1\n{BROKEN}", f"wrong={point}")

@@ -14,6 +14,7 @@ from clawbot.tools.permissions import Permissions
 from clawbot.tools.protocol import ApprovalAnswer, Need, ToolOutcome
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.shell_calls import commands_in
+from tests.tables import load_table
 from tests.tools.conftest import TABLES, User, box_of, link, names
 from tests.tools.test_shell_reach import make_repository
 
@@ -132,13 +133,7 @@ async def test_as_shipped_files_are_changed_unasked(workspace: Path) -> None:
 
 @pytest.mark.parametrize(
     ("tool", "arguments"),
-    [
-        ("write", {"path": "a.txt", "content": "x"}),
-        ("append", {"path": "memory/2026-11-20.md", "content": "x"}),
-        ("edit", {"path": "MEMORY.md", "old": "tabs", "new": "spaces"}),
-        ("shell", {"command": "touch a.txt"}),
-        ("mcp__post__send", {}),
-    ],
+    load_table(__file__, "in_plan_mode_nothing_is_changed_and_nobody_is_asked"),
 )
 async def test_in_plan_mode_nothing_is_changed_and_nobody_is_asked(
     workspace: Path, tool: str, arguments: dict[str, Any]

@@ -15,6 +15,7 @@ from clawbot.messages import ToolSpec
 from clawbot.tools.arguments import Arguments, TypedTool
 from clawbot.tools.protocol import ApprovalAnswer, ApprovalQuestion, Need, ToolOutcome
 from clawbot.tools.registry import Toolbox, explain_malformed
+from tests.tables import load_table
 from tests.tools.conftest import box_of, call, nobody
 
 
@@ -79,13 +80,7 @@ async def test_an_argument_that_changes_nothing_is_ignored_with_a_note(
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [
-        ("shell", {"command": "rm -r *", "cwd": "build"}),
-        ("shell", {"command": "ls", "dry_run": True}),
-        ("write", {"path": "x.md", "content": "x", "append": True}),
-        ("read", {"path": "MEMORY.md", "limt": 3}),
-        ("grep", {"pattern": "x", "directory": "memory"}),
-    ],
+    load_table(__file__, "an_argument_that_means_something_is_refused"),
 )
 async def test_an_argument_that_means_something_is_refused(
     toolbox: Toolbox, name: str, arguments: dict[str, Any]
@@ -154,14 +149,7 @@ def test_settings_take_tools_away_and_callers_add_some(workspace: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "arguments", "title"),
-    [
-        ("edit", {"path": "AGENTS.md"}, "edit AGENTS.md"),
-        ("grep", {"pattern": "a\nb\x1b[31m"}, "grep a⟦↵⟧b⟦U+001B⟧[31m"),
-        ("shell", {"command": "x" * 500}, "shell " + "x" * 76 + "… (506 characters)"),
-        ("read", {"path": 3}, "read 3"),
-        ("nothing", {"a": 1}, "nothing"),
-        ("list", {}, "list"),
-    ],
+    load_table(__file__, "titles_are_one_line"),
 )
 def test_titles_are_one_line(toolbox: Toolbox, name: str, arguments: dict[str, Any], title: str) -> None:
     assert toolbox.title(call(name, arguments)) == title

@@ -9,16 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.tables import load_table
 from tests.tools.conftest import Run
 
-PARTS = {
-    "HEAD": "ref: refs/heads/main\n",
-    "config": "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = .\n"
-    '\tfsmonitor = "touch {root}/PWNED; false"\n',
-    "objects/.k": "",
-    "refs/.k": "",
-    "commondir": ".\n",
-}
+PARTS = load_table(__file__, "PARTS")
 
 
 def git_status(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from clawbot.tools.protocol import Risk, danger_of
 from clawbot.tools.risks import risks_of
+from tests.tables import load_table
 from tests.tools.conftest import TABLES
 
 WORKSPACE = Path("/home/ada/w")
@@ -51,14 +52,7 @@ def test_nothing_that_a_model_writes_breaks_it(parts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("command", "danger"),
-    [
-        ("rm -rf build", "grave"),
-        ("sudo ls", "grave"),
-        ("echo x > /etc/hosts", "grave"),
-        ("git reset --hard", "grave"),
-        ("npm install", "caution"),
-        ("ls -la", ""),
-    ],
+    load_table(__file__, "the_danger_of_a_command"),
 )
 def test_the_danger_of_a_command(command: str, danger: str) -> None:
     assert danger_of(risks_of(command, WORKSPACE)) == danger

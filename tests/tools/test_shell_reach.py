@@ -15,6 +15,7 @@ from clawbot.tools.paths import Barred, Fence
 from clawbot.tools.registry import Toolbox
 from clawbot.tools.shell_policy import reads_within
 from clawbot.tools.shell_reading import reading
+from tests.tables import load_table
 from tests.tools.conftest import TABLES, box_of, call, nobody
 
 
@@ -113,13 +114,7 @@ def test_what_goes_down_folders_prints_no_secret(workspace: Path, secret: str, c
     assert runs(command, workspace) is within
 
 
-GIT = [
-    "git grep --untracked -h '' -- .",
-    "git show HEAD:secret.txt",
-    "git diff",
-    "git status -uall",
-    "git diff secret.txt MEMORY.md",
-]
+GIT = load_table(__file__, "GIT")
 
 
 @pytest.mark.parametrize("command", GIT)

@@ -3,6 +3,8 @@ is copied from programs: pastes with the text that they are, answers to question
 
 from __future__ import annotations
 
+from tests.tables import load_table
+
 BEGIN, END = "\x1b[200~", "\x1b[201~"
 
 # Of each: what stands between the marks, and its text.
@@ -95,15 +97,7 @@ ANSWERS = [
 ]
 
 # Strings that no terminal is known to answer with; their first characters may be Alt with a key.
-OTHER_STRINGS = [
-    "\x1b_words of a terminal\x1b\\",
-    "\x1b^private\x1b\\",
-    "\x1bXa string\x1b\\",
-    "\x1bPwords\x1b\\",
-    "\x1b]words\x07",
-    "\x9ewords\x9c",
-    "\x98words\x9c",
-]
+OTHER_STRINGS = load_table(__file__, "OTHER_STRINGS")
 
 # Of each: what comes, and the keys (or other events) that it means.
 KEYS: list[tuple[str, list[str]]] = [

@@ -18,6 +18,7 @@ from clawbot.api import RuntimeApi
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.driver import KeyParser
 from clawbot.tui.screens.editor import EditorScreen
+from tests.tables import load_table
 from tests.tui.chat_host import StepClock, chatting, page_text, send, until
 from tests.tui.fake_runtime import MEASURED, FakeRuntime, Hold, reply
 
@@ -206,14 +207,7 @@ async def test_a_file_that_is_typed_into_and_saved_while_it_is_read_is_saved_who
 
 
 # What is typed, with Tab, before the files are known -> what stands in the prompt in the end.
-COMPLETED = [
-    (["@", "n", "o", "tab"], "@notes.md "),
-    (["@", "n", "o", "tab", "?", "!"], "@notes.md ?!"),
-    (["s", "e", "e", "ctrl+j", "@", "A", "tab", "n", "o", "w"], "see\n@AGENTS.md now"),
-    (["@", "z", "q", "tab", "x"], "@zqx"),
-    (["@", "n", "tab", "@", "A", "G", "tab"], "@notes.md @AGENTS.md "),
-    (["@", "n", "o", "tab", "backspace", "backspace"], "@notes.m"),
-]
+COMPLETED = load_table(__file__, "COMPLETED")
 
 
 @pytest.mark.few(2)

@@ -12,6 +12,7 @@ from clawbot.text.query import parse_query
 from clawbot.text.tokens import FTS5_TOKENIZER, index_text
 from clawbot.tui.render.finding import Part, compile_query, find_in, join, marks
 from clawbot.tui.render.lines import StyledLine, StyledSpan, wrap
+from tests.tables import load_table
 
 
 def found(query: str, *rows: str) -> list[list[str]]:
@@ -78,27 +79,7 @@ def test_a_place_is_told_by_line_and_characters_with_the_margin() -> None:
 
 @pytest.mark.parametrize(
     ("query", "text", "marked"),
-    [
-        ("staging proxy", "The Staging-proxy moved", ["Staging", "proxy"]),
-        ("why did we move the proxies?", "We moved; moving a PROXY moves", ["moved", "moving", "PROXY", "moves"]),
-        ("stop", "stops, stopped, stopping; nonstop", ["stops", "stopped", "stopping"]),
-        ("classes", "a class clash", ["class"]),
-        ("8443", "port 8443, not 18443", ["8443"]),
-        ("user_id", "the user's id: user_id", ["user", "id", "user", "id"]),
-        ("who is it", "it is who?", ["it", "is", "who"]),
-        ("换端口", "我们换了端口，换端口的事", ["端口", "换端口"]),
-        ("我喜欢什么", "用户喜欢制表符，什么都行", ["喜欢"]),
-        ("什么", "用户说什么", ["什么"]),
-        ("猫", "熊猫和猫", ["猫", "猫"]),
-        ("API方案", "用API方案吧", ["API", "方案"]),
-        ("the graf", "the grafana of paragraphs, GRAFTED", ["grafana", "GRAFTED"]),
-        ("graf ", "a grafana", []),
-        ("graf moved", "a grafana moved", ["moved"]),
-        ("gr", "a grafana", []),
-        ("the", "the thesis", ["the"]),
-        ("", "nothing is meant", []),
-        ("?!", "nothing is meant", []),
-    ],
+    load_table(__file__, "words_are_marked_in_any_form"),
 )
 def test_words_are_marked_in_any_form(query: str, text: str, marked: list[str]) -> None:
     assert [text[start:end] for start, end in marks(query, text)] == marked
@@ -113,14 +94,7 @@ def test_marks_are_in_order_and_within_the_text(query: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("query", "words"),
-    [
-        ("why did we move the proxies? ", "moved moving moves PROXY proxies proxied remove we the did"),
-        ("relational classes ", "relate relation related class classic clash classify"),
-        ("when is Anna's birthday ", "Anna Annas birthdays birth when is"),
-        ("naïve café ", "naive CAFE cafés nave"),
-        ("user_id ", "user id users user_id idle"),
-        ("端口换了 ", "端口 换端 服务 口号 端午 了"),
-    ],
+    load_table(__file__, "the_words_that_search_finds_are_the_marked_ones"),
 )
 def test_the_words_that_search_finds_are_the_marked_ones(query: str, words: str) -> None:
     index = sqlite3.connect(":memory:")

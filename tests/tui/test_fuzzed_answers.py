@@ -17,6 +17,7 @@ from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.render.markdown_blocks import Lexers, MarkdownBlock
 from clawbot.tui.render.stream import MarkdownStream
+from tests.tables import load_table
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, reply
 
@@ -49,22 +50,7 @@ TARGETS = [
     "a/" * 300 + "b.md:",
 ]
 MARKS = ["*", "**", "__", "~~", "`", "``", "[", "](", ")", "![", "<", ">", "|", "---", "[x] ", "\\|", "[^1]", "$"]
-STARTS = [
-    "",
-    "# ",
-    "###### ",
-    "- ",
-    "1. ",
-    "999999999. ",
-    "> ",
-    "    ",
-    "```py",
-    "```",
-    "~~~",
-    "| ",
-    "|-|-|",
-    "|:-:|--:|",
-]
+STARTS = load_table(__file__, "STARTS")
 NESTED = ["- [ ] ", "***", "[a]: ", "  - ", "> - > ", "<b>", "===", "   1) "]
 LINKED = st.builds(str.__add__, st.sampled_from(TARGETS), DIGITS)
 ATOMS = st.one_of(DIGITS, LINKED, st.sampled_from([*SCRIPTS, *SIGNS, *ENTITIES, *MARKS]), st.text(max_size=8))

@@ -12,6 +12,7 @@ from msgspec import structs
 from textual.events import Paste
 
 from clawbot.tui.pasting import ClipboardError, complete_path, keep_picture, pasted_mention, read_picture, readers
+from tests.tables import load_table
 from tests.tui.chat_host import chatting, screen_text, until
 from tests.tui.fake_runtime import NOW, FakeRuntime
 
@@ -48,17 +49,7 @@ def test_a_file_of_the_workspace_is_named_as_there(home: Path) -> None:
 
 @pytest.mark.parametrize(
     "pasted",
-    [
-        "",
-        "plan.md",
-        "/gone.png",
-        "{}",
-        "{}/plan.md and more",
-        "{}/plan.md\n{}/plan.md",
-        "file://host{}/plan.md",
-        "/'",
-        "/\0",
-    ],
+    load_table(__file__, "any_other_text_stays_as_it_is"),
 )
 def test_any_other_text_stays_as_it_is(home: Path, pasted: str) -> None:
     assert pasted_mention(pasted.format(home, home), home) is None

@@ -15,21 +15,9 @@ from clawbot.text.sanitize import without_isolates
 from clawbot.text.visible import reveal
 from clawbot.tui.render.lines import StyledLine, width_of
 from clawbot.tui.render.question import MIN_WIDTH, WELL, Seen, View, rows_of, view_of
+from tests.tables import load_table
 
-ESCAPES = [
-    "\x1b]0;",
-    "\x07",
-    "\x9d0;",
-    "\x9c",
-    "\x1bP",
-    "\x1b_",
-    "\x1bX",
-    "\x1b^",
-    "\x1b\\",
-    "\x1b[",
-    "\x9b31m",
-    "\x1b#",
-]
+ESCAPES = load_table(__file__, "ESCAPES")
 WORDS = ["git status", "echo ", "; touch X", "# ", "|", "&&", "'", "⟦U+001B⟧", "好的，", "שלום עולם", "$ ", "1 ", "⋯ "]
 BLANKS = [" ", "  ", " " * 8, " " * 400, "\t", "\n", "\n" * 40, "\r", "\u00a0", "\u3000"]
 MIXED = st.lists(

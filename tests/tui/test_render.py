@@ -17,6 +17,7 @@ from clawbot.tui.render.lines import StyledSpan, ellipsis, middle, note_link, pl
 from clawbot.tui.render.markdown import markdown_blocks
 from clawbot.tui.render.markdown_blocks import Code, Lexers, MarkdownBlock, MarkdownTable
 from clawbot.tui.render.stream import LONG_BLOCK, MarkdownStream
+from tests.tables import load_table
 
 SAMPLE = """# Title
 
@@ -364,16 +365,7 @@ def test_words_of_a_pattern_stand_for_it_on_a_card() -> None:
 
 @pytest.mark.parametrize(
     ("state", "summary", "language", "line"),
-    [
-        ("running", "", "en", "   ● Editing a.md … "),
-        ("asking", "", "zh", "   ● 正在修改 a.md 等待你的回答 "),
-        ("done", "+1 -1", "en", "   ✓ Edited a.md +1 -1 · 3.4 s "),
-        ("failed", "failed", "zh", "   ✕ 修改 a.md 失败 · 3.4 秒 "),
-        ("declined", "declined", "en", "   ⊘ Edit a.md declined "),
-        ("declined", "declined", "zh", "   ⊘ 修改 a.md 已拒绝 "),
-        ("stopped", "interrupted", "en", "   ⊘ Edit a.md interrupted "),
-        ("stopped", "no result", "zh", "   ⊘ 修改 a.md 没有结果 "),
-    ],
+    load_table(__file__, "a_card_tells_its_state_in_the_language_of_the_interface"),
 )
 def test_a_card_tells_its_state_in_the_language_of_the_interface(
     state: CardState, summary: str, language: InterfaceLanguage, line: str
@@ -475,13 +467,7 @@ def test_western_punctuation_does_not_begin_a_line_of_chinese() -> None:
 
 @pytest.mark.parametrize(
     ("text", "width", "cut"),
-    [
-        ("memory/a.md", 11, "memory/a.md"),
-        ("memory/a.md", 8, "me…/a.md"),
-        ("记忆/项目笔记.md", 10, "记…记.md"),
-        ("memory/a.md", 2, "m…"),
-        ("memory/a.md", -4, ""),
-    ],
+    load_table(__file__, "a_path_is_cut_in_its_middle"),
 )
 def test_a_path_is_cut_in_its_middle(text: str, width: int, cut: str) -> None:
     assert middle(text, width) == cut

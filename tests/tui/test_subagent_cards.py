@@ -14,20 +14,11 @@ from clawbot.tui.render.items import Page
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.render.question import Seen, view_of
+from tests.tables import load_table
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, reply
 
-DETAILS = {
-    "subagent": {
-        "sessionId": "s1",
-        "calls": [
-            {"title": "grep TODO", "state": "done", "summary": "3 matches"},
-            {"title": "read a.py", "state": "failed", "summary": "failed"},
-        ],
-        "count": 5,
-        "tokens": 12_400,
-    }
-}
+DETAILS = load_table(__file__, "DETAILS")
 
 
 def begins(call: str, name: str) -> ToolStarted:

@@ -36,6 +36,7 @@ from clawbot.tui.terminal import (
     shows_progress,
     typing_kept,
 )
+from tests.tables import load_table
 from tests.tui.chat_host import StepClock, chatting, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
@@ -274,14 +275,7 @@ def test_a_plain_terminal_gets_nothing(environ: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("notify", "focused", "seconds", "status", "called"),
-    [
-        ("always", True, 60, "done", True),
-        ("always", True, 2, "done", False),
-        ("always", True, 60, "interrupted", False),
-        ("unfocused", True, 60, "done", False),
-        ("unfocused", False, 60, "failed", True),
-        ("off", False, 60, "done", False),
-    ],
+    load_table(__file__, "the_end_of_a_long_turn_calls_who_looks_elsewhere"),
 )
 def test_the_end_of_a_long_turn_calls_who_looks_elsewhere(
     notify: Notify, focused: bool, seconds: float, status: str, called: bool

@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from clawbot.config.schema import Settings
 from clawbot.tui.app import ClawbotApp
 from clawbot.tui.vi import INSERT, NORMAL, VISUAL, Step, Vi, press
+from tests.tables import load_table
 from tests.tui.chat_host import chatting, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, Hold, reply
 
@@ -41,40 +42,7 @@ def after(text: str, keys: str) -> str:
 
 @pytest.mark.parametrize(
     ("keys", "text", "result"),
-    [
-        ("h", "ab¦c", "a¦bc"),
-        ("5h", "ab¦c", "¦abc"),
-        ("l", "ab¦c", "ab¦c"),
-        ("j", "ab¦c\nx\nlong", "abc\n¦x\nlong"),
-        ("2j", "ab¦c\nx\nlong", "abc\nx\nlo¦ng"),
-        ("k", "abc\nx¦y", "a¦bc\nxy"),
-        ("w", "¦one two", "one ¦two"),
-        ("2w", "¦one, two", "one, ¦two"),
-        ("w", "¦one\n\ntwo", "one\n¦\ntwo"),
-        ("w", "¦中文测试, abc", "中文测试¦, abc"),
-        ("W", "¦one,x two", "one,x ¦two"),
-        ("b", "one two¦", "one ¦two"),
-        ("2b", "one two¦", "¦one two"),
-        ("e", "¦one two", "on¦e two"),
-        ("2e", "¦one two", "one tw¦o"),
-        ("0", "  ab¦c", "¦  abc"),
-        ("^", "  ab¦c", "  ¦abc"),
-        ("$", "¦abc\nd", "ab¦c\nd"),
-        ("2$", "¦abc\nde", "abc\nd¦e"),
-        ("gg", "a\n b¦", "¦a\n b"),
-        ("G", "¦a\n  b", "a\n  ¦b"),
-        ("2G", "¦a\nb\nc", "a\n¦b\nc"),
-        ("fx", "¦axbxc", "a¦xbxc"),
-        ("2fx", "¦axbxc", "axb¦xc"),
-        ("fx;", "¦axbxc", "axb¦xc"),
-        ("fx;,", "¦axbxc", "a¦xbxc"),
-        ("tx;", "¦axbxc", "ax¦bxc"),
-        ("Fa", "abc¦d", "¦abcd"),
-        ("Ta", "abc¦d", "a¦bcd"),
-        ("fz", "¦abc", "¦abc"),
-        ("f文", "¦这是中文", "这是中¦文"),
-        ("→→←", "¦abc", "a¦bc"),
-    ],
+    load_table(__file__, "motions"),
 )
 def test_motions(keys: str, text: str, result: str) -> None:
     assert after(text, keys) == result
@@ -165,18 +133,7 @@ def test_changes(keys: str, text: str, result: str) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "text", "result"),
-    [
-        ("x..", "¦abcd", "¦d"),
-        ("dw.", "¦a b c", "¦c"),
-        ("cwX␛w.", "¦one two", "X ¦X"),
-        ("oX␛.", "¦a", "a\nX\n¦X"),
-        ("AX␛.", "¦a", "aX¦X"),
-        ("rXl.", "¦ab", "X¦X"),
-        (".", "¦ab", "¦ab"),
-        ("x2.", "¦abcd", "¦d"),
-        ("2iX␛.", "¦a", "XX¦XXa"),
-        ("iX␛3.", "¦a", "XX¦XXa"),
-    ],
+    load_table(__file__, "the_last_change_again"),
 )
 def test_the_last_change_again(keys: str, text: str, result: str) -> None:
     assert after(text, keys) == result
@@ -184,24 +141,7 @@ def test_the_last_change_again(keys: str, text: str, result: str) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "text", "result"),
-    [
-        ("vd", "a¦bc", "a¦c"),
-        ("vld", "a¦bcd", "a¦d"),
-        ("vhd", "ab¦cd", "a¦d"),
-        ("vey$p", "¦ab c", "ab ca¦b"),
-        ("v$d", "¦ab\nc", "¦\nc"),
-        ("vwcX␛", "¦ab cd", "¦Xd"),
-        ("Vd", "a\n¦b\nc", "a\n¦c"),
-        ("Vjd", "¦a\nb\nc", "¦c"),
-        ("Vyp", "¦a\nb", "a\n¦a\nb"),
-        ("viwrX", "ab c¦d", "ab ¦XX"),
-        ("vl~", "¦abc", "¦ABc"),
-        ("vlod", "¦abc", "¦c"),
-        ("VjJ", "¦a\nb", "a¦ b"),
-        ("yiwwviwp", "¦ab cd", "ab ¦ab"),
-        ("v␛x", "¦ab", "¦b"),
-        ("vVd", "¦ab\nc", "¦c"),
-    ],
+    load_table(__file__, "selections"),
 )
 def test_selections(keys: str, text: str, result: str) -> None:
     assert after(text, keys) == result
@@ -209,16 +149,7 @@ def test_selections(keys: str, text: str, result: str) -> None:
 
 @pytest.mark.parametrize(
     ("keys", "text", "effect"),
-    [
-        ("u", "¦a", "undo"),
-        ("®", "¦a", "redo"),
-        ("k", "¦a", "older"),
-        ("j", "¦a", "newer"),
-        ("␛", "¦a", "stop"),
-        ("d␛", "¦a", ""),
-        ("v␛", "¦a", ""),
-        ("i␛", "¦a", ""),
-    ],
+    load_table(__file__, "what_only_the_prompt_can_do_is_left_to_it"),
 )
 def test_what_only_the_prompt_can_do_is_left_to_it(keys: str, text: str, effect: str) -> None:
     assert play(text, keys).effect == effect

@@ -8,6 +8,7 @@ from clawbot.llm.offline.turn import done_words
 from clawbot.text.statements import is_refusal
 from tests.llm.cases import read_cases
 from tests.llm.offline.talk import Files, Talk
+from tests.tables import load_table
 
 CASES = read_cases("offline/files")
 
@@ -19,14 +20,7 @@ def some() -> Files:
 
 @pytest.mark.parametrize(
     ("said", "held"),
-    [
-        ("list files", "memory/\nAGENTS.md\nnotes.md"),
-        ("看看工作区有什么文件", "memory/\nAGENTS.md\nnotes.md"),
-        ("show AGENTS.md", "# Rules\n\nBe kind."),
-        ("读一下 AGENTS.md", "# Rules\n\nBe kind."),
-        ("run `ls -la`", "total 4"),
-        ("运行 ls -la", "total 4"),
-    ],
+    load_table(__file__, "what_a_tool_answers_is_shown_fenced"),
 )
 async def test_what_a_tool_answers_is_shown_fenced(said: str, held: str) -> None:
     assert f"```text\n{held}\n```" in await Talk(some()).say(said)
@@ -34,13 +28,7 @@ async def test_what_a_tool_answers_is_shown_fenced(said: str, held: str) -> None
 
 @pytest.mark.parametrize(
     ("said", "path", "text"),
-    [
-        ('append "world" to notes.md', "notes.md", "hello\nworld\n"),
-        ("在 notes.md 里追加:你好", "notes.md", "hello\n你好\n"),
-        ("create new.md with some text", "new.md", "some text\n"),
-        ("创建 new.md,内容是你好", "new.md", "你好\n"),
-        ("create notes.md with new text", "notes.md", "hello\n"),
-    ],
+    load_table(__file__, "files_are_written_and_none_is_replaced"),
 )
 async def test_files_are_written_and_none_is_replaced(said: str, path: str, text: str) -> None:
     files = some()
@@ -72,13 +60,7 @@ async def test_a_fence_in_a_file_does_not_end_the_block() -> None:
 
 @pytest.mark.parametrize(
     ("said", "tool"),
-    [
-        ("list files", "list"),
-        ("show AGENTS.md", "read"),
-        ("append x to notes.md", "append"),
-        ("create x.md with y", "write"),
-        ("run ls", "shell"),
-    ],
+    load_table(__file__, "a_tool_that_is_missing_or_fails_is_named"),
 )
 async def test_a_tool_that_is_missing_or_fails_is_named(said: str, tool: str) -> None:
     assert f"`{tool}`" in await Talk(tools=()).say(said)
@@ -89,14 +71,7 @@ async def test_a_tool_that_is_missing_or_fails_is_named(said: str, tool: str) ->
 
 @pytest.mark.parametrize(
     ("said", "part"),
-    [
-        ("hello", "I run offline"),
-        ("thanks, that's great!", "You're welcome."),
-        ("that's great!", "glad"),
-        ("ok", "All right."),
-        ("再见", "`/quit`"),
-        ("   ", "no text"),
-    ],
+    load_table(__file__, "small_talk_is_one_short_line_that_no_note_keeps"),
 )
 async def test_small_talk_is_one_short_line_that_no_note_keeps(said: str, part: str) -> None:
     talk = Talk()

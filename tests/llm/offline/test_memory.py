@@ -13,6 +13,7 @@ from clawbot.text.statements import is_refusal
 from tests.llm.cases import read_cases
 from tests.llm.offline.talk import NOW, TODAY, TOOLS, Files, FixedClock, Talk, hit, searched
 from tests.said_secrets import SECRETS, SaidSecret
+from tests.tables import load_table
 
 CASES = read_cases("offline/memory")
 
@@ -179,14 +180,7 @@ class TestRecall:
 
     @pytest.mark.parametrize(
         ("asked", "other", "question"),
-        [
-            (
-                "the code of the copper canyon cabinet is 4711",
-                "the code of the copper lantern cabinet is 5822",
-                "what is the code of the copper canyon cabinet?",
-            ),
-            ("晨光峡谷的合同编号是4711", "金叶猎鹰的合同编号是5822", "晨光峡谷的合同编号是多少?"),
-        ],
+        load_table(__file__, "a_newer_line_that_lacks_a_word_of_the_question_does_not"),
     )
     async def test_a_newer_line_that_lacks_a_word_of_the_question_does_not(
         self, asked: str, other: str, question: str
@@ -282,13 +276,7 @@ class TestRecall:
 
     @pytest.mark.parametrize(
         ("line", "score", "question", "is_quoted"),
-        [
-            ("我的猫叫咪咪", 0.38, "我的狗叫什么?", False),
-            ("tomorrow at 9 to call mom", 0.34, "what is the date of the fair?", False),
-            ("mom lives in Paris", 0.43, "where does my mother live?", True),
-            ("媳妇属兔", 0.6, "我太太属什么?", True),
-            ("我喜欢茶", 0.35, "what do I drink?", True),
-        ],
+        load_table(__file__, "a_line_without_a_word_of_the_question_needs_a_higher_score"),
     )
     async def test_a_line_without_a_word_of_the_question_needs_a_higher_score(
         self, line: str, score: float, question: str, *, is_quoted: bool
@@ -414,14 +402,7 @@ async def test_an_order_of_the_user_states_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("written", "asked", "fact"),
-    [
-        (
-            "create plan.md with Project Falcon starts on May 3",
-            "when does Project Falcon start?",
-            "Falcon starts on May",
-        ),
-        ("在 plan.md 里追加:猎鹰项目五月三日开始", "猎鹰项目什么时候开始?", "猎鹰项目五月三日开始"),
-    ],
+    load_table(__file__, "what_was_just_written_into_a_file_is_known"),
 )
 async def test_what_was_just_written_into_a_file_is_known(written: str, asked: str, fact: str) -> None:
     talk = Talk(Files({"plan.md": "# Plan\n"} if "追加" in written else {}))

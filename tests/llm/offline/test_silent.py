@@ -21,19 +21,13 @@ from clawbot.messages import (
 from clawbot.text.naming import TITLE_QUESTION, title_in
 from tests.llm.cases import read_cases
 from tests.llm.offline.talk import TODAY, Files, Talk
+from tests.tables import load_table
 
 CASES = read_cases("offline/silent")
 
 PROMPT = FLUSH_PROMPT.replace("YYYY-MM-DD", "2026-11-19")
 TARGET = "memory/2026-11-19.md"
-HEADINGS = [
-    "## Decisions",
-    "## Open TODOs",
-    "## Constraints",
-    "## Pending user asks",
-    "## Exact identifiers",
-    "## Progress",
-]
+HEADINGS = load_table(__file__, "HEADINGS")
 
 
 def said(*texts: str) -> list[Message]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clawbot.config.schema_memory import MemorySearchSettings
 from clawbot.memory.chunking.chunks import CODE_CHARS, LONG_CHARS, Chunk, chunk, chunk_lines, document_lines
 from clawbot.memory.chunking.markdown import HEADING_CHARS
+from tests.tables import load_table
 
 
 def texts(text: str) -> list[str]:
@@ -101,22 +102,7 @@ def test_an_item_that_goes_on_behind_nested_ones() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "chunks"),
-    [
-        # Items that begin on one line are one chunk.
-        ("item", ["- - twice", "- > quoted", "- # big"]),
-        # Each thing said.
-        (
-            "dialogue",
-            ["Anna: Did you see it?", "Bob: I did,\nand I liked it", "张三：我也看了", "[10:31] Dr. Li Wei: yes"],
-        ),
-        # Lines that end sentences stand alone, and wrapped text is one chunk, also with a colon in it.
-        ("prose", ["We chose Redis.", "The cache holds 800.", "用户只喝乌龙茶。", "And so on"]),
-        (
-            "prose",
-            ["The proxy was moved to another port because the\nold one is taken, and nobody\nnoticed until noon."],
-        ),
-        ("prose", ["we looked at all of them and\nDecided: the first one is best since it\nis the cheapest"]),
-    ],
+    load_table(__file__, "what_is_one_chunk"),
 )
 def test_what_is_one_chunk(kind: str, chunks: list[str]) -> None:
     assert kinds("\n".join(chunks)) == [(kind, text) for text in chunks]

@@ -20,6 +20,7 @@ from clawbot.memory.documents.walking import FileState
 from clawbot.memory.store.records import CJK, DATED, NUMBERED, QUESTION, ChunkRecord, origin_of
 from clawbot.memory.values import Origin, Source
 from tests.memory.search.notes import CLASSIC, LINES, Searcher, build
+from tests.tables import load_table
 
 
 def made(
@@ -110,23 +111,7 @@ def test_flags(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize(
     "time",
-    [
-        "后天",
-        "去年",
-        "这个星期",
-        "上周",
-        "周末",
-        "星期天",
-        "禮拜六",
-        "5号",
-        "两个月",
-        "十年",
-        "最近",
-        "剛才",
-        "晚上",
-        "上午",
-        "凌晨",
-    ],
+    load_table(__file__, "chinese_times"),
 )
 def test_chinese_times(time: str) -> None:
     assert flags(f"我{time}在家") & DATED

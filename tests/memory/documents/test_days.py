@@ -11,6 +11,7 @@ import pytest
 from clawbot.config.schema_memory import ExtraPath
 from clawbot.memory.documents.days import date_of, day_of, marks_of
 from clawbot.memory.documents.memory_files import MemoryDocuments
+from tests.tables import load_table
 
 TENTH, ELEVENTH = date(2026, 3, 10), date(2026, 3, 11)
 PATH = "memory/a.md"
@@ -52,15 +53,7 @@ def test_a_name_tells_the_day_with_and_without_hyphens(name: str, day: date | No
 
 @pytest.mark.parametrize(
     "matter",
-    [
-        "date: 2026-03-10",
-        'title: "a: b"\ndate: "2026-03-10"',
-        "Date: 2026-03-10T23:30:00+01:00",
-        "tags: [x]\ndate: 2026-03-10 09:00\n",
-        "date: 10 March 2026",
-        "date: 2026年3月10日",
-        "date: 2026/03/10",
-    ],
+    load_table(__file__, "the_front_matter_tells_the_day_before_the_name_does"),
 )
 def test_the_front_matter_tells_the_day_before_the_name_does(matter: str) -> None:
     text = f"---\n{matter}\n---\n\ntext\n"
@@ -70,14 +63,7 @@ def test_the_front_matter_tells_the_day_before_the_name_does(matter: str) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "date: 2026-03-10\n",
-        "---\ntitle: x\n---\ndate: 2026-03-10\n",
-        "---\ndate: 2026-02-31\n---\n",
-        "---\ndate: tomorrow\n---\n",
-        "---\nupdate: 2026-03-10\n---\n",
-        "---\ndate: 2026-03-10\n",
-    ],
+    load_table(__file__, "what_is_no_front_matter_with_a_date_tells_nothing"),
 )
 def test_what_is_no_front_matter_with_a_date_tells_nothing(text: str) -> None:
     assert day_of(PATH, text) is None
@@ -119,15 +105,7 @@ def test_a_heading_that_begins_with_a_date_tells_it_for_what_stands_below() -> N
 
 @pytest.mark.parametrize(
     "heading",
-    [
-        "Mittwoch, 11. März 2026",
-        "So, den 11. März 2026",
-        "miércoles 11 de marzo de 2026",
-        "mercredi 11 mars 2026 - réunion",
-        "11.03.2026 Standup",
-        "水曜日 2026年3月11日",
-        "2026년 3월 11일 회의",
-    ],
+    load_table(__file__, "a_heading_tells_a_day_in_other_languages"),
 )
 def test_a_heading_tells_a_day_in_other_languages(heading: str) -> None:
     assert told(f"one\n# {heading}\ntwo\n")["two"] == {"2026-03-11"}
@@ -141,21 +119,7 @@ def test_a_note_with_a_day_is_of_it_also_below_the_heading_of_another_one() -> N
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "## Plans for 2026-03-11",
-        "## the 2026 budget",
-        "## 2026-03",
-        "## March 2026",
-        "## Tuesday",
-        "## yesterday, 2026",
-        "## 2026-02-31",
-        "##2026-03-11",
-        "2026-03-11 launch",
-        "- 2026-03-11 10:00 Ann: see you",
-        "2026-03-11 10:00 dentist",
-        "```\n# 2026-03-11\n```",
-        "~~~sh\n2026-03-11 10:00 up\n~~~",
-    ],
+    load_table(__file__, "what_only_speaks_of_a_day_is_not_of_it"),
 )
 def test_what_only_speaks_of_a_day_is_not_of_it(line: str) -> None:
     assert marks_of(f"{line}\ntext\n", None) == marks_of(f"{line}\ntext\n", TENTH) == ()

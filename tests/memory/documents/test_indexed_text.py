@@ -18,6 +18,7 @@ from clawbot.memory.documents.walking import FileState
 from clawbot.memory.store.records import Profile
 from clawbot.memory.values import Source
 from clawbot.text.statements import is_refusal
+from tests.tables import load_table
 
 TEMPLATE = (shipped("workspace_template") / "MEMORY.md").read_text()
 LINES = MemorySearchSettings()
@@ -110,24 +111,8 @@ def test_empty_quotes_are_blank() -> None:
 
 
 # What outliners keep beside a line, and what people write.
-BESIDE = [
-    "  id:: 65a1-77",
-    "\tcollapsed:: true",
-    "- id:: 65a1",
-    "  logseq.order-list-type:: number",
-    "  :LOGBOOK:",
-    "  CLOCK: [2026-03-01 Sun 10:00:00]--[2026-03-01 Sun 10:05:00] =>  00:05:00",
-    ":PROPERTIES:",
-    "  :END:",
-]
-SAID = [
-    "- phone:: 0123 456",
-    "- the id: 5",
-    "std::vector, id::new",
-    "- CLOCK: ten past",
-    "The LOGBOOK: lost",
-    "tags:: [[garden]]",
-]
+BESIDE = load_table(__file__, "BESIDE")
+SAID = load_table(__file__, "SAID")
 
 
 @pytest.mark.parametrize("line", BESIDE)
@@ -197,13 +182,7 @@ def test_what_the_offline_model_can_not_answer_is_known_as_such() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "Sorry, I can't find anything about that in your notes.",
-        "I don't have any record of a dentist.",
-        "There is nothing about Lisbon in your notes.",
-        "抱歉，我没有找到相关记录。",
-        "我不知道。",
-    ],
+    load_table(__file__, "a_short_text_that_only_refuses_is_a_refusal"),
 )
 def test_a_short_text_that_only_refuses_is_a_refusal(text: str) -> None:
     assert is_refusal(text)
@@ -211,14 +190,7 @@ def test_a_short_text_that_only_refuses_is_a_refusal(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "I can't recommend the 6:05 flight: TP1234 leaves at nine.",
-        "没有问题，航班是九点的 TP1234。",
-        "I don't know the exact hour.\nThe flight is TP1234 and leaves from gate B12.",
-        "I cannot see why not: " + "the plan is fine. " * 30,
-        "Your dog is called Bruno.",
-        "",
-    ],
+    load_table(__file__, "an_answer_is_none"),
 )
 def test_an_answer_is_none(text: str) -> None:
     assert not is_refusal(text)

@@ -29,17 +29,9 @@ from clawbot.memory.embeddings.offline_model import (
 )
 from clawbot.memory.embeddings.protocol import EmbeddingError, Vectors
 from tests.memory.embeddings.vectors import apart, cosine, figures
+from tests.tables import load_table
 
-TEXTS = [
-    "Anna moved to Lisbon in March 2026 and now works at a bakery.",
-    "The deploy script fails on arm64: see src/deploy/build.py:120 (exit code 137)!",
-    "他太太对花生过敏,所以聚会不要买花生糖。",
-    "我们决定用 PostgreSQL 15,不用 MySQL,因为 JSON 查询更快。",
-    "来月の会議は京都で行われます。 カタカナ・ひらがな",
-    "내일 회의는 서울에서 열립니다",
-    "Привет, мир! Ça va très bien, naïve façade; 𝒳 ⚙️ 👩‍👩‍👧 and a tail",
-    "snake_case __init__ x+=1; https://example.org/a/very/long/path?with=query&more=1#part 3.14159",
-]
+TEXTS = load_table(__file__, "TEXTS")
 
 
 @pytest.fixture(scope="module")

@@ -24,6 +24,7 @@ from clawbot.memory.store.replacement import (
 )
 from clawbot.memory.store.writer import IndexWriter
 from tests.memory.store.making import identity, opened, put
+from tests.tables import load_table
 
 NOW = dt.datetime(2026, 11, 20, 9, 30, tzinfo=dt.UTC)
 
@@ -114,15 +115,7 @@ def test_logs_without_their_database_are_removed(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [
-        ("text", "damaged"),
-        ("garbage", "damaged"),
-        ("torn", "damaged"),
-        ("foreign", "another program"),
-        ("newer", "newer version"),
-        ("incomplete", "lacks"),
-        ("nameless", "does not know what it is"),
-    ],
+    load_table(__file__, "what_is_no_index_is_set_aside"),
 )
 def test_what_is_no_index_is_set_aside(path: Path, content: str, reason: str) -> None:
     make(path, old="one\n" * 3000)

@@ -18,6 +18,7 @@ from clawbot.memory.store.writer import IndexWriter
 from clawbot.memory.sync.maintenance import verify
 from clawbot.memory.values import VerifyReport
 from tests.memory.store.making import chunks, embed_all, opened, put, record
+from tests.tables import load_table
 
 FILES = {
     "MEMORY.md": "# 人\n- Anna 住在柏林\n...\nBob: hello",
@@ -50,25 +51,7 @@ def test_an_index_in_order_is_clean(index: IndexWriter) -> None:
 
 @pytest.mark.parametrize(
     ("sql", "problem"),
-    [
-        ("UPDATE chunks SET text = 'other' WHERE text = 'harbour'", "passages differ from"),
-        ("DELETE FROM chunks WHERE text = 'harbour'", "passages differ from"),
-        (
-            "INSERT INTO chunks SELECT id + 9, 9, 9, 0, NULL, NULL, 0, 'more' FROM chunks LIMIT 1",
-            "passages differ from",
-        ),
-        (
-            "INSERT INTO chunks SELECT id + (77 << 20), 9, 9, 0, NULL, NULL, 0, 'lost' FROM chunks LIMIT 1",
-            "passages of no file",
-        ),
-        ("UPDATE files SET digest = x'00' WHERE path = 'memory/a.md'", "changed since"),
-        ("DELETE FROM files WHERE path = 'memory/b.md'", "not in the index"),
-        ("DELETE FROM chunks_fts WHERE rowid = 2 << 20", "missing from the keyword index"),
-        ("INSERT INTO chunks_fts (rowid, text) VALUES (99 << 20, 'ghost')", "words of no passage"),
-        ("DELETE FROM chunks_vec WHERE chunk_id = 2 << 20", "without a vector"),
-        ("INSERT INTO chunks_vec SELECT 99 << 20, vector FROM chunks_vec LIMIT 1", "vectors of no passage"),
-        ("UPDATE files SET pending = 5", "without a vector"),
-    ],
+    load_table(__file__, "what_differs_is_found_and_repaired"),
 )
 def test_what_differs_is_found_and_repaired(index: IndexWriter, path: Path, sql: str, problem: str) -> None:
     index.connection.execute(sql)

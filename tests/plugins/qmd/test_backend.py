@@ -19,6 +19,7 @@ from clawbot.plugins.qmd.program import QmdError, QmdPaths, own_environment
 from tests.indexing.test_transcripts import talk
 from tests.memory.index_host import until
 from tests.plugins.qmd.stand_in import Machine, answer, ask, places
+from tests.tables import load_table
 
 
 @pytest.fixture
@@ -88,13 +89,7 @@ async def test_a_search_does_not_wait_for_a_slow_update(machine: Machine) -> Non
 
 @pytest.mark.parametrize(
     ("fault", "why"),
-    [
-        ("hang", "longer than"),
-        ("garbage", "something else than results"),
-        ("dies", "ended by signal 9"),
-        ("exits", "exited with 3: Error: The module was compiled against a different Node.js version."),
-        ("flood", "more than 8 MB"),
-    ],
+    load_table(__file__, "the_same_question_is_answered_by_the_builtin_index_and_told_once"),
 )
 async def test_the_same_question_is_answered_by_the_builtin_index_and_told_once(
     machine: Machine, fault: str, why: str

@@ -22,6 +22,7 @@ from tests.agent.fakes import Stalling, calls, says
 from tests.agent.gate_host import PurposeModel
 from tests.memory.index_host import until
 from tests.plugins.serve.host import CHAT, asked, configure, echo
+from tests.tables import load_table
 
 
 async def test_a_client_that_sends_the_whole_talk_goes_on_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,14 +154,7 @@ async def test_a_failure_in_the_middle_of_a_stream_breaks_it_off(monkeypatch: py
 
 @pytest.mark.parametrize(
     ("path", "status"),
-    [
-        ("/v1/models/clawbot/main", 200),
-        ("/v1/models/clawbot%2Fmain", 200),
-        ("/v1/models/main", 200),
-        ("/v1/models/clawbot", 200),
-        ("/v1/models/clawbot/nobody", 404),
-        ("/v1/models/gpt-4", 404),
-    ],
+    load_table(__file__, "one_model_is_described"),
 )
 async def test_one_model_is_described(monkeypatch: pytest.MonkeyPatch, path: str, status: int) -> None:
     async with asked(monkeypatch) as server:

@@ -20,6 +20,7 @@ from clawbot.plugins.serve.server import check_host
 from clawbot.token import load_token, rotate_token
 from tests.clocks import StillClock
 from tests.plugins.serve.host import INVOKE, Asked, asked, configure
+from tests.tables import load_table
 
 
 async def raw(server: Asked, data: bytes, *, whole: bool = True) -> bytes:
@@ -102,38 +103,7 @@ def test_a_bucket_fills_again_and_forgets_old_addresses() -> None:
 
 @pytest.mark.parametrize(
     ("host", "allowed"),
-    [
-        ("127.0.0.1:8791", True),
-        ("localhost", True),
-        ("[::1]:80", True),
-        ("192.168.1.5:8791", True),
-        ("agent.lan:8791", True),
-        ("evil.example:8791", False),
-        ("127.0.0.1.evil.example", False),
-        ("localhost.evil.example", False),
-        ("evil.example#127.0.0.1", False),
-        ("[::1", False),
-        ("", False),
-        ("[::1].evil", False),
-        ("[::1]evil.example:80", False),
-        ("localhost:abc", False),
-        ("localhost:", False),
-        ("localhost:123456", False),
-        ("localhost:80:80", False),
-        ("user@localhost", False),
-        ("localhost/", False),
-        ("localhost\\evil", False),
-        ("localhost, evil.example", False),
-        ("localhost\n", False),
-        ("127.0.0.1:٣", False),
-        ("::1", False),
-        ("[localhost]", False),
-        ("LOCALHOST.:80", True),
-        ("Agent.lan", True),
-        ("my-mac", True),
-        ("My-Mac:80", True),
-        ("localhost..", False),
-    ],
+    load_table(__file__, "a_name_that_was_pointed_here_is_not_served"),
 )
 def test_a_name_that_was_pointed_here_is_not_served(host: str, allowed: bool) -> None:
     assert may_be_called(host, ["agent.lan", "My-Mac"]) is allowed
@@ -141,14 +111,7 @@ def test_a_name_that_was_pointed_here_is_not_served(host: str, allowed: bool) ->
 
 @pytest.mark.parametrize(
     ("origin", "allowed"),
-    [
-        ("http://127.0.0.1:8791", True),
-        ("http://localhost:3000", True),
-        ("http://127.0.0.1:1", False),
-        ("https://evil.example", False),
-        ("null", False),
-        ("127.0.0.1:8791", False),
-    ],
+    load_table(__file__, "a_page_of_somebody_else_may_not_ask"),
 )
 def test_a_page_of_somebody_else_may_not_ask(origin: str, allowed: bool) -> None:
     assert may_come_from(origin, "127.0.0.1:8791", ["http://localhost:3000"]) is allowed

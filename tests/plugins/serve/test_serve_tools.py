@@ -17,6 +17,7 @@ from clawbot.plugins.serve import answers
 from clawbot.plugins.serve.tools import Call, is_denied, read_call, with_action
 from clawbot.tools.memory import MemorySearchTool
 from tests.plugins.serve.host import INVOKE, asked, configure
+from tests.tables import load_table
 
 NOTE = "- the harbour opens at six\n- 港口六点开门\n"
 
@@ -123,14 +124,7 @@ async def test_unknown_and_denied_can_not_be_told_apart(workspace: Path, monkeyp
 
 @pytest.mark.parametrize(
     ("name", "settings", "denied"),
-    [
-        ("shell", {}, True),
-        ("shell", {"allow": ["shell"]}, False),
-        ("shell", {"allow": ["shell"], "deny": ["shell"]}, True),
-        ("read", {}, False),
-        ("read", {"deny": ["read"]}, True),
-        ("exec", {}, True),
-    ],
+    load_table(__file__, "the_list_of_the_server"),
 )
 def test_the_list_of_the_server(name: str, settings: dict[str, Any], denied: bool) -> None:
     assert is_denied(name, ServeToolSettings(**settings)) is denied

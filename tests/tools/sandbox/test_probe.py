@@ -19,6 +19,7 @@ from clawbot.tools.sandbox.bwrap import (
     remedy,
 )
 from clawbot.tools.sandbox.command import was_never_started
+from tests.tables import load_table
 
 
 def failing(*problems: str) -> Failure:
@@ -59,13 +60,7 @@ async def test_seatbelt_is_tried_like_bubblewrap() -> None:
 
 @pytest.mark.parametrize(
     ("release", "command"),
-    [
-        ("ID=debian\n", "sudo apt-get install bubblewrap"),
-        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', "sudo apt-get install bubblewrap"),
-        ('ID="opensuse-tumbleweed"\nID_LIKE="opensuse suse"\n', "sudo zypper install bubblewrap"),
-        ("NAME=x\nVERSION_ID=debian\n", "install the package bubblewrap"),
-        ("", "install the package bubblewrap"),
-    ],
+    load_table(__file__, "the_command_that_installs_it"),
 )
 def test_the_command_that_installs_it(release: str, command: str) -> None:
     assert install_command(release) == command
@@ -94,19 +89,7 @@ def test_what_doctor_says() -> None:
 
 @pytest.mark.parametrize(
     ("code", "head", "gone"),
-    [
-        (1, "bwrap: Can't find source path /run/agent.sock: No such file or directory\n", True),
-        (1, "bwrap: Can't create file at /var/tmp/a/agent.sock: No such file or directory\n", True),
-        (
-            1,
-            "bwrap: Can't bind mount /bindfileCuhJ2j on /newroot/var/tmp/a/agent.sock: Unable to remount destination "
-            '"/newroot/var/tmp/a/agent.sock" with correct flags: No such file or directory\n',
-            True,
-        ),
-        (1, "bwrap: Can't bind mount /a on /newroot/a: Permission denied\n", False),
-        (1, "bwrap: Can't find source path /a: No such file or directory\nand more\n", False),
-        (2, "bwrap: Can't find source path /a: No such file or directory\n", False),
-    ],
+    load_table(__file__, "walls_around_a_place_that_went_were_never_put_up"),
 )
 def test_walls_around_a_place_that_went_were_never_put_up(code: int, head: str, gone: bool) -> None:
     assert was_never_started(Finished(code, head, "", 0, False)) is gone

@@ -13,6 +13,7 @@ from clawbot.context.report import ContextPart, ContextReport, FileSize, LastFlu
 from clawbot.errors import ClawbotError
 from clawbot.tui.render.lines import width_of
 from clawbot.tui.screens.context import AFTER_TURN, ContextScreen, context_lines, share_out
+from tests.tables import load_table
 from tests.tui.chat_host import FixedClock, Runtime, seen, showing, until
 from tests.tui.fake_runtime import NOW, Hold, RuntimeStatus, context_report
 
@@ -49,15 +50,7 @@ def test_the_bar_fills_the_line_and_carries_both_marks() -> None:
 
 @pytest.mark.parametrize(
     ("width", "flush", "limit", "names"),
-    [
-        (100, 150_000, 160_000, "flush ┊    ┊ compaction"),
-        (40, 176_000, 180_000, "flush · compaction ┊┊"),
-        (40, 0, 180_000, "compaction ┊"),
-        (40, 180_000, 180_000, "flush · compaction ┊"),
-        (60, 4_000, 170_000, ""),
-        (40, 4_000, 8_000, "┊┊ flush · compaction"),
-        (40, 0, 0, ""),
-    ],
+    load_table(__file__, "the_names_of_the_marks_stand_beside_them"),
 )
 def test_the_names_of_the_marks_stand_beside_them(width: int, flush: int, limit: int, names: str) -> None:
     report = context_report(flush_at=flush, compact_at=limit)

@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 from clawbot.config.schema import Settings, TuiSettings
 from clawbot.errors import ClawbotError
 from clawbot.tui.screens.editor import EditorError, EditorScreen, edit_external, editor_command
+from tests.tables import load_table
 from tests.tui.chat_host import PENDING, Host, Runtime, seen, showing, until
 
 RULES = "# Rules\n\n- 用户喜欢制表符 🎉\n" + "".join(f"line {number}\n" for number in range(4, 100))
@@ -331,14 +332,7 @@ def program(folder: Path, name: str, body: str = "") -> None:
 
 @pytest.mark.parametrize(
     ("editor", "arguments"),
-    [
-        ("vim", ["+7", "notes.md"]),
-        ("nano -l", ["-l", "+7", "notes.md"]),
-        ("hx", ["notes.md:7"]),
-        ("code", ["--wait", "--goto", "notes.md:7"]),
-        ("code -w", ["-w", "--goto", "notes.md:7"]),
-        ("unheard-of --flag 'two words'", ["--flag", "two words", "notes.md"]),
-    ],
+    load_table(__file__, "each_editor_is_told_the_line_in_its_way"),
 )
 def test_each_editor_is_told_the_line_in_its_way(bin_folder: Path, editor: str, arguments: list[str]) -> None:
     name = editor.split()[0]

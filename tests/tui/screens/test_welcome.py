@@ -18,6 +18,7 @@ from clawbot.tui.render.lines import short_model, width_of
 from clawbot.tui.render.markdown_blocks import Lexers
 from clawbot.tui.screens.passages import SessionTarget
 from clawbot.tui.screens.welcome import RecentSession, StartItem, answering, has_messages
+from tests.tables import load_table
 from tests.tui.chat_host import chatting, page_text, screen_text, send, until
 from tests.tui.fake_runtime import FakeRuntime, conversation, reply, summary
 
@@ -129,15 +130,7 @@ def test_odd_signs_in_names_are_made_visible() -> None:
 
 @pytest.mark.parametrize(
     ("ref", "shown"),
-    [
-        ("openai/gpt-5", "openai/gpt-5"),
-        ("openrouter/moonshotai/kimi-k2", "openrouter/moonshotai/kimi-k2"),
-        ("llamafile//tmp/m/Qwen3-4B-Q4_K_M.gguf", "llamafile/Qwen3-4B-Q4_K_M"),
-        ("openai/models/qwen3.gguf", "openai/qwen3"),
-        ("openai/C:\\models\\qwen3.gguf", "openai/qwen3"),
-        ("offline", "offline"),
-        ("openai//", "openai//"),
-    ],
+    load_table(__file__, "a_model_out_of_a_file_goes_by_the_name_of_the_file"),
 )
 def test_a_model_out_of_a_file_goes_by_the_name_of_the_file(ref: str, shown: str) -> None:
     assert short_model(ref) == shown
@@ -272,15 +265,7 @@ def test_what_could_be_imported_is_offered_with_the_command(width: int, rows: in
 
 @pytest.mark.parametrize(
     ("files", "home", "shown"),
-    [
-        ({"CLAUDE.md": "Use tabs."}, "", "CLAUDE.md: instructions of other programs, not read here"),
-        ({"AGENTS.md": "See @rules.md.", "rules.md": "x"}, "", "AGENTS.md: @rules.md: text here"),
-        ({".obsidian/app.json": "{}", "Daily/1.md": "x"}, "", "1 Markdown file lies outside of memory/"),
-        ({"GEMINI.md": "a", ".obsidian/app.json": "{}", "1.md": "x"}, "", "GEMINI.md: instructions"),
-        ({"CLAUDE.md": "Use tabs."}, "codex", "1 conversation of Codex found: clawbot import ~/.codex"),
-        ({"CLAUDE.md": "Use tabs."}, "dismissed", ""),
-        ({"AGENTS.md": "Use tabs."}, "", ""),
-    ],
+    load_table(__file__, "what_another_program_would_read_is_one_line_of_the_first_page"),
 )
 async def test_what_another_program_would_read_is_one_line_of_the_first_page(
     tmp_path: Path, files: dict[str, str], home: str, shown: str
